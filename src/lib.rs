@@ -6,30 +6,33 @@
 //! which; `tests/pure/layers.rs` enforces the rest, and `ARCHITECTURE.md` says why.
 
 // Layer 0: words that every room shares.
-pub use vsweep_metrics::{rng, spool, threads};
-pub use vsweep_plan::{
-    cause, error, files, fingerprint, ids, printable, python_json, request_error, shell, units, validity,
+pub use vsweep_base::{
+    cause, error, files, fingerprint, ids, printable, python_json, request_error, shell, spool, threads, units,
+    validity,
 };
+pub use vsweep_metrics::rng;
 
 // Layer 1: what is declared and what is measured, as pure data and pure functions.
-pub use vsweep_answer::answer;
+pub use vsweep_answer as answer;
 pub use vsweep_load::{one_of, params};
-pub use vsweep_metrics::metrics;
-pub use vsweep_plan::{import, matrix, plan};
+pub use vsweep_metrics as metrics;
+pub use vsweep_plan as plan;
+pub use vsweep_plan::{import, matrix};
 pub use vsweep_strategy::{checks, search, selection, stats};
 
 // Layer 2: what is recorded.
 pub use vsweep_record::{evidence, journal, table};
 
 // Layer 3: what comes next.
-pub use vsweep_agenda::agenda;
+pub use vsweep_agenda as agenda;
 
 // Layer 4: what acts on the world.
 pub mod bench;
 pub mod server;
 pub mod telemetry;
-pub use vsweep_load::{dataset, load};
-pub use vsweep_sim::sim;
+pub use vsweep_load as load;
+pub use vsweep_load::dataset;
+pub use vsweep_sim as sim;
 
 // Layer 5: what drives the actors.
 pub mod rehearse;
@@ -38,7 +41,7 @@ pub mod run;
 // Layer 6: presentation, and checks and submission of a plan.
 pub mod cluster;
 pub mod lint;
-pub use vsweep_report::report;
+pub use vsweep_report as report;
 
 // Layer 7: the command line.
 pub mod cli;

@@ -3,9 +3,9 @@
 use std::env;
 use std::error::Error;
 use std::path::Path;
-use vsweep_agenda::agenda::{Action, ActionOutcome, Agenda, Hints, MeasuredRun, ReadyInfo, Schedule, Step};
+use vsweep_agenda::{Action, ActionOutcome, Agenda, Hints, MeasuredRun, ReadyInfo, Schedule, Step};
+use vsweep_plan as plan;
 use vsweep_plan::matrix::Matrix;
-use vsweep_plan::plan;
 use vsweep_record::journal::{Shard, State};
 
 fn main() -> Result<(), Box<dyn Error>> {

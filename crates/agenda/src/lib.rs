@@ -1,4 +1,336 @@
-//! The rules of a sweep: the next run on a server, and the consequences of failures. Pure data and pure functions. The code that starts
-//! servers and measures asks here for the next action.
+//! The rules of one server's work: which step comes next, from its first start to its last stop. Warm-up, reset, retries,
+//! blame, giving up and resuming are decided here and nowhere else, so a rehearsal and a real run differ only in who acts.
+//!
+//! Blame is kept narrow. A server that cannot start fails all runs of its config. A server that dies under load fails
+//! the point that was on it (after one more try if the cause may pass), and is started again for the other points. When
+//! three points in a row are lost so, with nothing measured between them, the config is given up.
+//!
+//! Acts on nothing and reads no clock: a driver asks for the next step, sees it through, and tells what came of it.
 
-pub mod agenda;
+mod alone;
+mod begin;
+mod chosen;
+mod comparison;
+#[cfg(test)]
+mod ends;
+mod finals;
+mod grid;
+mod launch;
+mod loss;
+mod optimization;
+mod run;
+mod schedule;
+mod step;
+mod strategy;
+mod task;
+#[cfg(test)]
+mod tests;
+mod warmth;
+
+pub use begin::{Hint, Hints, first_point, wants_forecast};
+pub use comparison::compared;
+pub use finals::{Finals, advised};
+pub use optimization::{Prediction, Predictions, optimization, predicted_values};
+pub use schedule::{Group, Schedule, Start};
+pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
+pub use task::{MeasuredView, RunReader, SearchReader, Task, seeded};
+
+use grid::Grid;
+use launch::Launched;
+use loss::Lost;
+use run::Attempt;
+use std::collections::VecDeque;
+use strategy::{Next, Strategy};
+use vsweep_base::cause::Failure;
+use vsweep_base::ids::SearchId;
+use vsweep_plan::matrix::ServerConfig;
+use vsweep_plan::{OnFailure, Target};
+use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchEnd, SearchStarted, Seen, ServerDeclared, State};
+use vsweep_strategy::search::Seed;
+use vsweep_strategy::selection::optimized::Reason;
+
+/// Attempts at the same thing if the cause of its failure is transient.
+const TRIES: u32 = 2;
+/// After this many lost points with no measured run between them, the server config is given up.
+const LOST_POINTS: u32 = 3;
+
+/// The remaining work on one server.
+#[derive(Debug)]
+pub struct Agenda<'p> {
+    schedule: Schedule<'p>,
+    server: ServerConfig,
+    /// The planned start of the server.
+    slot: u32,
+    /// The reason for which an optimisation asked for the start.
+    proposed: Option<Reason>,
+    /// GPUs of the server if several run at the same time, for the record.
+    gpus: Vec<u32>,
+    /// The one that is worked on comes first.
+    strategies: VecDeque<Strategy>,
+    phase: AgendaPhase,
+    /// Steps that follow from the last outcome, in order.
+    due: VecDeque<Step>,
+    /// The most urgent one so far.
+    signal: Option<Signal>,
+    /// The least urgent signal that ends what is being done; none for what ends by itself.
+    yields_to: Option<Signal>,
+    /// The server, from the line that announces its start to the line that says it is gone.
+    launched: Option<Launched>,
+    /// The run that is being tried.
+    attempt: Option<Attempt>,
+    /// The last run of a search or an exploration, until it was looked at.
+    ended: Option<Task>,
+    lost_in_a_row: u32,
+    /// Starts that failed at the end of a session that was killed: tries that are used up.
+    failed_starts: u32,
+    /// Reason why the server did not start, until a run reports it.
+    failed_start: Option<Failure>,
+    /// Reason for the server's last death, until something is measured again.
+    death: Option<Failure>,
+}
+
+#[derive(Debug)]
+enum AgendaPhase {
+    Beginning,
+    Working,
+    GivingUp(Box<Lost>),
+    /// Another server answers, for this reason.
+    Retiring(String),
+    Leaving(Ending),
+}
+
+impl<'p> Agenda<'p> {
+    /// The work of a group that the journal still lacks.
+    pub fn new(schedule: Schedule<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
+        let grid = Strategy::Grid(Grid::of(group.tasks, schedule.plan));
+        let searches = group.searches.into_iter().map(|search| {
+            let hint = hints.remove(&search.id).unwrap_or_default();
+            Strategy::Search(Box::new(search), hint)
+        });
+        let explorations = group.explorations.into_iter().map(Box::new).map(Strategy::Exploration);
+        Agenda {
+            schedule,
+            strategies: [grid].into_iter().chain(searches).chain(explorations).collect(),
+            phase: AgendaPhase::Beginning,
+            due: VecDeque::new(),
+            signal: None,
+            yields_to: None,
+            launched: None,
+            attempt: None,
+            ended: None,
+            lost_in_a_row: state.lost_in_a_row(&group.server.id, group.slot),
+            failed_starts: state.failed_starts(&group.server.id, group.slot),
+            failed_start: None,
+            death: None,
+            slot: group.slot,
+            proposed: group.proposed,
+            gpus: Vec::new(),
+            server: group.server,
+        }
+    }
+
+    /// Assigns GPUs of the machine.
+    pub fn on(self, gpus: Vec<u32>) -> Agenda<'p> {
+        Agenda { gpus, ..self }
+    }
+
+    /// The next step. To be asked again only when it was seen through: recorded, noted, or its outcome settled.
+    pub fn next(&mut self, state: &State) -> Step {
+        let step = loop {
+            if let Some(step) = self.due.pop_front().or_else(|| self.decide(state)) {
+                break step;
+            }
+        };
+        self.yields_to = match &step {
+            Step::Act(Action::Stop) => Some(Signal::Kill),
+            Step::Act(Action::Kill) => None,
+            Step::Act(_) => Some(Signal::Interrupt),
+            _ => None,
+        };
+        step
+    }
+
+    /// Takes notice of a line that it asked for, which the state knows.
+    pub fn recorded(&mut self, entry: &Entry, state: &State) {
+        match &entry.event {
+            Event::ServerStarting { launch, .. } => self.launch_recorded(entry, *launch),
+            Event::ServerReady(ready) if ready.answers.is_some() => {
+                let note = self.note_of_answers(state);
+                self.due.extend(note.map(Step::Note));
+            }
+            Event::RunStarted(_) => {
+                let attempt = self.attempt.as_mut().expect("a run begins for an attempt");
+                attempt.started = Some(entry.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes notice of what came of an action.
+    pub fn settle(&mut self, outcome: ActionOutcome) {
+        self.yields_to = None;
+        match outcome {
+            ActionOutcome::Admitted => self.due.push_back(self.announcement()),
+            ActionOutcome::Started(started) => self.settle_start(started),
+            ActionOutcome::Unchanged => {
+                let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
+                attempt.is_looked_at = true;
+            }
+            ActionOutcome::Replaced(reason) => self.phase = AgendaPhase::Retiring(reason),
+            ActionOutcome::Disturbed => self.settle_disturbance(),
+            ActionOutcome::Reset { result, seconds } => {
+                let attempt = self.attempt.as_mut().expect("caches are reset for a run");
+                attempt.refusal = result.err();
+                attempt.reset_seconds = Some(seconds);
+            }
+            ActionOutcome::Ran { result, seconds } => self.settle_run(result, seconds),
+            ActionOutcome::Died { failure, seconds } => self.settle_death(failure, seconds),
+            ActionOutcome::Stopped { seconds, held_seconds } => self.settle_stop(seconds, held_seconds),
+            ActionOutcome::Abandoned => {}
+        }
+    }
+
+    /// Takes notice of what is wanted of the sweep. Returns whether the action that is under way must be given up for it.
+    pub fn signal(&mut self, signal: Signal) -> bool {
+        self.signal = self.signal.max(Some(signal));
+        self.gives_up()
+    }
+
+    /// True if the action that was asked for must be given up, or not even begun.
+    pub fn gives_up(&self) -> bool {
+        self.yields_to.is_some_and(|least| self.signal >= Some(least))
+    }
+
+    fn decide(&mut self, state: &State) -> Option<Step> {
+        match &self.phase {
+            AgendaPhase::Beginning => {
+                let begun = self.begun();
+                self.phase = match self.hopeless(&begun.config, state) {
+                    None => AgendaPhase::Working,
+                    Some(lost) => AgendaPhase::GivingUp(Box::new(lost)),
+                };
+                Some(record(Event::GroupBegun(Box::new(begun))))
+            }
+            AgendaPhase::Working => self.work(state),
+            AgendaPhase::GivingUp(_) => self.give_up_rest(state),
+            AgendaPhase::Retiring(reason) => self.retire(reason.clone()),
+            AgendaPhase::Leaving(ending) => Some(match &self.launched {
+                None => Step::Done(*ending),
+                Some(_) => self.end_server(),
+            }),
+        }
+    }
+
+    fn work(&mut self, state: &State) -> Option<Step> {
+        let patience = match self.attempt {
+            Some(_) => Signal::Interrupt,
+            None => Signal::Drain,
+        };
+        if self.signal >= Some(patience) {
+            self.leave(Ending::Interrupted);
+            return None;
+        }
+        if let Some(attempt) = self.attempt.take() {
+            return self.next_step(attempt, state);
+        }
+        let Some(strategy) = self.strategies.front_mut() else {
+            self.leave(Ending::Finished);
+            return None;
+        };
+        let objection = self.ended.take().and_then(|task| strategy.objection(&task, state));
+        if let Some(failure) = objection {
+            return self.end_search(SearchEnd::GivenUp(failure), state);
+        }
+        if let Strategy::Grid(grid) = strategy {
+            grid.skip(state);
+        }
+        match strategy.ask(self.schedule, self.slot, state) {
+            Next::Begin(started) => Some(self.begin_search(*started)),
+            Next::Run(task) => {
+                if let Strategy::Grid(grid) = strategy {
+                    grid.tasks.pop_front();
+                }
+                self.attempt = Some(self.attempt_at(*task, state));
+                None
+            }
+            Next::Ended(end) => self.end_search(end, state),
+            Next::Empty => {
+                self.strategies.pop_front();
+                None
+            }
+        }
+    }
+
+    /// The line that begins a search, with the size of the KV cache where nothing else says where it starts. If the server is
+    /// needed for that, its start comes first.
+    fn begin_search(&mut self, mut started: SearchStarted) -> Step {
+        if let Some(Strategy::Search(_, hint)) = self.strategies.front()
+            && let Some((input, output)) = hint.lengths_for(&started)
+        {
+            match &self.launched {
+                Some(Launched { kv_tokens, .. }) => {
+                    let seed = kv_tokens.map(|tokens| Seed::kv_capacity(tokens as f64, input, output));
+                    started.seed = seed.unwrap_or(started.seed);
+                }
+                None if self.failed_start.is_none() => return self.start(),
+                None => {}
+            }
+        }
+        record(Event::SearchStarted(Box::new(started)))
+    }
+
+    fn end_search(&mut self, end: SearchEnd, state: &State) -> Option<Step> {
+        let search = self.strategies.pop_front()?.id()?.clone();
+        if matches!(end, SearchEnd::GivenUp(_)) && self.schedule.plan.on_failure == OnFailure::Stop {
+            self.leave(Ending::StoppedOnFailure);
+        }
+        Some(search_finished(search, end, self.slot, state))
+    }
+
+    /// Leaves only stopping the server.
+    fn leave(&mut self, ending: Ending) {
+        let is_ready = self.launched.as_ref().is_some_and(|launched| launched.is_ready);
+        if ending == Ending::Interrupted && is_ready && self.signal >= Some(Signal::Interrupt) {
+            let note = match self.schedule.plan.serve.target {
+                Target::Launch(_) => "interrupted: stopping the server (interrupt again to kill it at once)",
+                Target::Attach(_) => "interrupted: the server is left running",
+            };
+            self.due.push_back(Step::Note(note.to_owned()));
+        }
+        self.attempt = None;
+        self.phase = AgendaPhase::Leaving(ending);
+    }
+
+    fn begun(&self) -> GroupBegun {
+        GroupBegun {
+            server: self.server.id.clone(),
+            slot: self.slot,
+            config: ServerDeclared::of(&self.server, &self.schedule.plan.secrets),
+            proposed: self.proposed,
+            seen: Seen::new(),
+        }
+    }
+}
+
+fn record(event: Event) -> Step {
+    Step::Record(Box::new(event), None)
+}
+
+fn search_finished(search: SearchId, end: SearchEnd, slot: u32, state: &State) -> Step {
+    let (answers, cause, detail) = match end {
+        SearchEnd::Answered(answers) => (answers, None, String::new()),
+        SearchEnd::GivenUp(failure) => (Vec::new(), Some(failure.cause), failure.detail),
+    };
+    record(Event::SearchFinished {
+        after: tip(&search, slot, state),
+        search,
+        answers,
+        cause,
+        detail,
+    })
+}
+
+/// Returns the line that the next line of a search follows.
+fn tip(search: &SearchId, slot: u32, state: &State) -> LineId {
+    state.search(search, slot).expect("a search begins before it asks").tip
+}

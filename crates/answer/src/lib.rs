@@ -1,3 +1,133 @@
-//! Decides which servers are best at what, and how sure that is: pure data and pure functions, no clock and no files.
+//! The only room that judges: which server is best at what, how sure that is, and why. It takes points with their runs, what the plan
+//! asks, and the user's GPUs ([`Experiment`]), and returns one document ([`Answer`]). Everything that prints an answer reads that document.
+//!
+//! - [`model`]: one model of noise for every metric, whose draws give every probability and whose intervals accompany every figure.
+//! - `plain`: estimates by a point's own runs, which decide who meets a target and who wins.
+//! - `rules`: who competes, wins, ties, is as good, is ruled out; effects, frontiers, warnings, advice.
+//! - [`compare`]: two experiments against each other.
+//!
+//! The order of configs, points and runs changes no byte of an answer, nor does the machine's clock: draws come from the seed.
 
-pub mod answer;
+mod asked;
+mod compare;
+mod comparison;
+mod document;
+mod estimate;
+mod experiment;
+mod known;
+mod lookup;
+pub mod model;
+mod optimization;
+mod plain;
+mod planned;
+mod prior;
+mod rules;
+mod run_figures;
+
+pub use asked::*;
+pub use compare::{Comparing, Limit, compare, verdict};
+pub use comparison::*;
+pub use document::*;
+pub use experiment::*;
+pub use model::{Basis, NoiseKnown};
+pub use optimization::*;
+pub use plain::plain;
+pub use planned::*;
+pub use rules::{SURE, Standing, standings};
+pub use run_figures::{Figure, RunFigures};
+pub use vsweep_strategy::search::Operator;
+pub use vsweep_strategy::stats::{Better, Random, Requirement, Verdict};
+
+use known::{Figures, Fit, Known};
+use model::{Noise, Posterior};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use vsweep_base::threads;
+
+/// Answers all questions of an experiment.
+pub fn answer(experiment: Experiment) -> Answer {
+    answer_with(experiment, &|observations, metric| {
+        Posterior::fit(observations, &metric.prior)
+    })
+}
+
+/// Answers with known noise of each metric, as in a simulation: the standard for judging an answer.
+pub fn answer_knowing(experiment: Experiment, noise: &BTreeMap<String, Noise>) -> Answer {
+    answer_with(experiment, &|observations, metric| match noise.get(&metric.name) {
+        Some(noise) => Posterior::known(observations, *noise),
+        None => Posterior::fit(observations, &metric.prior),
+    })
+}
+
+fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
+    let experiment = experiment.in_order();
+    let known = Known::of(&experiment, fit);
+    let settled = settle_all(&known);
+    let frontiers = threads::map(threads::cores(), &experiment.frontiers, |question| {
+        rules::frontier(&known, question)
+    });
+    Answer {
+        version: VERSION,
+        margin: experiment.margin,
+        gpus: experiment.gpus,
+        open: experiment.open,
+        comparison: experiment.comparison.clone(),
+        configs: experiment.configs.clone(),
+        optimization: None,
+        together: rules::together(&known, &settled),
+        questions: settled.into_iter().map(|settled| settled.answered).collect(),
+        frontiers: frontiers.into_iter().flatten().collect(),
+        noise: known.metrics().iter().map(Figures::noise).collect(),
+        estimates: estimates(&known),
+    }
+}
+
+/// The questions in their order, several answered at once: those that refer to the winner of an earlier one after all others.
+fn settle_all(known: &Known<'_>) -> Vec<rules::Settled> {
+    let all = &known.experiment.questions;
+    let (referring, others): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|at| all[*at].load_of.is_some());
+    let mut settled: BTreeMap<usize, rules::Settled> = BTreeMap::new();
+    for places in [others, referring] {
+        let asked = |at: usize| {
+            Some((
+                at,
+                at_its_load(&all[at], settled.range(..at).map(|(_, earlier)| earlier))?,
+            ))
+        };
+        let asked: Vec<(usize, Cow<'_, Question>)> = places.into_iter().filter_map(asked).collect();
+        let answer = |(at, question): &(usize, Cow<'_, Question>)| (*at, rules::settle(known, question));
+        settled.extend(threads::map(threads::cores(), &asked, answer));
+    }
+    settled.into_values().collect()
+}
+
+/// The question with the load of the winner that it refers to; none without such a winner.
+fn at_its_load<'q, 's>(
+    question: &'q Question,
+    earlier: impl Iterator<Item = &'s rules::Settled>,
+) -> Option<Cow<'q, Question>> {
+    let Some(name) = &question.load_of else {
+        return Some(Cow::Borrowed(question));
+    };
+    let mut earlier = earlier.map(|settled| &settled.answered);
+    let earlier = earlier.find(|own| own.question == *name && own.workload == question.workload)?;
+    let load = earlier.winner.as_ref()?.load.clone();
+    Some(Cow::Owned(Question {
+        load: Some(load),
+        ..question.clone()
+    }))
+}
+
+fn estimates(known: &Known<'_>) -> Vec<PointEstimates> {
+    let point = |(at, point): (usize, &Point)| PointEstimates {
+        point: point.id.clone(),
+        config: point.config.clone(),
+        workload: point.workload.clone(),
+        load: point.load.clone(),
+        runs: point.runs.len(),
+        disturbed: point.runs.iter().filter(|run| run.disturbed).count(),
+        starts: point.starts(),
+        figures: known.metrics().iter().map(|figures| figures.estimates[at]).collect(),
+    };
+    known.experiment.points.iter().enumerate().map(point).collect()
+}

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use vsweep_answer::answer::model::{Noise, Observations, Posterior};
-use vsweep_answer::answer::{
+use vsweep_answer::model::{Noise, Observations, Posterior};
+use vsweep_answer::{
     Answer, Better, Comparing, Config, Experiment, Figure, Limit, Located, Metric, NoisePrior, Operator, Point,
     Question, Random, Run, Scale, Search, Target, answer, compare,
 };

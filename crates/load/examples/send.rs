@@ -4,9 +4,9 @@
 use serde_json::{Map, json};
 use std::error::Error;
 use std::time::Duration;
-use vsweep_load::load::arrival::Arrivals;
-use vsweep_load::load::{Backend, BodyOptions, Content, Generator, Load, Request, RequestOptions, ServerAddress};
-use vsweep_metrics::metrics::seconds;
+use vsweep_load::arrival::Arrivals;
+use vsweep_load::{Backend, BodyOptions, Content, Generator, Load, Request, RequestOptions, ServerAddress};
+use vsweep_metrics::seconds;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);

@@ -1,9 +1,48 @@
-//! A load generator for LLM servers. `dataset` draws the prompts, `load` sends them when they are due and times every token, and `params`
-//! declares the parameters of both.
+//! The load generator: takes requests that are ready to send and their due times, and returns the timeline of each.
 //!
-//! The `metrics` room computes figures from the timings. No code is shared with the simulated server, because a shared mistake would be
+//! It runs on a thread of its own with one event loop and no runtime. Every timestamp is read right after the system
+//! call that moved the bytes, before any of them is looked at, or is the kernel's own. What to ask (datasets, request bodies' prompts) and
+//! what the timelines mean (metrics) belong to `dataset` and to the `metrics` crate;
+//! `params` declares the parameters of a benchmark. No code is shared with the simulated server, because a shared mistake would be
 //! invisible.
 
+mod address;
+pub mod arrival;
+mod backend;
+pub mod body;
+pub mod chunk;
+mod clock;
+mod connection;
 pub mod dataset;
-pub mod load;
+mod drive;
+mod exchange;
+mod form;
+mod generator;
+pub mod http;
+mod limit;
+mod moderation;
 pub mod params;
+mod request;
+mod requests;
+mod responses;
+pub mod sse;
+mod stamps;
+mod stock;
+mod stop;
+mod supply;
+mod transport;
+mod turns;
+
+pub use address::ServerAddress;
+pub use backend::{Backend, Reply};
+pub use body::{BodyOptions, Content};
+pub use drive::{Load, LoadOutcome, Sending};
+pub use generator::Generator;
+pub use limit::{FILES_BESIDE_CONNECTIONS, allow_connections};
+pub use request::{Request, RequestOptions};
+pub use requests::Requests;
+pub use stock::Asked;
+pub use stop::Stop;
+pub use supply::{Feed, Supply, supply};
+pub use transport::Tls;
+pub use turns::{Turn, Turns};

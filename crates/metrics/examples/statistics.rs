@@ -2,7 +2,7 @@
 //! `seq 1 100 | cargo run -p vsweep-metrics --example statistics -- 50 99 99.9`.
 
 use std::error::Error;
-use vsweep_metrics::metrics::Stats;
+use vsweep_metrics::Stats;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let percents: Vec<f64> = std::env::args()

@@ -1,9 +1,32 @@
-//! The measurements of a serving benchmark's run. `metrics` owns samples, their order statistics and a run's result; `rng` the seeded
-//! generators of NumPy and Python; `spool` data too large for memory; `threads` work for several threads.
+//! The measurements of a run: the timeline of each request and the metrics of the whole run, each defined in one place.
 //!
-//! The crate has no effect on the world, except that a spool's overflow goes to a nameless temporary file.
+//! Pure data and arithmetic; clocks and sockets belong to the `load` crate.
+//! `rng` owns the seeded generators of NumPy and Python.
 
-pub mod metrics;
+pub mod confidence;
+mod goodput;
+mod histogram;
+mod moments;
+mod peaks;
+mod progress;
+mod quantiles;
+mod ranks;
 pub mod rng;
-pub mod spool;
-pub mod threads;
+mod run_result;
+mod sample;
+mod samples;
+mod steady;
+mod summary;
+
+pub use goodput::Goodput;
+pub use histogram::Histogram;
+pub use moments::Moments;
+pub use moments::{Nanos, seconds};
+pub use peaks::{busiest_second, concurrency_by_second, peak_concurrency};
+pub use progress::LoadProgress;
+pub use quantiles::{Stats, median, percentile};
+pub use run_result::{COLUMNS, RunResult};
+pub use sample::Sample;
+pub use samples::Samples;
+pub use steady::{SteadyRule, SteadyState};
+pub use summary::{Metric, Summary};

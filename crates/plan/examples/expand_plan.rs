@@ -2,8 +2,8 @@
 
 use std::error::Error;
 use std::path::PathBuf;
+use vsweep_plan as plan;
 use vsweep_plan::matrix::Matrix;
-use vsweep_plan::plan;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os()

@@ -1,21 +1,221 @@
-//! The declaration of a sweep. `plan` owns the plan as typed and its problems; `matrix` the plan as meant, with its servers, points and
-//! command lines; `import` makes plans from vLLM's command lines. The crate also has the types that every room shares: causes, validity,
-//! errors, ids, units, atomic files, printable text, Python's JSON and shell quoting.
+//! The plan as typed: what the user wrote, read into types without any effect on the world.
+//!
+//! This room owns the file format (TOML and JSON), its line and column positions, its problems and its JSON Schema.
+//! `matrix` turns its axes and links into servers, points and
+//! command lines, and `import` makes plans from vLLM's command lines.
 
-#[macro_use]
-mod closed_list;
-
-pub mod cause;
-pub mod error;
-pub mod files;
-pub mod fingerprint;
-pub mod ids;
+mod bench;
+pub mod commands;
+mod compare;
+pub mod condition;
+mod cross_checks;
+mod exec;
+mod explore;
+mod forms;
 pub mod import;
+mod interpolate;
+pub(crate) mod json_text;
+mod link;
+mod load;
 pub mod matrix;
-pub mod plan;
-pub mod printable;
-pub mod python_json;
-pub mod request_error;
-pub mod shell;
-pub mod units;
-pub mod validity;
+pub mod members;
+mod memory;
+mod mix;
+mod node;
+mod offline;
+mod on_finish;
+mod optimize;
+mod origin;
+mod param_conflicts;
+mod problem;
+mod read;
+pub mod reference;
+mod report;
+mod requirement;
+mod runs;
+pub mod schema;
+mod secrets;
+mod serve;
+mod serve_command;
+mod side;
+mod sla;
+mod slurm;
+mod source;
+pub mod spelling;
+mod text;
+mod toml_text;
+mod value;
+mod written;
+
+pub use bench::{Bench, BenchRunner, FigurePlace, Warmup};
+pub use commands::Commands;
+pub use compare::{Compare, Limit};
+pub use condition::{Condition, Op};
+pub use exec::{Exec, Parallel};
+pub use link::Link;
+pub use load::{Draft, draft, draft_of, load, parse};
+pub use members::Members;
+pub use memory::needs_as_much;
+pub use mix::MIX;
+pub use node::{Entry, Kind, Node};
+pub use offline::{Offline, is_of_server};
+pub use on_finish::OnFinish;
+pub use optimize::Optimize;
+pub use origin::Origin;
+pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
+pub use read::{Combo, Derived, check_names, records};
+pub(crate) use read::{FromNode, Param, Reader, Table, combos, params, start_of, table};
+pub use report::{Plot, ReportOptions};
+pub use requirement::{Assertion, Required, Requirement, Servers};
+pub use runs::Runs;
+pub use secrets::{HIDDEN, Piece, Secrets};
+pub use serve::{FlagStyle, Reset, Serve, ServerProtocol, Target};
+pub use serve_command::{Flag, Program, ServeCommand};
+pub use side::{ParamRef, Side};
+pub use slurm::Slurm;
+pub use source::{Format, Source, Sources, Span, World};
+pub use value::{equal, equality_key, number, show};
+
+use cross_checks::{exclusions, name, version};
+use forms::Scalar;
+use requirement::assertions;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use vsweep_strategy::search;
+use written::words;
+
+pub use cross_checks::is_name;
+
+/// Parameters in the order the user gave them: names as in the plan (usually snake case) to values.
+pub type Params = Map<String, Value>;
+
+table! {
+    /// A vsweep plan: which server settings and which loads to measure.
+    #[derive(Debug, Clone)]
+    pub struct Plan("vsweep plan", "") {
+        /// Path of `schema.json`, for editors; vsweep ignores it.
+        _schema as "$schema": () = elsewhere::<String>(),
+        /// Version of the plan format. This vsweep reads version 1, which is also the default.
+        _version as "version": u32 = whole(1..=1).read_by(version),
+        /// Name of the experiment and of its directory below `results/`: letters, digits, `.`, `_` and `-`. Default: the
+        /// file's name without its extension.
+        pub name: String = by::<String, _>(name),
+        /// Path of a plan, relative to this one, whose keys apply unless this plan sets its own. Tables are merged key by key; lists,
+        /// and the value of each single parameter, are replaced whole.
+        _extends as "extends": () = elsewhere::<String>(),
+        /// Number of starts of each server config; all configs are started once before any is started again. Default: 1. From 2 on,
+        /// intervals show how far starts differ, and the best configs get as many fresh starts again (docs/answer.md). `[sla]` and
+        /// `[explore]` search anew on each start; an exploration has no final. Not with `url`.
+        pub starts: u32 = whole(1..=100).or(1u32),
+        /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
+        pub runs: Runs,
+        /// Measures the first point of each server once more at the end of each start, which detects a server that became slower or faster
+        /// (`server_drifts`). Default: false. Not with `[sla]` or `[explore]`.
+        pub repeat_first: bool,
+        /// Reaction to a failed run: `continue` (default) goes on with the sweep, `stop` ends it. With `stop`, a server that cannot start
+        /// first fails all runs of its config.
+        pub on_failure: OnFailure = one_of::<OnFailure, _>(),
+        /// Further names of variables, headers and parameters that hold secrets, in addition to those recognised by their names
+        /// (docs/plan.md).
+        _secret_names as "secrets": () = elsewhere::<Vec<String>>(),
+        /// The server: what is launched, and with which settings.
+        pub serve: Serve = key().required_elsewhere(),
+        /// The load: what is sent, and by which program.
+        pub bench: Bench,
+        /// Runs several servers at the same time. Without this table they run one after the other.
+        pub exec: Exec,
+        /// Resources that `vsweep submit --slurm` requests from Slurm for each server start.
+        pub slurm: Slurm,
+        /// Parameters that are tied to each other.
+        pub link: Link,
+        /// Blocks of conditions on parameters; a point that meets all conditions of one block is left out. A condition is a value
+        /// (`"serve.tensor_parallel_size" = 1`) or a comparison (`"bench.max_concurrency" = ">64"`).
+        pub exclude: Vec<Vec<Condition>> = by::<Vec<BTreeMap<String, Scalar>>, _>(exclusions),
+        /// Targets for latency and throughput, and the search for the highest load that meets them.
+        pub sla: Option<search::Settings>,
+        /// Loads from one request at a time up to saturation, for a whole curve.
+        pub explore: Option<search::ExploreSettings>,
+        /// Compares the servers of the plan, start by start: which is better, or where along an axis something changed.
+        pub compare: Option<Compare>,
+        /// Chooses which servers of the plan to start, so that the best is known after few starts.
+        pub optimize: Option<Optimize>,
+        /// Requirements of the plan's points. If one is not met, `run` and `report` end with exit code 4, or 5 if it cannot be decided.
+        assertions as "assert": Vec<Requirement> = by::<Vec<Assertion>, _>(assertions),
+        /// Options of the report and of the answer.
+        pub report: ReportOptions,
+        /// A command for the end of the sweep.
+        pub on_finish: Option<OnFinish>,
+    }
+    internal {
+        /// The plan's text as it was run, variables never expanded. It may hold secrets: write [`Plan::redacted_text`] instead.
+        pub text: String,
+        /// The language of the text.
+        pub format: Format,
+        /// Path of the text, for messages and for relative paths inside the plan.
+        pub path: PathBuf,
+        /// The secret values in this plan; everything that is written or shown goes through it.
+        pub secrets: Secrets,
+        /// Sources and tree, to point at what later stages object to.
+        pub origin: Arc<Origin>,
+    }
+    then Plan::check
+}
+
+impl Plan {
+    /// Axes and fixed values of one side.
+    pub fn params(&self, side: Side) -> &[(String, Axis)] {
+        match side {
+            Side::Serve => &self.serve.params,
+            Side::Bench => &self.bench.params,
+        }
+    }
+
+    /// A parameter of one side's table, by any of its spellings.
+    pub fn param(&self, side: Side, name: &str) -> Option<&(String, Axis)> {
+        let mut params = self.params(side).iter();
+        params.find(|(typed, _)| spelling::same(typed, name))
+    }
+
+    /// Named combinations of one side.
+    pub fn combos(&self, side: Side) -> &[Combo] {
+        match side {
+            Side::Serve => &self.serve.combos,
+            Side::Bench => &self.bench.combos,
+        }
+    }
+}
+
+words! {
+    /// Effect of a failed run on the rest of the sweep.
+    pub enum OnFailure("OnFailure") {
+        /// Record it and go on.
+        Continue = "continue",
+        /// Record it and end the sweep.
+        Stop = "stop",
+    }
+    default Continue
+}
+
+/// The values one parameter takes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Axis {
+    /// One value for all points.
+    Fixed(Value),
+    /// Several values, from a list or a range, in order.
+    Values(Vec<Value>),
+    /// Computed from another parameter of the same table: `max(min, per * times)`, capped at `max`.
+    Derived(Derived),
+}
+
+impl Axis {
+    /// The values that it states itself.
+    pub fn values(&self) -> &[Value] {
+        match self {
+            Axis::Fixed(value) => std::slice::from_ref(value),
+            Axis::Values(values) => values,
+            Axis::Derived(_) => &[],
+        }
+    }
+}

@@ -6,16 +6,16 @@ use std::fs;
 use std::io::{BufWriter, Write, stdout};
 use std::path::Path;
 use std::time::Instant;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::{PointId, ServerId, sha256_hex};
-use vsweep_plan::plan::{Params, ReportOptions};
-use vsweep_plan::validity::Validity;
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::{PointId, ServerId, sha256_hex};
+use vsweep_base::validity::Validity;
+use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::{
     self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, Recorder,
     RunFiles, RunFinished, RunStarted, Seen, ServerDeclared, ServerReady, SessionStarted, Shard, StoredFile, Sum,
 };
-use vsweep_report::report::status::Status;
-use vsweep_report::report::write_all;
+use vsweep_report::status::Status;
+use vsweep_report::write_all;
 
 const JOURNALS: u64 = 8;
 const SERVERS: u64 = 104;

@@ -4,7 +4,7 @@
 use std::error::Error;
 use vsweep_record::journal::{self, Check, Directory};
 use vsweep_record::table::Points;
-use vsweep_report::report::read_runs;
+use vsweep_report::read_runs;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);

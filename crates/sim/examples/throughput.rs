@@ -2,11 +2,11 @@
 //! `cargo run --release -p vsweep-sim --example throughput -- demo-8b --tensor-parallel-size 2`.
 
 use std::error::Error;
-use vsweep_metrics::metrics::seconds;
-use vsweep_sim::sim::engine::{SequenceRequest, token_id};
-use vsweep_sim::sim::flags::Flags;
-use vsweep_sim::sim::settings::ServerSettings;
-use vsweep_sim::sim::virtual_time::{VirtualLoad, VirtualServer};
+use vsweep_metrics::seconds;
+use vsweep_sim::engine::{SequenceRequest, token_id};
+use vsweep_sim::flags::Flags;
+use vsweep_sim::settings::ServerSettings;
+use vsweep_sim::virtual_time::{VirtualLoad, VirtualServer};
 
 const INPUT: usize = 512;
 const OUTPUT: usize = 128;

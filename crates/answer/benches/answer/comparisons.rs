@@ -1,7 +1,7 @@
 //! Planted comparisons: two servers with a known ratio, each measured as an experiment of its own.
 
 use super::planted::log_between;
-use vsweep_answer::answer::{
+use vsweep_answer::{
     Better, Comparing, Config, Experiment, Figure, Limit, Metric, NoisePrior, Point, Random, Requirement, Run, Scale,
     Verdict, compare,
 };
@@ -88,7 +88,7 @@ pub fn judge(seed: u64) -> Compared {
         }],
     });
     let truth = log_ratio.exp();
-    let holds = |point: &&vsweep_answer::answer::ComparedPoint| point.ratio.low <= truth && truth <= point.ratio.high;
+    let holds = |point: &&vsweep_answer::ComparedPoint| point.ratio.low <= truth && truth <= point.ratio.high;
     let says = |verdict: Verdict| found.points[0].verdict == verdict;
     let is_far = log_ratio.abs() > MARGIN.ln_1p();
     let any = |requirement: Requirement| found.limits.iter().any(|limit| limit.requirement == requirement);

@@ -3,8 +3,8 @@
 use super::planted::{MARGIN, Planted};
 use super::play::{Fate, METRICS, id, play, play_more};
 use std::collections::BTreeMap;
-use vsweep_answer::answer::model::Noise;
-use vsweep_answer::answer::{Answer, answer, answer_knowing};
+use vsweep_answer::model::Noise;
+use vsweep_answer::{Answer, answer, answer_knowing};
 
 /// The worth of one answer.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ mod table;
 use each::each;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use vsweep_answer::answer::{Metric, answer};
+use vsweep_answer::{Metric, answer};
 
 /// Experiments, and seeds that were not used in development.
 const EXPERIMENTS: u64 = 2000;

@@ -1,6 +1,6 @@
 //! Planted truths: servers with known figures, and the noise that runs of them have.
 
-use vsweep_answer::answer::Random;
+use vsweep_answer::Random;
 
 /// The truth of an experiment.
 pub struct Planted {

@@ -2,7 +2,7 @@
 
 use super::planted::{MARGIN, Planted};
 use std::collections::BTreeMap;
-use vsweep_answer::answer::{
+use vsweep_answer::{
     Better, Config, Experiment, Facts, Figure, Metric, NoisePrior, Operator, Point, Question, Random, Run, RunFigures,
     Scale, Target,
 };

@@ -2,7 +2,7 @@
 
 use super::judge::{Score, Trial, score};
 use super::planted::{MARGIN, log_between};
-use vsweep_answer::answer::{Config, Experiment, Located, Question, Random, Search, answer};
+use vsweep_answer::{Config, Experiment, Located, Question, Random, Search, answer};
 
 /// Places of a posterior.
 const QUANTILES: u32 = 40;

@@ -1,7 +1,7 @@
 //! Figures without neighbours, against those beside the other servers of the sweep.
 
 use crate::{LATENCY, THROUGHPUT, asking, server};
-use vsweep_answer::answer::{Experiment, Verdict, Warning, answer};
+use vsweep_answer::{Experiment, Verdict, Warning, answer};
 
 /// Two servers, and the better one again without neighbours with these figures.
 fn again(throughput: f64, latency: f64) -> Experiment {

@@ -5,8 +5,8 @@ mod figures;
 mod searches;
 mod winners;
 
-use vsweep_answer::answer::model::Basis;
-use vsweep_answer::answer::{
+use vsweep_answer::model::Basis;
+use vsweep_answer::{
     Answer, Better, Chosen, Comparing, Config, Experiment, Facts, Figure, FrontierQuestion, Goal, Limit, Located,
     Metric, NoisePrior, Operator, Point, Question, Requirement, Run, Scale, Search, Target, Verdict, Warning, answer,
     compare,

@@ -3,7 +3,7 @@
 
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, ShareGpt, Traits};
-use crate::load::Backend;
+use crate::Backend;
 use crate::params::{Bounds, ParamReader};
 use std::ops::RangeInclusive;
 use std::sync::Arc;

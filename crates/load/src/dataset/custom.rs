@@ -3,7 +3,7 @@
 use super::kind::PATH;
 use super::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
-use crate::load::Backend;
+use crate::Backend;
 use crate::params::{FromParam, Param, ParamReader, Takes, param};
 use serde_json::{Value, json};
 use std::path::PathBuf;

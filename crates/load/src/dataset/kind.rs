@@ -1,7 +1,7 @@
 //! The interface of a dataset to the rest of the program: its parameters, and the input for drawing prompts.
 
 use super::{ChatTemplate, Item, Prompt, PromptSource, Sampling, Vocabulary};
-use crate::load::Backend;
+use crate::Backend;
 use crate::params::{Declared, Param, ParamReader, param};
 use std::fmt::Debug;
 use std::sync::Arc;

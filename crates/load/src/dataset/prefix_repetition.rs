@@ -2,7 +2,7 @@
 
 use super::kind::share;
 use super::{Dataset, Draw, Item, Kind, Material, Sampling, Traits, random};
-use crate::load::Backend;
+use crate::Backend;
 use crate::params::ParamReader;
 use std::ops::Range;
 use vsweep_metrics::rng::NumpyLegacy;

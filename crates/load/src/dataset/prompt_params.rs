@@ -1,7 +1,7 @@
 //! Parameters that all datasets have in common: the choice of the dataset, and the number of prompts.
 
 use super::{Dataset, KINDS, Kind, Sampling, TurnParams};
-use crate::load::Backend;
+use crate::Backend;
 use crate::params::ParamReader;
 use serde_json::{Map, Value};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Traits};
-use crate::load::Backend;
+use crate::Backend;
 use crate::params::{Declared, FromParam, Param, ParamReader, Takes, json_of};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -3,7 +3,7 @@
 use super::lengths::{Lengths, RangeRatio};
 use super::random::{BATCH_SIZE, INPUT_LEN, RANGE_RATIO, run_of};
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
-use crate::load::Backend;
+use crate::Backend;
 use crate::params::ParamReader;
 use vsweep_metrics::rng::NumpyPcg64;
 

@@ -5,7 +5,7 @@
 
 use super::tokenizer::Tokenizer;
 use std::ops::Range;
-use vsweep_metrics::threads;
+use vsweep_base::threads;
 
 /// Corrections of a text whose tokens are not as many as were asked for.
 const MOST_CORRECTIONS: usize = 10;

@@ -6,7 +6,7 @@
 use super::kind::PATH;
 use super::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
-use crate::load::Backend;
+use crate::Backend;
 use crate::params::ParamReader;
 use serde_json::Value;
 use siphasher::sip::SipHasher13;

@@ -4,10 +4,10 @@ use super::plan_text::without_percentile_metrics;
 use super::records::{Record, Sides};
 use super::{Loads, ReadSweep, vllm_sweep};
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{self, Format, Params, Problems, World, spelling};
-use crate::shell::shell_line;
+use crate::{Format, Params, Problems, World, spelling};
 use itertools::Itertools;
 use std::path::Path;
+use vsweep_base::shell::shell_line;
 
 /// Differences of one side that are listed word by word.
 const MOST_LISTED: usize = 3;
@@ -20,7 +20,7 @@ pub(super) fn compare(
     text: &str,
     notes: &mut Vec<String>,
 ) -> Result<Option<Vec<String>>, Problems> {
-    let plan = plan::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty())?;
+    let plan = crate::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty())?;
     let matrix = Matrix::expand(&plan)?;
     let loads = |server: ServerConfig| {
         let loads = matrix.points_of(&server).filter_map(|point| point.argv);

@@ -10,12 +10,12 @@ mod startup;
 pub mod suite;
 pub mod vllm_sweep;
 
-use crate::plan::{Combo, Diagnostics, Params, Problem, Problems, Secrets, ServeCommand, Sources};
-use crate::shell::shlex;
+use crate::{Combo, Diagnostics, Params, Problem, Problems, Secrets, ServeCommand, Sources};
 use itertools::Itertools;
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
+use vsweep_base::shell::shlex;
 
 /// Reads a file that the command line names.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;

@@ -2,11 +2,11 @@
 
 use super::records::{PERCENTILE_METRICS, Record, Sides};
 use super::{Loads, ReadSweep, startup};
-use crate::plan::{Offline, ServeCommand, is_name, spelling};
-use crate::printable::printable;
-use crate::shell::shell_line;
+use crate::{Offline, ServeCommand, is_name, spelling};
 use itertools::Itertools;
 use serde_json::{Value, json};
+use vsweep_base::printable::printable;
+use vsweep_base::shell::shell_line;
 
 /// The highest load that vLLM's searches try.
 const HIGHEST_LOAD: u64 = 8192;

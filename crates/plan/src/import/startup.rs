@@ -1,7 +1,7 @@
 //! `vllm bench sweep startup`: its command as that of the server whose engine is started, and the parameters that vLLM leaves out.
 
 use super::{ReadSweep, Remarks};
-use crate::plan::{Combo, Offline, Params, ServeCommand, spelling};
+use crate::{Combo, Offline, Params, ServeCommand, spelling};
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;

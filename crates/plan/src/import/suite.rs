@@ -3,7 +3,7 @@
 
 use super::plan_text;
 use crate::matrix::argv::json_word;
-use crate::plan::{Offline, Params, show, spelling};
+use crate::{Offline, Params, show, spelling};
 use serde_json::{Value, json};
 
 /// A test of a suite as a plan.

@@ -2,7 +2,7 @@
 //! expansion, so that the two can be compared.
 
 use crate::matrix::argv::{json_word, number_word};
-use crate::plan::{Combo, Params, equal, spelling};
+use crate::{Combo, Params, equal, spelling};
 use itertools::Itertools;
 use serde_json::Value;
 

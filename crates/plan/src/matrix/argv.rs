@@ -5,10 +5,10 @@
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
 use super::flags::{is_list, is_plain_switch};
-use crate::plan::{Flag, FlagStyle, Params, ServeCommand, show, spelling};
-pub(crate) use crate::python_json::dumps as json_word;
+use crate::{Flag, FlagStyle, Params, ServeCommand, show, spelling};
 use serde_json::Value;
 use std::ops::Range;
+pub(crate) use vsweep_base::python_json::dumps as json_word;
 
 /// The base command with every parameter applied, in order.
 pub fn apply(base: &[String], params: &Params) -> Vec<String> {

@@ -2,11 +2,11 @@
 
 use super::space::{MOST_PAIRS, Sides, Space, zip_group};
 use super::{FilterKind, Matrix};
-use crate::ids::ServerId;
-use crate::plan::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
-use crate::units::{show_count, show_duration};
+use crate::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use vsweep_base::ids::ServerId;
+use vsweep_base::units::{show_count, show_duration};
 
 /// Returns true if the matrix is not too large.
 pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool {

@@ -5,7 +5,7 @@ use super::filter::Agreement;
 use super::identity::SharedLoad;
 use super::space::Sides;
 use super::{FilterKind, Matrix, PairFilter, Removed, check, starved};
-use crate::plan::{Diagnostics, Link, ParamRef, Plan};
+use crate::{Diagnostics, Link, ParamRef, Plan};
 use itertools::Itertools;
 
 /// Expands a plan; see [`Matrix::draft`]. `tied` are the links as written, which the plan lacks if it was read in part.

@@ -2,7 +2,7 @@
 //! of a side, so that testing a pair compares integers.
 
 use super::space::{Sides, Space};
-use crate::plan::{Condition, ParamRef, Side, equality_key};
+use crate::{Condition, ParamRef, Side, equality_key};
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 

@@ -1,11 +1,11 @@
 //! Computes the ids of servers and points. Secrets are never part of them: a changed password causes no new measurement, and an id reveals
 //! nothing.
 
-use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
-use crate::plan::{BenchRunner, MIX, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
+use crate::{BenchRunner, MIX, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use vsweep_base::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
 
 /// Id of a server. An attached server is identified by its URL.
 pub(super) fn server_id(

@@ -18,16 +18,14 @@ pub use search::{LoadExploration, LoadFinder, LoadSearch};
 pub use serve_flags::ServeFlags;
 pub use space::MOST_PAIRS;
 
-use crate::ids::{PointId, ServerId};
-use crate::plan::{
-    BenchRunner, Diagnostics, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show,
-};
-use crate::printable::printable;
+use crate::{BenchRunner, Diagnostics, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show};
 use filter::Agreement;
 use identity::{LoadContent, SharedLoad};
 use space::{Sides, Space};
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
+use vsweep_base::ids::{PointId, ServerId};
+use vsweep_base::printable::printable;
 
 /// One server config: a command line and an environment, with the parameters that made it.
 #[derive(Debug, Clone, PartialEq)]

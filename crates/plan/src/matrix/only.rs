@@ -2,9 +2,9 @@
 
 use super::filter::Agreement;
 use super::{FilterKind, Matrix, PairFilter, Removed};
-use crate::error::{Error, Result};
-use crate::plan::{Condition, ParamRef, Side, condition, suggest};
+use crate::{Condition, ParamRef, Side, condition, suggest};
 use itertools::Itertools;
+use vsweep_base::error::{Error, Result};
 
 impl Matrix {
     /// The part of the matrix that meets all conditions, which are separated by commas. A name without `serve.` or `bench.` is looked

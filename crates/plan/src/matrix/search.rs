@@ -2,11 +2,11 @@
 //! height, and the points that they ask for.
 
 use super::{Matrix, Point, ServerConfig};
-use crate::ids::{SearchId, ServerId, canonical_json, short_digest};
-use crate::plan::{Params, number, show, spelling};
-use crate::units::parse_duration;
+use crate::{Params, number, show, spelling};
 use itertools::Itertools;
 use serde_json::{Value, json};
+use vsweep_base::ids::{SearchId, ServerId, canonical_json, short_digest};
+use vsweep_base::units::parse_duration;
 use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, Requests, Settings, Vary};
 
 /// The parameter that says how many requests a run sends.

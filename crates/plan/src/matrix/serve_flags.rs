@@ -3,8 +3,8 @@
 
 use super::argv::is_switch;
 use super::flags::is_list;
-use crate::plan::spelling::{self, is_flag};
-use crate::plan::{Flag, HIDDEN, ServeCommand};
+use crate::spelling::{self, is_flag};
+use crate::{Flag, HIDDEN, ServeCommand};
 
 /// The flags of one server command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,6 +1,6 @@
 //! All configurations of both sides, decoded by index: the axes are held, the product of them never is.
 
-use crate::plan::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, commands::COMMAND, number, spelling};
+use crate::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, commands::COMMAND, number, spelling};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;

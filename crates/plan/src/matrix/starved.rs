@@ -4,10 +4,10 @@
 use super::Matrix;
 use super::search::NUM_PROMPTS;
 use super::space::Space;
-use crate::plan::{Diagnostics, Plan, Problem, Side, Span, number, spelling};
-use crate::units::show_many;
+use crate::{Diagnostics, Plan, Problem, Side, Span, number, spelling};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use vsweep_base::units::show_many;
 use vsweep_strategy::search::Vary;
 
 /// Requests of a run for which the plan says nothing, as in `vllm bench serve`.

@@ -1,7 +1,7 @@
 //! The result of the plan's own comparison, as the answer passes it on.
 
 use crate::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, State};
-use vsweep_answer::answer::{Estimate, LocatedChange, PairedFinding, PlannedComparison};
+use vsweep_answer::{Estimate, LocatedChange, PairedFinding, PlannedComparison};
 use vsweep_strategy::selection::{Finding, Located};
 use vsweep_strategy::stats::{self, ALPHA, Interval};
 

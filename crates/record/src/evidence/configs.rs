@@ -6,8 +6,8 @@ use crate::journal::StartRecord;
 use crate::table::{Cell, Section};
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
-use vsweep_answer::answer::{Config, Facts};
-use vsweep_plan::ids::ServerId;
+use vsweep_answer::{Config, Facts};
+use vsweep_base::ids::ServerId;
 
 /// Every config that has a row, in the order of the rows.
 pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {

@@ -5,7 +5,7 @@ use super::targets::criteria;
 use crate::journal::Objective;
 use crate::table::{Cell, Column, MetricSet, Table, Workload, natural_direction};
 use itertools::Itertools;
-use vsweep_answer::answer::{Better, Metric, MetricNoise, NoisePrior, Scale};
+use vsweep_answer::{Better, Metric, MetricNoise, NoisePrior, Scale};
 use vsweep_strategy::search::Quantity;
 
 /// The axes of the frontier: speed per user against throughput per GPU, both better when higher.

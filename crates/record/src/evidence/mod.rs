@@ -19,8 +19,8 @@ pub use side::side;
 
 use crate::journal::{Objective, RunRecord, State};
 use crate::table::{Points, Workload};
-use vsweep_answer::answer::Experiment;
-use vsweep_plan::plan::Requirement;
+use vsweep_answer::Experiment;
+use vsweep_plan::Requirement;
 
 /// The relative difference that does not matter, where a plan does not say.
 pub const MARGIN: f64 = 0.01;

@@ -8,10 +8,10 @@ mod trials;
 use crate::journal::{Contestant, FIRST_SLOT, Optimization, State};
 use std::collections::BTreeSet;
 use trials::Trials;
-use vsweep_answer::answer::Better;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::ServerId;
-use vsweep_plan::plan::Requirement;
+use vsweep_answer::Better;
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::ServerId;
+use vsweep_plan::Requirement;
 use vsweep_strategy::selection::optimized::{Ask, CompiledGraphs, Ended, Optimized, Reason, Trial};
 
 /// An optimisation with what is known of it.

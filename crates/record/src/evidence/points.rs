@@ -4,9 +4,9 @@ use super::Evidence;
 use crate::table::{self, Points, Sampling, Table, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vsweep_answer::answer::{Figure, Metric, Point, Run, Scale};
-use vsweep_metrics::threads;
-use vsweep_plan::validity::Code;
+use vsweep_answer::{Figure, Metric, Point, Run, Scale};
+use vsweep_base::threads;
+use vsweep_base::validity::Code;
 
 /// The largest sampling error, relative: what was measured lies within a factor of ten of the truth.
 const WIDEST: f64 = 1.0;

@@ -6,7 +6,7 @@ use super::metrics::{COST, ENERGY, FRONTIER};
 use crate::journal::Objective;
 use crate::table::{MetricSet, Workload};
 use itertools::Itertools;
-use vsweep_answer::answer::{FrontierQuestion, Goal, Question, Search, Target};
+use vsweep_answer::{FrontierQuestion, Goal, Question, Search, Target};
 use vsweep_strategy::search::Vary;
 
 /// The questions, in the order of the answer.

@@ -4,9 +4,9 @@ use super::{Evidence, Names};
 use crate::journal::{Objective, RunRecord, State};
 use crate::table::{Points, RunFigures, RunRow, TableBuilder, Workload, is_of_load};
 use std::collections::BTreeMap;
-use vsweep_answer::answer::Experiment;
-use vsweep_plan::ids::ServerId;
-use vsweep_plan::plan::{Params, Requirement};
+use vsweep_answer::Experiment;
+use vsweep_base::ids::ServerId;
+use vsweep_plan::{Params, Requirement};
 
 /// The runs that count, and what is asked of them.
 #[derive(Clone, Copy)]

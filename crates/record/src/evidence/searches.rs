@@ -4,7 +4,7 @@ use super::Evidence;
 use super::metrics::FRONTIER;
 use crate::journal::SearchRecord;
 use crate::table::{SearchResult, search_results};
-use vsweep_answer::answer::{Located, Search};
+use vsweep_answer::{Located, Search};
 use vsweep_strategy::search::{Criterion, Found};
 
 /// The slope at a limit that was not located.

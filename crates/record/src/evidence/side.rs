@@ -5,7 +5,7 @@ use super::points::{runs, sampled};
 use super::{MARGIN, Names};
 use crate::table::{Measure, Points};
 use itertools::Itertools;
-use vsweep_answer::answer::{Config, Experiment, MetricNoise, Point};
+use vsweep_answer::{Config, Experiment, MetricNoise, Point};
 
 /// The experiment of a side. `known` is the noise that other experiments measured before it began; `node` names the node of a row, and is
 /// empty where that is not known.

@@ -3,8 +3,8 @@
 use super::Evidence;
 use crate::table::{Point, Workload};
 use itertools::Itertools;
-use vsweep_answer::answer::{About, Target};
-use vsweep_plan::plan::{Assertion, Params, Requirement};
+use vsweep_answer::{About, Target};
+use vsweep_plan::{Assertion, Params, Requirement};
 use vsweep_strategy::search::Criterion;
 
 /// Every bound of every assertion.

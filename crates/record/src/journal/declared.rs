@@ -4,9 +4,9 @@
 use super::rank::Nonce;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
+use vsweep_base::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
 use vsweep_plan::matrix::ServerConfig;
-use vsweep_plan::plan::{Params, Secrets};
+use vsweep_plan::{Params, Secrets};
 use vsweep_strategy::selection::{Member, Placement};
 
 /// A plan as meant. A point belongs to the experiment if it is in the plan of the last session.

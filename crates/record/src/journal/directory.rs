@@ -6,9 +6,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{create_folder, create_folder_in, is_trusted};
-use vsweep_plan::ids::{PointId, ServerId};
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::{create_folder, create_folder_in, is_trusted};
+use vsweep_base::ids::{PointId, ServerId};
 
 /// Declares the files and folders of which there is one in a directory.
 macro_rules! names {

@@ -7,11 +7,11 @@ use super::state::State;
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
-use vsweep_metrics::threads;
-use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{RESULT, read};
-use vsweep_plan::ids::sha256_hex;
-use vsweep_plan::units::show_many;
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::{RESULT, read};
+use vsweep_base::ids::sha256_hex;
+use vsweep_base::threads;
+use vsweep_base::units::show_many;
 
 /// Thoroughness of the comparison of run files with the journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

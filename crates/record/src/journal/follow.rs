@@ -9,8 +9,8 @@ use super::reader::{Read, Reader};
 use super::state::{MissingRecord, State};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::REFUSED;
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::REFUSED;
 
 /// The journals of a directory and the state after all lines read so far.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use super::rank::LineId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vsweep_plan::cause::{Cause, Failure, RuledOut};
-use vsweep_plan::ids::{PointId, SearchId, ServerId};
-use vsweep_plan::plan::Params;
+use vsweep_base::cause::{Cause, Failure, RuledOut};
+use vsweep_base::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::Params;
 
 /// Runs that will not be tried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -149,7 +149,7 @@ mod tests {
             format!("{start}\"prev\":\"0000000000000007\",\"sum\":\"{sum}\"}}\n")
         );
         let before = text.split(",\"sum\":").next().expect("a part");
-        assert_eq!(sum.to_string(), vsweep_plan::ids::sha256_hex(before.as_bytes())[..16]);
+        assert_eq!(sum.to_string(), vsweep_base::ids::sha256_hex(before.as_bytes())[..16]);
         assert_eq!("00000000000000ab-3".parse(), Ok(entry("").rank.line));
     }
 

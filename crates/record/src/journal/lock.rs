@@ -6,8 +6,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{FACTS, open, open_with, read_all};
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::{FACTS, open, open_with, read_all};
 
 /// A held lock; released when dropped, or by the system when the process dies. A whole sweep holds `lock` exclusively. Shards share it, and
 /// each also holds a lock of its own.

@@ -7,7 +7,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use vsweep_plan::error::{Error, Result, remedy};
+use vsweep_base::error::{Error, Result, remedy};
 
 /// A journal that only this process writes.
 #[derive(Debug)]

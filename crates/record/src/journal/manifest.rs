@@ -4,8 +4,8 @@ use super::directory::Directory;
 use super::event::FORMAT;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use vsweep_plan::error::Result;
-use vsweep_plan::files::{FACTS, read_text, write_atomic};
+use vsweep_base::error::Result;
+use vsweep_base::files::{FACTS, read_text, write_atomic};
 
 /// The facts that a reader of the results will ask for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use super::rank::Rank;
 use serde::{Deserialize, Serialize};
-use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_strategy::selection::optimized::{Axis, Candidate, Optimized, Reason, Rules, WarmStart};
 
 /// The servers to choose from, and the rules of the choice.

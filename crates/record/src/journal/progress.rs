@@ -5,9 +5,9 @@ use super::declared::{AskedMetric, Compared, Entrant};
 use super::machine::Machine;
 use super::state::{RunRecord, StartRecord, State};
 use std::collections::BTreeSet;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_plan::validity::Validity;
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::{PointId, ServerId};
+use vsweep_base::validity::Validity;
 use vsweep_strategy::selection::{Arm, Bisected, Located, Logs, Paired, PairedEnding, PairedOutcome, Placement, Slot};
 use vsweep_strategy::stats::Start;
 
@@ -288,7 +288,7 @@ mod tests {
     use crate::journal::declared::{PlanContent, RecordedPlan};
     use crate::journal::event::{Event, Learned, RunFinished, RunStarted, Seen, SessionStarted};
     use crate::journal::rank::{Hex64, Nonce};
-    use vsweep_plan::plan::Params;
+    use vsweep_plan::Params;
     use vsweep_strategy::selection::Member;
     use vsweep_strategy::stats::{Better, Margin, Verdict};
 

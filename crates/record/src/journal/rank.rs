@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::str::FromStr;
-use vsweep_plan::ids::digest_start;
+use vsweep_base::ids::digest_start;
 
 /// 64 bits, written as 16 hex digits: a session's nonce, or the sum of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

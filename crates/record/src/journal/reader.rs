@@ -7,9 +7,9 @@ use super::rank::{LineId, Nonce, Rank, Sum};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use vsweep_metrics::threads;
-use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::open;
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::open;
+use vsweep_base::threads;
 
 /// A line further on than this is not of the journal: it would take more memory than there is to note what is missing.
 const LONGEST_GAP: u64 = 1 << 24;

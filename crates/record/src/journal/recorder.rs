@@ -13,9 +13,9 @@ use super::run_file::{self, Measured, Provenance};
 use super::state::{MissingRecord, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{remove_abandoned, write_atomic};
-use vsweep_plan::plan::Secrets;
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::{remove_abandoned, write_atomic};
+use vsweep_plan::Secrets;
 
 /// An experiment opened for writing.
 #[derive(Debug)]
@@ -307,9 +307,9 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
     use std::fs;
-    use vsweep_plan::cause::Outcome;
-    use vsweep_plan::ids::{PointId, ServerId, sha256_hex};
-    use vsweep_plan::plan::Params;
+    use vsweep_base::cause::Outcome;
+    use vsweep_base::ids::{PointId, ServerId, sha256_hex};
+    use vsweep_plan::Params;
 
     fn params(value: Value) -> Params {
         value.as_object().expect("an object").clone()

@@ -7,8 +7,8 @@ use super::line::{sealed, sum_of};
 use super::rank::{LineId, Rank};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vsweep_metrics::metrics::RunResult;
-use vsweep_plan::plan::{Secrets, spelling};
+use vsweep_metrics::RunResult;
+use vsweep_plan::{Secrets, spelling};
 
 /// The key of what its lines say.
 pub(super) const PROVENANCE: &str = "vsweep";

@@ -28,9 +28,9 @@ use super::rank::{Launch, LineId, Nonce, Rank};
 use chains::SearchLines;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::{PointId, SearchId, ServerId};
-use vsweep_plan::validity::Doubt;
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::{PointId, SearchId, ServerId};
+use vsweep_base::validity::Doubt;
 use vsweep_strategy::search::{Level, Probe};
 
 /// The content of all journals of a directory.

@@ -9,10 +9,10 @@ use crate::journal::ALONE_SLOT;
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use vsweep_plan::cause::Cause;
-use vsweep_plan::plan::spelling;
-use vsweep_plan::printable::printable;
-use vsweep_plan::validity::{Doubt, Validity};
+use vsweep_base::cause::Cause;
+use vsweep_base::printable::printable;
+use vsweep_base::validity::{Doubt, Validity};
+use vsweep_plan::spelling;
 
 /// Keys of a result that only repeat a setting. Where the plan sets the parameter of that name, its column says it.
 pub const ECHOED: [&str; 9] = [
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    use vsweep_plan::plan::Params;
+    use vsweep_plan::Params;
 
     fn params(value: serde_json::Value) -> Params {
         value.as_object().cloned().expect("an object")

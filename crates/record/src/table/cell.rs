@@ -4,7 +4,7 @@ use arcstr::ArcStr;
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::fmt;
-use vsweep_plan::printable::printable;
+use vsweep_base::printable::printable;
 
 /// One value. A column may mix kinds where a parameter does (`"auto"` and `4096`).
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -48,7 +48,7 @@ mod tests {
     use super::super::Section;
     use super::*;
     use proptest::prelude::*;
-    use vsweep_plan::printable::{acts, printable};
+    use vsweep_base::printable::{acts, printable};
 
     fn read_back(field: &str) -> &str {
         field.strip_prefix('\'').unwrap_or(field)

@@ -3,7 +3,7 @@
 use super::stack::stacked_point;
 use super::{Point, Points, Spread};
 use std::collections::{HashMap, HashSet};
-use vsweep_answer::answer::{Answer, Estimate, PointEstimates};
+use vsweep_answer::{Answer, Estimate, PointEstimates};
 
 impl Points<'_> {
     /// Replaces the points' figures and intervals by the estimates of an answer. Estimates that were made from other runs of a point are

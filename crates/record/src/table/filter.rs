@@ -4,8 +4,8 @@
 use super::{Cell, Table};
 use std::cmp::Ordering;
 use std::fmt;
-use vsweep_plan::plan::Op;
-use vsweep_plan::plan::condition::OPERATORS;
+use vsweep_plan::Op;
+use vsweep_plan::condition::OPERATORS;
 
 /// One condition on one column.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::Table;
 use std::sync::Arc;
-use vsweep_plan::validity::Code;
+use vsweep_base::validity::Code;
 use vsweep_strategy::checks::{needed, percentile, short};
 
 /// A code, and the figures that it is about.

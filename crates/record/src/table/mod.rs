@@ -164,7 +164,7 @@ impl Table {
     pub fn known_column(&self, name: &str) -> Result<&Column, String> {
         self.column(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
-            let hint = vsweep_plan::plan::suggest(name, names.iter().copied());
+            let hint = vsweep_plan::suggest(name, names.iter().copied());
             let remedy = hint.replace("known here:", "the columns are:");
             format!("there is no column `{name}`; {remedy}")
         })

@@ -9,9 +9,9 @@ use itertools::Itertools;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use vsweep_answer::answer::Estimate;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::validity::{Code, Validity};
+use vsweep_answer::Estimate;
+use vsweep_base::cause::Outcome;
+use vsweep_base::validity::{Code, Validity};
 
 /// Combined outcome of the runs of one point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
     use crate::table::{RunRow, TableBuilder, write_csv};
     use serde_json::json;
-    use vsweep_plan::validity::Doubt;
+    use vsweep_base::validity::Doubt;
 
     fn table(runs: &[(&str, Validity, Option<f64>)]) -> Table {
         let mut builder = TableBuilder::new();

@@ -3,9 +3,9 @@
 use super::RunFigures;
 use super::marks::Mark;
 use crate::journal::{Figures, Machine};
-use vsweep_plan::cause::{Cause, Outcome};
-use vsweep_plan::plan::Params;
-use vsweep_plan::validity::{Doubt, Validity};
+use vsweep_base::cause::{Cause, Outcome};
+use vsweep_base::validity::{Doubt, Validity};
+use vsweep_plan::Params;
 
 /// One run as input of a table; by default a valid one without further facts.
 #[derive(Debug, Clone, Default)]

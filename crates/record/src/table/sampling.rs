@@ -3,7 +3,7 @@
 use super::{Column, Points, Section, Table, normal};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use vsweep_metrics::metrics::confidence::assumed_error;
+use vsweep_metrics::confidence::assumed_error;
 use vsweep_strategy::stats::normal_quantile;
 
 /// Derived figures, and the one that varies as they do.
@@ -120,8 +120,8 @@ impl Points<'_> {
 mod tests {
     use crate::journal::Figures;
     use crate::table::{Cell, Points, RunRow, TableBuilder};
-    use vsweep_metrics::metrics::confidence::ASSUMED;
-    use vsweep_plan::validity::Validity;
+    use vsweep_base::validity::Validity;
+    use vsweep_metrics::confidence::ASSUMED;
 
     #[test]
     fn no_figure_is_certain() {

@@ -2,8 +2,8 @@
 
 use crate::journal::{FIRST_SLOT, SearchEnd, SearchRecord, State};
 use std::ops::Range;
-use vsweep_plan::cause::Failure;
-use vsweep_plan::validity::Doubt;
+use vsweep_base::cause::Failure;
+use vsweep_base::validity::Doubt;
 use vsweep_strategy::search::{Answer, Target, over_starts};
 
 /// One target of one search that has begun.

@@ -1,7 +1,7 @@
 //! Number of users of a load and of GPUs of a server, and the share of the throughput for each of them.
 
 use super::{Cell, RunRow, Table, are_alike, normal};
-use vsweep_plan::plan::{Params, ServeCommand};
+use vsweep_plan::{Params, ServeCommand};
 
 /// The spellings of the degrees of parallelism.
 pub const DEGREES: [[&str; 2]; 3] = [

@@ -4,7 +4,7 @@
 use super::marks::slots;
 use super::{Spread, Table};
 use std::collections::BTreeMap;
-use vsweep_plan::validity::Code;
+use vsweep_base::validity::Code;
 use vsweep_strategy::checks::{Step, drift};
 use vsweep_strategy::stats::RunPrior;
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::table::{Cell, Points, RunRow, TableBuilder};
     use serde_json::json;
-    use vsweep_plan::plan::Params;
+    use vsweep_plan::Params;
 
     fn disagree(metric: &str, values: &[f64]) -> bool {
         let mut builder = TableBuilder::new();

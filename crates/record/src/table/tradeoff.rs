@@ -1,7 +1,7 @@
 //! Two figures of every point against each other, over its runs: which points no other beats, and where the knee is.
 
 use super::{Better, Cell, Column, Point, Points, Section, Spread, Table, Workload, frontier, knee};
-use vsweep_plan::validity::Validity;
+use vsweep_base::validity::Validity;
 
 /// A figure and which direction of it is the good one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::trials::{judged, sign};
 use super::{BegunStart, OptimizationProgress};
-use vsweep_answer::answer::{Answer, CandidateFound, CandidateState, Estimate, OptimizationFound};
+use vsweep_answer::{Answer, CandidateFound, CandidateState, Estimate, OptimizationFound};
 use vsweep_strategy::selection::optimized::{self, Exclusion, Trial};
 
 /// Standard deviations of a normal distribution that hold 95 %.

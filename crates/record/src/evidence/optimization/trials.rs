@@ -4,10 +4,10 @@ use crate::evidence::Recorded;
 use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, StartRecord, State};
 use crate::table::count_gpus;
 use std::collections::{BTreeMap, HashMap};
-use vsweep_answer::answer::{Answer, Better, Experiment, Goal, SURE, Standing, answer, standings};
-use vsweep_plan::cause::{Cause, Outcome};
-use vsweep_plan::ids::ServerId;
-use vsweep_plan::plan::{Params, Requirement};
+use vsweep_answer::{Answer, Better, Experiment, Goal, SURE, Standing, answer, standings};
+use vsweep_base::cause::{Cause, Outcome};
+use vsweep_base::ids::ServerId;
+use vsweep_plan::{Params, Requirement};
 use vsweep_strategy::search::Found;
 use vsweep_strategy::selection::optimized::{Judged, Trial};
 

@@ -12,10 +12,10 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use vsweep_plan::cause::{Cause, Outcome};
-use vsweep_plan::ids::PointId;
-use vsweep_plan::plan::{Params, Secrets};
-use vsweep_plan::validity::{Code, Doubt, Validity};
+use vsweep_base::cause::{Cause, Outcome};
+use vsweep_base::ids::PointId;
+use vsweep_base::validity::{Code, Doubt, Validity};
+use vsweep_plan::{Params, Secrets};
 use vsweep_strategy::search::{Answer, Found, Probe, Question, Seed, Vary};
 
 use super::moves::*;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::fs;
 use std::path::PathBuf;
-use vsweep_plan::ids::PointId;
+use vsweep_base::ids::PointId;
 
 /// The name of a copied journal.
 const COPY: &str = "00000000000000aa.jsonl";

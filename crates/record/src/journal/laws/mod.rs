@@ -15,10 +15,10 @@ use super::{Directory, load};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::PointId;
-use vsweep_plan::plan::Params;
-use vsweep_plan::validity::Validity;
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::PointId;
+use vsweep_base::validity::Validity;
+use vsweep_plan::Params;
 
 use actor::*;
 use damage::*;

@@ -3,7 +3,7 @@
 use crate::journal::declared::RecordedPlan;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_base::ids::{PointId, SearchId, ServerId};
 
 pub(super) const RUNS: u32 = 2;
 pub(super) const SERVERS: usize = 2;

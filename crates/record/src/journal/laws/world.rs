@@ -7,7 +7,7 @@ use crate::journal::state::State;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
-use vsweep_plan::ids::PointId;
+use vsweep_base::ids::PointId;
 
 use super::actor::Actor;
 use super::moves::*;

@@ -3,9 +3,9 @@
 
 use super::{Launch, RunRecord, State};
 use std::collections::BTreeMap;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::ServerId;
-use vsweep_plan::validity::{Code, Doubt, Validity};
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::ServerId;
+use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_strategy::checks::{AnswerCheck, AnsweredStart, judge};
 
 impl State {
@@ -86,7 +86,7 @@ impl RunRecord {
 mod tests {
     use super::*;
     use crate::journal::{Event, Figures, GroupBegun, Learned, RunStarted, ServerDeclared, ServerReady};
-    use vsweep_plan::ids::PointId;
+    use vsweep_base::ids::PointId;
     use vsweep_strategy::checks::{Answers, Reply, Token};
 
     /// The lines of a server with so many parameters whose answers begin with a token.

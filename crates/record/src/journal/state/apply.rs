@@ -10,10 +10,10 @@ use crate::journal::optimization::ProposedStart;
 use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::sync::{Arc, OnceLock};
-use vsweep_plan::cause::Failure;
-use vsweep_plan::fingerprint::Fingerprint;
-use vsweep_plan::ids::{SearchId, ServerId};
-use vsweep_plan::plan::Params;
+use vsweep_base::cause::Failure;
+use vsweep_base::fingerprint::Fingerprint;
+use vsweep_base::ids::{SearchId, ServerId};
+use vsweep_plan::Params;
 use vsweep_strategy::selection::optimized::Reason;
 
 impl State {

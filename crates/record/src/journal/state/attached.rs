@@ -4,8 +4,8 @@ use super::records::RunStatus;
 use super::{Launch, RunRecord, StartRecord, State};
 use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
-use vsweep_plan::fingerprint::{Differences, Fingerprint};
-use vsweep_plan::ids::ServerId;
+use vsweep_base::fingerprint::{Differences, Fingerprint};
+use vsweep_base::ids::ServerId;
 
 /// Result of comparing a server with its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::journal::event::{Event, RunStarted, SearchStarted, ServerReady};
     use serde_json::Map;
-    use vsweep_plan::ids::{PointId, SearchId};
+    use vsweep_base::ids::{PointId, SearchId};
     use vsweep_strategy::search::{Seed, Vary};
 
     fn id() -> ServerId {
@@ -206,7 +206,7 @@ mod tests {
             search: search.clone(),
             after,
             answers: Vec::new(),
-            cause: Some(vsweep_plan::cause::Cause::ReadyTimeout),
+            cause: Some(vsweep_base::cause::Cause::ReadyTimeout),
             detail: String::new(),
         });
         retire(&mut state);

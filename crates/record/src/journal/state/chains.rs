@@ -8,7 +8,7 @@ use crate::journal::rank::{LineId, Rank};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use vsweep_plan::ids::SearchId;
+use vsweep_base::ids::SearchId;
 
 /// All lines of one search on one start slot.
 #[derive(Debug, Clone, Default)]

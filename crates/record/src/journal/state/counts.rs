@@ -6,10 +6,10 @@ use crate::journal::declared::{PlanContent, RecordedPlan};
 use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::collections::HashSet;
-use vsweep_answer::answer::MetricNoise;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId};
-use vsweep_plan::validity::Validity;
+use vsweep_answer::MetricNoise;
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::{Ids, PointId, SearchId, ServerId};
+use vsweep_base::validity::Validity;
 
 /// Rank of a candidate, best first. A better one counts, whatever the order of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use crate::journal::declared::ServerDeclared;
 use crate::journal::event::StoredFile;
 use crate::journal::rank::{LineId, Rank};
 use std::collections::BTreeMap;
-use vsweep_plan::ids::ServerId;
+use vsweep_base::ids::ServerId;
 
 impl State {
     /// The files of all results, each with its attempt.

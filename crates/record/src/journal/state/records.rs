@@ -10,11 +10,11 @@ use crate::journal::figures::Figures;
 use crate::journal::rank::{Launch, LineId, Nonce, Rank};
 use std::ops::Deref;
 use std::sync::Arc;
-use vsweep_plan::cause::{Failure, Outcome, RuledOut};
-use vsweep_plan::fingerprint::Fingerprint;
-use vsweep_plan::ids::{PointId, SearchId, ServerId};
-use vsweep_plan::plan::Params;
-use vsweep_plan::validity::Validity;
+use vsweep_base::cause::{Failure, Outcome, RuledOut};
+use vsweep_base::fingerprint::Fingerprint;
+use vsweep_base::ids::{PointId, SearchId, ServerId};
+use vsweep_base::validity::Validity;
+use vsweep_plan::Params;
 use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Found, Level, Probe};
 

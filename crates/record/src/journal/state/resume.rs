@@ -8,9 +8,9 @@ use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use vsweep_plan::cause::{Failure, Outcome, RuledOut};
-use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_plan::plan::needs_as_much;
+use vsweep_base::cause::{Failure, Outcome, RuledOut};
+use vsweep_base::ids::{PointId, ServerId};
+use vsweep_plan::needs_as_much;
 
 /// A missing record without which the tables would silently be those of an earlier time.
 #[derive(Debug, Clone, PartialEq, Eq)]

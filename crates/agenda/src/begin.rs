@@ -1,0 +1,127 @@
+//! Chooses a search's starting load, and the rivals that may rule its server out, from what is already recorded. Both are recorded when
+//! the search begins, so that an interrupted search continues from the same values.
+
+use std::collections::BTreeMap;
+use vsweep_base::ids::SearchId;
+use vsweep_plan::Plan;
+use vsweep_plan::matrix::{LoadFinder, LoadSearch, Matrix};
+use vsweep_record::journal::{FIRST_SLOT, SearchRecord, SearchStarted, State};
+use vsweep_strategy::search::{Question, Rival, Seed, SeedBasis, Vary};
+
+/// External knowledge about a search before it begins.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hint {
+    /// Its expected answers, by the name of the target.
+    pub forecast: Option<BTreeMap<String, f64>>,
+    /// Mean input and output of its requests, in tokens.
+    pub lengths: Option<(f64, f64)>,
+}
+
+/// External knowledge about searches; those not listed have none.
+pub type Hints = BTreeMap<SearchId, Hint>;
+
+impl Hint {
+    /// The lengths of a search's requests, where the size of the server's KV cache would say with them where it starts: requests in
+    /// flight, of which nothing better is known.
+    pub(super) fn lengths_for(&self, started: &SearchStarted) -> Option<(f64, f64)> {
+        let is_unknown = started.seed.basis == SeedBasis::Nothing;
+        self.lengths
+            .filter(|_| is_unknown && started.vary == Vary::MaxConcurrency)
+    }
+}
+
+/// A run that a search may ask for, used to find the lengths of its requests.
+pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix::Point {
+    let settings = &planned.settings;
+    let question = Question {
+        target: String::new(),
+        value: settings.lower,
+        requests: settings.requests.at(settings.lower),
+        confirm: false,
+        draw: 0,
+    };
+    matrix.point_for(planned, &question)
+}
+
+/// Builds the definition of a search, with its starting point and its rivals, as far as that is possible without the server.
+pub(super) fn search_started(
+    planned: &LoadSearch,
+    slot: u32,
+    plan: &Plan,
+    state: &State,
+    forecast: Option<&BTreeMap<String, f64>>,
+) -> SearchStarted {
+    let targets = &planned.settings.targets;
+    let predicted = |target: &str| forecast.and_then(|forecast| forecast.get(target)).copied();
+    let forecast = targets.iter().find_map(|target| predicted(&target.name));
+    let started = SearchStarted {
+        targets: targets.clone(),
+        seed: forecast.map_or(Seed::UNKNOWN, Seed::forecast),
+        ..begun(planned, planned.settings.vary, slot, plan)
+    };
+    let alike: Vec<&SearchRecord> = state
+        .searches()
+        .filter(|record| is_alike(&record.started, &started))
+        .collect();
+    // The same server on an earlier start is the best source.
+    let before = (FIRST_SLOT..slot).rev();
+    let own = before.filter_map(|slot| state.search(&planned.id, slot));
+    let answered = own.chain(alike.iter().rev().copied()).flat_map(SearchRecord::answers);
+    let neighbour = answered.filter_map(|answer| answer.found.value()).next();
+    let rivals = targets
+        .iter()
+        .filter_map(|target| rival(&target.name, &alike, state, predicted(&target.name)));
+    SearchStarted {
+        seed: neighbour.map_or(started.seed, Seed::neighbour),
+        rivals: rivals.collect(),
+        ..started
+    }
+}
+
+/// The beginning of a search or exploration of which no more is known.
+pub(super) fn begun<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Plan) -> SearchStarted {
+    SearchStarted {
+        search: planned.id.clone(),
+        server: planned.server.clone(),
+        slot,
+        name: planned.name.clone(),
+        params: plan.secrets.redact_params(&planned.params),
+        vary,
+        targets: Vec::new(),
+        seed: Seed::UNKNOWN,
+        rivals: Vec::new(),
+    }
+}
+
+/// Returns true if a forecast would help a search: it has not begun, and no neighbour is known or its server may be skipped.
+pub fn wants_forecast(planned: &LoadSearch, plan: &Plan, state: &State) -> bool {
+    let is_new = state.search(&planned.id, FIRST_SLOT).is_none();
+    let has_neighbour = || search_started(planned, FIRST_SLOT, plan, state, None).seed.basis == SeedBasis::Neighbour;
+    is_new && (planned.settings.skip_beaten || !has_neighbour())
+}
+
+/// Returns true if two searches ask the same questions about two servers.
+fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
+    (one.vary, &one.params, &one.targets) == (other.vary, &other.params, &other.targets) && one.search != other.search
+}
+
+/// The best answer for a target so far; of equal ones the first.
+fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<f64>) -> Option<Rival> {
+    let held = |record: &&SearchRecord| {
+        let load = record.answer(target)?.found.value()?;
+        Some((record.started.server.clone(), load))
+    };
+    let believed = alike
+        .iter()
+        .filter(|record| state.doubted_server(&record.started.server).is_none());
+    let (server, load) = believed
+        .filter_map(held)
+        .reduce(|best, other| if other.1 > best.1 { other } else { best })?;
+    let known = state.servers.get(&server);
+    Some(Rival {
+        target: target.to_owned(),
+        server: known.map_or_else(|| server.to_string(), |known| known.name.clone()),
+        load,
+        forecast,
+    })
+}

@@ -1,0 +1,222 @@
+//! The starts beyond the planned ones: of the configs among which the answer does not decide. Found by the figures in the journal alone, so
+//! that every session decides alike.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use vsweep_answer::{Answer, Answered, Experiment, Goal, answer};
+use vsweep_base::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::matrix::{Matrix, ServerConfig};
+use vsweep_plan::{Params, Plan, Requirement, Runs};
+use vsweep_record::evidence::{MARGIN, Recorded};
+use vsweep_record::journal::State;
+use vsweep_record::table::{MetricSet, count_gpus};
+use vsweep_strategy::search::Criterion;
+
+/// Counts of requests, which determine the error of a share of them.
+const COUNTS: [&str; 2] = ["completed", "failed"];
+
+/// The configs that are started again, and the parts of them that are measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Finals {
+    /// The servers.
+    pub servers: BTreeSet<ServerId>,
+    /// The points.
+    pub points: BTreeSet<PointId>,
+    /// The searches.
+    pub searches: BTreeSet<SearchId>,
+    /// The starts.
+    pub slots: Range<u32>,
+    /// True if nothing else may run on the machine meanwhile.
+    pub is_alone: bool,
+}
+
+/// The metrics that a run keeps in the journal: those by which points are judged and their number of runs is decided.
+pub(super) fn figures(plan: &Plan) -> Vec<String> {
+    let mut figures = BTreeSet::new();
+    if let Runs::Until { metric, .. } = &plan.runs {
+        figures.insert(metric.clone());
+    }
+    if let Some(compare) = &plan.compare {
+        figures.extend(compare.metrics.iter().cloned());
+        figures.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
+    } else {
+        figures.extend(MetricSet::all_metrics().map(str::to_owned));
+        figures.extend(COUNTS.map(str::to_owned));
+        let required = plan.report.requirements.iter();
+        figures.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));
+        let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.clone());
+        figures.extend(objective.filter(|_| plan.sla.is_none()));
+    }
+    figures.into_iter().collect()
+}
+
+/// The finalists by the planned starts: they are started afresh as often as they were. None where every winner is clear.
+pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
+    let found = judge(plan, matrix, state, plan.starts);
+    let undecided = found.questions.iter();
+    let undecided = undecided.filter(|answered| answered.finalists().count() > 1);
+    entered(matrix, state, undecided, plan.starts..2 * plan.starts)
+}
+
+/// The starts that the answer advises, so that it is surer; none where it is sure. A start that some finalist lacks comes first.
+pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
+    let found = judge(plan, matrix, state, u32::MAX);
+    let advised = || found.questions.iter().filter(|answered| answered.advice.is_some());
+    let starts = advised().filter_map(|answered| answered.advice.as_ref());
+    let starts = starts.map(|advice| advice.starts).max().unwrap_or(0);
+    let finals = entered(matrix, state, advised(), 0..0);
+    let has = |server: &ServerId, slot: u32| state.starts_of(server).iter().any(|start| start.slot == slot);
+    let is_open = |slot: &u32| finals.servers.iter().any(|server| !has(server, *slot));
+    let first = (plan.starts..).find(is_open).filter(|_| starts > 0).unwrap_or(0);
+    Finals {
+        slots: first..first + starts,
+        ..finals
+    }
+}
+
+/// The servers, points and searches that are finalists of some questions.
+fn entered<'q>(
+    matrix: &Matrix,
+    state: &State,
+    questions: impl Iterator<Item = &'q Answered>,
+    slots: Range<u32>,
+) -> Finals {
+    let mut finals = Finals {
+        slots,
+        ..Finals::default()
+    };
+    for answered in questions {
+        let is_finalist = |config: &str| answered.finalists().any(|finalist| finalist == config);
+        for entrant in answered.entrants.iter().filter(|entrant| is_finalist(&entrant.config)) {
+            finals.servers.insert(ServerId(entrant.config.clone()));
+            finals.points.extend(entrant.point.clone().map(PointId));
+        }
+        if let Goal::Load { .. } = answered.goal {
+            let own = state.searches().map(|record| &record.started);
+            let own = own.filter(|started| is_finalist(&started.server.0));
+            finals.searches.extend(own.map(|started| started.search.clone()));
+        }
+    }
+    let known = |server: &ServerConfig| finals.servers.contains(&server.id);
+    let known: BTreeSet<ServerId> = matrix.servers().filter(known).map(|server| server.id).collect();
+    finals.servers = known;
+    finals
+}
+
+thread_local! {
+    /// The last answer: an agenda asks for it at every step.
+    static LAST: RefCell<Option<(Experiment, Answer)>> = const { RefCell::new(None) };
+}
+
+/// The answer by the starts below a slot.
+pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
+    let servers: BTreeMap<ServerId, (Params, f64)> = matrix
+        .servers()
+        .map(|server| {
+            let gpus = count_gpus(&server.params, &server.argv);
+            (server.id, (server.params, gpus))
+        })
+        .collect();
+    let objective = state.optimization().and_then(|own| own.objective.as_ref());
+    let recorded = Recorded {
+        state,
+        servers: &servers,
+        starts,
+        requirements: &plan.report.requirements,
+        margin: plan.report.margin.unwrap_or(MARGIN),
+        gpus: plan.report.gpus,
+        objective,
+    };
+    let experiment = recorded.experiment(|run| run.slot < starts);
+    LAST.with_borrow_mut(|last| match last {
+        Some((known, answer)) if *known == experiment => answer.clone(),
+        _ => {
+            let found = answer(experiment.clone());
+            *last = Some((experiment, found.clone()));
+            found
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use vsweep_plan::{Format, World, parse};
+    use vsweep_record::journal::{Event, Learned, RunFinished, RunStarted};
+
+    const PLAN: &str = "version = 1\nstarts = 3\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2, 3]\n\
+                        [bench.params]\nnum_prompts = 9\n";
+
+    /// The finalists, by what they are called, if their starts have these throughputs.
+    fn found(text: &str, throughputs: &[(&str, [f64; 3])]) -> Vec<String> {
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        let mut state = State::default();
+        for slot in 0..plan.starts {
+            for server in matrix.servers() {
+                let values = throughputs
+                    .iter()
+                    .find(|(name, _)| server.name.contains(name))
+                    .expect("told")
+                    .1;
+                let point = matrix.points_of(&server).next().expect("a point");
+                let launch = slot + 1;
+                state.apply_hypothetical(Event::ServerStarting {
+                    server: server.id.clone(),
+                    slot,
+                    launch,
+                    gpus: Vec::new(),
+                });
+                let latency = if server.name.contains("seqs=1") { 100.0 } else { 300.0 };
+                let figures = [
+                    ("output_throughput".to_owned(), values[slot as usize]),
+                    ("p99_ttft_ms".to_owned(), latency),
+                ];
+                let server = server.id;
+                let started = RunStarted {
+                    point: point.id,
+                    server,
+                    slot,
+                    launch,
+                    params: point.params,
+                    ..RunStarted::default()
+                };
+                let started = state.apply_hypothetical(Event::RunStarted(Box::new(started)));
+                state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
+                    started: started.rank.line.seq,
+                    seconds: 1.0,
+                    learned: Some(Learned::Figures(figures.into_iter().collect())),
+                    ..RunFinished::default()
+                })));
+            }
+        }
+        let finalists = finalists(&plan, &matrix, &state);
+        let names = matrix.servers().filter(|server| finalists.servers.contains(&server.id));
+        names.map(|server| server.name).collect()
+    }
+
+    const CLOSE: [(&str, [f64; 3]); 3] = [
+        ("seqs=1", [100.0, 102.0, 98.0]),
+        ("seqs=2", [101.0, 99.0, 103.0]),
+        ("seqs=3", [50.0, 51.0, 49.0]),
+    ];
+
+    #[test]
+    fn who_overlaps_the_best_is_a_finalist() {
+        assert_eq!(found(PLAN, &CLOSE), ["max_num_seqs=1", "max_num_seqs=2"]);
+    }
+
+    #[test]
+    fn a_clear_winner_needs_no_final() {
+        let clear = [CLOSE[0], ("seqs=2", [200.0, 201.0, 199.0]), CLOSE[2]];
+        assert!(found(PLAN, &clear).is_empty());
+    }
+
+    #[test]
+    fn who_breaks_a_requirement_is_no_finalist() {
+        let text = format!("{PLAN}[[assert]]\np99_ttft_ms = \"<=200\"\n");
+        assert!(found(&text, &CLOSE).is_empty(), "only one of them keeps it");
+    }
+}

@@ -1,0 +1,130 @@
+//! The server of a group: started when a run needs it, gone when the group ends.
+
+use super::step::{Action, Ending, ReadyInfo, Signal, Step};
+use super::warmth::Warmth;
+use super::{Agenda, AgendaPhase, record};
+use vsweep_base::cause::Failure;
+use vsweep_plan::Parallel;
+use vsweep_record::journal::{Entry, Event, Launch, ServerExited, ServerReady, StartRecord, State};
+use vsweep_strategy::checks::AnswerCheck;
+
+/// One start of the server.
+#[derive(Debug, Default)]
+pub(super) struct Launched {
+    pub id: Launch,
+    pub is_ready: bool,
+    /// Size of its KV cache in tokens, if it reported that.
+    pub kv_tokens: Option<u64>,
+    /// True if a run used it, so that its caches are not empty.
+    pub is_used: bool,
+    /// The loads that it has held.
+    pub warmth: Warmth,
+    /// Reason for its end, unless we asked for it.
+    pub exit: Option<Failure>,
+}
+
+impl Agenda<'_> {
+    /// The first step of a start: where servers run side by side, the others may be in its way.
+    pub(super) fn start(&self) -> Step {
+        match self.schedule.plan.exec.parallel {
+            Parallel::No => self.announcement(),
+            _ => Step::Act(Action::Await),
+        }
+    }
+
+    /// Announces a start; once that is recorded, the server is started.
+    pub(super) fn announcement(&self) -> Step {
+        record(Event::ServerStarting {
+            server: self.server.id.clone(),
+            slot: self.slot,
+            // The recorder counts.
+            launch: 0,
+            gpus: self.gpus.clone(),
+        })
+    }
+
+    pub(super) fn launch_recorded(&mut self, entry: &Entry, launch: u32) {
+        let id = Launch {
+            session: entry.rank.line.journal,
+            n: launch,
+        };
+        self.launched = Some(Launched {
+            id,
+            ..Launched::default()
+        });
+        self.due.push_back(Step::Act(Action::Start(id)));
+    }
+
+    pub(super) fn settle_start(&mut self, started: Result<ReadyInfo, Failure>) {
+        let launched = self.launched.as_mut().expect("a start was recorded");
+        launched.is_ready = started.is_ok();
+        match started {
+            // Offline benchmarks have no server, and nothing was started yet.
+            Ok(_) if self.schedule.plan.bench.runner.offline().is_some() => {}
+            Ok(facts) => {
+                launched.kv_tokens = facts.kv_tokens;
+                self.due.push_back(record(Event::ServerReady(Box::new(ServerReady {
+                    server: self.server.id.clone(),
+                    launch: launched.id.n,
+                    ..facts.recorded
+                }))));
+            }
+            Err(failure) => {
+                launched.exit = Some(failure.clone());
+                self.failed_start = Some(failure);
+                self.due.push_back(Step::Act(Action::Stop));
+            }
+        }
+    }
+
+    /// Note for the user about the answers of the last start: its runs will be invalid because of them, or, once, that there are none.
+    pub(super) fn note_of_answers(&self, state: &State) -> Option<String> {
+        let id = self.launched.as_ref()?.id;
+        let name = self.schedule.plan.secrets.redact(&self.server.name);
+        if let Some(doubt) = state.doubted_for_answers(id) {
+            return Some(format!("the runs of {name} will be invalid: {doubt}"));
+        }
+        let starts = || state.starts();
+        let refused = |start: &StartRecord| match start.answers() {
+            Some(AnswerCheck::Refused(why)) => Some(why.clone()),
+            _ => None,
+        };
+        let why = starts().find(|start| start.launch == id).and_then(refused)?;
+        let is_known = starts().any(|start| start.launch != id && refused(start).as_ref() == Some(&why));
+        (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] turns this off)"))
+    }
+
+    pub(super) fn settle_stop(&mut self, seconds: f64, held_seconds: Option<f64>) {
+        let launched = self.launched.take().expect("only a server that was started is stopped");
+        let (cause, detail) = launched.exit.map(|failure| (failure.cause, failure.detail)).unzip();
+        self.due.push_back(record(Event::ServerExited(Box::new(ServerExited {
+            server: self.server.id.clone(),
+            launch: launched.id.n,
+            cause,
+            detail: detail.unwrap_or_default(),
+            seconds: Some(seconds),
+            held_seconds,
+        }))));
+    }
+
+    /// Ends the server as urgently as somebody wants it.
+    pub(super) fn end_server(&self) -> Step {
+        Step::Act(match self.signal {
+            Some(Signal::Kill) => Action::Kill,
+            _ => Action::Stop,
+        })
+    }
+
+    /// Retires the earlier measurements after another server answered, and begins the work on it anew.
+    pub(super) fn retire(&mut self, reason: String) -> Option<Step> {
+        if self.launched.is_some() {
+            self.phase = AgendaPhase::Retiring(reason);
+            return Some(self.end_server());
+        }
+        self.leave(Ending::Finished);
+        Some(record(Event::ResultsRetired {
+            server: self.server.id.clone(),
+            reason,
+        }))
+    }
+}

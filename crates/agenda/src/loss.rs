@@ -1,0 +1,196 @@
+//! Decides what is lost when a server dies or does not start, and what is tried again.
+
+use super::run::{Attempt, failed};
+use super::step::{Action, Ending, Step};
+use super::strategy::{Next, Strategy};
+use super::task::Task;
+use super::{Agenda, AgendaPhase, LOST_POINTS, TRIES, record, search_finished, tip};
+use vsweep_base::cause::{Failure, Outcome};
+use vsweep_base::ids::SearchId;
+use vsweep_plan::{OnFailure, Params, Target};
+use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, SearchEnd, ServerDeclared, State, Untried};
+
+/// Failure for which a server config is given up.
+#[derive(Debug)]
+pub(super) struct Lost {
+    failure: Failure,
+    /// The `run_started` of the run under which the server died; `None` if it did not start.
+    under: Option<Entry>,
+    /// The search that asked for that run, until it is ended.
+    search: Option<SearchId>,
+}
+
+impl Agenda<'_> {
+    /// Returns the reason why the server is not even started: it did not start for an earlier slot, or another one that needs no more
+    /// memory did not start. A config that was given up before and is wanted again is tried.
+    pub(super) fn hopeless(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
+        let is_new = || {
+            state.starts_of(&self.server.id).is_empty()
+                && !self.strategies.iter().any(|one| one.has_failed(self.slot, state))
+        };
+        let failure = match state.never_starts(&self.server.id, self.slot) {
+            Some(failure) => Failure::new(failure.cause, format!("not started again: {}", failure.detail)),
+            None if is_new() => state.lacks_memory(config)?,
+            None => return None,
+        };
+        Some(Lost {
+            failure,
+            under: None,
+            search: None,
+        })
+    }
+
+    pub(super) fn settle_death(&mut self, failure: Failure, seconds: f64) {
+        let attempt = self.attempt.as_mut().expect("a server is watched while it is measured");
+        attempt.death = Some((failure.clone(), seconds));
+        let launched = self.launched.as_mut().expect("a server that died was started");
+        launched.exit = Some(failure.clone());
+        self.death = Some(failure);
+        self.due.push_back(Step::Act(Action::Stop));
+    }
+
+    /// Goes on after the server died under a run: once more, without its point, or without the server.
+    pub(super) fn on_server_death(&mut self, mut attempt: Attempt, failure: Failure, seconds: f64) -> Option<Step> {
+        if failure.cause.is_transient() && attempt.tries < TRIES {
+            attempt.tries += 1;
+            attempt.under = attempt.begin_again();
+            self.attempt = Some(attempt);
+            return Some(self.retrying(&failure));
+        }
+        self.lost_in_a_row += 1;
+        let started = attempt.started.expect("the run was begun");
+        self.due.push_back(failed(&attempt.task, &started, &failure, seconds));
+        // A search learns from deaths: they say that its load was too high.
+        if self.lost_in_a_row >= LOST_POINTS && attempt.task.reader.is_none() {
+            self.give_up(failure, Some(started));
+            return None;
+        }
+        if let Some(Strategy::Grid(grid)) = self.strategies.front_mut()
+            && self.schedule.plan.on_failure == OnFailure::Continue
+        {
+            let lost = grid.drop_point(&attempt.task.point.id);
+            let given_up = self.given_up(lost, Vec::new(), &failure, Some(&started));
+            self.due.extend(given_up);
+        }
+        self.end_run(attempt.task, Outcome::Failed);
+        None
+    }
+
+    /// Goes on after the server that a run needs did not start.
+    pub(super) fn miss_start(&mut self, mut attempt: Attempt, failure: Failure) -> Option<Step> {
+        if failure.cause.is_transient() && attempt.tries < TRIES {
+            attempt.tries += 1;
+            self.attempt = Some(attempt);
+            return Some(self.retrying(&failure));
+        }
+        let failure = self.blame(failure, attempt.under.is_some());
+        match &attempt.under {
+            Some(started) => self.due.push_back(failed(&attempt.task, started, &failure, 0.0)),
+            None => {
+                if let Some(Strategy::Grid(grid)) = self.strategies.front_mut() {
+                    grid.tasks.push_front(attempt.task);
+                }
+            }
+        }
+        self.give_up(failure, attempt.under);
+        None
+    }
+
+    fn give_up(&mut self, failure: Failure, under: Option<Entry>) {
+        let of_run = under.as_ref().and(self.strategies.front());
+        self.phase = AgendaPhase::GivingUp(Box::new(Lost {
+            search: of_run.and_then(Strategy::id).cloned(),
+            failure,
+            under,
+        }));
+    }
+
+    /// Records everything that is left as failed. Searches that have not begun are begun first, so that each is reported.
+    pub(super) fn give_up_rest(&mut self, state: &State) -> Option<Step> {
+        let AgendaPhase::GivingUp(lost) = &mut self.phase else {
+            unreachable!("only what is lost is given up");
+        };
+        let failure = lost.failure.clone();
+        if let Some(search) = lost.search.take() {
+            self.strategies.pop_front();
+            return Some(search_finished(search, SearchEnd::GivenUp(failure), self.slot, state));
+        }
+        let under = lost.under.clone();
+        for strategy in &self.strategies {
+            if let Next::Begin(started) = strategy.ask(self.schedule, self.slot, state) {
+                return Some(record(Event::SearchStarted(started)));
+            }
+        }
+        let left = |strategy: &Strategy| strategy.left(self.schedule, self.slot, state);
+        let tasks = self.strategies.iter().flat_map(left).collect();
+        let searches = self.strategies.iter().filter_map(Strategy::id);
+        let searches = searches.map(|id| (id.clone(), tip(id, self.slot, state))).collect();
+        let given_up = self.given_up(tasks, searches, &failure, under.as_ref());
+        self.leave(match self.schedule.plan.on_failure {
+            OnFailure::Continue => Ending::Finished,
+            OnFailure::Stop => Ending::StoppedOnFailure,
+        });
+        given_up
+    }
+
+    /// Returns the reason for the missing server. If the server died under a run and did not come back, the cause of its death is the
+    /// reason: the later failure follows from it. A server of ours that another run survived has only its own failure.
+    fn blame(&self, failure: Failure, died_here: bool) -> Failure {
+        let is_attached = matches!(self.schedule.plan.serve.target, Target::Attach(_));
+        match &self.death {
+            Some(death) if died_here || is_attached => {
+                let detail = format!("{}; it did not start again: {}", death.detail, failure.detail);
+                Failure::new(death.cause, detail)
+            }
+            _ => failure,
+        }
+    }
+
+    /// The line that says that runs, and with them searches, have failed untried; `None` if there are none. The server died
+    /// under the run that `blamed` began, or did not start.
+    fn given_up(
+        &self,
+        tasks: Vec<Task>,
+        searches: Vec<(SearchId, LineId)>,
+        failure: &Failure,
+        blamed: Option<&Entry>,
+    ) -> Option<Step> {
+        let mut points: Vec<Untried> = Vec::new();
+        for task in tasks {
+            match points.iter_mut().find(|point| point.point == task.point.id) {
+                Some(point) => point.runs.push(task.run),
+                None => points.push(Untried {
+                    params: self.schedule.plan.secrets.redact_params(&task.point.params),
+                    point: task.point.id,
+                    runs: vec![task.run],
+                    name: task.point.name,
+                    combo: task.point.combo,
+                    search: task.reader.map(|reader| reader.id().clone()),
+                }),
+            }
+        }
+        if points.is_empty() && searches.is_empty() {
+            return None;
+        }
+        let given_up = GroupGivenUp {
+            server: self.server.id.clone(),
+            slot: self.slot,
+            cause: failure.cause,
+            detail: failure.detail.clone(),
+            ruled_out: failure.ruled_out.clone(),
+            blamed: blamed.map(|started| started.rank.line.seq),
+            common: Params::new(),
+            points,
+            searches,
+        };
+        Some(record(Event::GroupGivenUp(Box::new(given_up.compact()))))
+    }
+
+    fn retrying(&self, failure: &Failure) -> Step {
+        let name = self.schedule.plan.secrets.redact(&self.server.name);
+        Step::Note(format!(
+            "{name}: trying again after {}: {}",
+            failure.cause, failure.detail
+        ))
+    }
+}

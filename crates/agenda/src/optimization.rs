@@ -1,0 +1,260 @@
+//! Turns the `[optimize]` table of a plan into servers with settings that can be held against each other, and the rules of the choice.
+
+use itertools::Itertools;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use vsweep_base::ids::ServerId;
+use vsweep_plan::matrix::{Matrix, ServerConfig};
+use vsweep_plan::{Optimize, Parallel, Plan, equality_key, number};
+use vsweep_record::evidence::MARGIN;
+use vsweep_record::journal::{Contestant, Objective, Optimization};
+use vsweep_record::table::count_gpus;
+use vsweep_strategy::selection::optimized::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial, WarmStart};
+
+/// Seconds of a start of which nothing is known.
+const USUAL_START_S: f64 = 60.0;
+/// Seconds of a run of which nothing is known.
+const USUAL_RUN_S: f64 = 30.0;
+/// Runs that a search takes as long as nothing is known of it.
+const USUAL_PROBES: f64 = 8.0;
+/// Memory of a server that is predicted not to fit, as a share of what there is. How much it lacks is not known.
+const TOO_MUCH: f64 = 1.1;
+/// Part of the worst predicted figure that a server counts for which is predicted to meet no target.
+const UNMET: f64 = 0.5;
+/// Error of a load at which a latency reaches its limit, as a multiple of the error of times.
+const LOAD_ERROR: f64 = 2.0;
+
+/// Prediction of a server before it starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// Seconds until it is ready, if nothing is compiled yet.
+    pub start_s: f64,
+    /// The settings by which its graphs are compiled, and the seconds until it is ready once they are.
+    pub warm: Option<(String, f64)>,
+    /// Seconds of everything that is measured on one start.
+    pub measure_s: f64,
+    /// False if it will likely not become ready for want of memory.
+    pub fits: bool,
+    /// The figure to optimise.
+    pub value: Option<Predicted>,
+}
+
+/// Predictions by server.
+pub type Predictions = BTreeMap<ServerId, Prediction>;
+
+/// The predicted figures of servers, by the results that the twin foresees of their first starts, each with the relative error of its times.
+pub fn predicted_values(plan: &Plan, foreseen: &[(Option<Trial>, f64)]) -> Vec<Option<Predicted>> {
+    let values = foreseen.iter().filter_map(|(trial, _)| match trial {
+        Some(Trial::Measured { ln_value, .. }) => Some(*ln_value),
+        _ => None,
+    });
+    let worst = values.fold(f64::INFINITY, f64::min);
+    let of_load = if plan.sla.is_some() { LOAD_ERROR } else { 1.0 };
+    let predicted = |(trial, error): &(Option<Trial>, f64)| {
+        let error = of_load * error;
+        match trial {
+            Some(Trial::Measured { ln_value, sd }) => Some(Predicted {
+                ln_value: *ln_value,
+                sd: sd.hypot(error),
+            }),
+            Some(Trial::Unmet) if worst.is_finite() => Some(Predicted {
+                ln_value: worst + UNMET.ln(),
+                sd: error,
+            }),
+            _ => None,
+        }
+    };
+    foreseen.iter().map(predicted).collect()
+}
+
+/// The optimisation of a plan, as its session records it; none if it asks for none. What was predicted when it was begun stays; of servers
+/// that are new, the predictions count.
+pub fn optimization(
+    plan: &Plan,
+    matrix: &Matrix,
+    begun: Option<&Optimization>,
+    predictions: &Predictions,
+) -> Option<Optimization> {
+    let optimize = plan.optimize.as_ref()?;
+    let gpus_of = |server: &ServerConfig| count_gpus(&server.params, &server.argv).round().max(0.0) as u32;
+    let fits = |server: &ServerConfig| plan.report.gpus.is_none_or(|gpus| gpus_of(server) <= gpus);
+    let servers: Vec<ServerConfig> = matrix.servers().filter(fits).collect();
+    let settings = Settings::of(&servers);
+    let known: BTreeMap<&ServerId, &Candidate> = begun
+        .into_iter()
+        .flat_map(|begun| &begun.contestants)
+        .map(|own| (&own.server, &own.candidate))
+        .collect();
+    let graphs = servers
+        .iter()
+        .filter_map(|server| predictions.get(&server.id)?.warm.as_ref());
+    let graphs: Vec<&str> = graphs.map(|(key, _)| &**key).unique().collect();
+    let warm = |(key, start_s): &(String, f64)| {
+        let graphs = graphs.iter().position(|other| other == key)? as u32;
+        let start_s = *start_s;
+        Some(WarmStart { graphs, start_s })
+    };
+    let contestants = servers.iter().enumerate().map(|(at, server)| {
+        let points: Vec<_> = matrix.point_ids_of(server).collect();
+        let searches = matrix.search_ids_of(server);
+        let runs = points.len() as f64 * f64::from(plan.runs.least()) + searches.len() as f64 * USUAL_PROBES;
+        let predicted = predictions.get(&server.id);
+        let fresh = Candidate {
+            levels: settings.levels(at),
+            changes: settings.changes(at),
+            predicted: predicted.and_then(|own| own.value),
+            memory: predicted.filter(|own| !own.fits).map(|_| TOO_MUCH),
+            start_s: predicted.map_or(USUAL_START_S, |own| own.start_s),
+            warm: predicted.and_then(|own| own.warm.as_ref()).and_then(warm),
+            measure_s: predicted.map_or(runs * USUAL_RUN_S, |own| own.measure_s),
+            gpus: gpus_of(server),
+        };
+        let candidate = match known.get(&server.id) {
+            Some(known) => Candidate {
+                levels: fresh.levels,
+                changes: fresh.changes,
+                ..(*known).clone()
+            },
+            None => fresh,
+        };
+        Contestant {
+            server: server.id.clone(),
+            name: plan.secrets.redact(&server.name),
+            points,
+            searches,
+            candidate,
+        }
+    });
+    let contestants: Vec<Contestant> = contestants.collect();
+    let changes = contestants.iter().map(|own| own.candidate.changes);
+    Some(Optimization {
+        objective: objective(plan, optimize),
+        axes: settings.axes(),
+        rules: Rules {
+            margin: plan.report.margin.unwrap_or(MARGIN).ln_1p(),
+            certainty: optimize.certainty,
+            budget: budget(plan, optimize),
+            defaults: changes.position_min(),
+        },
+        max_starts: optimize.starts.map(|starts| starts as usize),
+        gpus: plan.report.gpus,
+        runs: plan.runs.least(),
+        is_predicted: begun.map_or(!predictions.is_empty(), |begun| begun.is_predicted),
+        contestants,
+    })
+}
+
+fn objective(plan: &Plan, optimize: &Optimize) -> Option<Objective> {
+    let stated = optimize.objective.clone();
+    match &plan.sla {
+        Some(sla) => stated
+            .or_else(|| Some(sla.targets.first()?.name.clone()))
+            .map(Objective::Load),
+        None => stated.map(Objective::Metric),
+    }
+}
+
+/// The limit of what may be spent. A time is one of the machine, on which several servers may run at once.
+fn budget(plan: &Plan, optimize: &Optimize) -> Option<Budget> {
+    let Some(time) = optimize.budget.map(|time| time.as_secs_f64()) else {
+        return optimize.starts.map(|starts| Budget::Starts(starts as usize));
+    };
+    Some(match (plan.exec.parallel, plan.report.gpus) {
+        (Parallel::Gpus, Some(gpus)) => Budget::GpuSeconds(time * f64::from(gpus)),
+        (Parallel::Servers(servers), _) => Budget::ServerSeconds(time * f64::from(servers)),
+        _ => Budget::ServerSeconds(time),
+    })
+}
+
+/// The settings in which servers differ, with the level of each server on each.
+struct Settings {
+    columns: Vec<Vec<Level>>,
+    ordered: Vec<bool>,
+    changes: Vec<u32>,
+}
+
+impl Settings {
+    fn of(servers: &[ServerConfig]) -> Settings {
+        let mut settings = Settings {
+            columns: Vec::new(),
+            ordered: Vec::new(),
+            changes: vec![0; servers.len()],
+        };
+        let names = servers.iter().flat_map(|server| server.params.keys()).unique();
+        for name in names {
+            let values: Vec<Option<&Value>> = servers.iter().map(|server| server.params.get(name)).collect();
+            let keys = values.iter().map(|value| value.map(equality_key));
+            if keys.clone().all_equal() {
+                continue;
+            }
+            for (changes, value) in settings.changes.iter_mut().zip(&values) {
+                *changes += u32::from(value.is_some());
+            }
+            let numbers: Vec<Option<f64>> = values.iter().map(|value| value.and_then(number)).collect();
+            let is_ordered = values
+                .iter()
+                .zip(&numbers)
+                .all(|(value, number)| value.is_some() == number.is_some());
+            let keys: Vec<Option<String>> = keys.map(|key| key.map(|key| format!("{key:?}"))).collect();
+            settings.columns.push(match is_ordered {
+                true => ordered(&numbers),
+                false => choices(&keys),
+            });
+            settings.ordered.push(is_ordered);
+        }
+        // Servers that differ in their command lines or environments alone.
+        let rows = (0..servers.len()).map(|at| format!("{:?}", settings.levels(at)));
+        if !rows.clone().all_unique() {
+            let texts = servers.iter().map(|server| Some(server.id.0.clone()));
+            settings.columns.push(choices(&texts.collect::<Vec<_>>()));
+            settings.ordered.push(false);
+        }
+        settings
+    }
+
+    fn axes(&self) -> Vec<Axis> {
+        self.ordered
+            .iter()
+            .map(|is_ordered| Axis {
+                is_ordered: *is_ordered,
+            })
+            .collect()
+    }
+
+    fn levels(&self, server: usize) -> Vec<Level> {
+        self.columns.iter().map(|column| column[server]).collect()
+    }
+
+    fn changes(&self, server: usize) -> u32 {
+        self.changes[server]
+    }
+}
+
+/// Numbers on a scale on which equal ratios matter alike; of numbers with a 0 or a negative one, equal differences.
+fn ordered(numbers: &[Option<f64>]) -> Vec<Level> {
+    let known = || numbers.iter().flatten().copied();
+    let is_positive = known().all(|number| number > 0.0);
+    let size = known().fold(0.0, |most: f64, number| most.max(number.abs()));
+    let level = |number: &Option<f64>| match number {
+        None => Level::Choice(0),
+        Some(number) if is_positive => Level::Number(number.ln()),
+        Some(number) => Level::Number(number / size),
+    };
+    numbers.iter().map(level).collect()
+}
+
+/// The values by their numbers, in the order in which they come; 0 if left out.
+fn choices(keys: &[Option<String>]) -> Vec<Level> {
+    let distinct: Vec<&String> = keys.iter().flatten().unique().collect();
+    let level = |key: &Option<String>| match key {
+        None => Level::Choice(0),
+        Some(key) => {
+            let at = distinct.iter().position(|own| *own == key).unwrap_or(0);
+            Level::Choice(at as u32 + 1)
+        }
+    };
+    keys.iter().map(level).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! Optimisations on servers whose figures are known: which starts they ask for.
+
+use super::*;
+use std::path::Path;
+use vsweep_answer::{CandidateState, OptimizationFound};
+use vsweep_base::cause::{Cause, Outcome};
+use vsweep_plan::{Format, World, parse};
+use vsweep_record::evidence::OptimizationProgress;
+use vsweep_record::journal::{
+    Event, GroupBegun, Learned, RecordedPlan, RunFinished, RunStarted, SessionStarted, Shard, State,
+};
+use vsweep_strategy::selection::optimized::{Ended, Reason};
+
+use crate::finals::judge;
+use crate::{Schedule, Start};
+
+const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [16, 32, 64, 128, 256, \
+                    512]\nmax_num_batched_tokens = [1024, 2048, 4096, 8192]\n[bench.params]\nnum_prompts = 9\n";
+
+struct Played {
+    plan: Plan,
+    matrix: Matrix,
+    state: State,
+}
+
+impl Played {
+    fn new(optimize: &str) -> Played {
+        Played::of(&format!("{PLAN}[optimize]\n{optimize}\n"))
+    }
+
+    fn of(text: &str) -> Played {
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        let mut state = State::default();
+        state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted {
+            plan: RecordedPlan::new(
+                "p",
+                String::new(),
+                matrix.points().map(|point| point.id).collect::<Vec<_>>().iter(),
+                [],
+            ),
+            optimize: optimization(&plan, &matrix, None, &Predictions::new()).map(Box::new),
+            ..SessionStarted::default()
+        })));
+        Played { plan, matrix, state }
+    }
+
+    fn wanted(&self, at_once: usize, taken: &[(ServerId, u32)]) -> Vec<Start> {
+        let schedule = Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false).with_at_once(at_once);
+        schedule.wanted_starts(&self.state, taken)
+    }
+
+    fn begin(&mut self, start: &Start) {
+        self.state.apply_hypothetical(Event::GroupBegun(Box::new(GroupBegun {
+            server: start.server.id.clone(),
+            slot: start.slot,
+            config: vsweep_record::journal::ServerDeclared::of(&start.server, &self.plan.secrets),
+            proposed: start.proposed,
+            ..GroupBegun::default()
+        })));
+    }
+
+    /// Measures a start that has begun; without a figure it fails for want of memory.
+    fn measure(&mut self, start: &Start, figure: Option<f64>) {
+        let point = self.matrix.points_of(&start.server).next().expect("a point");
+        let launch = self.state.starts_of(&start.server.id).len() as u32 + 1;
+        self.state.apply_hypothetical(Event::ServerStarting {
+            server: start.server.id.clone(),
+            slot: start.slot,
+            launch,
+            gpus: Vec::new(),
+        });
+        let started = RunStarted {
+            point: point.id,
+            server: start.server.id.clone(),
+            slot: start.slot,
+            launch,
+            params: point.params,
+            ..RunStarted::default()
+        };
+        let started = self.state.apply_hypothetical(Event::RunStarted(Box::new(started)));
+        let is_slow = value_of(start, "max_num_seqs", 0.0) >= 256.0;
+        let latency = if is_slow { 300.0 } else { 100.0 };
+        let figures = figure.map(|figure| {
+            let named = [("output_throughput", figure), ("p99_ttft_ms", latency)];
+            named
+                .map(|(name, value)| (name.to_owned(), value))
+                .into_iter()
+                .collect()
+        });
+        self.state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
+            started: started.rank.line.seq,
+            seconds: 30.0,
+            outcome: if figure.is_some() { Outcome::Ok } else { Outcome::Failed },
+            cause: figure.is_none().then_some(Cause::OomAtLoad),
+            learned: figures.map(Learned::Figures),
+            ..RunFinished::default()
+        })));
+    }
+
+    /// Follows it to its end; the starts in their order.
+    fn follow(&mut self, figure: impl Fn(&Start) -> Option<f64>) -> Vec<Start> {
+        let mut starts = Vec::new();
+        while let Some(start) = self.wanted(1, &[]).into_iter().next() {
+            self.begin(&start);
+            let again = self.wanted(1, &[]);
+            assert_eq!(
+                (&again[0].server.id, again[0].slot, again[0].proposed),
+                (&start.server.id, start.slot, start.proposed),
+                "one that was killed comes first"
+            );
+            self.measure(&start, figure(&start));
+            starts.push(start);
+            assert!(starts.len() < 100, "it ends");
+        }
+        starts
+    }
+
+    fn has_work(&self) -> bool {
+        Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false).has_work(&self.state)
+    }
+
+    fn found(&self) -> OptimizationFound {
+        let optimization = self.state.optimization().expect("declared");
+        let requirements = &self.plan.report.requirements;
+        let progress = OptimizationProgress::of(optimization, &self.state, requirements, &|_, _| false);
+        progress.found(&judge(&self.plan, &self.matrix, &self.state, u32::MAX))
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        self.found().ended
+    }
+
+    /// The name of the best server so far.
+    fn best(&self) -> String {
+        let best = self.found().best.expect("measured");
+        let mut servers = self.matrix.servers();
+        servers.find(|server| server.id.0 == best).expect("known").name
+    }
+}
+
+fn value_of(start: &Start, name: &str, default: f64) -> f64 {
+    start.server.params.get(name).and_then(number).unwrap_or(default)
+}
+
+/// A smooth surface with its best server at 128 sequences and 4,096 tokens; the defaults are worse.
+fn surface(start: &Start) -> Option<f64> {
+    let seqs = (value_of(start, "max_num_seqs", 16.0) / 128.0).ln();
+    let tokens = (value_of(start, "max_num_batched_tokens", 1024.0) / 4096.0).ln();
+    Some(1000.0 * (-0.08 * seqs * seqs - 0.1 * tokens * tokens).exp())
+}
+
+#[test]
+fn the_best_is_found_with_half_of_the_starts_and_the_defaults_come_first() {
+    let mut played = Played::new("starts = 12");
+    assert_eq!(played.matrix.servers().count(), 25, "the default settings are one more");
+    let starts = played.follow(surface);
+    assert_eq!(starts[0].server.name, "default");
+    assert_eq!(starts[0].proposed, Some(Reason::Defaults));
+    assert!(starts.len() <= 12, "{} starts", starts.len());
+    let has_best = |start: &Start| start.server.name == "max_num_seqs=128, max_num_batched_tokens=4096";
+    assert!(starts.iter().any(has_best));
+    assert!(played.best().contains("max_num_seqs=128"), "{}", played.best());
+}
+
+#[test]
+fn starts_and_time_end_it() {
+    let mut played = Played::new("starts = 4\nbudget = \"1h\"");
+    assert!(played.has_work());
+    assert_eq!(played.follow(surface).len(), 4);
+    assert!(!played.has_work(), "the others are not to be started");
+    assert_eq!(played.ended(), Some(Ended::Budget));
+    let mut played = Played::new("budget = \"100s\"");
+    let starts = played.follow(surface).len();
+    assert!((2..=4).contains(&starts), "runs of 30 s each: {starts}");
+    assert_eq!(played.ended(), Some(Ended::Budget));
+}
+
+#[test]
+fn several_at_once_are_distinct_and_take_the_place_of_those_that_end() {
+    let mut played = Played::new("");
+    let name = |start: &Start| (start.server.id.clone(), start.slot);
+    // Nothing is known before the default settings begin.
+    let mut batch = played.wanted(3, &[]);
+    assert_eq!(batch.len(), 1);
+    batch.extend(played.wanted(3, &[name(&batch[0])]));
+    let mut taken: Vec<(ServerId, u32)> = batch.iter().map(name).collect();
+    assert_eq!(batch.len(), 3);
+    assert!(batch.iter().map(|start| &start.server.id).all_unique());
+    assert!(played.wanted(3, &taken).is_empty(), "all places are taken");
+    for start in &batch {
+        played.begin(start);
+    }
+    assert!(played.wanted(3, &taken).is_empty());
+    // Without a word of what this session took, all are left over from a killed one.
+    assert_eq!(played.wanted(3, &[]).len(), 3);
+    played.measure(&batch[1], surface(&batch[1]));
+    let next = played.wanted(3, &taken);
+    assert_eq!(next.len(), 1, "one place is free");
+    taken.push((next[0].server.id.clone(), next[0].slot));
+    assert!(played.wanted(3, &taken).is_empty());
+}
+
+#[test]
+fn what_does_not_fit_is_no_value_and_ends_nothing() {
+    let mut played = Played::new("starts = 14");
+    let fits = |start: &Start| value_of(start, "max_num_seqs", 0.0) < 200.0;
+    let starts = played.follow(|start| surface(start).filter(|_| fits(start)));
+    assert!(starts.iter().filter(|start| fits(start)).count() > 3);
+    assert!(played.best().contains("max_num_seqs=128"), "{}", played.best());
+}
+
+#[test]
+fn what_is_foreseen_of_first_starts_predicts_figures() {
+    let plan = |more: &str| {
+        let text = format!("{PLAN}[optimize]\n{more}");
+        parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan")
+    };
+    let measured = |value: f64| {
+        let trial = Trial::Measured {
+            ln_value: value.ln(),
+            sd: 0.0,
+        };
+        (Some(trial), 0.1)
+    };
+    let foreseen = [
+        measured(40.0),
+        measured(30.0),
+        (Some(Trial::Unmet), 0.1),
+        (Some(Trial::Failed), 0.1),
+        (None, 0.0),
+    ];
+    let predicted = |more: &str| predicted_values(&plan(more), &foreseen);
+    let values: Vec<Option<f64>> = predicted("")
+        .iter()
+        .map(|own| Some(own.as_ref()?.ln_value.exp().round()))
+        .collect();
+    assert_eq!(values, [Some(40.0), Some(30.0), Some(15.0), None, None]);
+    let sd = |more: &str| predicted(more)[0].expect("measured").sd;
+    // A load at a limit of latency is less certain than the latency.
+    assert!(
+        sd("[sla]\nvary = \"max_concurrency\"\n[[sla.target]]\nname = \"a\"\np99_ttft_ms = \"<=9\"\n") > 1.5 * sd("")
+    );
+}
+
+#[test]
+fn settings_become_levels() {
+    let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [2, 4]\nmax_num_seqs = [64, \
+                256]\nkv_cache_dtype = [\"auto\", \"fp8\"]\nseed = 1\n[bench.params]\nnum_prompts = 9\n[optimize]\n";
+    let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
+    assert_eq!(found.contestants.len(), 9);
+    let is_ordered: Vec<bool> = found.axes.iter().map(|axis| axis.is_ordered).collect();
+    assert_eq!(is_ordered, [true, true, false]);
+    let defaults = &found.contestants[found.rules.defaults.expect("there are")];
+    // One GPU may hold no model that the plan wants two for.
+    assert_eq!(defaults.name, "tensor_parallel_size=2");
+    let levels = [Level::Number(2f64.ln()), Level::Choice(0), Level::Choice(0)];
+    assert_eq!(
+        (defaults.candidate.levels.as_slice(), defaults.candidate.changes),
+        (&levels[..], 1)
+    );
+    assert_eq!(defaults.candidate.gpus, 2);
+    let first = &found.contestants[0].candidate;
+    assert_eq!(
+        first.levels,
+        [Level::Number(2f64.ln()), Level::Number(64f64.ln()), Level::Choice(1)]
+    );
+}
+
+#[test]
+fn the_best_meets_what_the_plan_asks() {
+    let assert = "[[assert]]\np99_ttft_ms = \"<=200\"\n";
+    let mut played = Played::of(&format!("{PLAN}[optimize]\nstarts = 14\n{assert}"));
+    // More sequences give more throughput, and from 256 on too slow a first token.
+    let starts = played.follow(|start| Some(100.0 * value_of(start, "max_num_seqs", 8.0).powf(0.3)));
+    assert!(played.best().contains("max_num_seqs=128"), "{}", played.best());
+    let unmet = played.found().count(CandidateState::Unmet);
+    assert!(unmet > 0 && unmet < starts.len(), "{unmet} of {}", starts.len());
+}

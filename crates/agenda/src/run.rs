@@ -1,0 +1,227 @@
+//! One run and its tries: the conditions for its beginning, and the consequences of its end.
+
+use super::step::{Action, MeasuredRun, Run, Step};
+use super::strategy::Strategy;
+use super::task::Task;
+use super::{Agenda, TRIES, record, tip};
+use std::collections::BTreeMap;
+use vsweep_base::cause::{Failure, Outcome};
+use vsweep_base::validity::{Code, Doubt, Validity};
+use vsweep_plan::{OnFailure, Reset, Target, Warmup};
+use vsweep_record::journal::{Entry, Event, Link, Measured, RunFinished, RunStarted, SearchRecord, State};
+
+/// A run that is being tried.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub task: Task,
+    /// This one included.
+    pub tries: u32,
+    /// The `run_started` of this try.
+    pub started: Option<Entry>,
+    /// Entry of a try under which the server died.
+    pub under: Option<Entry>,
+    /// True if the server was checked to be the same before this try.
+    pub is_looked_at: bool,
+    /// True if the caches were reset for this try; `refusal` is the error of the server.
+    pub is_reset: bool,
+    pub refusal: Option<String>,
+    /// Time that the reset took, in seconds.
+    pub reset_seconds: Option<f64>,
+    /// Reason for the server's death under it, and the duration until then, in seconds.
+    pub death: Option<(Failure, f64)>,
+}
+
+impl Attempt {
+    /// Forgets the try that came to nothing. Returns its `run_started`.
+    pub fn begin_again(&mut self) -> Option<Entry> {
+        (self.is_looked_at, self.is_reset, self.reset_seconds) = (false, false, None);
+        self.started.take()
+    }
+}
+
+impl Agenda<'_> {
+    /// A first try in this session. Tries that a session used up before it was killed are not granted again.
+    pub(super) fn attempt_at(&mut self, task: Task, state: &State) -> Attempt {
+        let deaths = state.deaths(&task.point.id, self.slot, task.run);
+        let used_up = deaths
+            .last()
+            .filter(|death| deaths.len() as u32 >= TRIES || !death.cause.is_transient());
+        let mut tries = 1 + deaths.len() as u32;
+        if used_up.is_none() {
+            tries += std::mem::take(&mut self.failed_starts);
+        }
+        Attempt {
+            task,
+            tries,
+            started: None,
+            under: None,
+            is_looked_at: false,
+            is_reset: false,
+            refusal: None,
+            reset_seconds: None,
+            death: used_up.map(|death| (death.clone(), 0.0)),
+        }
+    }
+
+    /// The next step of a try.
+    pub(super) fn next_step(&mut self, mut attempt: Attempt, state: &State) -> Option<Step> {
+        let is_begun = attempt.started.is_some();
+        if is_begun && let Some((failure, seconds)) = attempt.death.take() {
+            return self.on_server_death(attempt, failure, seconds);
+        }
+        // A run whose tries are used up is begun only to fail.
+        let needs_server = !is_begun && attempt.death.is_none();
+        if needs_server
+            && self.launched.is_none()
+            && let Some(failure) = self.failed_start.take()
+        {
+            return self.miss_start(attempt, failure);
+        }
+        let serve = &self.schedule.plan.serve;
+        let is_used = self.launched.as_ref().is_some_and(|launched| launched.is_used);
+        let is_attached = matches!(serve.target, Target::Attach(_));
+        // Requests of others may be in the caches of an attached server.
+        let holds_caches = is_used || is_attached;
+        let step = match &attempt.started {
+            None if needs_server && is_used && serve.reset == Reset::Restart => Step::Act(Action::Stop),
+            None if needs_server && self.launched.is_none() => self.start(),
+            None if needs_server && is_used && is_attached && !attempt.is_looked_at => Step::Act(Action::Look),
+            None => record(Event::RunStarted(Box::new(self.run_started(&attempt.task, state)))),
+            Some(_) if holds_caches && !attempt.is_reset && serve.reset != Reset::Nothing => {
+                attempt.is_reset = true;
+                Step::Act(Action::Reset)
+            }
+            Some(started) => Step::Act(Action::Run(Box::new(self.begin(&attempt.task, started)))),
+        };
+        self.attempt = Some(attempt);
+        Some(step)
+    }
+
+    /// A run on the server that is ready.
+    fn begin(&mut self, task: &Task, started: &Entry) -> Run {
+        let launched = self.launched.as_mut().expect("a run begins on a ready server");
+        launched.is_used = true;
+        let is_warm = launched.warmth.covers(&task.point.params);
+        let warmup = match is_warm {
+            true => Warmup::Requests(0),
+            false => self.schedule.plan.bench.warmup,
+        };
+        Run::of(task, started, warmup, is_warm)
+    }
+
+    pub(super) fn settle_run(&mut self, result: Result<Box<MeasuredRun>, Failure>, seconds: f64) {
+        let attempt = self.attempt.take().expect("a run was begun for an attempt");
+        let started = attempt.started.expect("the run was begun");
+        let (outcome, step) = match result {
+            Ok(mut ran) => {
+                let launched = self.launched.as_mut().expect("a run was measured on a ready server");
+                launched.warmth.note(&attempt.task.point.params);
+                self.lost_in_a_row = 0;
+                self.death = None;
+                let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
+                ran.doubts.extend(refused);
+                let (mut finished, measured) = ran.finish(&started, seconds);
+                finished.reset_seconds = attempt.reset_seconds;
+                let outcome = finished.outcome;
+                let event = Box::new(Event::RunFinished(Box::new(finished)));
+                (outcome, Step::Record(event, measured.map(Box::new)))
+            }
+            Err(failure) => (Outcome::Failed, failed(&attempt.task, &started, &failure, seconds)),
+        };
+        self.due.push_back(step);
+        self.end_run(attempt.task, outcome);
+    }
+
+    /// Somebody else started the server again, a new launch: what was measured is of neither, and the run is tried on the new one.
+    pub(super) fn settle_disturbance(&mut self) {
+        let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
+        attempt.begin_again();
+        self.due.push_back(Step::Act(Action::Stop));
+    }
+
+    /// Decides what is measured after the end of a run.
+    pub(super) fn end_run(&mut self, task: Task, outcome: Outcome) {
+        match self.strategies.front() {
+            // A search looks for loads at which runs fail.
+            Some(Strategy::Search(..)) => self.ended = Some(task),
+            _ if outcome == Outcome::Failed && self.schedule.plan.on_failure == OnFailure::Stop => {
+                self.leave(super::Ending::StoppedOnFailure);
+            }
+            Some(Strategy::Exploration(_)) => self.ended = Some(task),
+            _ => {}
+        }
+    }
+
+    fn run_started(&self, task: &Task, state: &State) -> RunStarted {
+        let link = task.reader.as_ref().map(|reader| Link {
+            id: reader.id().clone(),
+            after: tip(reader.id(), self.slot, state),
+            step: state.search(reader.id(), self.slot).map_or(0, SearchRecord::steps),
+            draw: task.draw(),
+        });
+        RunStarted {
+            point: task.point.id.clone(),
+            server: self.server.id.clone(),
+            slot: self.slot,
+            run: task.run,
+            launch: self.launched.as_ref().map_or(0, |launched| launched.id.n),
+            name: task.point.name.clone(),
+            params: self.schedule.plan.secrets.redact_params(&task.point.params),
+            combo: task.point.combo.clone(),
+            search: link,
+            ..RunStarted::default()
+        }
+    }
+}
+
+impl MeasuredRun {
+    /// The line of the run that began so, and its figures.
+    pub fn finish(self, started: &Entry, seconds: f64) -> (RunFinished, Option<Measured>) {
+        let validity = Validity::of(self.doubts.iter().map(|doubt| doubt.code));
+        let outcome = match (&self.failure, validity) {
+            (Some(_), _) => Outcome::Failed,
+            _ if self.cut.is_some() => Outcome::Cut,
+            (None, Validity::Valid) => Outcome::Ok,
+            (None, _) => Outcome::Suspect,
+        };
+        let finished = RunFinished {
+            started: started.rank.line.seq,
+            outcome,
+            validity,
+            doubts: self.doubts,
+            cause: self.failure.as_ref().map(|failure| failure.cause),
+            request_error: self.failure.as_ref().and_then(|failure| failure.request_error.clone()),
+            detail: self
+                .cut
+                .or(self.failure.map(|failure| failure.detail))
+                .unwrap_or_default(),
+            errors: in_brief(self.errors).into_iter().collect(),
+            seconds,
+            warmup_seconds: self.warmup_seconds,
+            learned: self.learned,
+            neighbours: self.neighbours,
+            ..RunFinished::default()
+        };
+        (finished, self.measured)
+    }
+}
+
+/// Numbers with four significant digits. What is not finite has no place in a line of JSON.
+fn in_brief(mut numbers: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    numbers.retain(|_, number| number.is_finite());
+    for number in numbers.values_mut() {
+        *number = format!("{number:.3e}").parse().unwrap_or(*number);
+    }
+    numbers
+}
+
+/// The line of a run without figures.
+pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f64) -> Step {
+    let ran = MeasuredRun {
+        learned: task.learn_of_failure(failure),
+        failure: Some(failure.clone()),
+        ..MeasuredRun::default()
+    };
+    let (finished, _) = ran.finish(started, seconds);
+    record(Event::RunFinished(Box::new(finished)))
+}

@@ -1,0 +1,339 @@
+//! The remaining work, in order: all server configs in the order of the plan, then all of them again on their next start, so that the
+//! starts of a config are spread over the sweep. Each start launches its server once. Within a start, all points are measured once, then
+//! all again, so that drift of the machine spreads over all points instead of favouring some.
+
+use super::alone::{alone, is_packed, probed_points};
+use super::finals::{Finals, figures, finalists};
+use super::grid::is_wanted;
+use super::task::Task;
+use std::sync::Arc;
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::SearchId;
+use vsweep_plan::Plan;
+use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
+use vsweep_record::journal::{FIRST_SLOT, SearchEnd, SearchRecord, Shard, State};
+use vsweep_strategy::search::Found;
+use vsweep_strategy::selection::optimized::Reason;
+
+/// The work of one session, made start by start so that a million points never stand in memory at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its matrix, or what of it is wanted.
+    pub matrix: &'a Matrix,
+    shard: Shard,
+    pub(super) retry_failed: bool,
+    advised: Option<&'a Finals>,
+    /// Most servers that run at the same time.
+    pub(super) at_once: usize,
+}
+
+/// A planned start of a server.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The server.
+    pub server: ServerConfig,
+    /// Number of the start, from 0.
+    pub slot: u32,
+    /// The measurements of a final; `None` means everything.
+    pub only: Option<Arc<Finals>>,
+    /// The set of GPUs that it gets, of two, if the arms of a comparison run at the same time.
+    pub set: Option<usize>,
+    /// The reason for which an optimisation asked for it.
+    pub proposed: Option<Reason>,
+}
+
+impl Start {
+    /// True if nothing else may run on the machine meanwhile.
+    pub fn is_alone(&self) -> bool {
+        self.only.as_ref().is_some_and(|only| only.is_alone)
+    }
+
+    /// A start on which everything is measured.
+    pub(super) fn of(server: ServerConfig, slot: u32) -> Start {
+        Start {
+            server,
+            slot,
+            only: None,
+            set: None,
+            proposed: None,
+        }
+    }
+}
+
+/// One start of a server and the measurements on it.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The server.
+    pub server: ServerConfig,
+    /// Number of the planned start.
+    pub slot: u32,
+    /// The reason for which an optimisation asked for it.
+    pub proposed: Option<Reason>,
+    /// The runs, in order; those that turn out not to be needed are left out.
+    pub tasks: Vec<Task>,
+    /// The searches, in order, which find their own runs. A group has tasks, searches or explorations.
+    pub searches: Vec<LoadSearch>,
+    /// The explorations, in order, which find their own runs as well.
+    pub explorations: Vec<LoadExploration>,
+}
+
+impl Group {
+    /// A group with nothing to measure.
+    pub fn of(server: ServerConfig, slot: u32) -> Group {
+        Group {
+            server,
+            slot,
+            proposed: None,
+            tasks: Vec::new(),
+            searches: Vec::new(),
+            explorations: Vec::new(),
+        }
+    }
+}
+
+impl<'a> Schedule<'a> {
+    /// A schedule of the matrix's points, as often as the plan says, as far as they fall into the shard.
+    pub fn new(plan: &'a Plan, matrix: &'a Matrix, shard: Shard, retry_failed: bool) -> Schedule<'a> {
+        Schedule {
+            plan,
+            matrix,
+            shard,
+            retry_failed,
+            advised: None,
+            at_once: 1,
+        }
+    }
+
+    /// A schedule that ends with the starts that the answer advises.
+    pub fn with_advised(self, advised: &'a Finals) -> Schedule<'a> {
+        Schedule {
+            advised: Some(advised),
+            ..self
+        }
+    }
+
+    /// A schedule of so many servers at the same time.
+    pub fn with_at_once(self, at_once: usize) -> Schedule<'a> {
+        Schedule { at_once, ..self }
+    }
+
+    /// The shard's servers in plan order.
+    pub fn servers(self) -> impl Iterator<Item = ServerConfig> + 'a {
+        self.matrix
+            .servers()
+            .enumerate()
+            .filter(move |(position, _)| self.shard.takes(*position))
+            .map(|(_, server)| server)
+    }
+
+    /// The planned starts of the shard's servers, in order; of a comparison those that it takes in any case.
+    pub fn starts(self) -> impl Iterator<Item = Start> + 'a {
+        (FIRST_SLOT..self.matrix.starts()).flat_map(move |slot| self.starts_at(slot))
+    }
+
+    /// One start of each of the shard's servers, in order.
+    pub fn starts_at(self, slot: u32) -> impl Iterator<Item = Start> + 'a {
+        self.servers().map(move |server| Start::of(server, slot))
+    }
+
+    /// The starts after the planned ones, among the shard's servers, in order: fresh ones of the finalists, as many as they had, then those
+    /// that are advised, then one without neighbours of each winner that had some. None before everything else is measured, by all shards,
+    /// and of a part of the plan only those that are advised.
+    pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
+        let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
+        let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));
+        // Most plans need no walk over all their points.
+        let is_wanted = has_finals || is_packed || self.advised.is_some();
+        let is_measured = is_wanted && self.is_measured(state);
+        let finals = (is_measured && has_finals).then(|| finalists(self.plan, self.matrix, state));
+        let advised = self.advised.filter(|_| is_measured).cloned();
+        let mut all: Vec<Arc<Finals>> = finals.into_iter().chain(advised).map(Arc::new).collect();
+        let whole = self.whole();
+        let mut repeated = all.iter().flat_map(|finals| whole.starts_of(Arc::clone(finals)));
+        if is_measured && is_packed && !repeated.any(|start| whole.has_group(&start, state)) {
+            all.push(Arc::new(alone(self.plan, self.matrix, state)));
+        }
+        all.into_iter().flat_map(move |finals| self.starts_of(finals))
+    }
+
+    /// The starts of finals, slot by slot.
+    fn starts_of(self, finals: Arc<Finals>) -> impl Iterator<Item = Start> + use<'a> {
+        finals.slots.clone().flat_map(move |slot| {
+            let finals = Arc::clone(&finals);
+            self.starts_at(slot).filter_map(move |start| {
+                let is_in = finals.servers.contains(&start.server.id);
+                let only = Some(Arc::clone(&finals));
+                is_in.then_some(Start { only, ..start })
+            })
+        })
+    }
+
+    /// The schedule of all shards, without retries.
+    fn whole(self) -> Schedule<'a> {
+        Schedule {
+            shard: Shard::WHOLE,
+            retry_failed: false,
+            ..self
+        }
+    }
+
+    /// All expected starts in order, including finished ones; used for forecasts.
+    pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
+        // Before an optimisation has begun, its costs are not predicted.
+        let has_begun = self.plan.optimize.is_none() || state.optimization().is_some();
+        let has_ended = self.is_chosen() && has_begun && self.wanted_starts(state, &[]).is_empty();
+        let starts = (!has_ended).then(|| self.starts());
+        starts.into_iter().flatten().chain(self.finals(state))
+    }
+
+    /// Returns true if every planned start of every server has all its results.
+    fn is_measured(self, state: &State) -> bool {
+        let all = self.whole();
+        if self.plan.optimize.is_some() {
+            return all.wanted_starts(state, &[]).is_empty();
+        }
+        all.starts().all(|start| !all.has_group(&start, state))
+    }
+
+    /// Returns the possible remaining work of a start, if any.
+    pub fn group(self, start: &Start, state: &State) -> Option<Group> {
+        self.group_of(start, state, false)
+    }
+
+    /// The part of it that is left in any case: where intervals decide on the number of runs, more may follow.
+    pub fn sure_group(self, start: &Start, state: &State) -> Option<Group> {
+        self.group_of(start, state, true)
+    }
+
+    /// Number of runs of the plan's points that are left on a start in any case. A server without any record has as many for each of its
+    /// points as for the first one, so that no other point is made.
+    pub fn sure_runs(self, start: &Start, state: &State) -> u64 {
+        if start.only.is_some() || state.servers.contains_key(&start.server.id) {
+            return self
+                .sure_group(start, state)
+                .map_or(0, |group| group.tasks.len() as u64);
+        }
+        let first = self.matrix.points_of(&start.server).next();
+        let of_first = first.map_or(0, |point| {
+            let runs = 0..self.plan.runs.most();
+            runs.filter(|run| self.is_sure(&point, start.slot, *run, state)).count() as u64
+        });
+        let points = self.matrix.count_of(&start.server);
+        points * of_first + u64::from(self.repeats_first(start)).min(points)
+    }
+
+    /// Returns true if a run is left in any case.
+    fn is_sure(self, point: &Point, slot: u32, run: u32, state: &State) -> bool {
+        let runs = &self.plan.runs;
+        self.is_open(point, slot, run, state)
+            && !((runs.least() + 1..runs.most()).contains(&run) && state.outcome(&point.id, slot, run - 1).is_none())
+    }
+
+    fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {
+        let (server, slot, runs) = (&start.server, start.slot, &self.plan.runs);
+        let points: Vec<Point> = self.points_of(start, state).collect();
+        let figures: Arc<[String]> = figures(self.plan).into();
+        let is_open = |point: &Point, run: u32| match is_sure {
+            true => self.is_sure(point, slot, run, state),
+            false => self.is_open(point, slot, run, state),
+        };
+        let repeated = points.iter().take(usize::from(self.repeats_first(start)));
+        let tasks: Vec<Task> = (0..runs.most())
+            .flat_map(|run| points.iter().map(move |point| (point, run)))
+            .chain(repeated.map(|point| (point, runs.most())))
+            .filter(|(point, run)| is_open(point, *run))
+            .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
+            .collect();
+        let searches: Vec<LoadSearch> = self.searches(start, state).collect();
+        let explorations: Vec<LoadExploration> = self.explorations(start, state).collect();
+        let has_work = !tasks.is_empty() || !searches.is_empty() || !explorations.is_empty();
+        has_work.then(|| Group {
+            server: server.clone(),
+            slot,
+            proposed: start.proposed,
+            tasks,
+            searches,
+            explorations,
+        })
+    }
+
+    /// Returns true if [`Schedule::group`] is not empty, and makes no task of it.
+    pub fn has_group(self, start: &Start, state: &State) -> bool {
+        let runs = &self.plan.runs;
+        let mut points = self.points_of(start, state).enumerate();
+        let has_points = points.any(|(at, point)| {
+            let repeated = at < usize::from(self.repeats_first(start));
+            let last = runs.most() + u32::from(repeated);
+            (0..last).any(|run| self.is_open(&point, start.slot, run, state))
+        });
+        has_points || self.searches(start, state).next().is_some() || self.explorations(start, state).next().is_some()
+    }
+
+    /// The points that are measured on a start.
+    fn points_of(self, start: &Start, state: &State) -> impl Iterator<Item = Point> {
+        let only = start.only.clone();
+        let probed = only.iter().filter(|only| only.is_alone);
+        let probed = probed.flat_map(|only| probed_points(only, &start.server, self.matrix, state));
+        let probed: Vec<Point> = probed.collect();
+        let is_in = move |point: &Point| only.as_ref().is_none_or(|only| only.points.contains(&point.id));
+        self.matrix.points_of(&start.server).filter(is_in).chain(probed)
+    }
+
+    /// True if the first point is measured again at the end of a start, which shows a drift.
+    fn repeats_first(self, start: &Start) -> bool {
+        self.plan.repeat_first && !start.is_alone()
+    }
+
+    fn is_open(self, point: &Point, slot: u32, run: u32, state: &State) -> bool {
+        !is_settled(state.outcome(&point.id, slot, run), self.retry_failed)
+            && is_wanted(&self.plan.runs, &point.id, slot, run, state)
+    }
+
+    /// The searches of a start that are left.
+    pub fn searches(self, start: &Start, state: &State) -> impl Iterator<Item = LoadSearch> {
+        self.matrix.searches_of(&start.server).filter_map(move |mut search| {
+            if let Some(only) = &start.only {
+                // Fresh starts measure how much a finalist holds, even if another holds more.
+                search.settings.skip_beaten = false;
+                only.searches.contains(&search.id).then_some(())?;
+            }
+            let is_open = self.is_left(&search.id, start.slot, state) || was_skipped_before(&search, start.slot, state);
+            is_open.then_some(search)
+        })
+    }
+
+    fn explorations(self, start: &Start, state: &State) -> impl Iterator<Item = LoadExploration> {
+        let all = self.matrix.explorations_of(&start.server).filter(|_| !start.is_alone());
+        all.filter(move |exploration| self.is_left(&exploration.id, start.slot, state))
+    }
+
+    fn is_left(self, search: &SearchId, slot: u32, state: &State) -> bool {
+        match state.search(search, slot).and_then(|record| record.ended.as_ref()) {
+            None => true,
+            Some(SearchEnd::Answered(_)) => false,
+            Some(SearchEnd::GivenUp(..)) => self.retry_failed,
+        }
+    }
+
+    /// Returns true if any work is left.
+    pub fn has_work(self, state: &State) -> bool {
+        let is_left = |start: Start| self.has_group(&start, state);
+        if self.is_chosen() {
+            return !self.wanted_starts(state, &[]).is_empty() || self.finals(state).any(is_left);
+        }
+        self.starts().any(is_left) || self.finals(state).any(is_left)
+    }
+}
+
+/// Returns true if a search was skipped under a plan that allowed that, and this plan does not.
+fn was_skipped_before(search: &LoadSearch, slot: u32, state: &State) -> bool {
+    let answers = state.search(&search.id, slot).map_or(&[][..], SearchRecord::answers);
+    !search.settings.skip_beaten && answers.iter().any(|answer| answer.found == Found::Skipped)
+}
+
+/// Returns true if a run with this outcome need not be measured again.
+fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
+    outcome.is_some_and(|outcome| outcome != Outcome::Failed || !retry_failed)
+}

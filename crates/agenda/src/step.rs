@@ -1,0 +1,179 @@
+//! The messages between an agenda and its stage: actions and their outcomes.
+
+use super::task::Task;
+use std::collections::BTreeMap;
+use vsweep_base::cause::Failure;
+use vsweep_base::validity::Doubt;
+use vsweep_plan::Warmup;
+use vsweep_record::journal::{Entry, Event, Launch, Learned, Measured, NeighbourShares, RunFiles, ServerReady};
+
+/// The next step on a server.
+#[derive(Debug)]
+pub enum Step {
+    /// Write this event; of a measured run its figures first, for which the event vouches. No other step may be asked for before
+    /// it is on disk.
+    Record(Box<Event>, Option<Box<Measured>>),
+    /// Show a note to the user.
+    Note(String),
+    /// Do this, and settle its outcome.
+    Act(Action),
+    /// Everything is done and the server is gone.
+    Done(Ending),
+}
+
+/// An action on the server.
+#[derive(Debug)]
+pub enum Action {
+    /// Wait until it may start next to the other servers.
+    Await,
+    /// Launch it, or connect to it, and wait until it is ready.
+    Start(Launch),
+    /// Look whether it is still the server that was started; of one that somebody else runs.
+    Look,
+    /// Empty its caches.
+    Reset,
+    /// Measure a run on it.
+    Run(Box<Run>),
+    /// End it in order; of one that was attached to, let go.
+    Stop,
+    /// End it at once.
+    Kill,
+}
+
+/// A run that is about to be measured.
+#[derive(Debug)]
+pub struct Run {
+    /// The run to measure.
+    pub task: Task,
+    /// Names of its files.
+    pub files: RunFiles,
+    /// Unmeasured requests before.
+    pub warmup: Warmup,
+    /// True if the server has held this load since it started.
+    pub is_warm: bool,
+}
+
+impl Run {
+    /// The run that this journal line started.
+    pub(super) fn of(task: &Task, started: &Entry, warmup: Warmup, is_warm: bool) -> Run {
+        Run {
+            task: task.clone(),
+            files: RunFiles::of(&task.point.id, task.slot, task.run, started.rank.line),
+            warmup,
+            is_warm,
+        }
+    }
+}
+
+/// The outcome of an action.
+#[derive(Debug)]
+pub enum ActionOutcome {
+    /// After a wait: it may start.
+    Admitted,
+    /// After a start: the properties of the ready server, or the reason why it is not ready. It must still be stopped then.
+    Started(Result<ReadyInfo, Failure>),
+    /// After a check: it is still the server that was started.
+    Unchanged,
+    /// After a start, a check or a run: another server answers than the one that was measured. The reason, as a sentence.
+    Replaced(String),
+    /// After a check or a run: the same server was started again meanwhile. Its figures belong to neither start.
+    Disturbed,
+    /// After a reset.
+    Reset {
+        /// The server's refusal, as a sentence.
+        result: Result<(), String>,
+        /// Time that it took, in seconds.
+        seconds: f64,
+    },
+    /// After a run.
+    Ran {
+        /// The figures, or why there are none.
+        result: Result<Box<MeasuredRun>, Failure>,
+        /// Time from start to end without the warm-up, in seconds.
+        seconds: f64,
+    },
+    /// The server died during a run. It is still to be stopped.
+    Died {
+        /// The reason.
+        failure: Failure,
+        /// Time that the run had taken, in seconds.
+        seconds: f64,
+    },
+    /// After a stop or a kill: the server is gone.
+    Stopped {
+        /// Time that it took, in seconds.
+        seconds: f64,
+        /// Lifetime of the server, from the beginning of its start, in seconds; `None` if it was not measured.
+        held_seconds: Option<f64>,
+    },
+    /// The action was given up, as [`Agenda::signal`](super::Agenda::signal) demanded.
+    Abandoned,
+}
+
+/// Properties that a ready server reports.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReadyInfo {
+    /// Its record; the agenda adds the server and the launch.
+    pub recorded: ServerReady,
+    /// Size of its KV cache, in tokens.
+    pub kv_tokens: Option<u64>,
+}
+
+/// Measurements of a run.
+#[derive(Debug, Default)]
+pub struct MeasuredRun {
+    /// Relative sampling errors of its figures.
+    pub errors: BTreeMap<String, f64>,
+    /// Reason why the figures are meaningless, if they are.
+    pub failure: Option<Failure>,
+    /// Doubts about the figures.
+    pub doubts: Vec<Doubt>,
+    /// Reason why the run was ended before its last request, if it was.
+    pub cut: Option<String>,
+    /// Activity on the machine during the run, if servers run at the same time.
+    pub neighbours: Option<NeighbourShares>,
+    /// Time that its warm-up took, in seconds, if it had one.
+    pub warmup_seconds: Option<f64>,
+    /// Figures for the search that asked for it.
+    pub learned: Option<Learned>,
+    /// The figures; `None` if there are none to be kept.
+    pub measured: Option<Measured>,
+}
+
+/// A request of the user or the system to end the sweep, the least urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Signal {
+    /// Finish the run that is under way, then end.
+    Drain,
+    /// Give up the run that is under way, and end.
+    Interrupt,
+    /// End at once; the server is killed.
+    Kill,
+}
+
+/// End of the work on one server or of a whole sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything was recorded before; nothing was started.
+    NothingLeft,
+    /// Everything is done.
+    Finished,
+    /// The user asked to stop; the rest is still to do.
+    Interrupted,
+    /// A run failed and the plan says to stop then.
+    StoppedOnFailure,
+    /// Another session began with another plan, which counts from then on.
+    Superseded,
+}
+
+impl Ending {
+    /// The word in the journal.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Ending::NothingLeft | Ending::Finished => "finished",
+            Ending::Interrupted => "interrupted",
+            Ending::StoppedOnFailure => "stopped",
+            Ending::Superseded => "superseded",
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The measurements on a server: the points of a grid, a search, or an exploration. Each derives the run that it wants next from the
+//! recorded ones alone, so an interrupted one continues at the same place.
+
+use super::begin::{Hint, begun, search_started};
+use super::grid::Grid;
+use super::schedule::Schedule;
+use super::task::{RunReader, Task};
+use std::sync::Arc;
+use vsweep_base::cause::{Cause, Failure, Outcome};
+use vsweep_base::ids::SearchId;
+use vsweep_base::validity::Validity;
+use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
+use vsweep_record::journal::{RunRecord, SearchEnd, SearchStarted, State};
+use vsweep_strategy::search::{Exploration, Search};
+
+/// Runs that belong together.
+#[derive(Debug)]
+pub(super) enum Strategy {
+    /// The runs of a plan's points that are left, in order.
+    Grid(Grid),
+    /// A search.
+    Search(Box<LoadSearch>, Hint),
+    /// An exploration.
+    Exploration(Box<LoadExploration>),
+}
+
+/// Next request of a strategy.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// To record its beginning.
+    Begin(Box<SearchStarted>),
+    /// A run.
+    Run(Box<Task>),
+    /// The end of the search or exploration.
+    Ended(SearchEnd),
+    /// The end, without a result.
+    Empty,
+}
+
+impl Strategy {
+    /// Returns the next request.
+    pub fn ask(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
+        match self {
+            Strategy::Grid(grid) => match grid.tasks.front() {
+                Some(task) => Next::Run(Box::new(task.clone())),
+                None => Next::Empty,
+            },
+            Strategy::Search(planned, hint) => ask_search(planned, hint, schedule, slot, state),
+            Strategy::Exploration(planned) => ask_exploration(planned, schedule, slot, state),
+        }
+    }
+
+    /// The search or exploration, if it is one.
+    pub fn id(&self) -> Option<&SearchId> {
+        match self {
+            Strategy::Grid(_) => None,
+            Strategy::Search(planned, _) => Some(&planned.id),
+            Strategy::Exploration(planned) => Some(&planned.id),
+        }
+    }
+
+    /// Returns the runs that it would still measure, as far as they are known.
+    pub fn left(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Vec<Task> {
+        match self {
+            Strategy::Grid(grid) => grid.owed(),
+            _ => match self.ask(schedule, slot, state) {
+                Next::Run(task) => vec![*task],
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// Returns true if a part of it failed before and is wanted again.
+    pub fn has_failed(&self, slot: u32, state: &State) -> bool {
+        let has_failed = |task: &Task| state.outcome(&task.point.id, task.slot, task.run) == Some(Outcome::Failed);
+        match self {
+            Strategy::Grid(grid) => grid.tasks.iter().any(has_failed),
+            _ => self
+                .id()
+                .and_then(|id| state.search(id, slot))
+                .is_some_and(|record| record.ended.is_some()),
+        }
+    }
+
+    /// Returns the reason why its runs can teach nothing, after this one.
+    pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
+        match self {
+            Strategy::Search(planned, _) => objection(planned, task, state),
+            Strategy::Exploration(_) => lacks_level(task, state),
+            Strategy::Grid(_) => None,
+        }
+    }
+}
+
+fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
+    let Some(record) = state.search(&planned.id, slot) else {
+        return Next::Begin(Box::new(search_started(
+            planned,
+            slot,
+            schedule.plan,
+            state,
+            hint.forecast.as_ref(),
+        )));
+    };
+    let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
+    state.probes(&planned.id, slot).for_each(|probe| search.add(probe));
+    match search.ask() {
+        Err(question) => {
+            let point = schedule.matrix.point_for(planned, &question);
+            run(point, slot, RunReader::of_search(planned, &search, question), state)
+        }
+        Ok(_) if has_measured_nothing(&planned.id, slot, state) => {
+            let detail = "every run of the search failed, so its load is not to blame; see their causes";
+            Next::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)))
+        }
+        Ok(answers) => Next::Ended(SearchEnd::Answered(planned.with_remark(answers))),
+    }
+}
+
+fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
+    if state.search(&planned.id, slot).is_none() {
+        let vary = planned.settings.vary;
+        return Next::Begin(Box::new(begun(planned, vary, slot, schedule.plan)));
+    }
+    let mut exploration = Exploration::new(planned.settings.clone());
+    state.levels(&planned.id, slot).for_each(|level| exploration.add(level));
+    let Some(load) = exploration.ask() else {
+        if exploration.has_anchors() {
+            return Next::Ended(SearchEnd::Answered(Vec::new()));
+        }
+        let detail = "it needs one request at a time and some load above it, and one of the two was never measured; \
+                      see the causes of its runs";
+        return Next::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)));
+    };
+    let point = schedule.matrix.point_at(planned, &load);
+    let id = planned.id.clone();
+    run(point, slot, RunReader::Exploration { id, load }, state)
+}
+
+/// Requests the next repetition of a point, to be read by `reader`.
+fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Next {
+    let run = state.free_run(&point.id, slot);
+    Next::Run(Box::new(Task {
+        reader: Some(reader),
+        ..Task::of(point, slot, run, Arc::default())
+    }))
+}
+
+/// Returns true if a search has runs and none of them gave figures.
+fn has_measured_nothing(search: &SearchId, slot: u32, state: &State) -> bool {
+    let mut probes = state.probes(search, slot).peekable();
+    probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty() && !probe.is_disturbed())
+}
+
+/// A run that gives an exploration no level would be asked for again without end.
+fn lacks_level(task: &Task, state: &State) -> Option<Failure> {
+    let run = state.run(&task.point.id, task.slot, task.run)?;
+    let detail = "the result of a run says nothing about its load, so the next load cannot be chosen";
+    run.level().is_none().then(|| Failure::new(Cause::BenchFailed, detail))
+}
+
+fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure> {
+    let run = state.run(&task.point.id, task.slot, task.run)?;
+    let probe = run.probe();
+    if run.validity == Validity::Invalid && probe.is_none() {
+        return invalid_again(task, run, state);
+    }
+    let Some(probe) = probe else {
+        let cause = run.cause.unwrap_or(Cause::BenchFailed);
+        return Some(Failure::new(cause, run.detail.clone()));
+    };
+    let criteria = planned.settings.targets.iter().flat_map(|target| &target.criteria);
+    let mut texts = criteria.map(ToString::to_string);
+    let missing = texts.find(|text| !probe.readings.contains_key(text));
+    let has_figures = probe.stopped.is_none() && !probe.is_disturbed() && !probe.is_too_slow();
+    missing.filter(|_| has_figures).map(|text| {
+        let detail = format!(
+            "the result says nothing about `{text}`; let the benchmark report it (metric_percentiles, percentile_metrics, goodput), or bound something else"
+        );
+        Failure::new(Cause::BenchFailed, detail)
+    })
+}
+
+/// Returns a failure if the last two runs in a row were invalid, which ends the search. After one invalid run the question is asked again.
+fn invalid_again(task: &Task, run: &RunRecord, state: &State) -> Option<Failure> {
+    let before = state.run(&task.point.id, task.slot, task.run.checked_sub(1)?)?;
+    let mut doubts = run.doubts.iter();
+    let doubt = doubts.find(|doubt| doubt.code.severity() == Validity::Invalid)?;
+    (before.validity == Validity::Invalid).then(|| {
+        let detail = format!("two runs in a row did not measure what they should: {doubt}");
+        Failure::new(Cause::BenchFailed, detail)
+    })
+}

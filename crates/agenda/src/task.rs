@@ -1,0 +1,253 @@
+//! One run to be measured, and the way in which its requester reads the result.
+
+use serde_json::Value;
+use std::sync::Arc;
+use vsweep_base::cause::{Cause, Failure};
+use vsweep_base::ids::SearchId;
+use vsweep_base::validity::{Code, Doubt, Validity};
+use vsweep_metrics::RunResult;
+use vsweep_plan::Params;
+use vsweep_plan::matrix::{LoadSearch, Point};
+use vsweep_record::journal::Learned;
+use vsweep_strategy::search::{
+    CurvePoint, Cut, Level, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
+};
+
+/// One run to be measured.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Its point.
+    pub point: Point,
+    /// The planned start of its server.
+    pub slot: u32,
+    /// Its repetition on that start, from 0.
+    pub run: u32,
+    /// Reader of the search or exploration that asks for it; a point of the plan has none.
+    pub reader: Option<RunReader>,
+    /// The metrics that decide how often its point is measured.
+    pub figures: Arc<[String]>,
+}
+
+/// Distance between the draws of consecutive starts: more than a start has runs.
+const DRAWS: u32 = 10_000;
+
+/// The requester's way to read a run.
+#[derive(Debug, Clone)]
+pub enum RunReader {
+    /// By a search.
+    Search(Box<SearchReader>),
+    /// By an exploration.
+    Exploration {
+        /// The exploration.
+        id: SearchId,
+        /// The load that it asked for.
+        load: Load,
+    },
+}
+
+/// A search's way to read a run.
+#[derive(Debug, Clone)]
+pub struct SearchReader {
+    /// The search.
+    pub id: SearchId,
+    /// Its question.
+    pub question: Question,
+    /// The targets that the run is to say something about.
+    pub targets: Arc<[Target]>,
+    /// The load that the search varies.
+    pub vary: Vary,
+    /// Ends the run once its verdict is certain.
+    pub watch: Watch,
+    /// The highest load that the search measured to the end of a run; zero if there is none.
+    pub endured: f64,
+}
+
+/// Result of a benchmark, as a reader sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct MeasuredView<'a> {
+    /// The figures.
+    pub result: &'a RunResult,
+    /// Latencies of every request; none from an external benchmark.
+    pub requests: &'a [RequestLatencies],
+    /// Reason why the run was ended before its last request.
+    pub cut: Option<&'a Cut>,
+    /// True if the figures are meaningless.
+    pub is_failed: bool,
+    /// The reasons not to believe them.
+    pub doubts: &'a [Doubt],
+}
+
+/// True if a code says that something disturbed the run, or stopped it.
+fn is_disturbance(code: Code) -> bool {
+    code.is_disturbance() || code == Code::GeneratorStopped
+}
+
+impl MeasuredView<'_> {
+    fn codes(&self) -> impl Iterator<Item = Code> {
+        self.doubts.iter().map(|doubt| doubt.code)
+    }
+
+    /// True if the run did not measure what it claims.
+    fn is_invalid(&self) -> bool {
+        Validity::of(self.codes()) == Validity::Invalid
+    }
+
+    /// True if all that makes the run invalid is a disturbance.
+    fn is_invalid_by_disturbance(&self) -> bool {
+        let sound = self.codes().filter(|code| !is_disturbance(*code));
+        self.is_invalid() && Validity::of(sound) != Validity::Invalid
+    }
+
+    /// The names of the codes that say so.
+    fn disturbances(&self) -> Vec<String> {
+        let codes = self.codes().filter(|code| is_disturbance(*code));
+        codes.map(|code| code.name().to_owned()).collect()
+    }
+
+    fn metric(&self, key: &str) -> Option<f64> {
+        self.result.get(key).and_then(Value::as_f64)
+    }
+}
+
+/// Bench parameters with the seed of this draw.
+pub fn seeded(mut params: Params, draw: u32) -> Params {
+    let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
+    params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
+    params
+}
+
+impl Task {
+    /// A run of the plan.
+    pub fn of(point: Point, slot: u32, run: u32, figures: Arc<[String]>) -> Task {
+        Task {
+            point,
+            slot,
+            run,
+            reader: None,
+            figures,
+        }
+    }
+
+    /// Number that is added to the plan's seed for a run of a point of the plan.
+    pub fn draw_of(slot: u32, run: u32) -> u32 {
+        slot * DRAWS + run
+    }
+
+    /// Number that is added to the plan's seed, so that this run has its own prompts and arrivals. It differs between repetitions of a
+    /// point and between all runs of a search, but not between the levels of an exploration.
+    pub fn draw(&self) -> u32 {
+        match &self.reader {
+            Some(RunReader::Search(reader)) => reader.question.draw,
+            _ => Task::draw_of(self.slot, self.run),
+        }
+    }
+
+    /// The bench parameters of this run: those of its point, with the seed moved on. A command line takes them as they are.
+    pub fn params(&self) -> Params {
+        let params = self.point.params.clone();
+        match self.point.argv {
+            None => seeded(params, self.draw()),
+            Some(_) => params,
+        }
+    }
+
+    /// Returns the figures of a measured run that later decisions use; `None` if there are none.
+    pub fn learn(&self, seen: MeasuredView<'_>) -> Option<Learned> {
+        match &self.reader {
+            Some(RunReader::Search(reader)) => reader.probe(seen).map(Learned::Probe),
+            Some(RunReader::Exploration { load, .. }) => Some(level(load, figures(load, seen))),
+            None if self.figures.is_empty() || seen.is_failed => None,
+            None => {
+                let figure = |name: &String| Some((name.clone(), seen.metric(name).filter(|value| value.is_finite())?));
+                Some(Learned::Figures(self.figures.iter().filter_map(figure).collect()))
+            }
+        }
+    }
+
+    /// Like `learn`, for a run without figures.
+    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
+        match self.reader.as_ref()? {
+            RunReader::Search(reader) => reader.probe_of_failure(failure).map(Learned::Probe),
+            RunReader::Exploration { load, .. } => Some(level(load, None)),
+        }
+    }
+
+    /// The watch that ends the run once its verdict is certain.
+    pub fn watch(&self) -> Option<&Watch> {
+        match &self.reader {
+            Some(RunReader::Search(reader)) => Some(&reader.watch),
+            _ => None,
+        }
+    }
+}
+
+impl RunReader {
+    /// The search or exploration.
+    pub fn id(&self) -> &SearchId {
+        match self {
+            RunReader::Search(reader) => &reader.id,
+            RunReader::Exploration { id, .. } => id,
+        }
+    }
+
+    /// Creates the reader for the answer to a search's question.
+    pub(super) fn of_search(planned: &LoadSearch, search: &Search, question: Question) -> RunReader {
+        let probes = search.probes().iter();
+        let whole = probes.filter(|probe| probe.stopped.is_none() && !probe.readings.is_empty());
+        RunReader::Search(Box::new(SearchReader {
+            id: planned.id.clone(),
+            watch: search.watch(&question),
+            targets: planned.settings.targets.clone().into(),
+            vary: planned.settings.vary,
+            endured: whole.map(|probe| probe.question.value).fold(0.0, f64::max),
+            question,
+        }))
+    }
+}
+
+impl SearchReader {
+    /// Reads a run. With too many failed requests the load is too high, whatever the figures. An invalid run says nothing, and neither does
+    /// one that a disturbance stopped.
+    fn probe(&self, seen: MeasuredView<'_>) -> Option<Probe> {
+        let question = self.question.clone();
+        let probe = if seen.is_failed {
+            Probe::fallen(question)
+        } else if seen.is_invalid_by_disturbance() {
+            Probe::unread(question)
+        } else if seen.is_invalid() {
+            return None;
+        } else {
+            let metric = |key: &str| seen.metric(key);
+            Probe::read(question, &self.targets, self.vary, metric, seen.requests, seen.cut)
+        };
+        Some(probe.disturbed_by(seen.disturbances()))
+    }
+
+    /// Reads a run without figures: the load is too high, if its cause may come from load. A low load takes long by itself: where a higher
+    /// one ended in time, a timeout says that this one is too low to be measured.
+    fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
+        let question = self.question.clone();
+        if failure.cause == Cause::BenchTimeout && question.value < self.endured {
+            return Some(Probe::unread(question));
+        }
+        failure.cause.may_come_from_load().then(|| Probe::fallen(question))
+    }
+}
+
+fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
+    Learned::Level(Level { load: *load, figures })
+}
+
+/// Position of a run on the curve; `None` if unknown. A benchmark that reports no latency has one by Little's law.
+fn figures(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
+    if seen.is_failed || seen.is_invalid() {
+        return None;
+    }
+    let throughput = seen.metric("request_throughput").filter(|rate| *rate > 0.0)?;
+    let done = seen.requests.iter().map(|request| request.e2el_ms);
+    let done: Vec<f64> = done.filter(|latency| latency.is_finite()).collect();
+    let measured = (!done.is_empty()).then(|| done.iter().sum::<f64>() / done.len() as f64);
+    let of_slots = load.max_concurrency.map(|slots| 1000.0 * slots as f64 / throughput);
+    let latency_ms = measured.or_else(|| seen.metric("mean_e2el_ms")).or(of_slots)?;
+    Some(CurvePoint { throughput, latency_ms })
+}

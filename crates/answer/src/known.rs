@@ -1,0 +1,190 @@
+//! An experiment with its posteriors: for each metric plain estimates, intervals and draws of every point.
+
+use super::Random;
+use super::document::{Estimate, MetricNoise};
+use super::experiment::{Experiment, Metric};
+use super::model::{Draws, Observations, Posterior, shrink};
+use super::plain::plain;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use vsweep_base::threads;
+use vsweep_strategy::stats::Better;
+
+/// Most draws of the model, and fewest.
+const DRAWS: (usize, usize) = (4000, 400);
+/// Drawn numbers of a metric that are kept.
+const NUMBERS: usize = 4_000_000;
+/// The probability of an interval.
+pub const INTERVAL: f64 = 0.95;
+
+/// Draws of the model for an experiment: fewer if it has so many points that they would fill the memory.
+pub fn draws_of(experiment: &Experiment) -> usize {
+    (NUMBERS / experiment.points.len().max(1)).clamp(DRAWS.1, DRAWS.0)
+}
+
+/// The function that finds the posterior of a metric.
+pub type Fit<'f> = dyn Fn(Observations, &Metric) -> Posterior + Sync + 'f;
+
+/// An experiment with the figures of all its runs.
+pub struct Known<'e> {
+    /// The experiment, in order.
+    pub experiment: &'e Experiment,
+    metrics: Vec<Figures<'e>>,
+}
+
+/// The figures of one metric.
+pub struct Figures<'e> {
+    /// The metric.
+    pub metric: &'e Metric,
+    /// The posterior.
+    pub posterior: Posterior,
+    /// The estimate of each point.
+    pub estimates: Vec<Option<Estimate>>,
+    /// The experiment, in order.
+    pub experiment: &'e Experiment,
+    /// Mean and standard deviation of each point on the scale.
+    moments: Vec<Option<(f64, f64)>>,
+    /// Draws of each point on the scale; empty for one that was not measured.
+    drawn: OnceLock<Draws>,
+}
+
+impl<'e> Known<'e> {
+    /// Fits every metric of an experiment that is in order; `fit` finds the posterior of a metric.
+    pub fn of(experiment: &'e Experiment, fit: &Fit<'_>) -> Known<'e> {
+        let figures = |metric: &&'e Metric| Figures::of(experiment, metric, fit);
+        let metrics: Vec<&'e Metric> = experiment.metrics.iter().collect();
+        let metrics = threads::map(threads::cores(), &metrics, figures);
+        Known { experiment, metrics }
+    }
+
+    /// The figures of a metric.
+    pub fn figures(&self, metric: &str) -> Option<&Figures<'e>> {
+        self.metrics.iter().find(|figures| figures.metric.name == metric)
+    }
+
+    /// All metrics, in order.
+    pub fn metrics(&self) -> &[Figures<'e>] {
+        &self.metrics
+    }
+}
+
+impl<'e> Figures<'e> {
+    fn of(experiment: &'e Experiment, metric: &'e Metric, fit: &Fit<'_>) -> Figures<'e> {
+        let posterior = fit(Observations::of(experiment, metric), metric);
+        let parts = posterior.parts();
+        let estimate = |(at, point)| {
+            let value = plain(point, metric)?;
+            let (low, high) = parts.interval(at, INTERVAL)?;
+            let (low, high) = (metric.scale.value(low), metric.scale.value(high));
+            let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
+            is_finite.then_some(Estimate {
+                value,
+                low: low.min(value),
+                high: high.max(value),
+            })
+        };
+        let points = experiment.points.iter().enumerate();
+        let estimates = points.clone().map(estimate).collect();
+        let moments = points.map(|(at, _)| parts.moments(at)).collect();
+        drop(parts);
+        Figures {
+            metric,
+            posterior,
+            estimates,
+            experiment,
+            moments,
+            drawn: OnceLock::new(),
+        }
+    }
+
+    /// The draws of a point, in the metric's unit; empty if it was not measured. For ratios.
+    pub fn draws(&self, point: usize) -> Vec<f64> {
+        let draws = self.drawn()[point].iter();
+        draws.map(|draw| self.metric.scale.value(*draw)).collect()
+    }
+
+    /// The draws of the points of a workload, in the metric's unit, with means shrunk towards those of the other configs at the same load;
+    /// empty for other points. For probabilities.
+    pub fn shrunk(&self, workload: &str) -> Vec<Vec<f64>> {
+        let drawn = self.drawn();
+        let mut shrunk = vec![Vec::new(); drawn.points()];
+        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let points = self.experiment.points.iter().enumerate();
+        for (at, point) in points.filter(|(at, point)| point.workload == workload && !drawn[*at].is_empty()) {
+            groups.entry(&point.load).or_default().push(at);
+        }
+        let observations = &self.posterior.observations;
+        for (load, members) in groups {
+            let moments: Vec<(f64, f64)> = members.iter().filter_map(|at| self.moments[*at]).collect();
+            let mut own: Vec<Vec<f64>> = members.iter().map(|at| drawn[*at].to_vec()).collect();
+            let names = ["shrink", &observations.metric, workload, load];
+            let mut random = Random::of(self.experiment.seed, &names);
+            shrink(&moments, &mut own, observations.size(), &mut random);
+            for (at, mut own) in members.into_iter().zip(own) {
+                own.iter_mut().for_each(|draw| *draw = self.metric.scale.value(*draw));
+                shrunk[at] = own;
+            }
+        }
+        shrunk
+    }
+
+    fn drawn(&self) -> &Draws {
+        let draw = || self.posterior.draw(self.experiment.seed, draws_of(self.experiment));
+        self.drawn.get_or_init(draw)
+    }
+
+    /// The good direction.
+    pub fn better(&self) -> Better {
+        self.metric.better
+    }
+
+    /// Its noise, as far as it is known.
+    pub fn noise(&self) -> MetricNoise {
+        let (run, start, node) = self.posterior.noise();
+        MetricNoise {
+            metric: self.metric.name.clone(),
+            run,
+            start,
+            node,
+        }
+    }
+}
+
+/// A value with the 95 % interval of its draws; none if one of the three is not finite. Where the value lies in a tail, the interval
+/// begins there and its other end gives way, so that it holds as much.
+pub fn estimate_by(value: f64, draws: impl Iterator<Item = f64>) -> Option<Estimate> {
+    let mut sorted: Vec<f64> = draws.filter(|draw| !draw.is_nan()).collect();
+    if sorted.is_empty() {
+        return None;
+    }
+    let outside = 1.0 - INTERVAL;
+    let below = sorted.iter().filter(|draw| **draw < value).count() as f64 / sorted.len() as f64;
+    let lower = below
+        .min(outside / 2.0)
+        .max(outside - (1.0 - below))
+        .clamp(0.0, outside);
+    let mut at = |part: f64| {
+        let place = ((sorted.len() as f64 * part) as usize).min(sorted.len() - 1);
+        *sorted.select_nth_unstable_by(place, f64::total_cmp).1
+    };
+    let (low, high) = (at(lower), at(lower + INTERVAL));
+    let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
+    is_finite.then_some(Estimate {
+        value,
+        low: low.min(value),
+        high: high.max(value),
+    })
+}
+
+/// Mean and standard deviation of draws.
+pub fn moments(draws: &[f64]) -> (f64, f64) {
+    let count = draws.len() as f64;
+    let mean = draws.iter().sum::<f64>() / count;
+    let square = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / count;
+    (mean, square.sqrt())
+}
+
+/// A probability to four digits, as more are noise of the draws.
+pub fn rounded(probability: f64) -> f64 {
+    (probability * 1e4).round() / 1e4
+}

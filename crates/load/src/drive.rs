@@ -1,0 +1,454 @@
+//! A load and how far it has come: what is due, which slots are free, what has ended. Knows no sockets.
+//!
+//! A conversation keeps its slot from its first turn to its last.
+
+use super::backend::Reply;
+use super::clock::{Clock, nanos};
+use super::requests::Requests;
+use super::stock::{Asked, Stock};
+use super::supply::Supply;
+use super::turns::Turns;
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+use vsweep_metrics::rng::Shares;
+use vsweep_metrics::{LoadProgress, Nanos, Sample, Samples};
+
+/// Requests to send, and how.
+#[derive(Debug, Default)]
+pub struct Load {
+    /// Requests in order.
+    pub requests: Requests,
+    /// The source of the requests, if they are drawn while the load runs; `requests` is then empty.
+    pub supply: Option<Supply>,
+    /// Due time of each, or at once; of a conversation, only that of its first turn counts.
+    pub due: Vec<Nanos>,
+    /// The end of sending, if there is one.
+    pub sending: Option<Sending>,
+    /// The classes of the requests, if the load mixes several.
+    pub classes: Option<Shares>,
+    /// Requests that are turns of conversations, if any. Those after the first turn have no bytes yet.
+    pub turns: Option<Turns>,
+    /// Most requests, or conversations, at once.
+    pub limit: Option<usize>,
+    /// Format of the responses.
+    pub reply: Reply,
+    /// Limit for one request, from sent to the end of its answer.
+    pub request_timeout: Duration,
+    /// Limit for the time without a byte of an answer.
+    pub silence_timeout: Duration,
+    /// True if generated texts are kept.
+    pub keep_texts: bool,
+    /// Send the requests without end, until the watch ends the load: those before this one once, the others again and again.
+    pub lap_start: Option<usize>,
+}
+
+/// The end of sending: what could begin later does not. A conversation that has begun goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Sending {
+    /// Time from t0 on during which requests are sent.
+    pub lasts: Duration,
+    /// Time after that for the requests in flight. Then they have failed.
+    pub grace: Duration,
+}
+
+impl Load {
+    /// Due time of the `index`-th request.
+    fn due_at(&self, index: usize) -> Nanos {
+        self.due.get(index).copied().unwrap_or(0)
+    }
+
+    /// Class of the `index`-th request.
+    pub(super) fn class_of(&self, index: usize) -> u8 {
+        self.classes.as_ref().map_or(0, |classes| classes.at(index) as u8)
+    }
+}
+
+/// Outcome of a load.
+#[derive(Debug)]
+pub struct LoadOutcome {
+    /// One timeline for each request that ended: all of them unless the load was cut. Those of a load without end are in the order of their
+    /// ends.
+    pub samples: Samples,
+    /// Lengths of the requests of a supply, in order.
+    pub asked: Vec<Asked>,
+    /// Requests in flight when the load was cut, as far as they had come.
+    pub cut: Vec<Sample>,
+    /// The run's zero on the process's clock.
+    pub began: Instant,
+    /// Time from t0 to the end of the last request.
+    pub duration: Nanos,
+    /// CPU time of the generator's thread within it.
+    pub cpu: Duration,
+    /// Longest time the loop was busy between two looks at the network, or was woken later than it asked for; arrivals within it
+    /// that the kernel did not stamp are late by at most this, and 100 ms if the process was stopped while it waited.
+    pub longest_turn: Nanos,
+    /// Sum of all such times above 10 ms.
+    pub away: Nanos,
+    /// Share of the reads whose time of arrival is the kernel's; that of the others is the time of reading.
+    pub stamped_share: f64,
+    /// Connections for which a request waited after t0.
+    pub late_connections: u64,
+}
+
+/// A conversation before one of its turns.
+#[derive(Debug, Default)]
+struct OpenConversation {
+    said: Vec<Value>,
+    bytes: Vec<u8>,
+}
+
+/// A load in progress.
+pub(super) struct Drive<'a> {
+    pub load: &'a Load,
+    pub stock: Stock<'a>,
+    pub clock: Clock,
+    pub samples: Samples,
+    /// The next request, or the first turn of the next conversation.
+    pub next: usize,
+    /// Number of these that have been sent.
+    pub started: usize,
+    pub finished: usize,
+    pub in_flight: usize,
+    /// Turns that wait for their time, in its order; their slots are kept.
+    later: VecDeque<(Nanos, usize)>,
+    /// Earlier messages of each turn under way, and its request.
+    conversations: HashMap<usize, OpenConversation>,
+    /// Times at which slots became free that no request has taken since, oldest first; the first ones are free from the start.
+    pub freed: VecDeque<Nanos>,
+    /// Requests that wait for a connection to open.
+    pub waiting: VecDeque<(usize, Nanos)>,
+    pub armed_for: Option<Nanos>,
+    /// The last moment from which a request may have been ready to be sent.
+    closes_at: Nanos,
+    /// True once nothing more begins.
+    is_closed: bool,
+    pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
+    /// True if the watch has ended it.
+    pub is_cut: bool,
+}
+
+impl<'a> Drive<'a> {
+    /// Starts the clock.
+    pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>) -> Self {
+        Drive {
+            stock: Stock::new(
+                &load.requests,
+                load.requests.len().min(load.due.len()),
+                load.lap_start,
+                load.supply.as_ref(),
+            ),
+            closes_at: load.sending.map_or(Nanos::MAX, |sending| nanos(sending.lasts)),
+            is_closed: false,
+            load,
+            clock: Clock::start(),
+            samples: Samples::default(),
+            next: 0,
+            started: 0,
+            finished: 0,
+            in_flight: 0,
+            later: VecDeque::new(),
+            conversations: HashMap::new(),
+            freed: VecDeque::new(),
+            waiting: VecDeque::new(),
+            armed_for: None,
+            watch,
+            is_cut: false,
+        }
+    }
+
+    pub fn is_finished(&self) -> bool {
+        let is_done = match self.is_closed {
+            true => self.in_flight == 0 && self.later.is_empty(),
+            false => self.stock.total() == Some(self.finished),
+        };
+        self.is_cut || is_done
+    }
+
+    /// Sees to it that the next requests are at hand, and that nothing is sent after the end of sending.
+    pub fn go_with_time(&mut self) {
+        self.stock.restock(self.next);
+        // Without an end of sending the clock is not read.
+        let has_end = self.load.sending.is_some();
+        self.is_closed |= has_end && self.clock.now() > self.closes_at && self.next_start().is_none();
+    }
+
+    /// Returns true if a slot waits for a request that is still to be drawn.
+    pub fn is_starved(&self) -> bool {
+        !self.is_closed && self.stock.lacks(self.next) && self.has_slot()
+    }
+
+    /// Returns true if more than the requests in flight will be sent.
+    pub fn has_more(&self) -> bool {
+        !self.is_closed && (self.stock.has(self.next) || self.stock.lacks(self.next))
+    }
+
+    /// The time after which requests in flight have failed, with what to say about them.
+    pub fn patience(&self) -> Option<(Nanos, String)> {
+        let Sending { lasts, grace } = self.load.sending?;
+        let (lasts_s, grace_s) = (lasts.as_secs_f64(), grace.as_secs_f64());
+        let says = format!("no complete answer within {grace_s} s after the {lasts_s} s of sending");
+        Some((nanos(lasts.saturating_add(grace)), says))
+    }
+
+    pub fn has_slot(&self) -> bool {
+        let taken = self.in_flight + self.later.len();
+        self.load.limit.is_none_or(|limit| taken < limit.max(1))
+    }
+
+    /// Returns true if a request could be sent now. Reads the clock only if nothing else forbids it.
+    pub fn can_send(&self) -> bool {
+        self.next_due().is_some_and(|due| due <= self.clock.now())
+    }
+
+    /// The moment the next request is due, if only time is missing.
+    pub fn next_due(&self) -> Option<Nanos> {
+        let turn = self.later.front().map(|(due, _)| *due);
+        self.next_start().into_iter().chain(turn).min()
+    }
+
+    /// The due time of the next request or conversation, if there is a slot for it.
+    fn next_start(&self) -> Option<Nanos> {
+        let may_start = !self.is_closed && self.has_slot() && self.stock.has(self.next);
+        (may_start && self.ready_to_start() <= self.closes_at).then(|| self.load.due_at(self.next))
+    }
+
+    /// Time from which on the next request could be sent, if there is a slot: the request after the last free slot takes the one that
+    /// became free first, and so on.
+    fn ready_to_start(&self) -> Nanos {
+        let due = self.load.due_at(self.next);
+        match self.load.limit {
+            Some(limit) if self.started >= limit => due.max(self.freed.front().copied().unwrap_or(due)),
+            _ => due,
+        }
+    }
+
+    /// Due time of a request by the load, or, for a turn after the first, by the conversation.
+    pub fn due(&self, index: usize, ready: Nanos) -> Nanos {
+        match self.conversations.contains_key(&index) {
+            true => ready,
+            false => self.load.due_at(index),
+        }
+    }
+
+    /// Takes the next request that can be sent, and since when it could have been.
+    pub fn take(&mut self, now: Nanos) -> Option<(usize, Nanos)> {
+        self.next_due().filter(|due| *due <= now)?;
+        self.in_flight += 1;
+        if let Some((due, index)) = self.later.pop_front_if(|(due, _)| *due <= now) {
+            return Some((index, due));
+        }
+        let (index, ready) = (self.next, self.ready_to_start());
+        if self.load.limit.is_some_and(|limit| self.started >= limit) {
+            self.freed.pop_front();
+        }
+        self.started += 1;
+        self.next = self
+            .load
+            .turns
+            .as_ref()
+            .map_or(index + 1, |turns| turns.next_conversation(index));
+        Some((index, ready))
+    }
+
+    /// The bytes of a request, in `buffer` if they come from a file.
+    pub fn bytes<'b>(&'b self, index: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
+        match self.conversations.get(&index) {
+            Some(conversation) => Ok(&conversation.bytes),
+            None => self.stock.bytes(index, buffer),
+        }
+    }
+
+    /// Takes the timeline of a request that ended at `at`; requests that end together may come in any order.
+    pub fn end(&mut self, index: usize, sample: Sample, at: Nanos) {
+        self.in_flight -= 1;
+        self.note(index, &sample);
+        self.stock.forget(index);
+        let turns = self.load.turns.as_ref();
+        let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, &sample, at));
+        if !goes_on && self.load.limit.is_some() {
+            let place = self.freed.partition_point(|other| *other <= at);
+            self.freed.insert(place, at);
+        }
+    }
+
+    fn note(&mut self, index: usize, sample: &Sample) {
+        self.finished += 1;
+        self.notify(LoadProgress::Ended(sample, self.in_flight));
+        self.samples.push(index, sample);
+    }
+
+    /// Prepares the turn after one that ended; false if there is none. After a failure nothing can follow.
+    fn go_on(&mut self, turns: &Turns, index: usize, sample: &Sample, now: Nanos) -> bool {
+        let mut conversation = self.conversations.remove(&index).unwrap_or_default();
+        let after = turns.next_conversation(index);
+        if index + 1 == after {
+            return false;
+        }
+        if sample.is_ok() {
+            turns.remember(
+                index,
+                sample.text.as_deref().unwrap_or_default(),
+                &mut conversation.said,
+            );
+            if let Ok(request) = turns.request(index + 1, &conversation.said) {
+                conversation.bytes = request.bytes;
+                self.conversations.insert(index + 1, conversation);
+                let due = now.saturating_add(turns.pause);
+                let place = self.later.partition_point(|(other, _)| *other <= due);
+                self.later.insert(place, (due, index + 1));
+                return true;
+            }
+        }
+        for unsent in index + 1..after {
+            let error = "not sent: an earlier turn of its conversation failed".to_owned();
+            let sample = unsent_sample(now, now, now, turns.each[unsent].prompt_len, error);
+            self.note(unsent, &sample);
+        }
+        false
+    }
+
+    pub fn notify(&mut self, progress: LoadProgress<'_>) {
+        self.is_cut |= (self.watch)(progress).is_break();
+    }
+
+    pub fn fail_unsent(&mut self, index: usize, ready: Nanos, error: String) {
+        let now = self.clock.now();
+        let prompt_len = self.stock.properties(index).prompt_len;
+        let sample = Sample {
+            class: self.load.class_of(index),
+            ..unsent_sample(self.due(index, ready), ready, now, prompt_len, error)
+        };
+        self.end(index, sample, now);
+    }
+}
+
+fn unsent_sample(due: Nanos, ready: Nanos, now: Nanos, prompt_len: u64, error: String) -> Sample {
+    Sample {
+        due,
+        ready,
+        sent: now,
+        end: now,
+        prompt_len,
+        error: Some(error),
+        ..Sample::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Request;
+
+    /// Returns when each request of a closed loop of two could have been sent, if its first two end at 5 and 9.
+    fn ready_times(due: Vec<Nanos>) -> Vec<Nanos> {
+        let load = Load {
+            requests: vec![Request::default(); due.len()].into(),
+            due,
+            limit: Some(2),
+            ..Load::default()
+        };
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        let mut ready = vec![];
+        for ended in [None, Some((1, 5)), Some((0, 9))] {
+            if let Some((index, now)) = ended {
+                drive.end(index, Sample::default(), now);
+            }
+            ready.extend(std::iter::from_fn(|| drive.take(100)).map(|(_, ready)| ready));
+        }
+        ready
+    }
+
+    #[test]
+    fn waiting_for_a_slot_is_no_lag_of_the_generator() {
+        assert_eq!(ready_times(vec![0; 4]), [0, 0, 5, 9]);
+        assert_eq!(ready_times(vec![0, 1, 2, 30]), [0, 1, 5, 30]);
+    }
+
+    #[test]
+    fn slots_are_taken_in_the_order_in_which_they_became_free() {
+        let load = Load {
+            requests: vec![Request::default(); 4].into(),
+            due: vec![0; 4],
+            limit: Some(2),
+            ..Load::default()
+        };
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        while drive.take(0).is_some() {}
+        // Events of one turn are read in any order.
+        drive.end(1, Sample::default(), 9);
+        drive.end(0, Sample::default(), 5);
+        let ready: Vec<Nanos> = std::iter::from_fn(|| drive.take(100)).map(|(_, ready)| ready).collect();
+        assert_eq!(ready, [5, 9]);
+    }
+
+    #[test]
+    fn what_becomes_ready_after_the_end_is_not_sent() {
+        let load = Load {
+            requests: vec![Request::default(); 5].into(),
+            due: vec![0; 5],
+            limit: Some(2),
+            sending: Some(Sending {
+                lasts: Duration::from_nanos(7),
+                grace: Duration::ZERO,
+            }),
+            ..Load::default()
+        };
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        let mut sent = vec![];
+        for ended in [None, Some((1, 7)), Some((0, 8)), Some((2, 9))] {
+            if let Some((index, now)) = ended {
+                drive.end(index, Sample::default(), now);
+            }
+            sent.extend(std::iter::from_fn(|| drive.take(100)).map(|(index, _)| index));
+        }
+        assert_eq!(sent, [0, 1, 2], "the slot that became free at 7 takes one more");
+        drive.go_with_time();
+        assert!(drive.is_finished() && drive.next_due().is_none() && !drive.has_more());
+    }
+
+    #[test]
+    fn requests_of_a_supply_come_in_order_and_are_forgotten() {
+        let (feed, supply) = super::super::supply(1);
+        for prompt_len in [4, 5, 6] {
+            feed.push(Request {
+                bytes: vec![prompt_len as u8],
+                prompt_len,
+                output_len: 9,
+                ..Request::default()
+            });
+        }
+        let load = Load {
+            supply: Some(supply),
+            limit: Some(2),
+            ..Load::default()
+        };
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        drive.go_with_time();
+        let mut sent = vec![];
+        let mut send = |drive: &mut Drive<'_>| {
+            while let Some((index, _)) = drive.take(100) {
+                sent.push((index, drive.bytes(index, &mut vec![]).expect("at hand").to_vec()));
+            }
+        };
+        send(&mut drive);
+        drive.end(0, Sample::default(), 5);
+        send(&mut drive);
+        assert!(drive.bytes(1, &mut vec![]).is_ok() && !drive.is_finished());
+        drive.end(1, Sample::default(), 6);
+        drive.end(2, Sample::default(), 7);
+        drive.go_with_time();
+        assert!(drive.is_starved() && !drive.is_finished(), "more may come");
+        drop(feed);
+        drive.go_with_time();
+        assert!(drive.is_finished());
+        assert_eq!(sent, [(0, vec![4]), (1, vec![5]), (2, vec![6])]);
+        assert_eq!(drive.stock.asked, [(4, 9), (5, 9), (6, 9)]);
+    }
+}

@@ -1,0 +1,338 @@
+//! The event loop: opens connections, sends each request when it is due and a slot is free, reads the answers.
+//!
+//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. The submodules determine when
+//! data arrived, and how long reading it may wait.
+
+mod absence;
+mod ending;
+mod opening;
+mod sweeping;
+
+use self::absence::Absence;
+use super::clock::{nanos, thread_cpu};
+use super::connection::Connection;
+use super::drive::{Drive, Load, LoadOutcome};
+use super::exchange::Exchange;
+use super::moderation::Moderation;
+use super::stamps::ArrivalClock;
+use super::stop::Stop;
+use super::transport::{Arrived, Tls};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use vsweep_metrics::{LoadProgress, Nanos, Sample};
+
+const TIMER: Token = Token(usize::MAX);
+const STOP: Token = Token(usize::MAX - 1);
+const SWEEPER: Token = Token(usize::MAX - 2);
+/// Requests sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
+const SENDS_A_TURN: usize = 16;
+/// Reads from one connection before the loop looks at the others, so that a server which never stops sending delays none of them.
+const READS_A_TURN: usize = 4;
+/// Connections being opened at once, so that a server's listen queue is not flooded.
+const OPENING_AT_ONCE: usize = 128;
+/// Idle connections kept ready when the number of slots is not limited.
+const SPARE: usize = 16;
+/// A connection idle for longer is not trusted any more: vLLM closes idle ones after 5 s.
+const TRUSTED_IDLE: Duration = Duration::from_secs(3);
+const SWEEP: Duration = Duration::from_millis(100);
+/// Time between two looks for a request that is still to be drawn.
+const STARVED: Duration = Duration::from_millis(1);
+
+/// Connections to one server and the loop that drives them.
+pub struct Generator {
+    poll: Poll,
+    timer: TimerFd,
+    /// Wakes the loop for its next sweep. A time limit on each wait would cost a timer of the system a wait.
+    sweeper: TimerFd,
+    stop: Stop,
+    /// The server's addresses; the first that answers is used.
+    addresses: VecDeque<SocketAddr>,
+    tls: Option<Tls>,
+    connections: Vec<Option<Connection>>,
+    idle: Vec<usize>,
+    vacant: Vec<usize>,
+    /// Memory of closed connections, for the next ones.
+    exchanges: Vec<Exchange>,
+    opening: usize,
+    /// Connections of which more may be read, and the system will not say so again; with whether the server has closed its end.
+    unread: Vec<(usize, bool)>,
+    /// The server closes connections after an answer that did not announce it; none carries a second request any more.
+    closes_early: bool,
+    /// Connections opened because a request had none.
+    awaited: u64,
+    buffer: Vec<u8>,
+    /// A request that comes from a file.
+    outgoing: Vec<u8>,
+}
+
+impl Generator {
+    /// A generator for the server at one of `addresses`, not connected yet.
+    pub fn new(addresses: Vec<SocketAddr>, tls: Option<Tls>) -> io::Result<Generator> {
+        let poll = Poll::new()?;
+        let timer = |token| -> io::Result<TimerFd> {
+            let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+            let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+            let fd = timer.as_fd().as_raw_fd();
+            poll.registry()
+                .register(&mut SourceFd(&fd), token, Interest::READABLE)?;
+            Ok(timer)
+        };
+        let (timer, sweeper) = (timer(TIMER)?, timer(SWEEPER)?);
+        let waker = Arc::new(Waker::new(poll.registry(), STOP)?);
+        Ok(Generator {
+            poll,
+            timer,
+            sweeper,
+            stop: Stop {
+                asked: Arc::new(AtomicBool::new(false)),
+                waker,
+            },
+            addresses: addresses.into(),
+            tls,
+            connections: vec![],
+            idle: vec![],
+            vacant: vec![],
+            exchanges: vec![],
+            opening: 0,
+            unread: vec![],
+            closes_early: false,
+            awaited: 0,
+            buffer: vec![0; 256 << 10],
+            outgoing: vec![],
+        })
+    }
+
+    /// The means to end it from another thread.
+    pub fn stop_handle(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Sends the load and awaits every answer; `on_end` hears of each finished request.
+    pub fn drive(&mut self, load: &Load, on_end: &mut dyn FnMut(&Sample)) -> io::Result<LoadOutcome> {
+        self.drive_watched(load, &mut |progress| {
+            if let LoadProgress::Ended(sample, _) = progress {
+                on_end(sample);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Like `drive`, until `watch` stops it; requests in flight are then given up.
+    pub fn drive_watched(
+        &mut self,
+        load: &Load,
+        watch: &mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
+    ) -> io::Result<LoadOutcome> {
+        self.awaited = 0;
+        let cpu_before = thread_cpu();
+        let mut drive = Drive::new(load, watch);
+        let mut arrivals = ArrivalClock::new(drive.clock);
+        let mut moderation = Moderation::default();
+        let mut events = Events::with_capacity(1024);
+        let mut absence = Absence::new(nanos(SWEEP));
+        set(&self.sweeper, SWEEP)?;
+        let mut reported = 0;
+        while !drive.is_finished() {
+            let turn_began = arrivals.look();
+            absence.looked(turn_began);
+            if absence.total > reported {
+                reported = absence.total;
+                drive.notify(LoadProgress::Away(reported));
+            }
+            let unread = std::mem::take(&mut self.unread);
+            for event in &events {
+                self.serve(event.token().0, event.is_read_closed(), &mut arrivals, &mut drive);
+            }
+            for (slot, read_closed) in unread {
+                self.serve(slot, read_closed, &mut arrivals, &mut drive);
+            }
+            drive.go_with_time();
+            let has_more = self.dispatch(&mut drive);
+            let now = drive.clock.now();
+            if absence.worked(turn_began, now) {
+                self.sweep(&mut drive, now);
+                set(&self.sweeper, SWEEP)?;
+            }
+            moderation.note(arrivals.stamped, now);
+            if self.stop.is_asked() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if drive.is_finished() {
+                break;
+            }
+            let is_behind = has_more || !self.unread.is_empty();
+            if !is_behind {
+                self.arm(&mut drive)?;
+                if drive.waiting.is_empty()
+                    && let Some(pause) = moderation.pause(turn_began, now, drive.next_due())
+                {
+                    std::thread::sleep(pause);
+                }
+            }
+            let pause = match is_behind {
+                true => Some(Duration::ZERO),
+                false => drive.is_starved().then_some(STARVED),
+            };
+            self.wait(&mut events, pause)?;
+        }
+        let cut = if drive.is_cut {
+            self.cut(drive.clock.now())
+        } else {
+            vec![]
+        };
+        Ok(LoadOutcome {
+            duration: drive.clock.now(),
+            began: drive.clock.zero(),
+            cut,
+            asked: drive.stock.asked,
+            cpu: thread_cpu().saturating_sub(cpu_before),
+            samples: drive.samples,
+            longest_turn: absence.longest,
+            away: absence.total,
+            stamped_share: arrivals.stamped_share(),
+            late_connections: self.awaited,
+        })
+    }
+
+    fn wait(&mut self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(events, limit) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Sends what is due; true if the turn ended before all of it was sent.
+    fn dispatch(&mut self, drive: &mut Drive<'_>) -> bool {
+        for _ in 0..SENDS_A_TURN {
+            if !drive.can_send() {
+                break;
+            }
+            let Some((index, ready)) = drive.take(drive.clock.now()) else {
+                break;
+            };
+            match self.idle.pop() {
+                Some(slot) => self.send(slot, index, ready, drive),
+                None => {
+                    drive.waiting.push_back((index, ready));
+                    self.awaited += 1;
+                    self.open_for(drive);
+                }
+            }
+        }
+        if drive.load.limit.is_none() && drive.has_more() && self.idle.len() + self.opening < SPARE {
+            self.open_for(drive);
+        }
+        drive.can_send()
+    }
+
+    /// Opens a connection in the middle of a load; if the system refuses, a waiting request fails of it.
+    fn open_for(&mut self, drive: &mut Drive<'_>) {
+        if let Err(error) = self.open()
+            && let Some((index, ready)) = drive.waiting.pop_front()
+        {
+            drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+        }
+    }
+
+    fn send(&mut self, slot: usize, index: usize, ready: Nanos, drive: &mut Drive<'_>) {
+        let Some(connection) = &mut self.connections[slot] else {
+            return;
+        };
+        connection.exchange.begin(
+            drive.load,
+            (index, drive.stock.properties(index)),
+            (drive.due(index, ready), ready),
+        );
+        let bytes = drive.bytes(index, &mut self.outgoing);
+        (connection.carries, connection.unsent) = (Some(index), Some(0));
+        connection.exchange.sent(drive.clock.now());
+        if let Err(error) = bytes.and_then(|bytes| connection.write(bytes)) {
+            self.lose(slot, Some(format!("sending failed: {error}")), drive);
+        }
+    }
+
+    /// Handles whatever happened on one connection.
+    fn serve(&mut self, slot: usize, read_closed: bool, arrivals: &mut ArrivalClock, drive: &mut Drive<'_>) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else {
+            return;
+        };
+        if !connection.is_open {
+            match connection.confirm() {
+                Ok(false) => return,
+                Ok(true) => {
+                    self.opening -= 1;
+                    self.offer(slot, drive);
+                }
+                Err(error) => {
+                    self.discard(slot);
+                    if let Some((index, ready)) = drive.waiting.pop_front() {
+                        drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+                    }
+                }
+            }
+            return;
+        }
+        if let (Some(index), Some(_)) = (connection.carries, connection.unsent)
+            && let Err(error) = drive
+                .bytes(index, &mut self.outgoing)
+                .and_then(|bytes| connection.write(bytes))
+        {
+            return self.lose(slot, Some(format!("sending failed: {error}")), drive);
+        }
+        for _ in 0..READS_A_TURN {
+            let Some(connection) = &mut self.connections[slot] else {
+                return;
+            };
+            let arrived = connection.read(&mut self.buffer);
+            let is_busy = connection.carries.is_some();
+            match arrived {
+                Ok(Arrived::Nothing) => return,
+                Ok(Arrived::Bytes { count, stamp, is_last }) if is_busy => {
+                    let at = arrivals.time(stamp, connection.exchange.heard_at());
+                    if connection.exchange.feed(&self.buffer[..count], at) {
+                        return self.end(slot, at, read_closed, drive);
+                    }
+                    if is_last && !read_closed {
+                        return;
+                    }
+                }
+                Ok(Arrived::End) if is_busy => return self.lose(slot, None, drive),
+                Err(error) if is_busy => {
+                    return self.lose(slot, Some(format!("the connection broke: {error}")), drive);
+                }
+                _ => return self.discard(slot),
+            }
+        }
+        self.unread.push((slot, read_closed));
+    }
+
+    fn arm(&self, drive: &mut Drive<'_>) -> io::Result<()> {
+        let wanted = drive.next_due();
+        if wanted == drive.armed_for {
+            return Ok(());
+        }
+        if let Some(due) = wanted {
+            set(&self.timer, Duration::from_nanos(due.saturating_sub(drive.clock.now())))?;
+        }
+        drive.armed_for = wanted;
+        Ok(())
+    }
+}
+
+/// Lets a timer expire once, after a time above none.
+fn set(timer: &TimerFd, after: Duration) -> io::Result<()> {
+    let after = Expiration::OneShot(after.max(Duration::from_nanos(1)).into());
+    Ok(timer.set(after, TimerSetTimeFlags::empty())?)
+}

@@ -1,0 +1,82 @@
+//! Measures how long the loop did not look at the network, because it was busy or because it was not scheduled. The loop sees the first
+//! itself. The second shows only by the sweeper's timer, which should have woken the loop earlier.
+
+use vsweep_metrics::Nanos;
+
+/// Shorter absences are the loop's ordinary work.
+const NOTICED: Nanos = 10_000_000;
+
+/// The absences so far, and when the loop is to be woken at the latest.
+#[derive(Debug)]
+pub(super) struct Absence {
+    pub longest: Nanos,
+    /// Sum of all absences above 10 ms.
+    pub total: Nanos,
+    period: Nanos,
+    next_sweep: Nanos,
+}
+
+impl Absence {
+    /// Measures a loop whose sweeper wakes it every `period`.
+    pub fn new(period: Nanos) -> Absence {
+        Absence {
+            longest: 0,
+            total: 0,
+            period,
+            next_sweep: period,
+        }
+    }
+
+    /// Notes a look at the network. One after the moment of the sweep was kept from it: a process that is stopped while it
+    /// waits is away for at most a period longer than that.
+    pub fn looked(&mut self, at: Nanos) {
+        self.note(at.saturating_sub(self.next_sweep));
+    }
+
+    /// Notes a turn; true if it is time to sweep, a period after which the next one is due.
+    pub fn worked(&mut self, began: Nanos, ended: Nanos) -> bool {
+        self.note(ended.saturating_sub(began));
+        let is_due = ended >= self.next_sweep;
+        if is_due {
+            self.next_sweep = ended + self.period;
+        }
+        is_due
+    }
+
+    fn note(&mut self, absence: Nanos) {
+        self.longest = self.longest.max(absence);
+        if absence > NOTICED {
+            self.total += absence;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_and_a_late_timer_both_count() {
+        let mut absence = Absence::new(100);
+        absence.looked(40);
+        assert!(!absence.worked(40, 43));
+        assert_eq!(absence.longest, 3);
+        absence.looked(100);
+        assert!(absence.worked(100, 101));
+        assert_eq!(absence.longest, 3, "the timer was in time");
+        // Stopped from 150 to 1150: the timer of 201 could not wake it.
+        absence.looked(1150);
+        assert!(absence.worked(1150, 1151));
+        assert_eq!(absence.longest, 949);
+    }
+
+    #[test]
+    fn absences_add_up_and_ordinary_turns_do_not() {
+        let mut absence = Absence::new(100_000_000);
+        for _ in 0..3 {
+            absence.worked(0, 9_000_000);
+            absence.worked(0, 11_000_000);
+        }
+        assert_eq!((absence.longest, absence.total), (11_000_000, 33_000_000));
+    }
+}

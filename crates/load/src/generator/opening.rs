@@ -1,0 +1,98 @@
+//! Opening, keeping and giving up the generator's connections.
+
+use super::{Generator, OPENING_AT_ONCE, SWEEP, TRUSTED_IDLE};
+use crate::connection::Connection;
+use mio::{Events, Token};
+use std::io;
+use std::time::{Duration, Instant};
+
+impl Generator {
+    /// Opens connections until `count` are ready, or one fails.
+    pub fn connect(&mut self, count: usize, timeout: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + timeout;
+        let mut events = Events::with_capacity(1024);
+        self.drop_stale();
+        while self.idle.len() < count {
+            while self.opening < OPENING_AT_ONCE && self.idle.len() + self.opening < count {
+                self.open()?;
+            }
+            if self.stop.is_asked() || Instant::now() > deadline {
+                self.discard_all();
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.wait(&mut events, Some(SWEEP))?;
+            for event in &events {
+                let slot = event.token().0;
+                let Some(Some(connection)) = self.connections.get_mut(slot) else {
+                    continue;
+                };
+                if !connection.is_open {
+                    match connection.confirm() {
+                        Ok(true) => {
+                            self.opening -= 1;
+                            self.idle.push(slot);
+                        }
+                        Ok(false) => {}
+                        Err(error) => {
+                            self.discard(slot);
+                            if !self.idle.is_empty() || self.addresses.len() < 2 {
+                                return Err(error);
+                            }
+                            self.addresses.pop_front();
+                            self.discard_all();
+                        }
+                    }
+                } else if event.is_read_closed() {
+                    self.discard(slot);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self) -> io::Result<usize> {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let exchange = self.exchanges.pop().unwrap_or_default();
+        let address = *self.addresses.front().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let registry = self.poll.registry();
+        let opened = Connection::open(address, self.tls.as_ref(), registry, Token(slot), exchange);
+        match opened {
+            Ok(connection) => self.connections[slot] = Some(connection),
+            Err(error) => {
+                self.vacant.push(slot);
+                return Err(error);
+            }
+        }
+        self.opening += 1;
+        Ok(slot)
+    }
+
+    pub(super) fn discard(&mut self, slot: usize) {
+        if let Some(connection) = self.connections[slot].take() {
+            if !connection.is_open {
+                self.opening -= 1;
+            }
+            self.exchanges.push(connection.close(self.poll.registry()));
+            self.vacant.push(slot);
+            self.idle.retain(|idle| *idle != slot);
+        }
+    }
+
+    pub(super) fn discard_all(&mut self) {
+        (0..self.connections.len()).for_each(|slot| self.discard(slot));
+    }
+
+    pub(super) fn drop_stale(&mut self) {
+        for slot in self.idle.clone() {
+            if self.connections[slot]
+                .as_ref()
+                .is_none_or(|connection| connection.idle_since.elapsed() > TRUSTED_IDLE)
+            {
+                self.discard(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The chance error of rates. It depends on what the load holds fixed: requests in flight, the times at which they are sent, or
+//! neither.
+
+use super::Errors;
+use super::sequence::{BATCHES, error_of_sum, pooled, widening};
+use crate::goodput::Goodput;
+use crate::moments::{Nanos, seconds};
+use crate::samples::Samples;
+
+/// The deviation of one request that is assumed as if it had been seen once, relative to the mean.
+const PRIOR_DEVIATION: f64 = 0.1;
+/// Deviation of the greatest of some values, by that of each.
+const LAST: f64 = 0.6;
+/// Ends that show how far the last one varies by itself.
+const LAST_ENDS: usize = 4;
+/// Fewer waves of requests than this do not show how much waves vary.
+const FEW_WAVES: usize = 10;
+/// Fewer slots than this do not show how much slots vary.
+const FEWEST_SLOTS: usize = 4;
+/// A closed loop that is less full than this is limited by something else.
+const FULL: f64 = 0.5;
+
+/// The way in which a load sends its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// This many in flight: the rate is their number by the mean latency.
+    Closed(usize),
+    /// At given times, over a span that is the same for every draw of them.
+    Scheduled,
+    /// At random times.
+    Open,
+}
+
+impl Flow {
+    /// Number of requests that are sent together.
+    pub fn wave(self) -> usize {
+        match self {
+            Flow::Closed(slots) => slots,
+            Flow::Scheduled | Flow::Open => 1,
+        }
+    }
+}
+
+/// The error of the number of events a second in a window of a steady load; `None` if there are fewer than two a span.
+pub fn of_events(moments: impl Iterator<Item = Nanos>, window: Nanos) -> Option<f64> {
+    let mut counts = [0.0; BATCHES];
+    for moment in moments.filter(|moment| *moment < window) {
+        counts[(u128::from(moment) * BATCHES as u128 / u128::from(window)) as usize] += 1.0;
+    }
+    let sum: f64 = counts.iter().sum();
+    (sum >= 2.0 * BATCHES as f64).then(|| pooled(sum, &counts) / sum)
+}
+
+/// A request that succeeded, in seconds.
+struct Request {
+    due: f64,
+    sent: f64,
+    end: f64,
+    output: f64,
+    tokens: f64,
+    sequences: f64,
+    audio: f64,
+    is_good: bool,
+    class: u8,
+}
+
+/// The amount of a request that a rate sums.
+type Amount = fn(&Request) -> f64;
+
+/// All requests, in the order in which they ended.
+pub(super) struct Requests {
+    each: Vec<Request>,
+    duration: f64,
+    has_goodput: bool,
+}
+
+impl Requests {
+    pub fn of(samples: &Samples, duration: Nanos, goodput: Option<&Goodput>) -> Requests {
+        let request = |sample: crate::Sample| Request {
+            due: seconds(sample.due),
+            sent: seconds(sample.sent),
+            end: seconds(sample.end),
+            output: sample.output_len() as f64,
+            tokens: sample.output_len().saturating_add(sample.prompt_len) as f64,
+            sequences: f64::from(sample.sequences),
+            audio: sample.audio_s,
+            is_good: goodput.is_some_and(|goodput| goodput.is_met(&sample)),
+            class: sample.class,
+        };
+        Requests {
+            each: samples.ok().map(request).collect(),
+            duration: seconds(duration),
+            has_goodput: goodput.is_some(),
+        }
+    }
+
+    /// The errors of all rates of a result, or of those that one class of a mixed load has by itself.
+    pub fn errors(&self, flow: Flow, class: Option<u8>) -> Errors {
+        let rates: [(&str, Amount); 6] = [
+            ("request_throughput", |_| 1.0),
+            ("output_throughput", |request| request.output),
+            ("total_token_throughput", |request| request.tokens),
+            ("input_sequence_throughput", |request| request.sequences),
+            ("rtfx", |request| request.audio),
+            ("request_goodput", |request| f64::from(u8::from(request.is_good))),
+        ];
+        let is_part = class.is_some_and(|class| self.each.iter().any(|request| request.class != class));
+        rates
+            .into_iter()
+            .filter(|(name, _)| self.has_goodput || *name != "request_goodput")
+            .filter_map(|(name, of)| {
+                let amount = |request: &Request| match class.is_none_or(|class| class == request.class) {
+                    true => of(request),
+                    // The others take the places, and give nothing.
+                    false => 0.0,
+                };
+                let amounts: Vec<f64> = self.each.iter().map(amount).collect();
+                Some((name.to_owned(), self.error(flow, &amounts, is_part)?))
+            })
+            .collect()
+    }
+
+    /// The relative error of the rate of an amount, which only a part of the requests may give; `None` if there is none.
+    fn error(&self, flow: Flow, amounts: &[f64], is_part: bool) -> Option<f64> {
+        let sum: f64 = amounts.iter().sum();
+        if sum <= 0.0 || self.duration <= 0.0 {
+            return None;
+        }
+        let error = match flow {
+            Flow::Closed(slots) if self.is_full(slots) && is_part => self.of_part(amounts, sum, slots),
+            Flow::Closed(slots) if self.is_full(slots) => self.of_closed(amounts, sum, slots),
+            Flow::Scheduled => self.of_scheduled(amounts, sum),
+            Flow::Closed(_) | Flow::Open => self.of_open(amounts),
+        };
+        Some(error / sum)
+    }
+
+    fn busy(&self) -> f64 {
+        self.each.iter().map(|request| request.end - request.sent).sum()
+    }
+
+    fn is_full(&self, slots: usize) -> bool {
+        self.busy() >= FULL * slots.min(self.each.len()) as f64 * self.duration
+    }
+
+    /// Chance error of a slot's rate (amount per second), as that of a ratio of amounts and latencies.
+    fn of_closed(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
+        let rate = sum / self.busy();
+        let deviation = |(request, amount): (&Request, &f64)| amount - rate * (request.end - request.sent);
+        let deviations: Vec<f64> = self.each.iter().zip(amounts).map(deviation).collect();
+        let mean = sum / amounts.len() as f64;
+        let drawn: Vec<f64> = amounts.iter().map(|amount| amount - mean).collect();
+        let of_amounts = error_of_sum(&drawn, 1, PRIOR_DEVIATION * mean);
+        let of_latencies = match slots >= FEWEST_SLOTS && self.each.len() < FEW_WAVES * slots {
+            true => self
+                .of_slots(&deviations, slots)
+                .hypot(PRIOR_DEVIATION * sum / amounts.len() as f64),
+            false => error_of_sum(&deviations, slots, PRIOR_DEVIATION * sum / amounts.len() as f64),
+        };
+        // The run ends with the last of its slots.
+        let last = &self.each[self.each.len().saturating_sub(slots)..];
+        let middle = last.iter().map(|request| request.end).sum::<f64>() / last.len() as f64;
+        let squares = last.iter().map(|request| (request.end - middle).powi(2)).sum::<f64>();
+        let of_end = LAST * (squares / last.len() as f64).sqrt() / self.duration * sum;
+        // Where requests wait for each other, latencies differ by their places in the queue, and the pace does not.
+        let last_gaps = last[last.len() - 1].end - last[last.len().saturating_sub(LAST_ENDS)].end;
+        let of_pace = self.pace().hypot(0.5 * last_gaps) / self.duration * sum;
+        of_latencies.hypot(of_end).min(of_amounts.hypot(of_pace))
+    }
+
+    /// Chance error of a rate to which only some requests contribute: that of the rate of all requests, that of the mean amount of a
+    /// request, and what both have in common. Requests that cost the server less than others lengthen the run less.
+    fn of_part(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
+        let n = amounts.len() as f64;
+        let mean = sum / n;
+        let squares = amounts.iter().map(|amount| (amount - mean).powi(2)).sum::<f64>();
+        let of_mean = squares.sqrt() / sum * widening(n);
+        let of_whole = self.of_closed(&vec![1.0; amounts.len()], n, slots) / n;
+        let likeness = self.likeness(amounts, slots);
+        let variance = of_mean.powi(2) + of_whole.powi(2) - 2.0 * likeness * of_mean * of_whole;
+        variance.max(0.0).sqrt() * sum
+    }
+
+    /// Correlation of the amounts of batches and the time that they took.
+    fn likeness(&self, amounts: &[f64], slots: usize) -> f64 {
+        let n = amounts.len();
+        let batches = BATCHES.min(n / slots.max(2));
+        if batches < FEWEST_SLOTS {
+            return 0.0;
+        }
+        let start = |batch: usize| n * batch / batches;
+        let middle = |at: usize| {
+            let batch = &self.each[start(at)..start(at + 1)];
+            batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
+        };
+        // A request counts as far as it lengthens the time between the middles.
+        let between = |at: usize| {
+            let part = |from: usize, grows: bool| {
+                let batch = &amounts[start(from)..start(from + 1)];
+                let size = batch.len() as f64;
+                let weighed = batch.iter().enumerate().map(move |(place, amount)| {
+                    let share = (place as f64 + 0.5) / size;
+                    amount * if grows { share } else { 1.0 - share }
+                });
+                weighed.sum::<f64>()
+            };
+            (part(at, true) + part(at + 1, false), middle(at + 1) - middle(at))
+        };
+        let steps: Vec<(f64, f64)> = (0..batches - 1).map(between).collect();
+        let count = steps.len() as f64;
+        let means = steps.iter().fold((0.0, 0.0), |sums, step| {
+            (sums.0 + step.0 / count, sums.1 + step.1 / count)
+        });
+        let product = |one: fn(&(f64, f64)) -> f64, other: fn(&(f64, f64)) -> f64| {
+            let of_means = (one(&means), other(&means));
+            let each = steps
+                .iter()
+                .map(|step| (one(step) - of_means.0) * (other(step) - of_means.1));
+            each.sum::<f64>()
+        };
+        let squares = product(|step| step.0, |step| step.0) * product(|step| step.1, |step| step.1);
+        match squares > 0.0 {
+            true => product(|step| step.0, |step| step.1) / squares.sqrt(),
+            false => 0.0,
+        }
+    }
+
+    /// The error of a sum over slots, each of which sends its requests one after the other. Waves of requests differ as a run begins and
+    /// ends, in the same way at each repetition; slots do not.
+    fn of_slots(&self, deviations: &[f64], slots: usize) -> f64 {
+        let mut by_start: Vec<(&Request, f64)> = self.each.iter().zip(deviations.iter().copied()).collect();
+        by_start.sort_by(|(one, _), (other, _)| one.sent.total_cmp(&other.sent));
+        // A request is sent by the slot that has been free for the longest time.
+        let mut chains = vec![(f64::NEG_INFINITY, 0.0); slots.min(self.each.len()).max(1)];
+        for (request, deviation) in by_start {
+            let free = chains.iter_mut().min_by(|one, other| one.0.total_cmp(&other.0));
+            let chain = free.expect("there is a slot");
+            *chain = (request.end, chain.1 + deviation);
+        }
+        let count = chains.len() as f64;
+        let mean = chains.iter().map(|(_, sum)| sum).sum::<f64>() / count;
+        let squares = chains.iter().map(|(_, sum)| (sum - mean).powi(2)).sum::<f64>();
+        (squares / (count - 1.0) * count).sqrt() * widening(count - 1.0)
+    }
+
+    /// Amounts are drawn. The run ends a latency after its last request is due, or, where the server cannot keep up, as soon as it
+    /// is through: whichever of both is the more certain.
+    fn of_scheduled(&self, amounts: &[f64], sum: f64) -> f64 {
+        let n = amounts.len();
+        let mean = sum / n as f64;
+        let deviations: Vec<f64> = amounts.iter().map(|amount| amount - mean).collect();
+        let of_amounts = error_of_sum(&deviations, 1, PRIOR_DEVIATION * mean / (n as f64).sqrt());
+        let late: Vec<f64> = self.each.iter().map(|request| request.end - request.due).collect();
+        let middle = late.iter().sum::<f64>() / n as f64;
+        let keeping_up = 2.0 * late.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / n as f64;
+        let of_end = keeping_up.sqrt().min(self.pace()) / self.duration * sum;
+        of_amounts.hypot(of_end)
+    }
+
+    /// Relative variation of the duration if requests end one after the other at the server's own pace. Estimated from the time that equal
+    /// numbers of requests took.
+    fn pace(&self) -> f64 {
+        let n = self.each.len();
+        let batches = BATCHES.min(n / 2);
+        if batches < 3 {
+            return f64::INFINITY;
+        }
+        let end = |batch: usize| n * batch / batches;
+        let middle = |at: usize| {
+            let batch = &self.each[end(at)..end(at + 1)];
+            batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
+        };
+        let middles: Vec<f64> = (0..batches).map(middle).collect();
+        let steps: Vec<f64> = middles.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let step = steps.iter().sum::<f64>() / steps.len() as f64;
+        let squares = steps.iter().map(|value| (value - step).powi(2)).sum::<f64>();
+        // Middles of neighbouring batches differ by two thirds of what their ends do.
+        let variance = 1.5 * squares / (steps.len() - 1) as f64 * batches as f64;
+        variance.sqrt() * widening(steps.len() as f64)
+    }
+
+    /// Chance error of the amount that ends in equal spans of the time in which requests end.
+    fn of_open(&self, amounts: &[f64]) -> f64 {
+        let independent: f64 = amounts.iter().map(|amount| amount * amount).sum();
+        let ends = || self.each.iter().map(|request| request.end);
+        let (first, last) = (ends().fold(f64::INFINITY, f64::min), ends().fold(0.0, f64::max));
+        let length = (last - first).max(f64::MIN_POSITIVE);
+        let spans = BATCHES.min(amounts.len() / 4);
+        if spans < 2 {
+            return independent.sqrt() * widening(amounts.len() as f64);
+        }
+        let mut counts = vec![0.0; spans];
+        for (end, amount) in ends().zip(amounts) {
+            let span = ((end - first) / length * spans as f64) as usize;
+            counts[span.min(spans - 1)] += amount;
+        }
+        pooled(independent, &counts)
+    }
+}

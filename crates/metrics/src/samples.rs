@@ -1,0 +1,222 @@
+//! The timelines of a run, stored compactly as they end: about ten bytes a moment, in a file beyond a limit. Figures are computed by
+//! iterating over them.
+
+use super::sample::Sample;
+use std::io::{self, Read};
+use vsweep_base::spool::Spool;
+
+/// Bytes that are kept in memory.
+const MOST_IN_MEMORY: usize = 32 << 20;
+/// Before each timeline: which request's it is and its length, four bytes each.
+const HEAD: usize = 8;
+
+/// Timelines of requests, each with the request's place in its load.
+#[derive(Debug)]
+pub struct Samples {
+    spool: Spool,
+    count: usize,
+    /// Memory for the next one.
+    bytes: Vec<u8>,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Samples {
+            spool: Spool::new(MOST_IN_MEMORY),
+            count: 0,
+            bytes: vec![],
+        }
+    }
+}
+
+impl Samples {
+    /// Adds the timeline of the request at this place of the load.
+    pub fn push(&mut self, index: usize, sample: &Sample) {
+        self.bytes.clear();
+        self.bytes.resize(HEAD, 0);
+        let bytes = postcard::to_extend(sample, std::mem::take(&mut self.bytes));
+        self.bytes = bytes.expect("plain data fits into memory");
+        let length = (self.bytes.len() - HEAD) as u32;
+        self.bytes[..4].copy_from_slice(&(index as u32).to_le_bytes());
+        self.bytes[4..HEAD].copy_from_slice(&length.to_le_bytes());
+        self.spool.push(&self.bytes);
+        self.count += 1;
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Returns true if there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns all samples, in the order in which they ended. One that cannot be read back is a failed request.
+    pub fn iter(&self) -> impl Iterator<Item = Sample> + '_ {
+        self.read().map(|(_, sample)| sample)
+    }
+
+    /// Samples that succeeded.
+    pub fn ok(&self) -> impl Iterator<Item = Sample> + '_ {
+        self.iter().filter(Sample::is_ok)
+    }
+
+    /// Returns the samples of one class of a mixed load.
+    pub fn of_class(&self, class: u8) -> Samples {
+        let mut own = Samples::default();
+        let all = self.read().filter(|(_, sample)| sample.class == class);
+        all.for_each(|(index, sample)| own.push(index as usize, &sample));
+        own
+    }
+
+    /// Number of failed samples.
+    pub fn failed(&self) -> usize {
+        self.iter().filter(|sample| !sample.is_ok()).count()
+    }
+
+    /// Returns all samples, in the order of their requests.
+    pub fn in_order(&self) -> impl Iterator<Item = Sample> + '_ {
+        let mut places = self.places();
+        places.sort_by_key(|(index, ..)| *index);
+        let mut buffer = vec![];
+        places.into_iter().map(move |(_, place, length)| {
+            let bytes = self.spool.read(place, length as usize, &mut buffer);
+            bytes.and_then(decode).unwrap_or_else(|error| lost(&error))
+        })
+    }
+
+    /// Request, place and length of each.
+    fn places(&self) -> Vec<(u32, u64, u32)> {
+        let mut reader = self.spool.reader();
+        let (mut at, mut bytes) = (0, vec![]);
+        let mut place = || {
+            let (index, length) = take(&mut reader, &mut bytes)?;
+            let place = at + HEAD as u64;
+            at = place + u64::from(length);
+            io::Result::Ok((index, place, length))
+        };
+        // An unreadable entry gets length 0, which never decodes to a timeline.
+        (0..self.count).map(|_| place().unwrap_or((u32::MAX, 0, 0))).collect()
+    }
+
+    fn read(&self) -> impl Iterator<Item = (u32, Sample)> + '_ {
+        let (mut reader, mut bytes) = (self.spool.reader(), vec![]);
+        let mut broken = None;
+        (0..self.count).map(move |_| {
+            let read = match &broken {
+                Some(error) => Err(io::Error::other(String::clone(error))),
+                None => take(&mut reader, &mut bytes).and_then(|(index, _)| Ok((index, decode(&bytes)?))),
+            };
+            read.unwrap_or_else(|error| {
+                let sample = lost(&error);
+                broken.get_or_insert(error.to_string());
+                (u32::MAX, sample)
+            })
+        })
+    }
+}
+
+/// Reads the next timeline's bytes; which request's it is, and how many.
+fn take(reader: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<(u32, u32)> {
+    let mut head = [0; HEAD];
+    reader.read_exact(&mut head)?;
+    let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let (index, length) = (number(0), number(4));
+    bytes.resize(length as usize, 0);
+    reader.read_exact(bytes)?;
+    Ok((index, length))
+}
+
+fn decode(bytes: &[u8]) -> io::Result<Sample> {
+    postcard::from_bytes(bytes).map_err(io::Error::other)
+}
+
+fn lost(error: &io::Error) -> Sample {
+    Sample {
+        error: Some(format!(
+            "its timeline could not be read back from the temporary file: {error}"
+        )),
+        ..Sample::default()
+    }
+}
+
+impl FromIterator<Sample> for Samples {
+    fn from_iter<T: IntoIterator<Item = Sample>>(all: T) -> Self {
+        let mut samples = Samples::default();
+        let all = all.into_iter().enumerate();
+        all.for_each(|(index, sample)| samples.push(index, &sample));
+        samples
+    }
+}
+
+impl From<Vec<Sample>> for Samples {
+    fn from(all: Vec<Sample>) -> Self {
+        all.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Moments;
+    use proptest::prelude::*;
+
+    fn any_sample() -> impl Strategy<Value = Sample> {
+        let times = (any::<[u64; 4]>(), prop::collection::vec(any::<u32>(), 0..20));
+        let counts = (
+            any::<u64>(),
+            any::<Option<u64>>(),
+            prop::collection::vec(any::<u32>(), 0..4),
+        );
+        let texts = (any::<Option<String>>(), any::<Option<(String, Option<u16>)>>());
+        (times, counts, texts).prop_map(
+            |(([due, ready, sent, end], gaps), (prompt_len, output_tokens, tokens_by_event), (text, error))| {
+                let events: Moments = gaps
+                    .iter()
+                    .scan(sent >> 1, |at, gap| {
+                        *at += u64::from(*gap);
+                        Some(*at)
+                    })
+                    .collect();
+                Sample {
+                    due,
+                    ready,
+                    sent,
+                    events,
+                    tokens_by_event,
+                    end,
+                    prompt_len,
+                    output_tokens,
+                    class: 7,
+                    sequences: 3,
+                    audio_s: 0.25,
+                    text,
+                    error_status: error.as_ref().and_then(|(_, status)| *status),
+                    error: error.map(|(said, _)| said),
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(all in prop::collection::vec(any_sample(), 0..30), most in 0usize..2000) {
+            let mut samples = Samples { spool: Spool::new(most), ..Samples::default() };
+            for (index, sample) in all.iter().enumerate().rev() {
+                samples.push(index, sample);
+            }
+            prop_assert_eq!(samples.in_order().collect::<Vec<_>>(), all.clone());
+            prop_assert_eq!(samples.iter().collect::<Vec<_>>(), all.into_iter().rev().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_back_has_failed() {
+        let mut samples = Samples::from(vec![Sample::default()]);
+        samples.count = 3;
+        assert_eq!((samples.iter().count(), samples.failed()), (3, 2));
+        assert_eq!(samples.in_order().filter(Sample::is_ok).count(), 1);
+    }
+}

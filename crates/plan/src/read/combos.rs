@@ -1,0 +1,145 @@
+//! Named combinations of parameters: those that a plan lists, and those of a file in the form of `vllm bench sweep`.
+
+use super::params::is_whole_value;
+use super::{FromNode, Reader, Table, table};
+use crate::commands::{COMMAND, ENV};
+use crate::{Diagnostics, Entry, Kind, Node, Params, Problem, Side, Span, json_text, show};
+use serde_json::Value;
+use std::path::Path;
+
+table! {
+    /// A named combination of parameters: every key but `name` is a parameter, and every value is taken as it is. In
+    /// `[[serve.combos]]`, `command` is a whole command line and `env` a table of variables, so a combination can be a server of
+    /// another kind.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Combo("ComboTable", "") {
+        /// Name shown in tables.
+        pub name: Option<String>,
+        ..Value
+    }
+    internal {
+        /// Its parameters, which win over the table's fixed values.
+        pub params: Params,
+    }
+}
+
+/// The combinations of `[[serve.combos]]` or `[[bench.combos]]`, then those of the parameter file.
+pub(crate) fn combos(reader: &mut Reader<'_>, table: &Node, side: Side) -> Vec<Combo> {
+    let mut combos: Vec<(Span, Combo)> = Vec::new();
+    let what = format!("{}.combos", side.table());
+    let remedy = format!("write each combination below its own [[{what}]]");
+    let listed = table.child("combos").and_then(|node| reader.list(node, &what, &remedy));
+    for item in listed.unwrap_or_default() {
+        combos.extend(reader.combo(item, side).map(|combo| (item.span, combo)));
+    }
+    if let Some(node) = table.child("params_file") {
+        let of_file = reader.params_file(node, side);
+        reader.names.open |= of_file.is_empty();
+        combos.extend(of_file);
+    }
+    check_names(&combos, &mut reader.found);
+    let combos: Vec<Combo> = combos.into_iter().map(|(_, combo)| combo).collect();
+    for (name, value) in combos.iter().flat_map(|combo| &combo.params) {
+        reader.secrets.note_param(name, value);
+    }
+    combos
+}
+
+impl Reader<'_> {
+    fn combo(&mut self, node: &Node, side: Side) -> Option<Combo> {
+        let mut combo = Combo::from_node(self, node, "combos")?;
+        let entries: Vec<Entry> = Combo::others(node).into_iter().cloned().collect();
+        self.check_spellings(&entries);
+        for Entry { key, value, .. } in &entries {
+            let value = match (side, key.as_str()) {
+                (Side::Serve, COMMAND) => {
+                    let words = self.words(value, "command").unwrap_or_default();
+                    shell_words::join(words).into()
+                }
+                (Side::Serve, "env") => {
+                    let env = self.env(value, "env").unwrap_or_default().into_iter();
+                    let env = env.map(|(name, value)| (format!("{ENV}{name}"), value.into()));
+                    combo.params.extend(env);
+                    continue;
+                }
+                _ if is_whole_value(value) => self.whole_value(value)?,
+                _ => self.value(value),
+            };
+            combo.params.insert(key.clone(), value);
+        }
+        Some(combo)
+    }
+
+    /// Reads a file in vLLM's form. Its values are taken as they are: no axes, no references.
+    fn params_file(&mut self, node: &Node, side: Side) -> Vec<(Span, Combo)> {
+        let Some(path) = self.text(node, &format!("{}.params_file", side.table())) else {
+            return Vec::new();
+        };
+        let named_in = self.sources.0[node.span.source].name.parent();
+        let path = named_in.unwrap_or(Path::new("")).join(path);
+        let Some(text) = self.file(&path, node.span) else {
+            return Vec::new();
+        };
+        let source = self.sources.add(&path, text.as_str());
+        let root = json_text::parse(&text, source, &mut self.found);
+        for record in root.children() {
+            self.check_spellings(record.entries());
+        }
+        records(&root, &mut self.found)
+    }
+}
+
+/// Objects to combinations that are called alike.
+pub fn check_names(combos: &[(Span, Combo)], found: &mut Diagnostics) {
+    for (position, (span, Combo { name, .. })) in combos.iter().enumerate() {
+        let mut earlier = combos[..position].iter();
+        if let Some(called) = name
+            && let Some((first, _)) = earlier.find(|(_, other)| other.name == *name)
+        {
+            let problem = Problem::new(*span, format!("two combinations are called `{called}`"), "rename one");
+            found.add(problem.and(*first, "first here"));
+        }
+    }
+}
+
+/// The key that names a combination.
+const NAME: &str = "_benchmark_name";
+
+/// The combinations of a parameter file: a list of objects, or an object of named objects. A `_benchmark_name` inside
+/// an object wins over the name outside.
+pub fn records(root: &Node, found: &mut Diagnostics) -> Vec<(Span, Combo)> {
+    let records = root.children();
+    if !matches!(root.kind, Kind::List(_) | Kind::Table(_)) {
+        if found.is_empty() {
+            let remedy = "write a list of objects, or an object of named objects";
+            let message = format!("a parameter file holds combinations, found {}", root.kind_name());
+            found.object(root.span, message, remedy);
+        }
+    } else if records.is_empty() {
+        let remedy = "add one, or remove params_file";
+        found.object(root.span, "this parameter file holds no combination", remedy);
+    }
+    let names = root.entries().iter().map(|entry| Some(entry.key.clone()));
+    let records = names.chain(std::iter::repeat(None)).zip(records);
+    records.filter_map(|(name, node)| record(name, node, found)).collect()
+}
+
+fn record(mut name: Option<String>, node: &Node, found: &mut Diagnostics) -> Option<(Span, Combo)> {
+    let Kind::Table(entries) = &node.kind else {
+        let message = format!(
+            "a combination must be an object of parameters, found {}",
+            node.kind_name()
+        );
+        found.object(node.span, message, "write {\"parameter\": value, ...}");
+        return None;
+    };
+    let mut params = Params::new();
+    for Entry { key, value, .. } in entries {
+        let value = value.to_json(&mut |text, _| text.to_string());
+        match key == NAME {
+            true => name = Some(show(&value)),
+            false => drop(params.insert(key.clone(), value)),
+        }
+    }
+    Some((node.span, Combo { name, params }))
+}

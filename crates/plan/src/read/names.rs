@@ -1,0 +1,119 @@
+//! Parameters by their names, as links, exclusions and conditions refer to them.
+
+use super::{Combo, Reader};
+use crate::condition::bound;
+use crate::{Axis, Condition, Entry, Node, ParamRef, Problem, Side, Span, nearest, spelling, suggest};
+use itertools::Itertools;
+
+/// The parameters of both sides, to check references against.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    params: Vec<ParamRef>,
+    /// The places of those that the plan's own tables have.
+    places: Vec<(ParamRef, Span)>,
+    /// Names may be missing because a file with more of them could not be read.
+    pub open: bool,
+}
+
+impl Names {
+    /// Adds all parameters of a side: those of its table, its command lines and environment, and those of combinations.
+    pub fn add(&mut self, side: Side, table: &Node, params: &[(String, Axis)], combos: &[Combo]) {
+        let typed = table.child("params").map(Node::entries).unwrap_or_default();
+        let place = |entry: &Entry| {
+            (
+                ParamRef {
+                    side,
+                    name: entry.key.clone(),
+                },
+                entry.key_span,
+            )
+        };
+        self.places.extend(typed.iter().map(place));
+        let typed = typed.iter().map(|entry| &entry.key);
+        let read = params.iter().map(|(name, _)| name);
+        let of_combos = combos.iter().flat_map(|combo| combo.params.keys());
+        let names = typed.chain(read).chain(of_combos).sorted().dedup().cloned();
+        self.params.extend(names.map(|name| ParamRef { side, name }));
+    }
+
+    /// The parameter of this name on a side, in any spelling.
+    pub fn find(&self, side: Side, name: &str) -> Option<&ParamRef> {
+        let is_it = |param: &&ParamRef| param.side == side && spelling::same(&param.name, name);
+        self.params.iter().find(is_it)
+    }
+
+    /// The one parameter that a name means, with its side or without.
+    fn only(&self, name: &str) -> Option<&ParamRef> {
+        let meant = self.params.iter().filter(|param| param.is_meant_by(name));
+        meant.exactly_one().ok()
+    }
+
+    /// The remedy for a name that does not exist.
+    fn suggest(&self, name: &str) -> String {
+        suggest(name, self.params.iter().map(ToString::to_string))
+    }
+
+    /// The places of the names that are most like one that does not exist: they may be the ones that are wrong.
+    fn places_like(&self, name: &str) -> Vec<Span> {
+        let names: Vec<String> = self.places.iter().map(|(param, _)| param.to_string()).collect();
+        let meant = nearest(name, names.iter().map(String::as_str));
+        let places = self.places.iter().zip(&names);
+        let own = places.filter(|(_, name)| meant.contains(&name.as_str()));
+        own.map(|((_, place), _)| *place).collect()
+    }
+}
+
+impl Reader<'_> {
+    /// Values of parameters, or comparisons, of the table that is called `what`. The side of a parameter may be left out where only one
+    /// has it.
+    pub(crate) fn conditions(&mut self, node: &Node, what: &str, remedy: &str) -> Vec<Condition> {
+        let entries = self.table(node, what, remedy).unwrap_or_default();
+        let read = |entry: &Entry| {
+            let param = match self.names.only(&entry.key) {
+                Some(only) => Some(only.clone()),
+                None => self.param_ref(&entry.key, entry.key_span),
+            };
+            self.condition(entry, param)
+        };
+        entries.iter().filter_map(read).collect()
+    }
+
+    /// The condition that an entry states on a parameter.
+    pub(crate) fn condition(&mut self, entry: &Entry, param: Option<ParamRef>) -> Option<Condition> {
+        let value = self.scalar(&entry.value, &entry.key)?;
+        match bound(&value) {
+            Ok((op, value)) => param.map(|param| Condition { param, op, value }),
+            Err(why) => {
+                let remedy = "write a value, or a comparison such as \">64\"";
+                self.refuse(entry.value.span, why, remedy)
+            }
+        }
+    }
+
+    /// A reference such as `serve.max_num_seqs` to a parameter that exists.
+    pub(crate) fn param_ref(&mut self, text: &str, span: Span) -> Option<ParamRef> {
+        let Some((side, name)) = Side::split(text) else {
+            let message = format!("`{text}` does not say which side it is on");
+            let remedy = match self.names.only(text) {
+                Some(only) => format!("write `{}.{text}`", only.side.table()),
+                None => self.names.suggest(text),
+            };
+            return self.refuse(span, message, remedy);
+        };
+        match self.names.find(side, name) {
+            Some(known) => Some(known.clone()),
+            None if self.names.open => Some(ParamRef {
+                side,
+                name: name.to_owned(),
+            }),
+            None => {
+                let remedy = self.names.suggest(text);
+                self.found.add(Problem {
+                    explained_at: self.names.places_like(text),
+                    ..Problem::new(span, format!("no parameter is called `{text}`"), remedy)
+                });
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The distribution of latencies at the points that an answer names: the share of requests that took at most this long.
+
+use super::{ChartContext, numbered, of_workload};
+use crate::answer::WorkloadAnswer;
+use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
+use crate::distributions::{Distributions, LATENCIES};
+use crate::variation::{settings, varying_within};
+use itertools::Itertools;
+use vsweep_record::table::Workload;
+use vsweep_strategy::stats::figure_of;
+
+/// Curves of a panel.
+const MOST_CURVES: usize = 6;
+
+/// The curves that a chart shows, each of a point and, in a mixed load, a class: at the best points and the knee of a workload.
+fn of_answer<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> Vec<(usize, Option<&'a str>)> {
+    let points = answer.bests().chain(answer.knee).unique();
+    let curves = points.flat_map(|at| {
+        let classes = distributions.classes(at).map(Some).collect_vec();
+        let curves = if classes.is_empty() { vec![None] } else { classes };
+        curves.into_iter().map(move |class| (at, class))
+    });
+    curves.take(MOST_CURVES).collect()
+}
+
+/// A chart for each workload whose benchmark recorded histograms.
+pub fn charts(subject: &ChartContext<'_>, answers: &[WorkloadAnswer], distributions: &Distributions) -> Vec<Chart> {
+    let workloads = subject.points.workloads();
+    let charts = workloads
+        .iter()
+        .zip(answers)
+        .filter_map(|(workload, answer)| draw(subject, workload, answer, distributions));
+    numbered("cdf", charts.collect())
+}
+
+fn draw(
+    subject: &ChartContext<'_>,
+    workload: &Workload<'_>,
+    answer: &WorkloadAnswer,
+    distributions: &Distributions,
+) -> Option<Chart> {
+    let points = subject.points;
+    let varying = varying_within(points, workload);
+    let shown = of_answer(answer, distributions);
+    let panel = |(name, title): (&str, &str)| {
+        let curve = |(number, (at, class)): (usize, &(usize, Option<&str>))| {
+            let histogram = distributions.of(*at, &figure_of(*class, name))?;
+            let mark = |(ms, share): (f64, f64)| Mark::at(ms, share * 100.0);
+            let positive = histogram.cumulative().into_iter().filter(|(ms, _)| *ms > 0.0);
+            let settings = settings(&varying, points.points[*at].row);
+            let name = match class {
+                Some(class) if settings.is_empty() => (*class).to_owned(),
+                Some(class) => format!("{class}: {settings}"),
+                None => settings,
+            };
+            Some(Series::new(name, Style::Line(number), positive.map(mark).collect()))
+        };
+        let series: Vec<Series> = shown.iter().enumerate().filter_map(curve).collect();
+        let x = Axis::of(format!("{title} (ms)"), Scale::Log);
+        let counted = if name == "itl" { "gaps" } else { "requests" };
+        let y = Axis::of(format!("Share of {counted} (%)"), Scale::Linear).covering(0.0, 100.0);
+        (!series.is_empty()).then(|| Panel::of(x, y, series))
+    };
+    let panels: Vec<Panel> = LATENCIES.into_iter().filter_map(panel).collect();
+    let title = of_workload("How latencies are distributed", &answer.name);
+    let note = "Share of requests (ITL: of gaps between tokens) finished within a given time, at the best points and the knee, over \
+                all runs. Further left is better.";
+    (!panels.is_empty()).then(|| subject.chart(title, note.to_owned(), panels))
+}

@@ -1,0 +1,120 @@
+//! The results of explorations: latency against throughput, from one request at a time to saturation.
+
+use super::{ChartContext, mean_of};
+use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::ordered::Ordered;
+use crate::sla::search_name;
+use crate::words::{axis_title, show_number};
+use itertools::Itertools;
+use vsweep_record::journal::{SearchRecord, State};
+use vsweep_record::table::{Better, frontier, knee};
+use vsweep_strategy::search::{Load, Vary};
+
+/// Draws one chart, split if there are more explorations than curves that can be distinguished.
+pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
+    let curves = explored(state).filter(|(_, marks)| !marks.is_empty());
+    let curves = curves.map(|(record, marks)| (search_name(record, state), name_points(marks)));
+    let curves = curves.collect_vec();
+    let chart = |(part, curves): (usize, &[(String, Vec<Mark>)])| {
+        let title = "Latency against throughput, from one request at a time to saturation";
+        let note = "Points are the levels explored (means of repeats, bars from the lowest to the highest run).";
+        let [x, y] = ["request_throughput", "mean_e2el_ms"].map(|metric| Axis::of(axis_title(metric), Scale::Log));
+        let series = curves.iter().enumerate();
+        let series = series.map(|(colour, (name, marks))| Series::new(name, Style::Curve(colour), marks.clone()));
+        let panel = Panel::of(x, y, series.collect());
+        subject.search_chart("explored", part, title.into(), note, vec![panel])
+    };
+    curves.chunks(MOST_CURVES).enumerate().map(chart).collect()
+}
+
+/// A sentence for each exploration: what its two ends and the knee between them are.
+pub fn in_words(state: &State) -> Vec<String> {
+    let sentence = |(record, marks): (&SearchRecord, Vec<Mark>)| {
+        let (serial, saturated) = (marks.first()?, marks.last().filter(|_| marks.len() > 1)?);
+        let show = |mark: &Mark| format!("{} requests/s at {} ms", show_number(mark.x), show_number(mark.y));
+        let knee = knee_of(&marks).map_or_else(
+            || "no knee between them".to_owned(),
+            |at| format!("the knee lies at {}", show(&marks[at])),
+        );
+        let (name, serial, saturated) = (search_name(record, state), show(serial), show(saturated));
+        Some(format!(
+            "{name}: one request at a time serves {serial} (mean E2EL), saturation {saturated}; {knee}"
+        ))
+    };
+    explored(state).filter_map(sentence).collect()
+}
+
+/// The explorations with their levels.
+fn explored(state: &State) -> impl Iterator<Item = (&SearchRecord, Vec<Mark>)> {
+    let explored = state.searches().filter(|record| record.started.targets.is_empty());
+    explored.map(|record| (record, marks(record, state)))
+}
+
+/// The point from which on more throughput costs much latency.
+fn knee_of(marks: &[Mark]) -> Option<usize> {
+    let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();
+    let directions = (Better::Higher, Better::Lower);
+    knee(&places, &frontier(&places, directions), directions)
+}
+
+/// Labels the knees and the saturated points. Labels do not fit where the curves begin.
+fn name_points(mut marks: Vec<Mark>) -> Vec<Mark> {
+    if let Some(knee) = knee_of(&marks) {
+        marks[knee].label = vec!["knee".to_owned()];
+    }
+    if let [_, .., last] = marks.as_mut_slice() {
+        last.label = vec!["saturated".to_owned()];
+    }
+    marks
+}
+
+/// Position of a load between the ends of an exploration; the ends of rates have no position themselves.
+fn position(vary: Vary, load: &Load) -> f64 {
+    let in_flight = load.max_concurrency.map_or(f64::INFINITY, |most| most as f64);
+    match (vary, load.request_rate) {
+        (Vary::MaxConcurrency, _) => in_flight,
+        (Vary::RequestRate, Some(rate)) => rate,
+        (Vary::RequestRate, None) if in_flight == 1.0 => 0.0,
+        (Vary::RequestRate, None) => f64::INFINITY,
+    }
+}
+
+/// The levels of an exploration, ordered by load.
+fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
+    let runs = state.levels(&record.started.search, record.started.slot);
+    let measured = runs.filter_map(|run| Some((run.load, run.figures?)));
+    let position = |load: &Load| position(record.started.vary, load);
+    let measured = measured.ordered_by(|(one, _), (other, _)| position(one).total_cmp(&position(other)));
+    let levels = measured.chunk_by(|(load, _)| *load);
+    let levels = levels.into_iter().map(|(_, runs)| {
+        let runs = runs.map(|(_, figures)| (figures.throughput, figures.latency_ms));
+        mean_of(&runs.collect::<Vec<_>>())
+    });
+    levels.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_an_exploration_lie_around_its_levels() {
+        let load = |max_concurrency, request_rate| Load {
+            max_concurrency,
+            request_rate,
+            requests: 10,
+        };
+        let rates = [
+            load(Some(1), None),
+            load(None, Some(0.4)),
+            load(None, Some(3.0)),
+            load(Some(64), None),
+        ];
+        assert!(rates.is_sorted_by(|one, other| position(Vary::RequestRate, one) < position(Vary::RequestRate, other)));
+        let slots = [load(Some(1), None), load(Some(8), None), load(Some(64), None)];
+        assert!(
+            slots
+                .is_sorted_by(|one, other| position(Vary::MaxConcurrency, one) < position(Vary::MaxConcurrency, other))
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! One curve per server config in the plane of throughput per GPU against speed per user, with the load along it: the possibilities of each
+//! server, compared with all others. The most important setting gives the colours.
+
+use super::multiples::groups;
+use super::{ChartContext, of_workload};
+use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::ordered::{Order, Ordered};
+use crate::ranking::{Ranking, sort};
+use crate::variation::{name_workload, settings, swept, varying_within};
+use crate::words::{axis_title, short_name, short_setting};
+use itertools::Itertools;
+use vsweep_base::units::show_many;
+use vsweep_record::table::MetricSet;
+use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
+
+/// Servers up to which each has a colour of its own.
+const MOST_OWN: usize = 6;
+/// Servers that stay in the background.
+const MOST_FAINT: usize = 40;
+/// Part of the chart within which two points lie on each other.
+const NEAR: f64 = 0.02;
+/// Greatest number of points of a curve that are labelled with their load.
+const MOST_LABELS: usize = 10;
+
+/// The chart of each workload, in their order; `None` for those that have none.
+pub fn of_each(subject: &ChartContext<'_>, ranking: &Ranking) -> Vec<Option<Chart>> {
+    let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
+    let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
+    tradeoffs
+        .iter()
+        .enumerate()
+        .map(|(place, tradeoff)| draw(subject, tradeoff, ranking.of_workload(place)))
+        .collect()
+}
+
+fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) -> Option<Chart> {
+    if !MetricSet::of(subject.points, &tradeoff.workload).gives_output {
+        return None;
+    }
+    let varying = varying_within(subject.points, &tradeoff.workload);
+    let (mut server, bench): (Vec<&Column>, Vec<&Column>) =
+        varying.into_iter().partition(|column| column.section == Section::Serve);
+    let load = swept(subject.points, &bench)?;
+    sort(&mut server, ranked);
+    let load_of = |placed: &PlacedPoint<'_>| load.cells[placed.point.row].number().unwrap_or(f64::INFINITY);
+    let placed = tradeoff.placed.iter();
+    let placed = placed
+        .ordered_by(|a, b| load_of(a).total_cmp(&load_of(b)))
+        .collect_vec();
+    // In the order of the settings, as in the charts of latency: a server has one colour.
+    let mut families = groups(&placed, &server, |placed| placed.point.row);
+    if families.len() < 2 || families.iter().all(|family| family.len() < 2) {
+        return None;
+    }
+    let leading = server.first().copied();
+    let is_own = families.len() <= MOST_OWN;
+    if !is_own {
+        let highest = |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.value).fold(f64::MIN, f64::max);
+        families.order_by(|a, b| highest(b).total_cmp(&highest(a)));
+    }
+    let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
+    for family in &families {
+        let row = family[0].point.row;
+        let colour = match is_own {
+            true => settings(&server, row),
+            false => short_setting(&leading?.name, &leading?.cells[row]),
+        };
+        // Of the servers of one colour, only the best one is drawn strongly.
+        if shown.contains(&colour) || shown.len() == MOST_CURVES {
+            faint += 1;
+            if faint <= MOST_FAINT {
+                series.insert(0, Series::new("Other servers", Style::Faint, marks(family, None)));
+            }
+        } else {
+            let style = Style::Curve(shown.len());
+            series.push(Series::new(&colour, style, marks(family, Some(load))));
+            shown.push(colour);
+        }
+    }
+    let best = match (is_own, leading) {
+        (false, Some(leading)) => format!(
+            " Coloured: for each value of {}, which explains most of the differences, the server with the highest throughput.",
+            short_name(&leading.name)
+        ),
+        _ => String::new(),
+    };
+    let left_out = match faint.saturating_sub(MOST_FAINT) {
+        0 => String::new(),
+        more => format!(" Not drawn: {}.", show_many(more as u64, "slower server")),
+    };
+    let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
+    let is_repeated = tradeoff.placed.iter().any(|placed| placed.point.used.len() > 1);
+    let workload = name_workload(subject.points, &tradeoff.workload);
+    let note = format!(
+        "One curve per server; the number next to a point is its load ({}). {}p and to the right is better.{best}{left_out}",
+        short_name(&load.name),
+        match (subject.points.has_estimates(), is_repeated) {
+            (true, _) => "Estimates; u",
+            (false, true) => "Medians over runs; u",
+            (false, false) => "U",
+        },
+    );
+    name_once(&mut series);
+    let panel = Panel::of(axis(&tradeoff.x).floating(), axis(&tradeoff.y), series);
+    let title = of_workload("Each server: throughput per GPU against speed per user", &workload);
+    Some(subject.chart(title, note, vec![panel]))
+}
+
+/// Where two curves lie on each other, the load is written once.
+fn name_once(series: &mut [Series]) {
+    let most = |of: fn(&Mark) -> f64| series.iter().flat_map(|own| &own.points).map(of).fold(0.0, f64::max);
+    let (wide, high) = (most(|mark| mark.x), most(|mark| mark.y));
+    let mut named: Vec<Mark> = Vec::new();
+    for mark in series.iter_mut().flat_map(|own| &mut own.points) {
+        let is_near = |other: &Mark| {
+            let (across, up) = ((other.x - mark.x).abs(), (other.y - mark.y).abs());
+            other.label == mark.label && across <= NEAR * wide && up <= NEAR * high
+        };
+        if named.iter().any(is_near) {
+            mark.label = Vec::new();
+        } else if !mark.label.is_empty() {
+            named.push(mark.clone());
+        }
+    }
+}
+
+/// Returns the points of a server config. Some of them are labelled with their load, if it is given.
+fn marks(family: &[&PlacedPoint<'_>], load: Option<&Column>) -> Vec<Mark> {
+    let step = family.len().div_ceil(MOST_LABELS);
+    let mark = |(i, placed): (usize, &&PlacedPoint<'_>)| {
+        let load = load.filter(|_| i.is_multiple_of(step));
+        let load = load.map(|load| load.cells[placed.point.row].to_string());
+        Mark {
+            label: load.into_iter().collect(),
+            suspect: placed.point.is_suspect(),
+            ..Mark::at(placed.x.value, placed.y.value)
+        }
+    };
+    family.iter().enumerate().map(mark).collect()
+}

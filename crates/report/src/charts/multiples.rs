@@ -1,0 +1,128 @@
+//! Arranges the curves of a picture so that it can be read: in one panel if they are few, else in a panel for each value of the most
+//! important setting. Further settings are reduced to a median.
+
+use crate::chart::MOST_CURVES;
+use crate::ordered::Ordered;
+use crate::words::short_setting;
+use itertools::Itertools;
+use std::cmp::Ordering;
+use vsweep_record::table::{Column, Point};
+
+/// Panels of a picture.
+const MOST_PANELS: usize = 6;
+
+/// One curve before it is drawn.
+#[derive(Debug)]
+pub struct Curve<'a> {
+    /// Its settings in words, but for what its panel is about.
+    pub name: String,
+    /// Its place among the curves of the picture, which decides how it looks.
+    pub number: usize,
+    /// Its points; several may stand at one place.
+    pub points: Vec<&'a Point>,
+}
+
+/// The curves of a picture.
+#[derive(Debug)]
+pub struct Arranged<'a> {
+    /// Panels with their titles.
+    pub panels: Vec<(String, Vec<Curve<'a>>)>,
+    /// The parameters that distinguish panels and curves.
+    pub distinct_by: Vec<&'a Column>,
+    /// Panels that are not drawn.
+    pub left_out: usize,
+}
+
+/// Arranges points by these parameters, the one that matters most first.
+pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'a> {
+    let mut distinct_by = columns;
+    let mut panel_by = None;
+    while count(points, &distinct_by) > MOST_CURVES {
+        let mut columns = distinct_by.iter().copied();
+        let few = columns.find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
+        panel_by = few.filter(|column| count(points, &without(&distinct_by, Some(column))) <= MOST_CURVES);
+        if panel_by.is_some() || distinct_by.len() == 1 {
+            break;
+        }
+        distinct_by.pop();
+    }
+    let within = without(&distinct_by, panel_by);
+    let names: Vec<String> = grouped(points, &within)
+        .iter()
+        .map(|group| name(&within, group[0].row))
+        .collect();
+    let of_panel = |points: &[&'a Point]| -> Vec<Curve<'a>> {
+        let curve = |points: Vec<&'a Point>| {
+            let name = name(&within, points[0].row);
+            Curve {
+                number: names.iter().position(|known| *known == name).unwrap_or_default(),
+                name,
+                points,
+            }
+        };
+        grouped(points, &within).into_iter().map(curve).collect()
+    };
+    let mut panels: Vec<(String, Vec<Curve<'_>>)> = match panel_by {
+        Some(column) => grouped(points, &[column])
+            .into_iter()
+            .map(|points| (name(&[column], points[0].row), of_panel(&points)))
+            .collect(),
+        None => in_parts(of_panel(points)),
+    };
+    let left_out = panels.len().saturating_sub(MOST_PANELS);
+    panels.truncate(MOST_PANELS);
+    Arranged {
+        panels,
+        distinct_by,
+        left_out,
+    }
+}
+
+pub fn without<'a>(columns: &[&'a Column], but: Option<&Column>) -> Vec<&'a Column> {
+    let own = columns.iter().copied();
+    own.filter(|column| but.is_none_or(|but| but.name != column.name))
+        .collect()
+}
+
+/// Curves of one setting with many values, a part of them in each panel.
+fn in_parts(curves: Vec<Curve<'_>>) -> Vec<(String, Vec<Curve<'_>>)> {
+    if curves.len() <= MOST_CURVES {
+        return vec![(String::new(), curves)];
+    }
+    let parts = curves.into_iter().chunks(MOST_CURVES);
+    let titled = parts.into_iter().map(|part| {
+        let part: Vec<Curve<'_>> = part.collect();
+        let (first, last) = (&part[0], &part[part.len() - 1]);
+        (format!("{} to {}", first.name, last.name), part)
+    });
+    titled.collect()
+}
+
+fn grouped<'a>(points: &[&'a Point], by: &[&Column]) -> Vec<Vec<&'a Point>> {
+    groups(points, by, |point| point.row)
+}
+
+pub fn count(points: &[&Point], columns: &[&Column]) -> usize {
+    grouped(points, columns).len()
+}
+
+/// Compares two rows by their values of some parameters.
+pub fn order(by: &[&Column], a: usize, b: usize) -> Ordering {
+    let mut orders = by.iter().map(|column| column.cells[a].order(&column.cells[b]));
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// Groups items that agree in some parameters, in the order of their values. Without parameters, all items are one group.
+pub fn groups<T: Copy>(all: &[T], by: &[&Column], row: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let order = |a: &T, b: &T| order(by, row(a), row(b));
+    let sorted: Vec<T> = all.iter().copied().ordered_by(order).collect();
+    sorted.chunk_by(|a, b| order(a, b).is_eq()).map(<[T]>::to_vec).collect()
+}
+
+/// The values of some parameters in a row, in words.
+pub fn name(columns: &[&Column], row: usize) -> String {
+    let mut settings = columns
+        .iter()
+        .map(|column| short_setting(&column.name, &column.cells[row]));
+    settings.join(", ")
+}

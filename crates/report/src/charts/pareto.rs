@@ -1,0 +1,157 @@
+//! Draws one figure of every point against another, such as tokens per second for each user against tokens per second for each GPU: the
+//! trade-off between them.
+
+use super::{ChartContext, numbered, of_workload};
+use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
+use crate::variation::{name_workload, varying_within};
+use crate::words::{axis_title, short_setting};
+use std::collections::BTreeMap;
+use vsweep_base::units::show_many;
+use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, distinct};
+
+/// Characters that fit a line of a label.
+const SHORT_LINE: usize = 24;
+
+/// The Pareto charts of a report, one for each workload with several points, or why there is none.
+pub fn charts(subject: &ChartContext<'_>, label_by: &[String]) -> Result<Vec<Chart>, String> {
+    let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
+    let is_prefill = |tradeoff: &Tradeoff<'_>| {
+        let mut placed = tradeoff.placed.iter();
+        placed.all(|placed| subject.points.reads_prompts_only(placed.point))
+    };
+    tradeoffs.retain(|tradeoff| !is_prefill(tradeoff));
+    let largest = tradeoffs.iter().map(|tradeoff| tradeoff.placed.len()).max();
+    match largest.unwrap_or(0) {
+        0 => Err(
+            "no run has output_throughput and a number of users (max_concurrency, or latencies of its requests)".into(),
+        ),
+        1 => Err("a frontier needs at least two measured points of one workload".into()),
+        _ => {
+            let lone = tradeoffs.iter().filter(|tradeoff| tradeoff.placed.len() == 1).count();
+            tradeoffs.retain(|tradeoff| tradeoff.placed.len() > 1);
+            let mut charts: Vec<Chart> = tradeoffs.iter().map(|each| draw(subject, each, label_by)).collect();
+            if lone > 0 {
+                let lone = show_many(lone as u64, "workload");
+                let note = format!(" Not drawn: {lone} with a single point.");
+                charts.iter_mut().for_each(|chart| chart.note += &note);
+            }
+            Ok(numbered("pareto", charts))
+        }
+    }
+}
+
+/// The Pareto chart of two figures; frontier points are labelled by these columns, or by what varies if none is given.
+pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Chart {
+    let labels = label_columns(subject, tradeoff, label_by);
+    let placed = || tradeoff.placed.iter();
+    let mark = |placed: &PlacedPoint<'_>| {
+        let (low, high) = placed.y.reach();
+        Mark {
+            bar: (high > low && low.is_finite() && high.is_finite()).then_some((low, high)),
+            suspect: placed.point.is_suspect(),
+            ..Mark::at(placed.x.value, placed.y.value)
+        }
+    };
+    let places: Vec<(f64, f64)> = placed().map(|placed| (placed.x.value, placed.y.value)).collect();
+    let distinct: BTreeMap<usize, usize> = distinct(&places, &tradeoff.frontier).into_iter().collect();
+    let labelled = |i: &usize| {
+        let placed = &tradeoff.placed[*i];
+        let settings = labels
+            .iter()
+            .map(|column| short_setting(&column.name, &column.cells[placed.point.row]));
+        let label = distinct.get(i).map(|others| {
+            let more = (*others > 0).then(|| format!("and {others} as good"));
+            join_short(settings).into_iter().chain(more).collect()
+        });
+        Mark {
+            label: label.unwrap_or_default(),
+            ..mark(placed)
+        }
+    };
+    let others = placed().filter(|placed| !placed.on_frontier).map(mark);
+    let knee = placed().filter(|placed| placed.is_knee).map(|placed| Mark {
+        bar: None,
+        ..mark(placed)
+    });
+    let series = vec![
+        Series::new("Measured points", Style::Background, others.collect()),
+        Series::new(
+            "Pareto frontier",
+            Style::Frontier,
+            tradeoff.frontier.iter().map(labelled).collect(),
+        ),
+        Series::new(
+            "Knee: farthest from the line between the ends",
+            Style::Ring,
+            knee.collect(),
+        ),
+    ];
+    let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
+    let panel = Panel::of(axis(&tradeoff.x).floating(), axis(&tradeoff.y), series);
+    let workload = name_workload(subject.points, &tradeoff.workload);
+    let title = of_workload(&plain_title(tradeoff), &workload);
+    Chart {
+        name: "pareto".into(),
+        ..subject.chart(title, note(subject, tradeoff), vec![panel])
+    }
+}
+
+fn plain_title(tradeoff: &Tradeoff<'_>) -> String {
+    if tradeoff.x == Measure::tokens_per_user() && tradeoff.y == Measure::tokens_per_gpu() {
+        "Pareto frontier: throughput per GPU against speed per user".into()
+    } else {
+        format!(
+            "{} against {}",
+            axis_title(&tradeoff.y.metric),
+            axis_title(&tradeoff.x.metric)
+        )
+    }
+}
+
+fn note(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>) -> String {
+    let points = subject.points;
+    let figures = if points.has_estimates() {
+        "Estimates, bars are their 95 % intervals"
+    } else if points.points.iter().any(|point| point.used.len() > 1) {
+        "Medians over runs, bars from the lowest to the highest run"
+    } else {
+        "Each point is a single run"
+    };
+    let good = |better, good: &'static str, bad| if better == Better::Higher { good } else { bad };
+    let (up, right) = (
+        good(tradeoff.y.better, "up", "down"),
+        good(tradeoff.x.better, "right", "left"),
+    );
+    let reading = format!("{figures}; {up} and to the {right} is better.");
+    match tradeoff.left_out() {
+        0 => reading,
+        count => format!(
+            "{reading} No figures for {count} of {} points.",
+            tradeoff.workload.points.len()
+        ),
+    }
+}
+
+/// Puts settings on as few lines as stay short.
+fn join_short(settings: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for setting in settings {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + setting.chars().count() <= SHORT_LINE => {
+                line.push_str(", ");
+                line.push_str(&setting);
+            }
+            _ => lines.push(setting),
+        }
+    }
+    lines
+}
+
+fn label_columns<'a>(subject: &ChartContext<'a>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Vec<&'a Column> {
+    if label_by.is_empty() {
+        // The title says what all points share.
+        return varying_within(subject.points, &tradeoff.workload);
+    }
+    let columns = label_by.iter().filter_map(|name| subject.points.runs.column(name));
+    columns.collect()
+}

@@ -1,0 +1,138 @@
+//! The roofline (Williams, Waterman and Patterson, 2009) with the points of a sweep: the arithmetic that each reached against its operations
+//! for each byte read, both relative to the hardware's peaks. On the slope memory bandwidth is the limit, on the flat part arithmetic. Servers
+//! whose GPU or model is not known have no figures for it.
+
+use super::ChartContext;
+use super::multiples::groups;
+use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::variation::{settings, swept, varying};
+use crate::words::axis_title;
+use itertools::Itertools;
+use vsweep_record::table::{Column, Point, Section};
+
+/// Fewest points for which a picture says more than the sentence about the limit.
+const FEWEST: usize = 12;
+/// Greatest number of points of a curve that are labelled with their load.
+const MOST_LABELS: usize = 6;
+
+/// The chart, if enough points have the figures.
+pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
+    let points = subject.points;
+    let place = |point| {
+        let figure = |name: &str| Some(points.spread(point, name)?.value).filter(|share| *share > 0.0);
+        let (mfu, mbu) = (figure("mfu")?, figure("mbu")?);
+        Some((mfu / mbu, mfu))
+    };
+    let placed: Vec<(&Point, (f64, f64))> = points
+        .points
+        .iter()
+        .filter_map(|point| Some((point, place(point)?)))
+        .sorted_by(|(_, a), (_, b)| a.0.total_cmp(&b.0))
+        .collect();
+    if placed.len() < FEWEST {
+        return Vec::new();
+    }
+    let varying = varying(points);
+    let (_, bench): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.section == Section::Serve);
+    let load = swept(points, &bench);
+    // A line through the points of several lengths would show neither.
+    let kinds = varying
+        .iter()
+        .copied()
+        .filter(|column| load.is_none_or(|load| load.name != column.name));
+    let kinds: Vec<&Column> = kinds.collect();
+    let curves = groups(&placed, &kinds, |(point, _)| point.row);
+    let marks = |own: &[(&Point, (f64, f64))], load: Option<&Column>| {
+        let step = own.len().div_ceil(MOST_LABELS);
+        let mark = |(i, (point, (x, y))): (usize, &(&Point, (f64, f64)))| Mark {
+            label: load
+                .filter(|_| i.is_multiple_of(step))
+                .map(|load| load.cells[point.row].to_string())
+                .into_iter()
+                .collect(),
+            suspect: point.is_suspect(),
+            ..Mark::at(*x, *y)
+        };
+        own.iter().enumerate().map(mark).collect::<Vec<Mark>>()
+    };
+    let [first, .., last] = placed.as_slice() else {
+        return Vec::new();
+    };
+    let (left, right) = (0.7 * first.1.0.min(1.0), 1.4 * last.1.0.max(1.0));
+    let roof = vec![Mark::at(left, left), Mark::at(1.0, 1.0), Mark::at(right, 1.0)];
+    let mut series = vec![Series::new("The hardware's limits", Style::Limit, roof)];
+    match curves.len() {
+        ..=MOST_CURVES => series.extend(curves.iter().enumerate().map(|(number, own)| {
+            let name = match kinds.is_empty() {
+                true => "The server".to_owned(),
+                false => settings(&kinds, own[0].0.row),
+            };
+            Series::new(name, Style::Curve(number), marks(own, load))
+        })),
+        _ => series.push(Series::new("Points", Style::Background, marks(&placed, None))),
+    }
+    let note = "Left of 1 memory bandwidth is the nearer limit, right of 1 arithmetic; the distance below the line is what was not used. \
+                The number next to a point is its load.";
+    let x = Axis::of("Operations for each byte, relative to the hardware's", Scale::Log);
+    let y = Axis::of(axis_title("mfu"), Scale::Log);
+    let panel = Panel::of(x, y, series);
+    vec![Chart {
+        name: "roofline".into(),
+        ..subject.chart(
+            "Roofline: how near to the hardware's limits".to_owned(),
+            note.to_owned(),
+            vec![panel],
+        )
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use vsweep_plan::Params;
+    use vsweep_record::table::{Cell, Points, RunRow, TableBuilder};
+
+    /// The chart of one server at growing loads, each with its two shares.
+    fn chart(shares: &[(f64, Option<f64>)]) -> Vec<Chart> {
+        let mut builder = TableBuilder::new();
+        for (at, (mfu, mbu)) in shares.iter().enumerate() {
+            let mut metrics = vec![("mfu", Cell::Float(*mfu))];
+            metrics.extend(mbu.map(|mbu| ("mbu", Cell::Float(mbu))));
+            builder.push(RunRow {
+                point: &at.to_string(),
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(1 << at))])),
+                metrics: Some(&metrics.into_iter().collect()),
+                ..RunRow::default()
+            });
+        }
+        let table = builder.finish();
+        charts(&ChartContext {
+            experiment: "roof",
+            points: &Points::of(&table),
+        })
+    }
+
+    #[test]
+    fn points_lie_below_the_roof_at_their_ratio_of_operations_to_bytes() {
+        let mut shares = vec![(0.4, Some(0.2)), (0.01, Some(0.7)), (0.3, Some(0.4))];
+        shares.extend([(0.1, Some(0.5)); 10]);
+        let charts = chart(&shares);
+        let [roof, server] = charts[0].panels[0].series.as_slice() else {
+            panic!("{charts:?}");
+        };
+        let places: Vec<(f64, f64)> = server.points.iter().map(|mark| (mark.x, mark.y)).collect();
+        assert_eq!(places[..2], [(0.01 / 0.7, 0.01), (0.2, 0.1)]);
+        assert_eq!(places[11..], [(0.3 / 0.4, 0.3), (2.0, 0.4)]);
+        assert_eq!(server.points[12].label, ["1"], "the load of the first point");
+        // The roof reaches from left of all points to right of them, with its edge at the hardware's own ratio.
+        let roof: Vec<(f64, f64)> = roof.points.iter().map(|mark| (mark.x, mark.y)).collect();
+        assert!(roof[0].0 < places[0].0 && roof[0].0 == roof[0].1 && roof[1] == (1.0, 1.0) && roof[2].0 > 2.0);
+    }
+
+    #[test]
+    fn without_the_figures_there_is_no_chart() {
+        assert!(chart(&[(0.1, Some(0.5)); 11]).is_empty(), "few points");
+        assert!(chart(&[(0.1, None); 20]).is_empty(), "no bandwidth");
+    }
+}

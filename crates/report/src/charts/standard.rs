@@ -1,0 +1,156 @@
+//! Line charts that a report has: latency and throughput against load, and those that the plan asks for (`[[report.plot]]`).
+
+use super::ChartContext;
+use super::curves::{Lines, draw};
+use crate::chart::Chart;
+use crate::ranking::Ranking;
+use crate::sentences::parts::{name, title};
+use crate::variation::{curves_along, swept, varying};
+use itertools::Itertools;
+use vsweep_plan::Plot;
+use vsweep_record::table::Column;
+use vsweep_record::table::MetricSet;
+use vsweep_strategy::stats::split_class;
+
+/// Latency against load: for each of TTFT, TPOT and E2EL its median and its highest percentile, side by side.
+pub fn latency(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
+    let points = subject.points;
+    // Where whole requests are not timed, the gaps between their tokens are.
+    let per_token = match points.runs.column("median_tpot_ms") {
+        Some(_) => ("tpot", "Time per output token (TPOT)"),
+        None => ("itl", "Inter-token latency (ITL)"),
+    };
+    let quantities = [
+        ("ttft", "Time to first token (TTFT)"),
+        per_token,
+        ("e2el", "End-to-end latency (E2EL)"),
+    ];
+    let quantities = quantities.map(|(quantity, title)| {
+        let median = format!("median_{quantity}_ms");
+        let highest = highest_percentile(subject, quantity);
+        let of_classes = highest.iter().flat_map(|name| of_classes(subject, name)).collect_vec();
+        let ys = [median].into_iter().chain(highest).chain(of_classes);
+        (format!("latency_{quantity}"), title, ys.collect())
+    });
+    let batches = [
+        ("decode", "step", "Decode step", ["step_ms", "server_step_ms"]),
+        (
+            "prefill",
+            "prefill",
+            "Prefill of a batch",
+            ["first_token_ms", "server_prefill_ms"],
+        ),
+    ];
+    let sends = |mode: &str| {
+        let mut points = points.points.iter();
+        points.any(|point| subject.points.param(point, "mode").to_string() == mode)
+    };
+    let batches = batches.into_iter().filter(|(mode, ..)| sends(mode));
+    let batches = batches.map(|(_, name, title, ys)| (format!("latency_{name}"), title, ys.map(str::to_owned).into()));
+    against_load(subject, ranking, quantities.into_iter().chain(batches))?
+        .ok_or("no run has a latency by vLLM's names, such as median_ttft_ms".into())
+}
+
+/// Throughput against load: tokens and requests per second.
+pub fn throughput(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
+    let points = subject.points;
+    let workloads = points.workloads();
+    let judged = workloads
+        .iter()
+        .map(|workload| MetricSet::of(points, workload).throughput.1);
+    let of_classes = of_classes(subject, "output_throughput");
+    let metrics = judged
+        .chain(["request_throughput"])
+        .unique()
+        .map(str::to_owned)
+        .chain(of_classes);
+    let picture = ("throughput".to_owned(), "Throughput", metrics.collect());
+    against_load(subject, ranking, [picture].into_iter())?
+        .ok_or("no run has a throughput by vLLM's names, such as output_throughput".into())
+}
+
+/// Classes that have panels of their own; `[[report.plot]]` draws any.
+const MOST_CLASSES: usize = 4;
+
+/// The columns of a figure for each class of a mixed load.
+fn of_classes(subject: &ChartContext<'_>, figure: &str) -> impl Iterator<Item = String> {
+    let columns = subject.points.runs.columns().iter();
+    let own = columns.filter(move |column| matches!(split_class(&column.name), (Some(_), own) if own == figure));
+    own.map(|column| column.name.clone()).take(MOST_CLASSES)
+}
+
+/// `p99_ttft_ms`, or whichever percentile was asked for instead.
+fn highest_percentile(subject: &ChartContext<'_>, quantity: &str) -> Option<String> {
+    let suffix = format!("_{quantity}_ms");
+    let percentile = |name: &str| name.strip_prefix('p')?.strip_suffix(&suffix)?.parse::<f64>().ok();
+    let columns = subject.points.runs.columns().iter();
+    let named = columns.filter_map(|column| Some((percentile(&column.name)?, &column.name)));
+    // Beyond p99 a run seldom has the samples that the figure would need.
+    let sound = named.filter(|(percentile, _)| *percentile <= 99.0);
+    let highest = sound.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(highest.1.clone())
+}
+
+/// Charts of these names, titles and metrics along the load, of metrics that were measured; `None` where none was.
+fn against_load(
+    subject: &ChartContext<'_>,
+    ranking: &Ranking,
+    pictures: impl Iterator<Item = (String, &'static str, Vec<String>)>,
+) -> Result<Option<Vec<Chart>>, String> {
+    let points = subject.points;
+    let params = varying(points);
+    let x = swept(points, &params).ok_or("curves need a numeric parameter with at least two values")?;
+    let mut charts = Vec::new();
+    for (name, title, mut ys) in pictures {
+        ys.retain(|metric| points.points.iter().any(|point| points.spread(point, metric).is_some()));
+        let lines = Lines {
+            name,
+            title: title.to_owned(),
+            x,
+            ys: &ys,
+            curve_by: params.iter().copied().filter(|column| column.name != x.name).collect(),
+            is_asked: false,
+        };
+        if !ys.is_empty() {
+            charts.extend(draw(subject, &lines, ranking));
+        }
+    }
+    Ok((!charts.is_empty()).then_some(charts))
+}
+
+/// The charts that a plan asks for, or why they cannot be drawn: a curve for each combination of `curve_by`, else of whatever varies.
+pub fn requested(
+    subject: &ChartContext<'_>,
+    ranking: &Ranking,
+    plot: &Plot,
+    number: usize,
+) -> Result<Vec<Chart>, String> {
+    let points = subject.points;
+    let column = |name: &str| {
+        let found = points.runs.column(name);
+        found.ok_or_else(|| format!("there is no column {name}; summary.csv has them all"))
+    };
+    let x = column(&plot.x)?;
+    let y = column(&plot.y)?;
+    let asked = plot.curve_by.iter().map(|name| column(name));
+    let asked: Vec<&Column> = asked.collect::<Result<_, _>>()?;
+    if !points
+        .points
+        .iter()
+        .any(|point| points.spread(point, &y.name).is_some())
+    {
+        return Err(format!("no run has a number for {}", y.name));
+    }
+    let lines = Lines {
+        name: format!("plot_{number}"),
+        title: format!("{} against {}", title(&y.name), name(&x.name)),
+        x,
+        ys: std::slice::from_ref(&y.name),
+        is_asked: !asked.is_empty(),
+        curve_by: match asked.is_empty() {
+            true => curves_along(points, x, asked, &[]),
+            false => asked,
+        },
+    };
+    Ok(draw(subject, &lines, ranking))
+}

@@ -1,0 +1,123 @@
+//! The changes of a comparison in words and as a picture: where each metric became better or worse, and by how much.
+
+use super::{Comparison, Figure, percent};
+use crate::chart::Chart;
+use crate::charts::bars::{Bar, panel};
+use crate::ordered::Ordered;
+use crate::sentences::parts::{name, title};
+use itertools::Itertools;
+use vsweep_answer::Verdict;
+
+/// Metrics that the picture shows.
+const MOST_PANELS: usize = 2;
+
+/// A figure with the settings of its point.
+pub(super) type Placed<'a> = (&'a str, &'a Figure);
+
+/// Every figure, worse ones first, then better ones, and among equals the largest change first.
+pub(super) fn by_weight(comparison: &Comparison) -> Vec<Placed<'_>> {
+    let rank = |verdict| match verdict {
+        Verdict::Regressed => 0,
+        Verdict::Improved => 1,
+        Verdict::Undecided => 2,
+        Verdict::Same => 3,
+    };
+    let weighed = placed(comparison).ordered_by(|(_, a), (_, b)| {
+        let ranked = rank(a.verdict).cmp(&rank(b.verdict));
+        ranked.then(size(b).total_cmp(&size(a)))
+    });
+    weighed.collect()
+}
+
+/// A sentence for each metric that changed or may have changed, such as `p99 TTFT: better at 3 of 8 points (-4.2 to -12.1 %)`, and one for
+/// those that did not.
+pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
+    let (mut told, mut same) = (Vec::new(), Vec::new());
+    for (metric, own) in by_metric(comparison) {
+        let found = [
+            (Verdict::Regressed, "worse"),
+            (Verdict::Improved, "better"),
+            (Verdict::Undecided, "undecided"),
+        ];
+        let found = found.map(|(verdict, word)| part(&own, verdict, word));
+        match found.into_iter().flatten().join(", ") {
+            none if none.is_empty() => same.push(name(metric)),
+            parts => told.push(format!("{}: {parts}", title(metric))),
+        }
+    }
+    if !same.is_empty() {
+        told.push(format!("The same at every point: {}", same.join(", ")));
+    }
+    told
+}
+
+/// The share of a metric's points with this verdict, and their changes.
+fn part(own: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
+    let found = own.iter().filter(|(_, figure)| figure.verdict == verdict).collect_vec();
+    let (least, most) = found.iter().map(|(_, figure)| figure.ratio).minmax().into_option()?;
+    let place = match found.as_slice() {
+        _ if found.len() == own.len() && own.len() > 1 => "at every point".to_owned(),
+        [(settings, _)] => format!("at {settings}"),
+        _ => format!("at {} of {} points", found.len(), own.len()),
+    };
+    let by = match (percent(least), percent(most)) {
+        (least, most) if least == most => least,
+        (least, most) => format!("{} to {most}", least.trim_end_matches(" %")),
+    };
+    Some(format!("{word} {place} ({by})"))
+}
+
+/// The largest changes of the metrics that changed most, against the margin; none where nothing is known to have changed.
+pub(super) fn chart(comparison: &Comparison, is_simulated: bool) -> Option<Chart> {
+    let has_changed = |(_, figure): &Placed<'_>| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed);
+    let largest = |own: &[Placed<'_>]| {
+        let changed = own.iter().filter(|placed| has_changed(placed));
+        changed.map(|(_, figure)| size(figure)).reduce(f64::max)
+    };
+    let changed = by_metric(comparison).into_iter();
+    let changed = changed.filter_map(|(metric, own)| Some((largest(&own)?, metric, own)));
+    let changed = changed.collect_vec().into_iter().ordered_by(|a, b| b.0.total_cmp(&a.0));
+    let panels = changed.into_iter().take(MOST_PANELS).map(|(_, metric, own)| {
+        let bars = own.into_iter().map(|(settings, figure)| Bar {
+            label: settings.to_owned(),
+            ratio: figure.ratio,
+            interval: figure.interval,
+            verdict: figure.verdict,
+        });
+        let margin = comparison.own_margins.get(metric).copied();
+        panel(
+            metric,
+            bars.collect(),
+            Some(margin.unwrap_or(comparison.margin_percent)),
+        )
+    });
+    let panels = panels.collect_vec();
+    (!panels.is_empty()).then(|| Chart {
+        name: "changes".into(),
+        title: "Largest changes".into(),
+        note: "New against base at the same settings and load. Lines: 95 % intervals.".into(),
+        footer: format!("base: {} · new: {}", comparison.base, comparison.new),
+        simulated: is_simulated,
+        columns: panels.len(),
+        panels,
+    })
+}
+
+fn by_metric(comparison: &Comparison) -> Vec<(&str, Vec<Placed<'_>>)> {
+    let metrics = comparison.figures().map(|figure| figure.metric.as_str()).unique();
+    let of = |metric: &str| {
+        placed(comparison)
+            .filter(|(_, figure)| figure.metric == metric)
+            .collect()
+    };
+    metrics.map(|metric| (metric, of(metric))).collect()
+}
+
+fn placed(comparison: &Comparison) -> impl Iterator<Item = Placed<'_>> {
+    let points = comparison.points.iter();
+    points.flat_map(|pair| pair.figures.iter().map(|figure| (pair.settings.as_str(), figure)))
+}
+
+fn size(figure: &Figure) -> f64 {
+    figure.ratio.ln().abs()
+}

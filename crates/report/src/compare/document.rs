@@ -1,0 +1,161 @@
+//! The forms of a comparison: a text, Markdown and one offline page, which templates fill in with the same words, and JSON in the Bencher
+//! Metric Format.
+
+use super::{Comparison, Figure, HEADS, Judged, STARTS, Side, changes, frontiers};
+use super::{cells, percent, show_limit, tally, word};
+use crate::align::align;
+use crate::chart::Chart;
+use crate::html::text::{self, safe};
+use crate::markdown::environment;
+use crate::picture::{Form, render};
+use crate::template::{fill, plain};
+use itertools::Itertools;
+use minijinja::{Value, context};
+use serde_json::{Map, json};
+use vsweep_answer::{Requirement, Verdict};
+use vsweep_base::units::show_many;
+
+/// Points without a counterpart that are named, and other changes.
+const MOST_NAMED: usize = 5;
+/// Rows of changes in Markdown, and of limits that are not met.
+const MOST_ROWS: usize = 8;
+
+/// In the terminal: the tally, changes, a block for each point, and limits.
+pub fn to_text(comparison: &Comparison) -> String {
+    plain(include_str!("compare.txt.jinja"), parts(comparison))
+}
+
+/// Formats it as Markdown, short enough for a pull request's comment or a job's summary.
+pub fn to_markdown(comparison: &Comparison) -> String {
+    fill(&environment(), include_str!("compare.md.jinja"), parts(comparison))
+}
+
+/// Formats comparisons with one base as one offline page: sentences, changes, limits, the frontiers of all sides, and a table of every
+/// point that sorts. The first side is the base, and each further one belongs to a comparison.
+///
+/// # Errors
+/// If a chart cannot be drawn.
+pub fn to_html(comparisons: &[Comparison], sides: &[Side]) -> Result<String, String> {
+    let picture = |chart: &Chart| {
+        let svg = render(chart, Form::Svg)?;
+        Ok::<Value, String>(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) })
+    };
+    let is_simulated = sides.iter().any(Side::is_simulated);
+    let parts = comparisons.iter().map(|comparison| {
+        let picture = changes::chart(comparison, is_simulated).map(|chart| picture(&chart));
+        Ok(context! { picture => picture.transpose()?, ..parts(comparison) })
+    });
+    let parts = context! {
+        comparisons => parts.collect::<Result<Vec<Value>, String>>()?,
+        pictures => frontiers::charts(sides).iter().map(picture).collect::<Result<Vec<Value>, String>>()?,
+        base => sides.first().map(|side| side.name.clone()),
+        names => sides.iter().skip(1).map(|side| &side.name).join(", "),
+        heads => HEADS,
+        script => safe(include_str!("sort.js").to_owned()),
+        data => "null",
+    };
+    Ok(text::render(include_str!("page.html.jinja"), parts))
+}
+
+/// The new side in the Bencher Metric Format, for services that keep a history of results: a benchmark for each point, a measure for each
+/// metric, its value and its 95 % interval.
+pub fn to_bmf(comparison: &Comparison) -> String {
+    let benchmarks = comparison.points.iter().map(|pair| {
+        let measures = pair.figures.iter().map(|figure| {
+            let (low, high) = figure.new_interval;
+            let measure = json!({"value": figure.new, "lower_value": low, "upper_value": high});
+            (figure.metric.clone(), measure)
+        });
+        (pair.settings.clone(), json!(Map::from_iter(measures)))
+    });
+    let benchmarks = Map::from_iter(benchmarks);
+    serde_json::to_string_pretty(&benchmarks).expect("plain data always serialises") + "\n"
+}
+
+/// Data for all text forms.
+fn parts(comparison: &Comparison) -> Value {
+    let of_limit = |judged: &Judged| {
+        [
+            show_limit(&judged.limit),
+            judged.settings.clone(),
+            percent(judged.ratio),
+            format!("{:.3}", judged.p_value),
+            word(judged.requirement),
+        ]
+    };
+    let is_met = |judged: &&Judged| judged.requirement == Requirement::Met;
+    let unmet = comparison.limits.iter().filter(|judged| !is_met(judged));
+    let met = comparison.limits.iter().filter(is_met).count();
+    let weighed = changes::by_weight(comparison);
+    let has_changed = |(_, figure): &&(&str, &Figure)| figure.verdict != Verdict::Same;
+    let changed = weighed.iter().filter(has_changed);
+    let more = |count: usize| count.saturating_sub(MOST_ROWS);
+    let unsaid = more(changed.clone().count()) + more(unmet.clone().count());
+    let changed = changed.take(MOST_ROWS).map(|(settings, figure)| {
+        let cells = cells(figure);
+        [(*settings).to_owned()].into_iter().chain(cells).collect_vec()
+    });
+    // What the cells sort by, where that is a number.
+    let rows = weighed.iter().map(|(settings, figure)| {
+        let change = figure.ratio - 1.0;
+        let by = [
+            None,
+            Some(figure.base),
+            Some(figure.new),
+            Some(change),
+            Some(figure.interval.0 - 1.0),
+            None,
+            None,
+        ];
+        context! { at => *settings, cells => cells(figure), by => by, verdict => word(figure.verdict) }
+    });
+    // In the terminal, a number of starts common to all rows is shown once.
+    let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();
+    let is_shown = |(column, _): &(usize, String)| match HEADS[*column] {
+        STARTS => starts.len() > 1,
+        _ => true,
+    };
+    let shown = |cells: [String; 7]| {
+        let kept = cells.into_iter().enumerate().filter(is_shown);
+        kept.map(|(_, cell)| cell).collect_vec()
+    };
+    let points = comparison.points.iter().map(|pair| {
+        let rows = pair.figures.iter().map(cells).collect_vec();
+        let aligned = [HEADS.map(str::to_owned)].into_iter().chain(rows.iter().cloned());
+        context! {
+            settings => pair.settings.clone(),
+            aligned => align(&aligned.map(shown).collect_vec()).lines().map(str::to_owned).collect_vec(),
+        }
+    });
+    let lone = [(&comparison.only_base, "base"), (&comparison.only_new, "new")];
+    let lone = lone.into_iter().filter(|(settings, _)| !settings.is_empty());
+    let lone = lone.map(|(settings, side)| {
+        context! {
+            side,
+            count => show_many(settings.len() as u64, "point"),
+            named => settings.iter().take(MOST_NAMED).join("; "),
+            more => settings.len().saturating_sub(MOST_NAMED),
+        }
+    });
+    let changes = comparison.changes.iter();
+    context! {
+        base => comparison.base.clone(),
+        new => comparison.new.clone(),
+        tally => tally(comparison),
+        notes => comparison.notes(),
+        starts => starts.iter().exactly_one().ok().copied(),
+        heads => HEADS,
+        sentences => changes::sentences(comparison),
+        limits => comparison.limits.iter().map(of_limit).collect_vec(),
+        unmet => unmet.take(MOST_ROWS).map(of_limit).collect_vec(),
+        met,
+        changed => changed.collect_vec(),
+        changed_heads => ["at"].into_iter().chain(HEADS).collect_vec(),
+        unsaid,
+        most => MOST_NAMED,
+        rows => rows.collect_vec(),
+        points => points.collect_vec(),
+        lone => lone.collect_vec(),
+        changes => changes.map(|change| [&change.name, &change.base, &change.new].map(String::clone)).collect_vec(),
+    }
+}

@@ -1,0 +1,63 @@
+//! Doubts about the points of a comparison: points that rest on suspect runs, and sides that were measured
+//! on different nodes. A difference between nodes looks like a difference between the sides.
+
+use super::Side;
+use super::matching::PointPair;
+use crate::words::show_some;
+use itertools::Itertools;
+use std::collections::BTreeSet;
+use vsweep_base::units::show_many;
+use vsweep_record::journal::Machine;
+use vsweep_record::table::Point;
+
+/// Describes points that rest on suspect runs; `None` if there are none.
+pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {
+    let is_doubtful = |pair: &&PointPair<'_>| pair.base.is_suspect() || pair.new.is_suspect();
+    let doubtful: Vec<&PointPair<'_>> = pairs.iter().filter(is_doubtful).collect();
+    let sides = doubtful.iter().flat_map(|pair| [pair.base, pair.new]);
+    let codes: BTreeSet<&str> = sides.flat_map(|point| &point.codes).map(|code| code.name()).collect();
+    (!doubtful.is_empty()).then(|| {
+        let (all, codes) = (show_many(pairs.len() as u64, "point"), codes.iter().format(", "));
+        format!("{} of {all} rest on runs in doubt: {codes}", doubtful.len())
+    })
+}
+
+/// Nodes that are named.
+const MOST_NAMED: usize = 4;
+
+/// Describes points whose two sides, or runs of one side, come from several nodes or from one before and after a change. `None` if there
+/// are no such points.
+pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<String> {
+    let mixed: Vec<BTreeSet<Machine>> = pairs
+        .iter()
+        .filter_map(|pair| {
+            let (base, new) = (machines(base, pair.base), machines(new, pair.new));
+            let all = &base | &new;
+            (!base.is_empty() && !new.is_empty() && !Machine::are_one(&all)).then_some(all)
+        })
+        .collect();
+    let all: BTreeSet<&Machine> = mixed.iter().flatten().collect();
+    let named = show_some(all.iter().map(|machine| &*machine.node).dedup(), MOST_NAMED);
+    let differences = all
+        .iter()
+        .array_combinations()
+        .map(|[one, other]| one.differences(other));
+    let differences = differences.flatten().unique().take(MOST_NAMED).join("; ");
+    let how = match differences.as_str() {
+        "" => String::new(),
+        how => format!(": {how}"),
+    };
+    let points = show_many(pairs.len() as u64, "point");
+    (!mixed.is_empty()).then(|| {
+        format!(
+            "{} of {points} were measured on different nodes ({named}{how}), which may be the difference; measure both sides on one node",
+            mixed.len()
+        )
+    })
+}
+
+/// Nodes of the judged runs of a point.
+fn machines(side: &Side, point: &Point) -> BTreeSet<Machine> {
+    let known = point.used.iter().filter_map(|row| side.machines.get(*row)?.as_ref());
+    known.unique().cloned().collect()
+}

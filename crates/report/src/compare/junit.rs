@@ -1,0 +1,109 @@
+//! A comparison as JUnit XML, which CI systems show as tests: one case for each limit at each point.
+
+use super::{Comparison, Figure, HEADS, Judged, cells, percent, show_limit, tally};
+use crate::html::text;
+use crate::template::{fill, of_lines};
+use crate::words::show_number;
+use minijinja::{Value, context};
+use vsweep_base::printable::printable;
+use vsweep_strategy::stats::Requirement;
+
+/// A broken limit is a failure, an undecided one is skipped. Where nothing is limited, each figure is a case that passes and tells
+/// its verdict.
+pub fn to_junit(comparisons: &[Comparison]) -> String {
+    let limits = || comparisons.iter().flat_map(|comparison| &comparison.limits);
+    let failures = limits()
+        .filter(|judged| judged.requirement == Requirement::Broken)
+        .count();
+    let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();
+    let tests: usize = counts.iter().sum();
+    fill(
+        &of_lines(escape),
+        include_str!("junit.xml.jinja"),
+        context! { suites, tests, failures },
+    )
+}
+
+/// The number of its cases, and the suite.
+fn suite(comparison: &Comparison) -> (usize, Value) {
+    let limits = comparison.limits.iter().map(of_limit);
+    let figures = comparison.points.iter();
+    let figures = figures.flat_map(|pair| pair.figures.iter().map(|figure| of_figure(figure, &pair.settings)));
+    let cases: Vec<Value> = match comparison.limits.is_empty() {
+        true => figures.collect(),
+        false => limits.collect(),
+    };
+    let tests = cases.len();
+    let count = |requirement| {
+        comparison
+            .limits
+            .iter()
+            .filter(|judged| judged.requirement == requirement)
+            .count()
+    };
+    let suite = context! {
+        name => format!("{} against {}", comparison.new, comparison.base),
+        tests,
+        failures => count(Requirement::Broken),
+        skipped => count(Requirement::Undecided),
+        cases,
+        tally => tally(comparison),
+    };
+    (tests, suite)
+}
+
+/// A limit at a point, with both values, and with the change and its interval.
+fn of_limit(judged: &Judged) -> Value {
+    let bare = |ratio: f64| percent(ratio).trim_end_matches(" %").to_owned();
+    let text = format!(
+        "{} ({} to {}), {} -> {}, p = {:.3}",
+        percent(judged.ratio),
+        bare(judged.interval.0),
+        bare(judged.interval.1),
+        show_number(judged.base),
+        show_number(judged.new),
+        judged.p_value
+    );
+    let is = |requirement: Requirement| judged.requirement == requirement;
+    context! {
+        name => format!("{} at {}", show_limit(&judged.limit), judged.settings),
+        class => "limit",
+        failed => is(Requirement::Broken).then(|| text.clone()),
+        skipped => is(Requirement::Undecided).then(|| format!("undecided: {text}; measure more starts")),
+        lines => is(Requirement::Met).then(|| vec![text]),
+    }
+}
+
+fn of_figure(figure: &Figure, settings: &str) -> Value {
+    let lines = HEADS.iter().zip(cells(figure));
+    context! {
+        name => format!("{} at {settings}", figure.metric),
+        class => "figure",
+        lines => lines.map(|(head, cell)| format!("{head}: {cell}")).collect::<Vec<_>>(),
+    }
+}
+
+/// Text on one line, as it may stand in elements of XML and in quoted attributes.
+fn escape(text: &str) -> String {
+    // XML has no way to write these two.
+    let text = printable(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+    text::escape(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_reader_gets_every_text(text in "(?s)[&<>'\"\\]\n\t\u{0}\u{1b}\u{85}\u{fffe}\u{ffff}]{0,6}.{0,12}") {
+            let escaped = escape(&text);
+            let xml = format!("<a b=\"{escaped}\">-{escaped}-</a>");
+            let read = roxmltree::Document::parse(&xml).expect("XML");
+            let wanted = printable(&text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+            prop_assert_eq!(read.root_element().attribute("b"), Some(&*wanted));
+            prop_assert_eq!(read.root_element().text(), Some(&*format!("-{wanted}-")));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Matches the points of the two sides: those that agree in every setting that either side varies.
+
+use crate::ordered::Ordered;
+use crate::variation::{bare_name, settings, varying};
+use itertools::Itertools;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use vsweep_record::table::{Cell, Column, ECHOED, Point, Points, Section};
+
+/// Points that belong together, and the rest.
+pub struct Matched<'p> {
+    pub pairs: Vec<PointPair<'p>>,
+    /// Settings of points without a counterpart.
+    pub only_base: Vec<String>,
+    pub only_new: Vec<String>,
+    /// The settings that decide, by name.
+    pub keys: BTreeSet<String>,
+}
+
+/// One point on both sides.
+pub struct PointPair<'p> {
+    pub settings: String,
+    pub base: &'p Point,
+    pub new: &'p Point,
+}
+
+/// Pairs the measured points. Several points of one side with equal deciding settings are left out: nothing says which is meant.
+pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p> {
+    // Finding what varies takes a look at every run, so it is done once.
+    let (in_base, in_new) = (varying(base), varying(new));
+    let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(plain).collect();
+    let mut news = by_key(new, &keys);
+    let (mut pairs, mut only_base) = (Vec::new(), Vec::new());
+    let bases = by_key(base, &keys).into_iter();
+    for (key, points) in bases.ordered_by_key(|(_, points)| points[0].row) {
+        match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
+            ([base], Some([new])) => {
+                let settings = match in_base.is_empty() {
+                    true => settings(&in_new, new.row),
+                    false => settings(&in_base, base.row),
+                };
+                pairs.push(PointPair { settings, base, new });
+                news.remove(&key);
+            }
+            _ => only_base.extend(points.iter().map(|point| settings(&in_base, point.row))),
+        }
+    }
+    let left = news.into_values().flatten().ordered_by_key(|point| point.row);
+    Matched {
+        pairs,
+        only_base,
+        only_new: left.map(|point| settings(&in_new, point.row)).collect(),
+        keys,
+    }
+}
+
+/// The deciding settings, for a message that explains why nothing matches.
+pub fn reason(keys: &BTreeSet<String>) -> String {
+    match keys.is_empty() {
+        true => String::new(),
+        false => format!(" (points must agree in {})", keys.iter().join(", ")),
+    }
+}
+
+/// Measured points by their values of the deciding settings.
+fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> HashMap<Vec<String>, Vec<&'p Point>> {
+    let values = values_of(points, keys);
+    let measured = points.points.iter().filter(|point| !point.used.is_empty());
+    measured.into_group_map_by(|point| values(point))
+}
+
+/// Returns a function that gives the values of a point in these settings.
+pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn(&Point) -> Vec<String> + use<'p> {
+    let columns: BTreeMap<String, &Column> = settings_of(points).map(|column| (plain(column), column)).collect();
+    let columns: Vec<Option<&Column>> = keys.iter().map(|key| columns.get(key).copied()).collect();
+    move |point| {
+        let value = |column: &Option<&Column>| {
+            let value = column.map(|column| column.cells[point.row].to_string());
+            // Without a rate all requests come at once, and sides may express that differently.
+            value.filter(|value| value != "inf").unwrap_or_default()
+        };
+        columns.iter().map(value).collect()
+    }
+}
+
+/// The settings of a table: parameters, and what a result repeats of them.
+fn settings_of<'t>(points: &Points<'t>) -> impl Iterator<Item = &'t Column> {
+    let is_echo = |column: &Column| column.section == Section::Metric && ECHOED.contains(&column.name.as_str());
+    let columns = points.runs.columns().iter();
+    columns.filter(move |column| column.section.is_parameter() || is_echo(column))
+}
+
+/// A setting's name with its side, so that columns that needed no prefix meet those that did.
+pub fn plain(column: &Column) -> String {
+    let side = match column.section {
+        Section::Serve => "serve",
+        _ => "bench",
+    };
+    format!("{side}.{}", bare_name(column))
+}
+
+/// The values that a setting takes among measured points, by `side.name`, without the deciding ones.
+pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
+    let measured = || points.points.iter().filter(|point| !point.used.is_empty());
+    let values = |column: &Column| {
+        let cells = measured().map(|point| &column.cells[point.row]);
+        cells.filter(|cell| !cell.is_missing()).map(Cell::to_string).collect()
+    };
+    settings_of(points)
+        .map(|column| (plain(column), values(column)))
+        .filter(|(name, _): &(String, BTreeSet<String>)| !keys.contains(name))
+        .collect()
+}

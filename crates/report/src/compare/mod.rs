@@ -1,0 +1,399 @@
+//! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and
+//! everything else that differs between them. The statistics are `vsweep_strategy::stats`; nothing is measured here.
+
+mod changes;
+mod dashboard;
+mod document;
+mod doubts;
+mod frontiers;
+mod junit;
+mod matching;
+mod side;
+
+pub use dashboard::{Speed, to_dashboard, valid_loads};
+pub use document::{to_bmf, to_html, to_markdown, to_text};
+pub use junit::to_junit;
+pub(super) use side::between_servers;
+pub use side::{Change, Side};
+
+use super::names::PointNames;
+use super::words::show_number;
+use crate::ordered::Ordered;
+use itertools::Itertools;
+use matching::{Matched, PointPair, match_points};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use vsweep_answer::{Basis, ComparedPoint, Comparing, MetricNoise, Requirement, Verdict};
+use vsweep_base::units::show_many;
+use vsweep_plan::Limit;
+use vsweep_record::evidence;
+use vsweep_record::table::{Measure, Points};
+use vsweep_strategy::stats::Margins;
+
+/// Metrics compared by default, if both sides have them.
+const METRICS: [&str; 8] = [
+    "request_throughput",
+    "output_throughput",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "p99_itl_ms",
+    "p99_e2el_ms",
+];
+
+/// The metrics to compare, and the criteria.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The metrics; empty for the usual ones.
+    pub metrics: Vec<Measure>,
+    /// Changes that do not matter.
+    pub margins: Margins,
+    /// Changes that must not happen.
+    pub limits: Vec<Limit>,
+}
+
+/// The sides, point by point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// The name of the earlier side.
+    pub base: String,
+    /// The name of the later side.
+    pub new: String,
+    /// The change in percent that does not matter, where nothing is known of the machine's noise.
+    pub margin_percent: f64,
+    /// Margins from the machine's own noise, by metric.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_margins: BTreeMap<String, f64>,
+    /// Differences other than the figures.
+    pub changes: Vec<Change>,
+    /// Describes the nodes if the sides were not measured on one; `None` if they were, or if that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+    /// Doubts about the points, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
+    /// Points that both sides have.
+    pub points: Vec<Pair>,
+    /// Points that the base alone has, by their settings.
+    pub only_base: Vec<String>,
+    /// Points that the new side alone has, by their settings.
+    pub only_new: Vec<String>,
+    /// Result of each limit at each point.
+    pub limits: Vec<Judged>,
+    /// The noise of each metric, of the base and of the new side.
+    pub noise: (Vec<MetricNoise>, Vec<MetricNoise>),
+}
+
+/// One point on both sides.
+#[derive(Debug, Clone, Serialize)]
+pub struct Pair {
+    /// Settings that distinguish it from the other points.
+    pub settings: String,
+    /// Its metrics.
+    pub figures: Vec<Figure>,
+}
+
+/// One metric of one point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// The metric's name.
+    pub metric: String,
+    /// The base's estimate.
+    pub base: f64,
+    /// The new side's estimate.
+    pub new: f64,
+    /// The 95 % interval of the new side's estimate.
+    pub new_interval: (f64, f64),
+    /// New over base.
+    pub ratio: f64,
+    /// The 95 % interval of the ratio.
+    pub interval: (f64, f64),
+    /// Verdict of the interval against the margin.
+    pub verdict: Verdict,
+    /// Starts of the base and of the new side.
+    pub starts: (usize, usize),
+    /// If undecided: the further starts per side that would decide in four of five cases.
+    pub more_starts: Option<usize>,
+}
+
+/// A limit at one point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged {
+    /// The limit.
+    #[serde(flatten)]
+    pub limit: Limit,
+    /// The point, by its settings.
+    pub settings: String,
+    /// The base's estimate.
+    pub base: f64,
+    /// The new side's estimate.
+    pub new: f64,
+    /// New over base.
+    pub ratio: f64,
+    /// The 95 % interval of the ratio.
+    pub interval: (f64, f64),
+    /// Result of the limit.
+    pub requirement: Requirement,
+    /// Probability of so large a ratio by chance if the limit is kept, after Holm's correction.
+    pub p_value: f64,
+}
+
+impl Question {
+    /// The metrics that are compared, as far as both sides have them.
+    pub fn measures(&self) -> Vec<Measure> {
+        let usual = || METRICS.iter().filter_map(|name| Measure::parse(name).ok()).collect();
+        match self.metrics.is_empty() {
+            true => usual(),
+            false => self.metrics.clone(),
+        }
+    }
+}
+
+impl Comparison {
+    /// Compares every point that both sides have.
+    ///
+    /// # Errors
+    /// If there is nothing to compare: no common point, or an asked metric that no common point has.
+    pub fn of(base: &Side, new: &Side, question: &Question) -> Result<Comparison, String> {
+        let sides = (Points::of(&base.table), Points::of(&new.table));
+        let Matched {
+            pairs,
+            only_base,
+            only_new,
+            keys,
+        } = match_points(&sides.0, &sides.1);
+        if pairs.is_empty() {
+            return Err(format!(
+                "{} and {} have no measured point in common; compare results of the same workloads and settings{}",
+                base.name,
+                new.name,
+                matching::reason(&keys)
+            ));
+        }
+        let limited = question
+            .limits
+            .iter()
+            .filter_map(|limit| Measure::parse(&limit.metric).ok());
+        let metrics = question.measures();
+        let measures = metrics.iter().cloned().chain(limited).collect_vec();
+        let experiment = |points: &Points<'_>, side: &Side| {
+            let node = |row: usize| side.machines.get(row).and_then(Option::as_ref);
+            let node = |row| node(row).map_or_else(String::new, |machine| machine.node.clone());
+            evidence::side(points, &measures, &PointNames::of(points), &side.noise, &node)
+        };
+        let compared = vsweep_answer::compare(&Comparing {
+            base: &experiment(&sides.0, base),
+            new: &experiment(&sides.1, new),
+            pairs: pairs
+                .iter()
+                .map(|pair| (pair.base.id.to_string(), pair.new.id.to_string()))
+                .collect(),
+            margin: &|metric| question.margins.percent_of(metric) / 100.0,
+            limits: question.limits.iter().map(to_limit).collect(),
+        });
+        let by_place = compared
+            .points
+            .iter()
+            .map(|point| ((&*point.base, &*point.metric), point));
+        let by_place: HashMap<(&str, &str), &ComparedPoint> = by_place.collect();
+        let of_pair = |pair: &PointPair<'_>, metric: &str| by_place.get(&(&*pair.base.id, metric)).copied();
+        let figure = |pair: &PointPair<'_>, measure: &Measure| Some(Figure::of(of_pair(pair, &measure.metric)?));
+        let point = |pair: &PointPair<'_>| Pair {
+            settings: pair.settings.clone(),
+            figures: metrics.iter().filter_map(|measure| figure(pair, measure)).collect(),
+        };
+        let points = pairs.iter().map(point).collect_vec();
+        let limits = pairs
+            .iter()
+            .cartesian_product(&question.limits)
+            .filter_map(|(pair, limit)| {
+                let own = to_limit(limit);
+                let mut judged = compared.limits.iter();
+                let judged = judged.find(|judged| {
+                    judged.base == *pair.base.id && judged.metric == own.metric && judged.change == own.change
+                })?;
+                let point = of_pair(pair, &limit.metric)?;
+                Some(Judged {
+                    limit: limit.clone(),
+                    settings: pair.settings.clone(),
+                    base: point.was.value,
+                    new: point.is.value,
+                    ratio: point.ratio.value,
+                    interval: (point.ratio.low, point.ratio.high),
+                    requirement: judged.requirement,
+                    p_value: judged.p_value,
+                })
+            });
+        let found = Comparison {
+            base: base.name.clone(),
+            new: new.name.clone(),
+            margin_percent: question.margins.percent_of(""),
+            own_margins: question.margins.own.clone(),
+            changes: side::between(base, new, &keys),
+            nodes: doubts::of_nodes(base, new, &pairs),
+            doubts: doubts::of_runs(&pairs).into_iter().collect(),
+            points,
+            only_base,
+            only_new,
+            limits: limits.collect(),
+            noise: (compared.base_noise, compared.new_noise),
+        };
+        match found.unanswered(question) {
+            None => Ok(found),
+            Some((metric, instead)) => {
+                base.table.numeric_column(metric)?;
+                new.table.numeric_column(metric)?;
+                Err(format!(
+                    "no common point has {metric} above 0 on both sides; {instead} another metric"
+                ))
+            }
+        }
+    }
+
+    /// A metric that was asked for and that no point has, and what to do instead.
+    fn unanswered<'q>(&self, question: &'q Question) -> Option<(&'q String, &'static str)> {
+        let mut metrics = question.metrics.iter().map(|measure| &measure.metric);
+        let is_absent = |metric: &&String| self.figures().all(|figure| figure.metric != **metric);
+        let mut limits = question.limits.iter();
+        let is_unjudged = |limit: &&Limit| self.limits.iter().all(|judged| judged.limit != **limit);
+        let absent = metrics.find(is_absent).map(|metric| (metric, "choose"));
+        absent.or_else(|| Some((&limits.find(is_unjudged)?.metric, "limit")))
+    }
+
+    /// Every metric of every point.
+    fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.points.iter().flat_map(|pair| &pair.figures)
+    }
+
+    /// Number of figures with this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.figures().filter(|figure| figure.verdict == verdict).count()
+    }
+
+    /// Combined result of the limits: broken if one is, else undecided if one is, else met. `None` without limits.
+    pub fn requirement(&self) -> Option<Requirement> {
+        self.limits.iter().map(|judged| judged.requirement).max()
+    }
+
+    /// The sentence about noise between starts that was assumed, as too few starts repeat a config on a side.
+    fn assumed(&self) -> Option<String> {
+        let sides = [(&self.noise.0, "base"), (&self.noise.1, "new")];
+        let leading = &self.figures().next()?.metric; // deviations of figures that may be 0 are no shares
+        let assumed = sides.map(|(noise, side)| {
+            let start = noise.iter().find(|noise| noise.metric == *leading)?.start;
+            (start.basis == Basis::Assumed).then(|| format!("about {:.1} % in {side}", 100.0 * start.deviation))
+        });
+        let assumed = assumed.into_iter().flatten().collect_vec();
+        (!assumed.is_empty()).then(|| {
+            format!(
+                "noise between starts is assumed ({}), as fewer than four starts repeat a config; give the plan more `starts`",
+                assumed.join(", ")
+            )
+        })
+    }
+
+    /// Notes for a reader of the verdicts.
+    fn notes(&self) -> Vec<String> {
+        let notes = self.assumed().into_iter().chain(self.nodes.clone());
+        notes.chain(self.doubts.iter().cloned()).collect()
+    }
+}
+
+/// The limit as the answer takes it.
+fn to_limit(limit: &Limit) -> vsweep_answer::Limit {
+    vsweep_answer::Limit {
+        metric: limit.metric.clone(),
+        change: limit.percent / 100.0,
+    }
+}
+
+impl Figure {
+    fn of(point: &ComparedPoint) -> Figure {
+        Figure {
+            metric: point.metric.clone(),
+            base: point.was.value,
+            new: point.is.value,
+            new_interval: (point.is.low, point.is.high),
+            ratio: point.ratio.value,
+            interval: (point.ratio.low, point.ratio.high),
+            verdict: point.verdict,
+            starts: point.starts,
+            more_starts: point.more_starts,
+        }
+    }
+}
+
+/// `-2.8 %`, or `x 3.5` for what is more than twice as much.
+fn percent(ratio: f64) -> String {
+    match ratio > 2.0 {
+        true => format!("x {}", show_number(ratio)),
+        // Adding zero takes the sign from a zero.
+        false => format!("{:+.1} %", ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0),
+    }
+}
+
+/// The columns of a figure's row, in the terminal and in Markdown.
+fn cells(figure: &Figure) -> [String; 7] {
+    let starts = |more: usize| show_many(more as u64, "more start");
+    let verdict = match (figure.verdict, figure.more_starts) {
+        (Verdict::Undecided, Some(more)) => format!("undecided; needs about {} per side", starts(more)),
+        (verdict, _) => word(verdict),
+    };
+    [
+        figure.metric.clone(),
+        show_number(figure.base),
+        show_number(figure.new),
+        percent(figure.ratio),
+        format!("{} to {}", percent(figure.interval.0), percent(figure.interval.1)),
+        format!("{} + {}", figure.starts.0, figure.starts.1),
+        verdict,
+    ]
+}
+
+const INTERVAL: &str = "95 % interval";
+const STARTS: &str = "starts";
+const HEADS: [&str; 7] = ["metric", "base", "new", "change", INTERVAL, STARTS, "verdict"];
+
+/// The word for a verdict, or for what became of a limit; JSON has the same.
+pub(super) fn word(of: impl Serialize) -> String {
+    let word = serde_json::to_value(of).ok();
+    word.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// `p99_ttft_ms:+5%`
+fn show_limit(limit: &Limit) -> String {
+    format!("{}:{:+}%", limit.metric, limit.percent)
+}
+
+/// Metrics of one margin that are named.
+const MOST_METRICS: usize = 2;
+
+/// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
+fn tally(comparison: &Comparison) -> String {
+    let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
+    let counts = verdicts.map(|verdict| (comparison.count(verdict), word(verdict)));
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts = match counts.map(|(count, name)| format!("{count} {name}")).join(", ") {
+        none if none.is_empty() => "nothing could be compared".to_owned(),
+        counts => counts,
+    };
+    let own = comparison.own_margins.iter();
+    let own = own
+        .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
+        .into_group_map();
+    let own = own.into_iter().ordered();
+    let own = own.map(|(percent, metrics)| match metrics.len() {
+        ..=MOST_METRICS => format!("{percent} % of {}", metrics.join(", ")),
+        count => format!("{percent} % of {count} metrics"),
+    });
+    let own = own.collect_vec();
+    match own.is_empty() {
+        true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
+        false => format!(
+            "{counts}; changes below this machine's noise count as equal ({}; change it with --margin)",
+            own.join("; ")
+        ),
+    }
+}

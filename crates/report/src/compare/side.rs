@@ -1,0 +1,218 @@
+//! One side of a comparison as it is read from disk: runs, where they were measured, and what served them. And what differs between two
+//! sides besides their figures: the machine, versions, environments, commands and settings.
+
+use super::super::environment::facts;
+use super::super::rows::{Runs, read_runs};
+use super::matching::constants;
+use crate::ordered::Ordered;
+use itertools::Itertools;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use vsweep_answer::MetricNoise;
+use vsweep_base::error::Result;
+use vsweep_base::files::{FACTS, read};
+use vsweep_plan::matrix::ServeFlags;
+use vsweep_plan::spelling;
+use vsweep_record::journal::{self, Check, Directory, Machine, ServerRecord, State};
+use vsweep_record::table::{Points, Table};
+
+/// Results, and what is known of how they came about.
+#[derive(Debug, Clone, Default)]
+pub struct Side {
+    /// Its name.
+    pub name: String,
+    /// Its runs.
+    pub table: Table,
+    /// Node of each run, if known; empty if none is.
+    pub machines: Vec<Option<Machine>>,
+    /// Noise that was known of the machine before; none of other results.
+    pub noise: Vec<MetricNoise>,
+    /// The machine and the versions.
+    pub facts: BTreeMap<String, BTreeSet<String>>,
+    /// Programs, environment variables, models and flags of its servers; a flag as the setting that it is, `serve.dtype`.
+    pub servers: BTreeMap<String, BTreeSet<String>>,
+    /// Descriptions of damaged run files.
+    pub damaged: Vec<String>,
+}
+
+impl Side {
+    /// Results of which nothing else is known.
+    pub fn of(name: String, Runs { table, damaged, .. }: Runs) -> Side {
+        Side {
+            name,
+            table,
+            damaged,
+            ..Side::default()
+        }
+    }
+
+    /// Reads a directory that `vsweep run` wrote.
+    ///
+    /// # Errors
+    /// If its journals cannot be read.
+    pub fn read(directory: &Directory) -> Result<Side> {
+        let name = directory.root().display().to_string();
+        let state = journal::load(directory, Check::Hashes)?;
+        let Runs { table, mut damaged, .. } = read_runs(directory, &state);
+        damaged.extend(state.damage.iter().cloned());
+        let machines = state.runs().map(|run| state.measured_at(run)).collect();
+        let manifest = read(&directory.manifest(), FACTS).ok();
+        let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
+        let facts = facts(&manifest.unwrap_or(Value::Null), &state).into_iter();
+        let facts = facts
+            .chain(clocks(&table))
+            .filter(|(name, _)| !OF_THE_SWEEP.contains(&name.as_str()));
+        Ok(Side {
+            name,
+            machines,
+            noise: state.known_noise().to_vec(),
+            facts: facts.map(|(name, value)| (name, BTreeSet::from([value]))).collect(),
+            servers: of_servers(&state),
+            table,
+            damaged,
+        })
+    }
+
+    /// True if any of its runs is the simulator's.
+    pub fn is_simulated(&self) -> bool {
+        let column = self.table.column("simulated");
+        column.is_some_and(|column| column.cells.values().iter().any(|cell| cell.to_string() == "true"))
+    }
+
+    /// Its results by tensor and pipeline parallel size, 1 where nothing is said of it, each as a side of its own.
+    pub fn by_parallelism(&self) -> Vec<Side> {
+        let size = |name: &str, row: usize| self.table.cell(name, row).number().map_or(1, |size| size as u64);
+        let of_row = |row: &usize| (size("tensor_parallel_size", *row), size("pipeline_parallel_size", *row));
+        let rows = (0..self.table.rows()).into_group_map_by(of_row).into_iter().ordered();
+        rows.map(|((tp, pp), rows)| Side {
+            name: format!("{} TP {tp} PP {pp}", self.name),
+            table: self.table.select(&rows),
+            machines: rows.iter().filter_map(|row| self.machines.get(*row).cloned()).collect(),
+            ..self.clone()
+        })
+        .collect()
+    }
+}
+
+/// Facts that differ between any two sweeps and say nothing of their figures.
+const OF_THE_SWEEP: [&str; 5] = ["time spent measuring", "GPU-hours", "format", "plan", "vsweep"];
+
+/// The median of each clock of the GPUs over all runs, in MHz.
+fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
+    let rows: Vec<usize> = (0..table.rows()).collect();
+    let clocks = [("SM", "gpu_sm_clock_mhz_mean"), ("memory", "gpu_memory_clock_mhz_mean")];
+    clocks.into_iter().filter_map(move |(name, column)| {
+        let spread = table.column(column)?.spread(&rows)?;
+        Some((format!("{CLOCK}{name}"), format!("{:.0} MHz", spread.value)))
+    })
+}
+
+/// Begins the name of the fact that is a clock.
+const CLOCK: &str = "GPU clock, ";
+
+fn show_values(values: &[String]) -> String {
+    match values {
+        [] => "true".into(),
+        values => values.join(" "),
+    }
+}
+
+fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for server in state.servers.values() {
+        // A parameter that was swept is a column.
+        let is_swept = |name: &str| {
+            let name = name.strip_prefix("serve.");
+            name.is_some_and(|name| spelling::find(&server.params, name).is_some())
+        };
+        let unswept = of_server(server).into_iter().filter(|(name, _)| !is_swept(name));
+        unswept.for_each(|(name, values)| found.entry(name).or_default().extend(values));
+    }
+    found
+}
+
+/// Program, environment variables, models and flags of a server. Where it listens says nothing.
+fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut note = |name: String, value: String| {
+        found.entry(name).or_default().insert(value);
+    };
+    match ServeFlags::of(&server.argv) {
+        Some(flags) => {
+            note("server program".into(), flags.program.join(" "));
+            let flags = flags.flags.iter();
+            let flags = flags.map(|(name, values)| (spelling::canonical(name), show_values(values)));
+            let flags = flags.filter(|(name, _)| !["host", "port"].contains(&name.as_str()));
+            flags.for_each(|(name, value)| note(format!("serve.{name}"), value));
+        }
+        None => note("server command".into(), server.argv.join(" ")),
+    }
+    for (name, value) in &server.env {
+        note(format!("environment {name}"), value.clone());
+    }
+    for ready in server.ready().filter(|ready| !ready.model.is_empty()) {
+        note("model".into(), ready.model.clone());
+    }
+    found
+}
+
+/// One difference between the sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Name of the setting or fact.
+    pub name: String,
+    /// Its value in the base; empty if it has none.
+    pub base: String,
+    /// Its value in the new side; empty if it has none.
+    pub new: String,
+}
+
+/// The share by which the median clocks of equal sweeps differ.
+const SAME_CLOCK: f64 = 0.01;
+
+/// Returns all differences except the settings by which points were matched.
+pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> {
+    let settings = |side: &Side| {
+        let mut settings = constants(&Points::of(&side.table), keys);
+        for (name, values) in side.servers.iter().filter(|(name, _)| !keys.contains(*name)) {
+            settings.entry(name.clone()).or_default().extend(values.clone());
+        }
+        settings
+    };
+    let mut changes = differing(&base.facts, &new.facts);
+    changes.retain(|change| !is_same_clock(change));
+    changes.extend(differing(&settings(base), &settings(new)));
+    changes
+}
+
+/// Differences between two servers of one experiment, including their versions.
+pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
+    let facts = |server: &ServerRecord| {
+        let mut facts = of_server(server);
+        let versions = server.ready().filter_map(|ready| ready.version.clone());
+        facts.insert("server version".into(), versions.collect());
+        facts
+    };
+    differing(&facts(base), &facts(new))
+}
+
+/// Returns true if clocks differ by less than they vary from run to run.
+fn is_same_clock(change: &Change) -> bool {
+    let mhz = |text: &str| text.strip_suffix(" MHz")?.parse::<f64>().ok();
+    let clocks = mhz(&change.base).zip(mhz(&change.new));
+    change.name.starts_with(CLOCK) && clocks.is_some_and(|(base, new)| (new / base - 1.0).abs() < SAME_CLOCK)
+}
+
+fn differing(base: &BTreeMap<String, BTreeSet<String>>, new: &BTreeMap<String, BTreeSet<String>>) -> Vec<Change> {
+    let shown = |side: &BTreeMap<String, BTreeSet<String>>, name: &str| {
+        side.get(name).map_or(String::new(), |values| values.iter().join(", "))
+    };
+    let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
+    let changes = names.into_iter().map(|name| Change {
+        name: name.clone(),
+        base: shown(base, name),
+        new: shown(new, name),
+    });
+    changes.filter(|change| change.base != change.new).collect()
+}

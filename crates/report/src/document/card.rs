@@ -1,0 +1,77 @@
+//! The card of a point that is best at something: its figure, its settings, companions, its command lines, and the file that starts
+//! its server.
+
+use super::points::PointWords;
+use crate::configs::Config;
+use crate::inputs::Inputs;
+use crate::words::{axis_title, show_of, show_range};
+use itertools::Itertools;
+use minijinja::{Value, context};
+use vsweep_answer::Answered;
+use vsweep_base::shell::{shell_command, shell_line};
+use vsweep_record::table::MetricSet;
+
+/// Further figures of a winner, after those that its workload is judged by.
+const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
+
+/// The card of a point that is best in a metric. Its configuration file has the question that it is the answer to.
+pub fn parts(
+    inputs: &Inputs<'_>,
+    configs: &[Config],
+    words: &PointWords<'_>,
+    at: usize,
+    metric: &str,
+    question: &str,
+) -> Value {
+    let points = inputs.points;
+    let point = &points.points[at];
+    // A load is known even where its run was cut short and has no figures.
+    let (value, range) = points.spread(point, metric).map_or_else(
+        || (points.param(point, metric).to_string(), String::new()),
+        |spread| (show_of(metric, spread.value), show_range(&spread)),
+    );
+    let title = axis_title(metric);
+    // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
+    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
+    let judged = MetricSet::of_point(points, point).shown.iter();
+    let of_classes = MetricSet::of_classes(points.runs);
+    let companions = judged.map(|shown| shown.metric).chain(of_classes).chain(COSTS);
+    let companions = companions.filter(|name| *name != metric).filter_map(|name| {
+        let title = axis_title(name);
+        let figure = words.value(at, name)?;
+        Some((title.trim_end_matches(" ($)").to_owned(), show_of(name, figure)))
+    });
+    let config = configs.iter().find(|config| config.question == question);
+    context! {
+        value,
+        // Money has its sign in front.
+        unit => unit.trim_end_matches(')').trim_start_matches('$'),
+        name,
+        range,
+        // A single point has no distinguishing settings.
+        is_alone => words.params.is_empty(),
+        companions => companions.collect_vec(),
+        commands => commands(inputs, point.row),
+        // With its text: a page that is passed around comes without the folder.
+        config => config.map(|config| context! { path => format!("best/{}", config.file), text => config.text.as_str() }),
+        ..words.part(at)
+    }
+}
+
+/// The number of servers on the user's GPUs whose common figure the answer gives, if there are several; a card has that of one.
+pub fn replicas(answered: &Answered) -> Option<u32> {
+    let replicas = answered.winner.as_ref().map(|winner| winner.replicas);
+    replicas.filter(|replicas| *replicas > 1)
+}
+
+/// The command lines of the point of a row: what launches its server, where that is a command of its own, and the benchmark.
+pub fn commands(inputs: &Inputs<'_>, row: usize) -> Option<[Option<String>; 2]> {
+    let run = inputs.state.runs().nth(row)?;
+    let server = inputs.state.servers.get(&run.server);
+    let bench = inputs.bench_command(server.map_or(&[], |server| &server.argv), &run.params);
+    Some(match server {
+        Some(server) if inputs.bench.offline().is_some() => [None, Some(shell_command(&server.env, &bench))],
+        Some(server) => [Some(shell_command(&server.env, &server.argv)), Some(shell_line(bench))],
+        None => [None, Some(shell_line(bench))],
+    })
+}

@@ -1,0 +1,130 @@
+//! The report as one document: the input of the templates for the page, the text for a pull request and the terminal.
+
+mod card;
+mod picks;
+pub mod points;
+mod targets;
+mod workloads;
+
+use super::charts::explore::in_words;
+use super::compared;
+use super::configs::Config;
+use super::environment::{self, facts};
+use super::failures::Group;
+use super::inputs::Inputs;
+use super::remarks::remarks;
+use super::starts;
+use super::status::unfinished;
+use super::variation::settings;
+use super::words::show_number;
+use super::worries::{self, first_clause};
+use super::{bound, sentences, sla};
+use itertools::Itertools;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use vsweep_base::units::{show_duration, show_many};
+use vsweep_record::table::{Cell, Point, Points};
+use vsweep_strategy::stats::Requirement;
+
+/// Points of a failure that are named.
+const MOST_ROWS: usize = 20;
+
+/// The whole document.
+pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
+    let (state, points) = (inputs.state, inputs.points);
+    let requirements = inputs
+        .requirements
+        .iter()
+        .map(|judged| context! { is_met => judged.verdict == Requirement::Met, text => judged.to_string() });
+    let failures = inputs.failures.iter().zip(&inputs.excerpts);
+    let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
+    let planned = state.planning_session().map_or(0, |planned| planned.runs) as usize;
+    let (runs, suspect, invalid) = (
+        points.runs.rows(),
+        sum(|point| point.suspect),
+        sum(|point| point.invalid.len()),
+    );
+    let listed = inputs.answers.workloads.iter();
+    let shown = listed.flat_map(|workload| workload.frontier.iter().copied().chain(workload.bests()));
+    let bound = bound::sentence(&inputs.answers.document, state, points);
+    context! {
+        name => inputs.experiment.as_str(),
+        live => inputs.live,
+        head => environment::head(&inputs.manifest, state).join(" · "),
+        counts => context! {
+            points => points.points.len(),
+            servers => state.servers.len(),
+            runs,
+            ok => sum(|point| point.ok),
+            doubted => suspect,
+            suspect => suspect - invalid,
+            invalid,
+            failed => sum(|point| point.failed),
+            cut => sum(|point| point.cut.len()),
+            left => planned.saturating_sub(runs),
+        },
+        simulated => simulated(points),
+        unfinished => unfinished(state),
+        has_goals => !inputs.goals.is_empty(),
+        legend => inputs.goals.legend(&shown.collect_vec()),
+        explored => in_words(state),
+        workloads => workloads::parts(inputs, configs),
+        // Searches choose points, which `runs` does not repeat.
+        is_searched => sla::varied(state).is_some(),
+        targets => targets::parts(inputs, configs),
+        limits => targets::limits(inputs),
+        searches => sla::to_text(state),
+        configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
+        compete => inputs.answers.workloads.len() > 1,
+        together => Serde(sentences::together(&inputs.answers.document)),
+        picks => picks::parts(inputs),
+        bound => bound.as_deref(),
+        limit => bound.as_deref().map(first_clause),
+        spent => spent(inputs),
+        worries => worries::parts(inputs, &inputs.failures),
+        remarks => Serde(remarks(state, points)),
+        losers => sentences::losers(&inputs.answers.document),
+        has_deaths => inputs.answers.document.configs.iter().any(|config| config.facts.deaths > 0),
+        requirements => requirements.collect_vec(),
+        compared => compared::in_words(state),
+        optimized => sentences::optimization(&inputs.answers.document),
+        failures => failures.map(|(group, excerpt)| failure(inputs, group, excerpt.as_deref())).collect_vec(),
+        environment => facts(&inputs.manifest, state),
+        plan => inputs.plan.as_str(),
+    }
+}
+
+/// The time and the GPU-hours that the sweep took, with their price where that is known.
+fn spent(inputs: &Inputs<'_>) -> Value {
+    let hours = starts::gpu_hours(inputs.state);
+    let price = inputs.options.price_per_gpu_hour;
+    context! {
+        took => starts::took(inputs.state).map(show_duration),
+        gpu_hours => hours.map(show_number),
+        money => hours.zip(price).map(|(hours, price)| format!("${}", show_number(hours * price))),
+    }
+}
+
+/// Returns `Some` or `All` if that many of the figures come from the simulator.
+fn simulated(points: &Points<'_>) -> Option<&'static str> {
+    let has = |cell: Cell| (0..points.runs.rows()).any(|row| points.runs.cell("simulated", row) == &cell);
+    // Runs whose server never became ready have no figures of either kind.
+    has(Cell::Bool(true)).then(|| if has(Cell::Bool(false)) { "Some" } else { "All" })
+}
+
+/// Data of the failures with one cause.
+fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
+    let rows = group.rows.iter().take(MOST_ROWS);
+    context! {
+        verb => group.verb(),
+        name => group.reason.name(),
+        reason => group.in_words(),
+        runs => show_many(group.runs as u64, "run"),
+        advice => group.advice.as_str(),
+        details => group.details.iter().take(3).map(|detail| (detail.text.clone(), detail.runs)).collect_vec(),
+        points => show_many(group.rows.len() as u64, "point"),
+        names => rows.map(|row| settings(&inputs.varied, *row)).collect_vec(),
+        more => group.rows.len().saturating_sub(MOST_ROWS),
+        excerpt,
+    }
+}

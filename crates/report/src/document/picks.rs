@@ -1,0 +1,38 @@
+//! The recommendations as templates take them: what to run with its command, and what decides on it.
+
+use super::card;
+use crate::inputs::Inputs;
+use crate::sentences::{Pick, picks};
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use vsweep_answer::{Answered, Goal};
+
+/// The recommendation for each leading question, in their order.
+pub fn parts(inputs: &Inputs<'_>) -> Vec<Value> {
+    let document = &inputs.answers.document;
+    let leading = document.leading().into_iter().zip(picks(document));
+    leading
+        .map(|(answered, pick)| of_question(inputs, answered, pick))
+        .collect()
+}
+
+fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick) -> Value {
+    let at = inputs.answers.place_of(answered);
+    let mut workloads = inputs.answers.workloads.iter();
+    let place = workloads.position(|own| match at {
+        Some(at) => own.bests().any(|best| best == at),
+        None => own.name == answered.workload,
+    });
+    let commands = at.and_then(|at| card::commands(inputs, inputs.points.points[at].row));
+    let target = match &answered.goal {
+        Goal::Load { target, .. } => Some(target.as_str()),
+        Goal::Metric { .. } => None,
+    };
+    context! {
+        // The place of its workload.
+        place => place.unwrap_or_default(),
+        target,
+        command => commands.into_iter().flatten().flatten().next(),
+        ..Value::from(Serde(pick))
+    }
+}

@@ -1,0 +1,57 @@
+//! Points in words, alike in every text and page: their settings, what they meet, what is in doubt, their figures.
+
+use crate::answer::mark;
+use crate::goals::Goals;
+use crate::variation::settings;
+use crate::words::show_number;
+use itertools::Itertools;
+use minijinja::{Value, context};
+use vsweep_record::table::{Cell, Column, Points};
+
+/// Context for describing points.
+pub struct PointWords<'a> {
+    /// The points, which have their places here.
+    pub points: &'a Points<'a>,
+    /// Goals for the points.
+    pub goals: &'a Goals,
+    /// The parameters that distinguish the points.
+    pub params: Vec<&'a Column>,
+}
+
+impl PointWords<'_> {
+    /// Settings that distinguish a point from the others.
+    pub fn settings(&self, at: usize) -> String {
+        settings(&self.params, self.points.points[at].row)
+    }
+
+    /// The values of the settings without their names, for a table with the names in its heading: `64/2/fp8`.
+    pub fn values(&self, at: usize) -> String {
+        let row = self.points.points[at].row;
+        let value = |column: &&Column| match &column.cells[row] {
+            Cell::Missing => "-".to_owned(),
+            Cell::Float(number) => show_number(*number),
+            other => other.to_string(),
+        };
+        self.params.iter().map(value).join("/")
+    }
+
+    /// A point as templates take it.
+    pub fn part(&self, at: usize) -> Value {
+        context! {
+            settings => self.settings(at),
+            meets => (!self.goals.is_empty()).then(|| self.goals.met_by(at)),
+            mark => mark(&self.points.points[at]),
+        }
+    }
+
+    /// The estimate of a figure.
+    pub fn value(&self, at: usize, metric: &str) -> Option<f64> {
+        Some(self.points.spread(&self.points.points[at], metric)?.value)
+    }
+
+    /// The estimates of some figures as a template takes them: nothing where there is none.
+    pub fn figures<'m>(&self, at: usize, metrics: impl IntoIterator<Item = &'m str>) -> Vec<Option<String>> {
+        let metrics = metrics.into_iter();
+        metrics.map(|metric| self.value(at, metric).map(show_number)).collect()
+    }
+}

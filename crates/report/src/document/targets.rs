@@ -1,0 +1,94 @@
+//! The answer of a plan with targets as templates take it: for each target the server that holds the highest load, or why none is
+//! known; and a table of every server's limits.
+
+use super::card;
+use super::points::PointWords;
+use crate::configs::Config;
+use crate::inputs::Inputs;
+use crate::sentences::sentence;
+use crate::sla;
+use itertools::Itertools;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use vsweep_answer::{Answered, Goal};
+use vsweep_base::units::show_many;
+use vsweep_record::table::{SearchResult, search_results};
+
+/// Searches without an answer that are listed.
+const MOST_LISTED: usize = 3;
+
+/// Every server's limits; none where no search has begun.
+pub fn limits(inputs: &Inputs<'_>) -> Option<Value> {
+    let vary = sla::varied(inputs.state)?;
+    Some(context! {
+        vary,
+        rows => Serde(sla::shown(inputs.state)),
+        interval => sla::explain_interval(),
+        coarse => sla::COARSE,
+    })
+}
+
+/// The answer of each target under each load, in the order in which their searches began.
+pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
+    let all = search_results(inputs.state);
+    let asked = all
+        .iter()
+        .map(|own| (own.target.name.clone(), sla::load_name(own).unwrap_or_default()));
+    let asked = asked.unique().collect_vec();
+    let part = |(target, load): (String, &str)| {
+        let own = all.iter().filter(|own| own.target.name == target);
+        let own = own.filter(|own| sla::load_name(own).unwrap_or_default() == load);
+        of_target(inputs, configs, &own.collect_vec())
+    };
+    asked.into_iter().map(part).collect()
+}
+
+fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'_>]) -> Value {
+    let first = servers[0];
+    let title = sla::question(first);
+    let open = servers.iter().filter(|row| row.is_open()).count();
+    let part = context! {
+        title => title.as_str(),
+        criteria => first.target.criteria.iter().join(", "),
+        open => (open > 0).then(|| show_many(open as u64, "search")),
+    };
+    let document = &inputs.answers.document;
+    let is_it = |answered: &&Answered| {
+        let is_target = matches!(&answered.goal, Goal::Load { target, .. } if *target == first.target.name);
+        is_target && answered.workload == sla::load_name(first).unwrap_or_default()
+    };
+    let answered = document.questions.iter().find(is_it);
+    let winner = answered.and_then(|answered| answered.winner.as_ref());
+    let (Some(answered), Some(winner)) = (answered, winner) else {
+        let unanswered = servers.iter().filter(|row| row.answer().is_none()).take(MOST_LISTED);
+        let unanswered =
+            unanswered.map(|row| format!("{}: {}; {}", sla::config_name(row), sla::words(row), sla::notes(row)));
+        return context! { why_none => unanswered.collect_vec(), ..part };
+    };
+    let own = servers
+        .iter()
+        .find(|own| own.record().started.server.0 == winner.config);
+    let at = inputs.answers.place_of(answered);
+    let named = PointWords {
+        points: inputs.points,
+        goals: &inputs.goals,
+        params: inputs.varied.clone(),
+    };
+    let metric = first.record().started.vary.name();
+    let best = at.map(|at| {
+        context! {
+            value => own.and_then(|own| sla::value_in_words(own)),
+            one_of => card::replicas(answered),
+            ..card::parts(inputs, configs, &named, at, metric, &title)
+        }
+    });
+    let ties = answered.ties.iter().map(|tie| document.name_of(tie).to_owned());
+    context! {
+        best,
+        sentence => Serde(sentence(document, answered)),
+        binding => own.and_then(|own| own.answer()).and_then(|answer| answer.binding.as_deref()),
+        is_cut => at.is_some_and(|at| inputs.points.points[at].used.is_empty()),
+        tied => ties.collect_vec(),
+        ..part
+    }
+}

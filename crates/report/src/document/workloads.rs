@@ -1,0 +1,97 @@
+//! The answer of each workload as templates take it: the sentences, a card for each winner, the frontier, and the effect of each setting.
+
+use super::card;
+use super::points::PointWords;
+use crate::answer::WorkloadAnswer;
+use crate::configs::Config;
+use crate::inputs::Inputs;
+use crate::sentences::{findings, sentences};
+use crate::variation::varying_within;
+use crate::words::axis_title;
+use itertools::Itertools;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use vsweep_answer::Goal;
+use vsweep_record::table::{MetricSet, Workload};
+
+/// The answers of all workloads that were measured.
+pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
+    let workloads = inputs.points.workloads();
+    let answered = workloads.iter().zip(&inputs.answers.workloads).enumerate();
+    let measured = answered.filter(|(_, (_, answer))| answer.is_measured);
+    let part = |(place, (workload, answer))| of_workload(inputs, configs, place, workload, answer);
+    measured.map(part).collect()
+}
+
+fn of_workload(
+    inputs: &Inputs<'_>,
+    configs: &[Config],
+    place: usize,
+    workload: &Workload<'_>,
+    answer: &WorkloadAnswer,
+) -> Value {
+    let words = PointWords {
+        points: inputs.points,
+        goals: &inputs.goals,
+        params: varying_within(inputs.points, workload),
+    };
+    let document = &inputs.answers.document;
+    let card = |(number, at): &(usize, usize)| {
+        let answered = &document.questions[*number];
+        let Goal::Metric { name, .. } = &answered.goal else {
+            return None;
+        };
+        let title = answered.title();
+        let ties = answered.ties.iter().map(|tie| document.name_of(tie).to_owned());
+        Some(context! {
+            question => answered.question.as_str(),
+            title => axis_title(name),
+            tied => ties.collect_vec(),
+            one_of => card::replicas(answered),
+            ..card::parts(inputs, configs, &words, *at, name, &title)
+        })
+    };
+    let leading = answer.winners.first().map(|(number, _)| &document.questions[*number]);
+    let found = leading.map(findings).unwrap_or_default();
+    context! {
+        name => answer.name.as_str(),
+        place,
+        recommended => Serde(sentences(document, &answer.name)),
+        left_out => answer.left_out(&inputs.goals.wanted()),
+        bests => answer.winners.iter().filter_map(card).collect_vec(),
+        // With a single point, every card would be equal.
+        is_single => workload.points.len() == 1,
+        mattered => Serde(found),
+        ..table(&words, answer)
+    }
+}
+
+/// The points on the frontier, then the others that are best at something, with the figures that the workload is judged by.
+fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
+    let bests = answer.bests().map(|at| (at, 0));
+    let listed = answer.distinct.iter().copied().chain(bests);
+    let listed = listed.unique_by(|(at, _)| *at).collect_vec();
+    let judged = listed.first().map_or(&[][..], |(at, _)| {
+        MetricSet::of_point(words.points, &words.points.points[*at]).shown
+    });
+    let figures = judged.iter().map(|shown| shown.metric);
+    let figures = figures.chain(MetricSet::of_classes(words.points.runs));
+    let figures = figures
+        .filter(|metric| words.points.runs.column(metric).is_some())
+        .collect_vec();
+    let row = |(at, others): &(usize, usize)| {
+        context! {
+            others,
+            is_knee => answer.knee == Some(*at),
+            figures => words.figures(*at, figures.iter().copied()),
+            ..words.part(*at)
+        }
+    };
+    context! {
+        // How many of the rows are on the frontier, and with those that are as good as one of them.
+        distinct => answer.distinct.len(),
+        on_frontier => answer.frontier.len(),
+        heads => figures.iter().map(|metric| axis_title(metric)).collect_vec(),
+        rows => listed.iter().map(row).collect_vec(),
+    }
+}

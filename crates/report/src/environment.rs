@@ -1,0 +1,130 @@
+//! Machine and software of an experiment, as pairs of words for people.
+
+use super::chart::Chart;
+use super::{nodes, starts};
+use itertools::Itertools;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use vsweep_base::units::show_duration;
+use vsweep_plan::show;
+use vsweep_record::journal::{ServerRecord, State};
+
+/// The manifest's facts that are known, then the versions of the servers and the time spent measuring.
+pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    for (name, value) in manifest.as_object().into_iter().flatten() {
+        let shown = match (name.as_str(), value) {
+            (_, Value::Null) => continue,
+            ("memory_bytes", Value::Number(bytes)) => {
+                format!("{:.0} GiB", bytes.as_f64().unwrap_or_default() / f64::from(1 << 30))
+            }
+            ("gpus", Value::Array(gpus)) => list_gpus(gpus),
+            // The compiler of the kernel is irrelevant to a measurement.
+            ("os", Value::String(text)) => text.split(" (").next().unwrap_or(text).to_owned(),
+            (_, Value::Bool(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
+            (_, other) => show(other),
+        };
+        let name = match name.trim_end_matches("_bytes") {
+            "cpu" => "CPU".to_owned(),
+            "cpus" => "CPUs".to_owned(),
+            "gpus" => "GPUs".to_owned(),
+            "gpu_driver" => "GPU driver".to_owned(),
+            "os" => "OS".to_owned(),
+            name => name.replace('_', " "),
+        };
+        facts.push((name, shown));
+    }
+    let versions = Some(versions(state)).filter(|versions| !versions.is_empty());
+    facts.extend(versions.map(|versions| ("server version".to_owned(), versions)));
+    facts.extend(
+        nodes::describe(state, manifest["host"].as_str().unwrap_or_default()).map(|nodes| ("nodes".to_owned(), nodes)),
+    );
+    facts.push(("time spent measuring".into(), time_measuring(state)));
+    facts.extend(starts::in_words(state).map(|hours| ("GPU-hours".to_owned(), hours)));
+    facts
+}
+
+/// Identifies the experiment in a few words: models, GPUs, version of the server, day.
+pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
+    let ready = state.servers.values().flat_map(ServerRecord::ready);
+    let models: BTreeSet<&str> = ready.map(|ready| ready.model.as_str()).collect();
+    let versions = versions(state);
+    let days = state.runs().filter_map(|run| run.finished_at.get(..10));
+    let days = days.minmax().into_option().map(|(first, last)| match first == last {
+        true => first.to_owned(),
+        false => format!("{first} to {last}"),
+    });
+    let gpus = manifest["gpus"].as_array().filter(|gpus| !gpus.is_empty());
+    let facts = [
+        Some(models.into_iter().filter(|model| !model.is_empty()).join(", ")),
+        gpus.map(|gpus| list_gpus(gpus)),
+        (!versions.is_empty()).then(|| format!("vLLM {versions}")),
+        days,
+    ];
+    facts.into_iter().flatten().filter(|fact| !fact.is_empty()).collect()
+}
+
+/// Versions of the servers; empty if none reported one.
+fn versions(state: &State) -> String {
+    let ready = state.servers.values().flat_map(ServerRecord::ready);
+    let versions: BTreeSet<&str> = ready.filter_map(|ready| ready.version.as_deref()).collect();
+    versions.into_iter().join(", ")
+}
+
+/// The charts with that in their feet.
+pub fn sign(mut chart: Chart, manifest: &Value, state: &State) -> Chart {
+    chart.footer = [chart.footer].into_iter().chain(origin(manifest, state)).join(" · ");
+    chart
+}
+
+/// Like `origin`, with the time that the sweep took.
+pub fn head(manifest: &Value, state: &State) -> Vec<String> {
+    let mut facts = origin(manifest, state);
+    facts.push(starts::took(state).map_or_else(
+        || format!("{} measuring", time_measuring(state)),
+        |took| format!("took {}", show_duration(took)),
+    ));
+    facts
+}
+
+fn time_measuring(state: &State) -> String {
+    let seconds = state
+        .runs()
+        .map(|run| run.seconds)
+        .filter(|seconds| seconds.is_finite());
+    show_duration(Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default())
+}
+
+/// `8 × NVIDIA H100 80GB HBM3`
+fn list_gpus(gpus: &[Value]) -> String {
+    let names = gpus.iter().filter_map(Value::as_str);
+    let counts = names.clone().counts();
+    let mut shown = names.unique().map(|name| format!("{} × {name}", counts[name]));
+    let shown = shown.join(", ");
+    if shown.is_empty() { "none".into() } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn facts_are_for_people() {
+        let manifest = json!({"gpus": ["H100", "H100"], "memory_bytes": 34_359_738_368_u64, "git_commit": null, "git_dirty": false});
+        let shown: Vec<String> = facts(&manifest, &State::default())
+            .into_iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "GPUs: 2 × H100",
+                "memory: 32 GiB",
+                "git dirty: no",
+                "time spent measuring: 0 ms"
+            ]
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! Judges the points by the plan's goals: the targets of its searches, and each `[[assert]]`. Tables mark the points accordingly, and only
+//! those that meet the goals are recommended. Requirements on the whole sweep are judged in [`super::requirements`].
+
+use super::requirements::{Said, by_server, of_each_point};
+use itertools::Itertools;
+use std::collections::{BTreeMap, HashMap};
+use vsweep_base::ids::{PointId, ServerId};
+use vsweep_plan as plan;
+use vsweep_record::journal::{RunRecord, State};
+use vsweep_record::table::{Cell, Column, Point, Points, Section};
+use vsweep_strategy::search::{Criterion, Probe, Target};
+use vsweep_strategy::stats::Requirement;
+
+/// Longest text that is a name by itself, in characters.
+const LONGEST_NAME: usize = 24;
+
+/// The plan's goals, and the points that meet them.
+#[derive(Debug, Default)]
+pub struct Goals {
+    goals: Vec<Goal>,
+    /// For each point, the verdict on all goals together: one of the targets, and each assertion that applies.
+    verdicts: Vec<Requirement>,
+}
+
+/// One target or `[[assert]]`.
+#[derive(Debug)]
+struct Goal {
+    /// Short enough for a table.
+    name: String,
+    /// Its bound.
+    text: String,
+    is_target: bool,
+    /// Figures of classes of a mixed load that it bounds.
+    of_classes: Vec<String>,
+    /// The verdict for each point; `None` if the goal does not apply to the point, or the point lacks the figure. A target that was met at
+    /// a load above the search's answer is undecided, because it may have been met by chance.
+    meets: Vec<Option<Requirement>>,
+}
+
+impl Goals {
+    /// Judges every point. `points.runs` are the runs of `state`.
+    pub fn judge(required: &[plan::Requirement], state: &State, points: &Points<'_>) -> Goals {
+        let runs: Vec<&RunRecord> = state.runs().collect();
+        let mut goals = targets(state, &runs, points);
+        // Of several targets the one that is nearest to being met counts.
+        let of_targets = |at: usize| {
+            goals
+                .iter()
+                .map(|goal| goal.meets[at].unwrap_or(Requirement::Undecided))
+                .min()
+        };
+        let places = 0..points.points.len();
+        let mut verdicts: Vec<Requirement> = places.map(|at| of_targets(at).unwrap_or(Requirement::Met)).collect();
+        let assertions = required.iter();
+        let assertions = assertions.filter_map(|required| Some((required, required.assertion()?)));
+        for (number, (required, assertion)) in assertions.enumerate() {
+            let said = of_each_point(assertion, state, &runs, points);
+            for workload in points.workloads() {
+                let of_servers: HashMap<&ServerId, &Said> = by_server(&workload, &said, &runs, points).collect();
+                for at in workload.points {
+                    // If the goal does not apply to the point, the other points of its server decide.
+                    let of_server = || of_servers.get(&runs.get(points.points[at].row)?.server).copied();
+                    let said = said[at].as_ref().or_else(of_server);
+                    verdicts[at] = verdicts[at].max(said.map_or(Requirement::Met, |(verdict, _)| *verdict));
+                }
+            }
+            let text = required.what.to_string();
+            let is_short = assertion.name.is_some() || text.chars().count() <= LONGEST_NAME;
+            let is_free = goals.iter().all(|goal: &Goal| goal.name != text);
+            let name = Some(text).filter(|_| is_short && is_free);
+            let is_decided = |verdict: &Requirement| *verdict != Requirement::Undecided;
+            goals.push(Goal {
+                name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
+                text: assertion.criteria.iter().join(", "),
+                is_target: false,
+                of_classes: of_classes(&assertion.criteria),
+                meets: said.into_iter().map(|said| Some(said?.0).filter(is_decided)).collect(),
+            });
+        }
+        Goals { goals, verdicts }
+    }
+
+    /// Returns true if the plan has no goals for points.
+    pub fn is_empty(&self) -> bool {
+        self.goals.is_empty()
+    }
+
+    /// Returns true if a point meets one of the targets, if there are any, and each assertion that applies to it or its server.
+    pub fn competes(&self, point: usize) -> bool {
+        self.verdict(point) == Requirement::Met
+    }
+
+    /// The verdict on a point: undecided if the goals that it is not known to meet are not known to be missed either.
+    pub fn verdict(&self, point: usize) -> Requirement {
+        self.verdicts.get(point).copied().unwrap_or(Requirement::Met)
+    }
+
+    /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none.
+    pub fn met_by(&self, point: usize) -> String {
+        let mut met = self.goals.iter().filter_map(|goal| match goal.meets[point] {
+            Some(Requirement::Met) => Some(goal.name.clone()),
+            Some(Requirement::Undecided) => Some(format!("{}?", goal.name)),
+            Some(Requirement::Broken) | None => None,
+        });
+        match met.join(", ") {
+            none if none.is_empty() => "-".to_owned(),
+            met => met,
+        }
+    }
+
+    /// The names of the goals that a point is known to miss; none if there are none.
+    pub fn missed_by(&self, point: usize) -> Option<String> {
+        let missed = self
+            .goals
+            .iter()
+            .filter(|goal| goal.meets[point] == Some(Requirement::Broken));
+        let missed = missed.map(|goal| &goal.name).join(", ");
+        (!missed.is_empty()).then_some(missed)
+    }
+
+    /// The figures of classes of a mixed load that the goals bound.
+    pub fn of_classes(&self) -> impl Iterator<Item = &str> {
+        let all = self.goals.iter().flat_map(|goal| &goal.of_classes);
+        all.map(String::as_str).unique()
+    }
+
+    /// The condition for a recommendation: `chat or batch`, `steady and (chat or batch)`.
+    pub fn wanted(&self) -> String {
+        let (targets, assertions): (Vec<&Goal>, Vec<&Goal>) = self.goals.iter().partition(|goal| goal.is_target);
+        let names = |goals: &[&Goal], word: &str| goals.iter().map(|goal| &goal.name).join(word);
+        let (targets_named, assertions_named) = (names(&targets, " or "), names(&assertions, " and "));
+        match (targets.len(), assertions.len()) {
+            (_, 0) => targets_named,
+            (0, _) => assertions_named,
+            (1, _) => format!("{assertions_named} and {targets_named}"),
+            _ => format!("{assertions_named} and ({targets_named})"),
+        }
+    }
+
+    /// Meanings of names that are not self-explanatory: `chat: p99_ttft_ms<=500, p99_tpot_ms<=8`.
+    /// The question mark is explained if one of these points has it.
+    pub fn legend(&self, shown: &[usize]) -> Vec<String> {
+        let named = self.goals.iter().filter(|goal| goal.name != goal.text);
+        let named = named.map(|goal| format!("{}: {}", goal.name, goal.text));
+        let is_open = |at: &usize| {
+            self.goals
+                .iter()
+                .any(|goal| goal.meets[*at] == Some(Requirement::Undecided))
+        };
+        let is_doubtful = shown.iter().any(is_open);
+        let doubtful = is_doubtful.then(|| "?: met as measured, but at a load above the search's answer".to_owned());
+        named.chain(doubtful).collect()
+    }
+
+    /// Columns for the table of points, one for each goal: true, false, or empty if undecided.
+    pub fn columns(&self) -> Vec<Column> {
+        let cell = |meets: &Option<Requirement>| match meets {
+            Some(Requirement::Met) => Cell::Bool(true),
+            Some(Requirement::Broken) => Cell::Bool(false),
+            Some(Requirement::Undecided) | None => Cell::Missing,
+        };
+        let column = |goal: &Goal| {
+            let cells = goal.meets.iter().map(cell);
+            Column::of(format!("meets_{}", goal.name), Section::Identity, cells)
+        };
+        self.goals.iter().map(column).collect()
+    }
+}
+
+/// The targets of all searches, those of one name together.
+fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal> {
+    let mut probes: BTreeMap<&PointId, Vec<(&RunRecord, &Probe)>> = BTreeMap::new();
+    for run in runs {
+        if let Some(probe) = run.probe() {
+            probes.entry(&run.point).or_default().push((run, probe));
+        }
+    }
+    let all = state.searches().flat_map(|record| &record.started.targets);
+    let goal = |target: &Target| {
+        let says = |point: &Point| {
+            let own = probes.get(&runs.get(point.row)?.point)?;
+            let of_point: Vec<&Probe> = own.iter().map(|(_, probe)| *probe).collect();
+            let (run, probe) = own.first()?;
+            let within = limit(state, run, &target.name).is_none_or(|limit| probe.question.value <= limit);
+            Some(match target.is_met_by(&of_point)? {
+                true if within => Requirement::Met,
+                true => Requirement::Undecided,
+                false => Requirement::Broken,
+            })
+        };
+        Goal {
+            name: target.name.clone(),
+            text: target.criteria.iter().join(", "),
+            is_target: true,
+            of_classes: of_classes(&target.criteria),
+            meets: points.points.iter().map(says).collect(),
+        }
+    };
+    let mut goals: Vec<Goal> = all.unique_by(|target| &target.name).map(goal).collect();
+    for (at, goal) in goals.iter_mut().enumerate() {
+        // One without a name of its own is called by all its bounds.
+        if goal.name.chars().count() > LONGEST_NAME && goal.name == goal.text {
+            goal.name = format!("target-{}", at + 1);
+        }
+    }
+    goals
+}
+
+fn of_classes(criteria: &[Criterion]) -> Vec<String> {
+    let own = criteria.iter().filter(|criterion| criterion.class.is_some());
+    own.map(Criterion::figure).collect()
+}
+
+/// The highest load that meets a target by the answer of the search that asked for a run; `None` where it has no answer.
+fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
+    let search = state.search(run.search.as_ref()?, run.slot)?;
+    Some(search.answer(target)?.found.value().unwrap_or(0.0))
+}

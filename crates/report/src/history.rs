@@ -1,0 +1,148 @@
+//! The history of a machine: the experiments in one folder that were measured on it. They show how much two measurements of the same thing
+//! differ there, which is the margin of a comparison.
+//!
+//! Equal things are points of one id, which holds settings, environment and load, on one version of the server. Reading only; what is
+//! measured next never depends on it, but for a margin and noise that a session records when it begins.
+
+use super::rows::read_runs;
+use crate::ordered::Ordered;
+use itertools::Itertools;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use vsweep_base::files;
+use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
+use vsweep_record::table::Points;
+use vsweep_strategy::stats::{Margin, Noise, Start};
+
+/// Number of experiments that are read, the ones changed last, …
+pub(super) const MOST: usize = 20;
+/// … of so many runs together, …
+const MOST_RUNS: usize = 4_000;
+/// … each with journals of at most so many bytes together.
+const MOST_BYTES: u64 = 1 << 27;
+/// A margin is what two measurements of so many starts each differ by.
+const STARTS: usize = 2;
+/// Starts beyond the first of each config below which nothing is said of noise.
+const FEWEST: f64 = 4.0;
+/// A margin is never narrower, because no server is chosen by less, nor wider, because more always matters; in percent.
+const WITHIN: (f64, f64) = (0.5, 5.0);
+/// Starts by what makes them equal: their point and the version of the server.
+type Equals = BTreeMap<String, Vec<Start>>;
+
+/// One experiment: its measurements of each metric.
+#[derive(Debug, Clone, Default)]
+struct Past {
+    metrics: BTreeMap<String, Equals>,
+}
+
+/// Experiments of one machine.
+#[derive(Debug, Clone, Default)]
+pub struct History(Vec<Past>);
+
+impl History {
+    /// The experiments in a folder that were measured on this host, by the simulator or not. What cannot be read is left out.
+    pub fn of(folder: &Path, host: &str, is_simulated: bool, metrics: &[String]) -> History {
+        let mut runs = 0;
+        let mut found = Vec::new();
+        for directory in experiments(folder, host).take(MOST) {
+            if directory.journal_bytes() > MOST_BYTES {
+                continue;
+            }
+            let Ok(state) = journal::load(&directory, Check::Lengths) else {
+                continue;
+            };
+            runs += state.runs().count();
+            if runs > MOST_RUNS {
+                break;
+            }
+            let past = read(&directory, &state, metrics, is_simulated);
+            found.extend(Some(past).filter(|past| !past.metrics.is_empty()));
+        }
+        History(found)
+    }
+
+    /// The change of a metric that means nothing on this machine, in percent; none where too little was measured again.
+    fn margin_percent(&self, metric: &str) -> Option<f64> {
+        let mut groups: BTreeMap<&String, Vec<Start>> = BTreeMap::new();
+        for (point, starts) in self.of_metric(metric).flatten() {
+            groups.entry(point).or_default().extend_from_slice(starts);
+        }
+        let groups: Vec<Vec<Start>> = groups.into_values().collect();
+        let noise = Noise::of(&groups).filter(|noise| noise.start_freedom >= FEWEST)?;
+        let starts = groups.iter().flatten();
+        let runs = starts.clone().map(Start::runs).sum::<usize>() / starts.count().max(1);
+        let Margin { log } = noise.margin(STARTS, runs.max(1));
+        let percent = 100.0 * log.exp_m1();
+        Some((percent.clamp(WITHIN.0, WITHIN.1) * 10.0).round() / 10.0)
+    }
+
+    /// The margins of these metrics, as far as they are known.
+    pub fn margins(&self, metrics: &[String]) -> BTreeMap<String, f64> {
+        let known = metrics
+            .iter()
+            .filter_map(|metric| Some((metric.clone(), self.margin_percent(metric)?)));
+        known.collect()
+    }
+
+    fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Equals> {
+        self.0.iter().filter_map(move |past| past.metrics.get(metric))
+    }
+}
+
+/// The experiments in a folder that were measured on this host, the ones changed last first.
+pub(super) fn experiments(folder: &Path, host: &str) -> impl Iterator<Item = Directory> {
+    let all = Directory::all_in(folder).into_iter();
+    all.filter(move |directory| host_of(directory.root()).as_deref() == Some(host))
+}
+
+/// The machine that an experiment was measured on, as its manifest says.
+pub fn host_of(root: &Path) -> Option<String> {
+    let manifest: Value =
+        serde_json::from_slice(&files::read(&Directory::at(root).manifest(), files::FACTS).ok()?).ok()?;
+    let host = manifest["host"].as_str().filter(|host| !host.is_empty());
+    host.map(str::to_owned)
+}
+
+/// The folder that holds an experiment.
+pub fn parent(root: &Path) -> Option<PathBuf> {
+    let whole = std::path::absolute(root).ok()?;
+    whole.parent().map(Path::to_path_buf)
+}
+
+fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: bool) -> Past {
+    let table = read_runs(directory, state).table;
+    let runs: Vec<&RunRecord> = state.runs().collect();
+    let starts = state.starts();
+    let versions: BTreeMap<Launch, &str> = starts
+        .filter_map(|start| {
+            Some((
+                start.launch,
+                start.ready.as_ref()?.version.as_deref().unwrap_or_default(),
+            ))
+        })
+        .collect();
+    let is_of_kind = |run: &RunRecord| {
+        let server = state.servers.get(&run.server);
+        server.is_some_and(|server| server.is_simulated() == Some(true)) == is_simulated
+    };
+    let points = Points::of(&table).points;
+    // Valid runs that disagree stay: their scatter is what this measures, and a history without them would be too quiet.
+    let valid = points.iter().filter(|point| point.ok > 0);
+    let mut found: BTreeMap<String, Equals> = BTreeMap::new();
+    for (point, metric) in valid.cartesian_product(metrics) {
+        let used = point.used.iter().filter(|row| is_of_kind(runs[**row]));
+        let values = used.filter_map(|row| Some((state.start_of(runs[*row])?, table.cell(metric, *row).number()?)));
+        for (launch, values) in values
+            .into_group_map()
+            .into_iter()
+            .ordered_by_key(|(launch, _)| *launch)
+        {
+            let version = versions.get(&launch).copied().unwrap_or_default();
+            let measured = found.entry(metric.clone()).or_default();
+            let equal = measured.entry(format!("{}@{version}", point.id)).or_default();
+            equal.extend(Start::of(&values));
+        }
+    }
+    Past { metrics: found }
+}

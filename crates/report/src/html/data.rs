@@ -1,0 +1,398 @@
+//! The figures of a page as compact JSON: by column, repeated values once with their places, figures with five digits.
+//! `script/data.js` reads it.
+
+use super::text::embed_json;
+use crate::inputs::Inputs;
+use crate::ordered::{Order, Ordered};
+use crate::rows::detail_of;
+use crate::variation::swept;
+use crate::words::{axis_title, short_name};
+use itertools::{Either, Itertools};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use vsweep_answer::PointEstimates;
+use vsweep_base::ids::ServerId;
+use vsweep_base::shell::{shell_command, shell_line};
+use vsweep_plan::Params;
+use vsweep_record::evidence::FRONTIER;
+use vsweep_record::journal::RunRecord;
+use vsweep_record::table::MetricSet;
+use vsweep_record::table::{Cell, Column, Point, Section};
+
+/// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
+const MOST_BYTES: usize = 2_450_000;
+
+/// The part of those that estimates may take; of metrics beyond it a page has the runs' figures alone.
+const ESTIMATES: usize = 4;
+
+/// Figures in the order in which they are kept.
+const FOREMOST: [&str; 12] = [
+    "output_throughput",
+    "tokens_per_gpu",
+    "tokens_per_user",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "request_throughput",
+    "median_e2el_ms",
+    "p99_e2el_ms",
+    "total_token_throughput",
+    "median_itl_ms",
+];
+
+/// The JSON, ready to stand in a `<script>` element.
+pub fn encode(inputs: &Inputs<'_>) -> String {
+    let points = inputs.points;
+    // Points are in the order in which their runs first appear.
+    let ids = (0..points.runs.rows()).map(|row| points.runs.cell("point", row).to_string());
+    let Dictionary { of: ids, at: rows } = Dictionary::of(ids);
+    let plots = inputs.options.plots.iter();
+    let mut page = runs(inputs);
+    page["workloads"] = workloads(inputs).into();
+    page["pareto"] = json!(FRONTIER);
+    page["varying"] = inputs.varied.iter().map(|column| column.name.as_str()).collect();
+    page["swept"] = json!(swept(points, &inputs.varied).map(|column| &column.name));
+    page["telemetry"] = json!(inputs.telemetry);
+    let classes: Vec<&str> = MetricSet::of_classes(points.runs).collect();
+    if !classes.is_empty() {
+        page["of_classes"] = json!(classes);
+    }
+    page["leading"] = json!(inputs.ranking.leading());
+    page["price"] = json!(inputs.options.price_per_gpu_hour);
+    page["cdfs"] = inputs.distributions.encode();
+    page["plots"] = plots
+        .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
+        .collect();
+    page["points"] = ids.into();
+    page["estimates"] = estimates(inputs);
+    page["rows"] = rows.into();
+    page["suspect"] = points.points.iter().map(|point| point.is_suspect()).collect();
+    if !inputs.goals.is_empty() {
+        let met = (0..points.points.len()).map(|at| inputs.goals.met_by(at));
+        page["meets"] = json!(Dictionary::of(met));
+        page["competes"] = (0..points.points.len()).map(|at| inputs.goals.competes(at)).collect();
+    }
+    let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
+    columns.order_by_key(|column| {
+        let is_figure = matches!(column.section, Section::Metric | Section::Derived);
+        (is_figure, place_of(&column.name))
+    });
+    let mut left = MOST_BYTES.saturating_sub(page.to_string().len());
+    let (kept, left_out): (Vec<Value>, Vec<&str>) = columns.into_iter().partition_map(|column| {
+        // Each row of a column with several values takes two bytes at least.
+        if left < 2 * column.cells.len() && !column.cells.values().iter().map(encode_cell).all_equal() {
+            return Either::Right(column.name.as_str());
+        }
+        let encoded = encode_column(column);
+        match left.checked_sub(encoded.to_string().len()) {
+            Some(rest) => {
+                left = rest;
+                Either::Left(encoded)
+            }
+            None => Either::Right(column.name.as_str()),
+        }
+    });
+    page["columns"] = kept.into();
+    page["left_out"] = left_out.into();
+    embed_json(&page.to_string())
+}
+
+/// Distinct values, and the place of each row's.
+#[derive(Serialize)]
+struct Dictionary<T> {
+    of: Vec<T>,
+    at: Vec<usize>,
+}
+
+impl<T: Clone + Eq + Hash> Dictionary<T> {
+    fn of(values: impl Iterator<Item = T>) -> Dictionary<T> {
+        let mut places: HashMap<T, usize> = HashMap::new();
+        let mut of = Vec::new();
+        let at = values.map(|value| {
+            *places.entry(value.clone()).or_insert_with(|| {
+                of.push(value);
+                of.len() - 1
+            })
+        });
+        let at = at.collect();
+        Dictionary { of, at }
+    }
+}
+
+/// The place of a figure in the order in which they are kept.
+fn place_of(metric: &str) -> usize {
+    FOREMOST
+        .iter()
+        .position(|name| *name == metric)
+        .unwrap_or(FOREMOST.len())
+}
+
+/// The estimates of the answer by metric, as far as they have room: for each point its figure and the ends of its interval, or null.
+fn estimates(inputs: &Inputs<'_>) -> Value {
+    let document = &inputs.answers.document;
+    let of_point: HashMap<&str, &PointEstimates> = document.estimates.iter().map(|own| (&*own.point, own)).collect();
+    let column = |number: usize| -> Value {
+        let estimate = |point: &Point| {
+            let estimate = of_point.get(&*point.id)?.figures[number]?;
+            Some([estimate.value, estimate.low, estimate.high].map(round))
+        };
+        inputs
+            .points
+            .points
+            .iter()
+            .map(|point| json!(estimate(point)))
+            .collect()
+    };
+    let metrics = document.noise.iter().enumerate();
+    let metrics = metrics.ordered_by_key(|(_, noise)| place_of(&noise.metric));
+    let mut left = MOST_BYTES / ESTIMATES;
+    let columns = metrics
+        .into_iter()
+        .map(|(number, noise)| (noise.metric.clone(), column(number)));
+    let fitting = columns.take_while(|(_, column)| {
+        let fits = left.checked_sub(column.to_string().len());
+        left = fits.unwrap_or_default();
+        fits.is_some()
+    });
+    fitting.collect()
+}
+
+/// The points of each workload, its frontier and knee, all by place.
+fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
+    let workloads = inputs.points.workloads();
+    let points = inputs.points;
+    let of_answer = workloads
+        .iter()
+        .zip(&inputs.answers.workloads)
+        .map(|(workload, answer)| {
+            let [throughput, latency] = MetricSet::measured(points, workload);
+            json!({
+                "name": answer.name,
+                "points": workload.points,
+                "frontier": answer.frontier,
+                "knee": answer.knee,
+                // If no point meets the targets, all compete.
+                "open": answer.none_meets,
+                "throughput": throughput,
+                "latency": latency,
+            })
+        });
+    of_answer.collect()
+}
+
+/// Returns true for columns that are useful on the page. Texts that the benchmark repeats in every run are not.
+fn is_shown(column: &Column) -> bool {
+    match column.section {
+        Section::Identity => column.name != "point",
+        // The page has them from the journal.
+        Section::Cause => false,
+        Section::Serve | Section::Bench | Section::Origin => true,
+        Section::Metric | Section::Derived => column.has_numbers(),
+    }
+}
+
+/// The servers, and the data of each run other than its figures, by row.
+fn runs(inputs: &Inputs<'_>) -> Value {
+    let began = began(inputs);
+    let runs: Vec<&RunRecord> = inputs.state.runs().collect();
+    let servers = inputs.state.servers.iter().enumerate();
+    let servers: HashMap<_, _> = servers.map(|(at, (id, server))| (id, (at, server))).collect();
+    let place = |run: &&RunRecord| servers.get(&run.server).map_or(0, |(at, _)| *at);
+    let start = |run: &&RunRecord| {
+        let mut starts = servers.get(&run.server)?.1.starts.iter();
+        starts.position(|start| Some(start.launch) == run.launch)
+    };
+    // Repetitions share their parameters, and so their command.
+    let mut commands: HashMap<(&ServerId, *const Params), String> = HashMap::new();
+    let commands = runs.iter().map(|run| {
+        let known = commands.entry((&run.server, Arc::as_ptr(&run.params)));
+        let command = known.or_insert_with(|| {
+            let argv = servers.get(&run.server).map_or(&[][..], |(_, server)| &server.argv);
+            shell_line(inputs.bench_command(argv, &run.params))
+        });
+        command.clone()
+    });
+    let commands = Dictionary::of(commands);
+    let files = runs.iter().map(|run| file_of(run).unzip());
+    let (begins, lines): (Vec<Option<&str>>, Vec<Option<u64>>) = files.unzip();
+    json!({
+        "servers": self::servers(inputs, began),
+        "server": runs.iter().map(place).collect_vec(),
+        // Position among the starts of its server, if known.
+        "start": runs.iter().map(start).collect_vec(),
+        // Start of the first server.
+        "began": began.map(|began| began.to_string()),
+        "ended": runs.iter().map(|run| since(began, &run.finished_at)).collect_vec(),
+        "seconds": runs.iter().map(|run| tenths(run.seconds)).collect_vec(),
+        // Duration of the reset and the warm-up before it, if recorded; empty if no run has one.
+        "resets": where_known(runs.iter().map(|run| run.reset_seconds)),
+        "warmups": where_known(runs.iter().map(|run| run.warmup_seconds)),
+        "details": Dictionary::of(runs.iter().map(|run| detail_of(run).into_owned())),
+        "bench": commands,
+        "files": {"begin": Dictionary::of(begins.into_iter()), "line": lines},
+    })
+}
+
+/// Name of a run's file, below the folder of its point: `begin-line.json`. There are few begins, and 10 000 whole names would be a fifth of
+/// a page.
+fn file_of(run: &RunRecord) -> Option<(&str, u64)> {
+    let path = run.file.as_ref()?.path.strip_suffix(".json")?;
+    let (begin, line) = path.rsplit_once('/')?.1.rsplit_once('-')?;
+    Some((begin, line.parse().ok()?))
+}
+
+/// Start of the first server.
+fn began(inputs: &Inputs<'_>) -> Option<Timestamp> {
+    let starts = inputs.state.starts();
+    starts.filter_map(|start| start.started_at.parse().ok()).min()
+}
+
+/// Seconds from the first start of a server to a moment, to a tenth.
+fn since(began: Option<Timestamp>, moment: &str) -> Option<f64> {
+    let moment: Timestamp = moment.parse().ok()?;
+    let passed_ms = moment.as_millisecond() - began?.as_millisecond();
+    Some(tenths(passed_ms as f64 / 1000.0))
+}
+
+/// Seconds to a tenth where there are any; nothing at all where there are none.
+fn where_known(seconds: impl Iterator<Item = Option<f64>>) -> Vec<Option<f64>> {
+    let of_run = |seconds: Option<f64>| seconds.map(tenths).filter(|seconds| *seconds > 0.0);
+    let seconds: Vec<Option<f64>> = seconds.map(of_run).collect();
+    if seconds.iter().all(Option::is_none) {
+        Vec::new()
+    } else {
+        seconds
+    }
+}
+
+fn tenths(seconds: f64) -> f64 {
+    (seconds * 10.0).round() / 10.0
+}
+
+fn servers(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Vec<Value> {
+    let servers = inputs.state.servers.iter().map(|(id, server)| {
+        let starts = server.starts.iter().enumerate().map(|(at, start)| {
+            json!({
+                "start": at + 1,
+                "from": since(began, &start.started_at),
+                "ready": start.ready_seconds().map(tenths),
+                "to": start.exited_at.as_deref().and_then(|moment| since(began, moment)),
+                "known": inputs.state.last_moment(start.launch.session).and_then(|moment| since(began, moment)),
+                "stop": start.exit.seconds.map(tenths),
+                "cause": start.exit.cause.map(|cause| cause.name()),
+                "gpus": start.gpus,
+                "node": inputs.state.machine_of(start.launch.session).map(|machine| machine.node),
+            })
+        });
+        json!({
+            "id": id,
+            "name": server.name,
+            "command": shell_command(&server.env, &server.argv),
+            "starts": starts.collect::<Vec<_>>(),
+        })
+    });
+    servers.collect()
+}
+
+/// One column: its words, then `all` (one value for every row), `of` and `at` (a dictionary), or `each`.
+fn encode_column(column: &Column) -> Value {
+    let kind = match column.section {
+        Section::Identity | Section::Cause => "run",
+        Section::Serve => "serve",
+        Section::Bench => "bench",
+        Section::Origin => "origin",
+        Section::Metric | Section::Derived => "figure",
+    };
+    let mut encoded = json!({"name": column.name, "title": axis_title(&column.name), "kind": kind});
+    if column.section.is_parameter() {
+        encoded["short"] = short_name(&column.name).into();
+    }
+    if let Some(same) = column.cells.same() {
+        encoded["all"] = encode_cell(same);
+        return encoded;
+    }
+    let Dictionary { mut of, at } = Dictionary::of(column.cells.iter().map(encode_cell));
+    match of.len() {
+        1 => encoded["all"] = of.remove(0),
+        count if count > 0 && count * 4 <= at.len() => {
+            encoded["of"] = of.into();
+            encoded["at"] = at.into();
+        }
+        _ => encoded["each"] = at.iter().map(|place| of[*place].clone()).collect(),
+    }
+    encoded
+}
+
+/// A cell as JSON; an infinite number as the text `inf`.
+fn encode_cell(cell: &Cell) -> Value {
+    match cell {
+        Cell::Float(number) if number.is_finite() => round(*number).into(),
+        other => other.to_json(),
+    }
+}
+
+/// Five significant digits, below a million whole numbers and above a billion hundredths of a million, as sentences have them;
+/// `summary.csv` has all digits. A number that would
+/// then lie in the middle between two that are shown keeps more, so that the page never shows another one than the sentences.
+fn round(number: f64) -> f64 {
+    if (1e5..1e6).contains(&number.abs()) {
+        return number.round();
+    }
+    if (1e9..1e15).contains(&number.abs()) {
+        return (number / 1e4).round() * 1e4;
+    }
+    let text = format!("{number:.4e}");
+    let mantissa = text.split('e').next().unwrap_or_default();
+    let is_half = mantissa.trim_end_matches('0').ends_with('5');
+    let text = if is_half { format!("{number:.9e}") } else { text };
+    text.parse().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::show_number;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_rounded_number_is_shown_as_the_whole_one(number in 1e-3f64..1e7, power in -3i32..4) {
+            let number = number * 10_f64.powi(power);
+            prop_assert_eq!(show_number(round(number)), show_number(number));
+        }
+    }
+
+    fn column(cells: Vec<Cell>) -> String {
+        let column = Column {
+            name: "x".into(),
+            section: Section::Metric,
+            cells: cells.into_iter().collect(),
+        };
+        encode_column(&column).to_string()
+    }
+
+    #[test]
+    fn columns_are_short() {
+        let head = r#"{"name":"x","title":"x","kind":"figure","#;
+        let float = |number: f64| Cell::Float(number);
+        assert_eq!(column(vec![float(2.0); 9]), format!("{head}\"all\":2.0}}"));
+        let two = [vec![float(f64::INFINITY); 4], vec![Cell::Missing; 4]].concat();
+        assert_eq!(
+            column(two),
+            format!("{head}\"of\":[\"inf\",null],\"at\":[0,0,0,0,1,1,1,1]}}")
+        );
+        assert_eq!(
+            column(vec![float(1234.5678), Cell::Text("</script>".into())]),
+            format!("{head}\"each\":[1234.6,\"</script>\"]}}")
+        );
+        assert_eq!(
+            column(vec![float(224_199.7), float(12_345_678.0)]),
+            format!("{head}\"each\":[224200.0,12346000.0]}}")
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! The charts next to a page's answer: the possibilities of each server, and the effect of each setting.
+
+use super::text::{escape, safe};
+use crate::chart::{Chart, Panel, Style};
+use crate::picture::to_svg;
+use minijinja::{Value, context};
+
+/// Workloads or targets whose charts are on the page.
+const MOST_FRONT: usize = 3;
+/// Greatest number of points of such a chart. A larger chart is only in `charts/`, so that the page stays small.
+const MOST_MARKS: usize = 600;
+/// Size of a panel of such a chart: small, so that its letters are readable next to text and on a phone.
+const PANEL: (f64, f64) = (800.0, 560.0);
+/// Height of a panel of bars without its bars, and of each bar.
+const ROOM_OF_AXES: f64 = 170.0;
+const ROOM_OF_BAR: f64 = 64.0;
+
+/// The charts of workloads as parts of the page, in their order.
+pub fn pictures(charts: Vec<Option<Chart>>) -> Vec<Option<Value>> {
+    let shown =
+        |(place, chart): (usize, Option<Chart>)| chart.filter(|_| place < MOST_FRONT).and_then(|chart| picture(&chart));
+    charts.into_iter().enumerate().map(shown).collect()
+}
+
+/// A chart as a part of the page; none of one that is too large.
+fn picture(chart: &Chart) -> Option<Value> {
+    if chart.panels.iter().flat_map(Panel::marks).count() > MOST_MARKS {
+        return None;
+    }
+    // Bars need no more room than they take.
+    let bars = chart.panels.iter().map(|panel| panel.y.ticks.len()).max();
+    let mut series = chart.panels.iter().flat_map(|panel| &panel.series);
+    let is_bars = series.all(|series| matches!(series.style, Style::Bar(_)));
+    let high = match bars {
+        Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
+        _ => PANEL.1,
+    };
+    let draw = |title: String, panels: &[Panel], columns: usize| {
+        // The page shows the picture's own texts as text, in the same size as other text.
+        let bare = Chart {
+            title: String::new(),
+            note: String::new(),
+            footer: String::new(),
+            simulated: false,
+            columns,
+            panels: panels.to_vec(),
+            ..chart.clone()
+        };
+        let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&title));
+        safe(to_svg(&bare, Some((PANEL.0, high))).replacen("<svg ", &named, 1))
+    };
+    // Bars are side by side if there is space, and below each other on a phone.
+    let alone = |panel: &Panel| {
+        draw(
+            format!("{}: {}", chart.title, panel.title),
+            std::slice::from_ref(panel),
+            1,
+        )
+    };
+    let panels = match is_bars {
+        true => chart.panels.iter().map(alone).collect(),
+        false => vec![draw(chart.title.clone(), &chart.panels, 1)],
+    };
+    Some(context! {
+        title => chart.title.as_str(),
+        simulated => chart.simulated,
+        note => chart.note.as_str(),
+        is_bars,
+        panels,
+    })
+}

@@ -1,0 +1,99 @@
+//! Text inside HTML: escaping, text to copy, and the one way from a template to a page.
+
+use crate::template::{environment, fill, share};
+use minijinja::Value;
+use vsweep_base::printable::{printable_json, printable_lines};
+
+/// The styles that every page of ours begins with.
+pub const STYLE: &str = include_str!("page.css");
+
+/// Characters that HTML reserves, and their entities. `&` comes first, because all entities begin with it.
+const ENTITIES: [(&str, &str); 5] = [
+    ("&", "&amp;"),
+    ("<", "&lt;"),
+    (">", "&gt;"),
+    ("\"", "&quot;"),
+    ("'", "&#39;"),
+];
+
+/// Text as HTML shows it, in elements and in quoted attributes.
+pub fn escape(text: &str) -> String {
+    let text = printable_lines(text).to_string();
+    ENTITIES.iter().fold(text, |text, (c, entity)| text.replace(c, entity))
+}
+
+/// The text that [`escape`] has made this of.
+pub fn unescape(html: &str) -> String {
+    let entities = ENTITIES.iter().rev();
+    entities.fold(html.to_owned(), |text, (c, entity)| text.replace(entity, c))
+}
+
+/// JSON as it may stand in a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
+pub fn embed_json(json: &str) -> String {
+    printable_json(json).replace('<', "\\u003c")
+}
+
+/// A page of ours with its parts. Texts among them are escaped; what is HTML is [`safe`].
+pub fn render(template: &str, parts: Value) -> String {
+    let mut page = environment(escape);
+    page.add_filter("capitalised", capitalise);
+    page.add_filter("with_code", with_code);
+    page.add_global("style", safe(STYLE));
+    share(&mut page, "base", include_str!("base.html.jinja"));
+    share(&mut page, "parts", include_str!("parts.html.jinja"));
+    share(&mut page, "answer", include_str!("answer.html.jinja"));
+    fill(&page, template, parts)
+}
+
+fn capitalise(sentence: &str) -> String {
+    let mut rest = sentence.chars();
+    rest.next()
+        .map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
+/// Formats text between backticks as code.
+fn with_code(text: &str) -> Value {
+    let escaped = escape(text);
+    let parts = escaped.split('`').enumerate();
+    let parts = parts.map(|(place, part)| match place % 2 {
+        0 => part.to_owned(),
+        _ => format!("<code>{part}</code>"),
+    });
+    safe(parts.collect::<String>())
+}
+
+/// HTML as a part of a page.
+pub fn safe(html: impl Into<String>) -> Value {
+    Value::from_safe_string(html.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use minijinja::context;
+    use proptest::prelude::*;
+    use vsweep_base::printable::acts;
+
+    #[test]
+    fn parts_are_not_read_as_templates() {
+        let parts = context! { a => "{{b}}<\u{1b}", b => safe("<b>"), d => 2 };
+        let filled = render(
+            "<{{a}}|{{b}}|{{c}}|{% macro x(a) %}{{a}}{% endmacro %}{{x(\"&\")}}{{d}}>",
+            parts,
+        );
+        assert_eq!(filled, "<{{b}}&lt;\\u{1b}|<b>||&amp;2>");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_escaped_opens_an_element(text: String) {
+            let escaped = escape(&text);
+            prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
+            prop_assert!(!escaped.replace(['\n', '\t'], "").contains(acts));
+            prop_assert_eq!(unescape(&escaped), printable_lines(&text));
+            let json = serde_json::to_string(&text).expect("text is JSON");
+            prop_assert!(!embed_json(&json).contains('<'));
+            prop_assert_eq!(serde_json::from_str::<String>(&embed_json(&json)).expect("still JSON"), text);
+        }
+    }
+}

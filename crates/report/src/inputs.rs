@@ -1,0 +1,127 @@
+//! Everything a report is made from.
+
+use super::answer::Answers;
+use super::distributions::Distributions;
+use super::failures::{Group, group, read_excerpts};
+use super::goals::Goals;
+use super::ranking::Ranking;
+use super::requirements::{self, Judged};
+use super::telemetry::{self, Telemetry};
+use super::variation::varying;
+use serde_json::Value;
+use std::path::Path;
+use vsweep_answer::Answer;
+use vsweep_base::files::{TEXT, read_text};
+use vsweep_plan::matrix::argv;
+use vsweep_plan::{BenchRunner, Format, Params, ReportOptions, World, commands};
+use vsweep_record::journal::{Directory, RunRecord, State};
+use vsweep_record::table::{Column, Points};
+
+/// Everything a report is made from.
+#[derive(Debug)]
+pub struct Inputs<'a> {
+    /// The experiment's directory.
+    pub directory: &'a Directory,
+    /// Its name.
+    pub experiment: String,
+    /// The plan's options for the report.
+    pub options: &'a ReportOptions,
+    /// The plan's text, secrets redacted; empty if it is not there.
+    pub plan: String,
+    /// `manifest.json`; null if it is not there.
+    pub manifest: Value,
+    /// The state of the journals.
+    pub state: &'a State,
+    /// Its runs, one row for each of `state.runs()` in order, grouped into points.
+    pub points: &'a Points<'a>,
+    /// The parameters that distinguish points.
+    pub varied: Vec<&'a Column>,
+    /// The failures.
+    pub failures: Vec<Group>,
+    /// For each group of failures, a part of a server's log.
+    pub excerpts: Vec<Option<String>>,
+    /// The source of the load.
+    pub bench: BenchRunner,
+    /// The answer.
+    pub answers: Answers,
+    /// Telemetry read during the runs.
+    pub telemetry: Telemetry,
+    /// The settings in the order in which charts name them.
+    pub ranking: Ranking,
+    /// Distributions of latencies at the points that are shown on the page.
+    pub distributions: Distributions,
+    /// Version of a page that is served during the sweep; `None` for a stand-alone page.
+    pub live: Option<u64>,
+    /// Results of the plan's requirements.
+    pub requirements: Vec<Judged>,
+    /// The plan's goals for points, and the points that meet them.
+    pub goals: Goals,
+}
+
+impl<'a> Inputs<'a> {
+    /// Gathers them in the directory of an experiment. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them, and the
+    /// points have adopted the answer.
+    pub fn gather(
+        directory: &'a Directory,
+        state: &'a State,
+        points: &'a Points<'a>,
+        options: &'a ReportOptions,
+        answer: Answer,
+    ) -> Inputs<'a> {
+        let read = |path: &Path| read_text(path, TEXT).ok();
+        let mut plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
+        let plan = plans.find_map(|(json, format)| Some((read(&directory.plan(json))?, format)));
+        let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
+        let failures = group(points, state);
+        let goals = Goals::judge(&options.requirements, state, points);
+        let runs: Vec<&RunRecord> = state.runs().collect();
+        let answers = Answers::of(answer, points, &runs, &goals);
+        Inputs {
+            directory,
+            experiment: directory.name(),
+            options,
+            bench: runner(plan.as_ref()),
+            plan: plan.map(|(text, _)| text).unwrap_or_default(),
+            manifest: manifest.unwrap_or_default(),
+            state,
+            points,
+            varied: varying(points),
+            excerpts: read_excerpts(directory, &failures),
+            failures,
+            telemetry: telemetry::gather(directory, state, points, &answers.workloads),
+            distributions: Distributions::gather(
+                directory,
+                state,
+                points,
+                telemetry::order(points, &answers.workloads),
+            ),
+            ranking: Ranking::of(points),
+            live: None,
+            requirements: requirements::judge(&options.requirements, state, points),
+            goals,
+            answers,
+        }
+    }
+
+    /// The command line that measured a load on a server. What the native generator does, `vsweep bench` does too.
+    pub fn bench_command(&self, server: &[String], params: &Params) -> Vec<String> {
+        let ours = |name: &str| vec!["vsweep".to_owned(), name.to_owned()];
+        let base = match &self.bench {
+            BenchRunner::Command(commands) => return argv::fill_in(&commands.of(params), &commands::flags(params)),
+            BenchRunner::Native => ours("bench"),
+            BenchRunner::Offline(offline) => offline.command(server).unwrap_or_default(),
+            other => ours(other.name().unwrap_or_default()),
+        };
+        argv::apply(&base, params)
+    }
+}
+
+/// The source of the load, from the plan. The native generator is assumed if the plan cannot be read without the files and variables of its
+/// original place.
+fn runner(plan: Option<&(String, Format)>) -> BenchRunner {
+    let Some((text, format)) = plan else {
+        return BenchRunner::Native;
+    };
+    let plan = vsweep_plan::parse(text, *format, Path::new("plan"), &World::empty());
+    plan.map_or(BenchRunner::Native, |plan| plan.bench.runner)
+}

@@ -1,0 +1,64 @@
+//! The noise that experiments in one folder measured on a machine, by their answers. A new experiment there assumes it until it has repeats
+//! of its own.
+
+use super::history::{MOST, experiments};
+use std::collections::BTreeMap;
+use std::path::Path;
+use vsweep_answer::{Answer, Basis, MetricNoise, NoiseKnown};
+use vsweep_base::files;
+use vsweep_record::journal::Directory;
+
+/// The noise of each metric that experiments in a folder measured on this host, by the simulator or not. What cannot be read is left out.
+pub fn known_noise(folder: &Path, host: &str, is_simulated: bool) -> Vec<MetricNoise> {
+    let answers = experiments(folder, host)
+        .take(MOST)
+        .filter_map(|directory| read(&directory));
+    pooled(answers.filter(|answer| answer.configs.iter().any(|config| config.facts.simulated) == is_simulated))
+}
+
+fn read(directory: &Directory) -> Option<Answer> {
+    let text = files::read(&directory.answer_json(), files::TEXT).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Variances by their repeats; a size that no experiment measured stays assumed.
+fn pooled(answers: impl Iterator<Item = Answer>) -> Vec<MetricNoise> {
+    let mut found: BTreeMap<String, (Sum, Sum)> = BTreeMap::new();
+    for noise in answers.flat_map(|answer| answer.noise) {
+        let (run, start) = found.entry(noise.metric).or_default();
+        run.add(noise.run);
+        start.add(noise.start);
+    }
+    let known = found
+        .into_iter()
+        .filter(|(_, (run, start))| run.repeats + start.repeats > 0);
+    known
+        .map(|(metric, (run, start))| MetricNoise {
+            metric,
+            run: run.mean(),
+            start: start.mean(),
+            node: None,
+        })
+        .collect()
+}
+
+/// Measured variances of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    squares: f64,
+    repeats: usize,
+}
+
+impl Sum {
+    fn add(&mut self, noise: NoiseKnown) {
+        if noise.basis == Basis::Measured && noise.deviation.is_finite() {
+            self.squares += noise.deviation.powi(2) * noise.repeats as f64;
+            self.repeats += noise.repeats;
+        }
+    }
+
+    fn mean(self) -> NoiseKnown {
+        let repeats = self.repeats.max(1) as f64;
+        NoiseKnown::by((self.squares / repeats).sqrt(), self.repeats)
+    }
+}

@@ -1,0 +1,47 @@
+//! Bars that lie along x, each with its interval and its figure at the end. Where they lie is the panel's business.
+
+use super::canvas::{Align, Canvas, Position};
+use super::font::{Type, text_width};
+use super::palette::{INK, WHITE, look};
+use crate::chart::Style;
+
+/// Text next to a point or a bar.
+pub const LABEL: Type = Type::light(21.0, INK);
+/// Height of a bar.
+const HEIGHT: f64 = 34.0;
+/// Thickness of the edge of a hollow one.
+const EDGE: f64 = 3.0;
+
+/// Draws a bar from zero to its end, with its interval.
+pub fn draw(
+    canvas: &mut Canvas,
+    [zero, end]: [Position; 2],
+    interval: Option<[Position; 2]>,
+    label: &str,
+    number: usize,
+) {
+    let half = HEIGHT / 2.0;
+    let (left, mut right) = (zero.0.min(end.0), zero.0.max(end.0));
+    fill(
+        canvas,
+        (left, zero.1 - half),
+        (right.max(left + 2.0), zero.1 + half),
+        number,
+    );
+    if let Some(ends) = interval {
+        canvas.interval(ends, 7.0, 3.0, INK);
+        right = right.max(ends[1].0);
+    }
+    // At the end of its own bar, never next to that of another.
+    let ground = (right + 18.0 + text_width(label, LABEL), end.1 + half);
+    canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE);
+    canvas.text((right + 10.0, end.1), label, LABEL, Align::Left);
+}
+
+/// Draws the box of a bar. What does not stand out is hollow from the second strength on.
+pub fn fill(canvas: &mut Canvas, (left, top): Position, (right, bottom): Position, number: usize) {
+    canvas.rectangle((left, top), (right, bottom), look(Style::Bar(number)).colour);
+    if number > 1 && right - left > 2.0 * EDGE {
+        canvas.rectangle((left + EDGE, top + EDGE), (right - EDGE, bottom - EDGE), WHITE);
+    }
+}

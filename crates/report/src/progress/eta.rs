@@ -1,0 +1,162 @@
+//! Counts the work of one invocation. It does not know the plan: the driver of the sweep reports what is to be done, and how long that will
+//! take.
+
+use std::collections::{BTreeMap, BTreeSet};
+use vsweep_base::ids::{SearchId, ServerId};
+use vsweep_record::journal::{Entry, Event, StartRecord, State};
+
+/// A planned start of a server.
+type PlannedStart = (ServerId, u32);
+
+/// Remaining work of one invocation.
+#[derive(Debug, Clone, Default)]
+pub struct Eta {
+    /// Remaining work of each start.
+    open: BTreeMap<PlannedStart, OpenWork>,
+    /// Runs that this invocation has to do in all, without those of searches.
+    pub total: u64,
+    /// Number of finished runs.
+    pub done: u64,
+    /// Servers under a run that has begun.
+    measured: BTreeSet<ServerId>,
+    /// The starts that this invocation has made or given up.
+    begun: BTreeSet<PlannedStart>,
+    /// Time that the rest will take, in seconds, if it is known.
+    pub seconds_left: Option<f64>,
+    /// Predicted duration of a start, in seconds; used until one was measured.
+    pub predicted_start: Option<f64>,
+    /// True if the runs load the engine themselves, so that no server is started or stopped for them.
+    pub without_server: bool,
+    /// True if the starts are chosen by the results, so that nobody knows how many follow.
+    pub is_open_ended: bool,
+}
+
+/// Remaining work of a start.
+#[derive(Debug, Clone, Default)]
+struct OpenWork {
+    runs: u64,
+    searches: BTreeSet<SearchId>,
+}
+
+impl Eta {
+    /// Noun for one config.
+    pub fn noun(&self) -> &'static str {
+        if self.without_server { "engine" } else { "server" }
+    }
+
+    /// Adds runs on one start of a server.
+    pub fn add_runs(&mut self, server: &ServerId, slot: u32, runs: u64) {
+        self.open.entry((server.clone(), slot)).or_default().runs += runs;
+        self.total += runs;
+    }
+
+    /// Adds a search on one start of a server.
+    pub fn add_search(&mut self, server: &ServerId, slot: u32, search: &SearchId) {
+        let open = self.open.entry((server.clone(), slot)).or_default();
+        open.searches.insert(search.clone());
+    }
+
+    /// Returns true if this start of a server has known remaining work.
+    pub fn knows(&self, server: &ServerId, slot: u32) -> bool {
+        self.open.contains_key(&(server.clone(), slot))
+    }
+
+    /// Takes note of an event.
+    pub fn note(&mut self, entry: &Entry, state: &State) {
+        match &entry.event {
+            Event::ServerStarting { server, slot, .. } => {
+                self.begun.insert((server.clone(), *slot));
+            }
+            Event::RunStarted(run) => {
+                self.measured.insert(run.server.clone());
+            }
+            Event::RunFinished(_) => {
+                let Some(run) = state.run_of(entry) else { return };
+                self.measured.remove(&run.server);
+                if run.search.is_none() {
+                    self.finish(&run.server, run.slot);
+                }
+            }
+            Event::GroupGivenUp(given_up) => {
+                let (server, slot) = (&given_up.server, given_up.slot);
+                self.begun.insert((server.clone(), slot));
+                for point in given_up.points.iter().filter(|point| point.search.is_none()) {
+                    point.runs.iter().for_each(|_| self.finish(server, slot));
+                }
+                for (search, _) in &given_up.searches {
+                    self.end_search(server, slot, search);
+                }
+            }
+            Event::ResultsRetired { server, .. } => {
+                for run in state.retired_at(entry.rank.line) {
+                    match &run.search {
+                        None => self.add_runs(server, run.slot, 1),
+                        Some(search) => self.add_search(server, run.slot, search),
+                    }
+                }
+            }
+            Event::SearchFinished { search, .. } => {
+                if let Some(record) = state.latest_search(search) {
+                    self.end_search(&record.started.server, record.started.slot, search);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts a run that was done. One that was not foreseen (intervals may ask for more) counts as well, but only on a start that this
+    /// invocation works on.
+    fn finish(&mut self, server: &ServerId, slot: u32) {
+        let take_off = |open: &mut OpenWork| {
+            let is_foreseen = open.runs > 0;
+            open.runs -= u64::from(is_foreseen);
+            is_foreseen
+        };
+        if !self.change(server, slot, take_off) {
+            if !self.begun.contains(&(server.clone(), slot)) {
+                return;
+            }
+            self.total += 1;
+        }
+        self.done += 1;
+    }
+
+    fn end_search(&mut self, server: &ServerId, slot: u32, search: &SearchId) {
+        self.change(server, slot, |open| open.searches.remove(search));
+    }
+
+    /// Takes something off what is left on a start; whether it was there.
+    fn change(&mut self, server: &ServerId, slot: u32, take_off: impl FnOnce(&mut OpenWork) -> bool) -> bool {
+        let start = (server.clone(), slot);
+        let Some(open) = self.open.get_mut(&start) else {
+            return false;
+        };
+        let was_there = take_off(open);
+        if open.runs == 0 && open.searches.is_empty() {
+            self.open.remove(&start);
+        }
+        was_there
+    }
+
+    /// Returns true if a run on this server has begun and was not reported yet.
+    pub fn is_measured(&self, server: &ServerId) -> bool {
+        self.measured.contains(server)
+    }
+
+    /// Number of starts of servers that were begun or given up, and the number of all starts.
+    pub fn servers(&self) -> (u64, u64) {
+        let begun = self.begun.len() as u64;
+        let to_come = self.open.keys().filter(|start| !self.begun.contains(start));
+        (begun, begun + to_come.count() as u64)
+    }
+
+    /// Expected duration of a server's start, in seconds, with the source of the number.
+    pub fn expected_start(&self, state: &State) -> Option<(&'static str, f64)> {
+        let starts = state.starts();
+        let ready: Vec<f64> = starts.filter_map(StartRecord::ready_seconds).collect();
+        match ready.len() {
+            0 => self.predicted_start.map(|seconds| ("predicted", seconds)),
+            count => Some(("usually", ready.iter().sum::<f64>() / count as f64)),
+        }
+    }
+}

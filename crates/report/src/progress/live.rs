@@ -1,0 +1,340 @@
+//! The live display: one line for each running server and its activity, one for the runs, redrawn a few times a second. Problems stay on
+//! the screen above them.
+
+use super::line::{Line, Names, fit};
+use super::wording::{bracket, describe, outcome, show_seconds, time_left};
+use super::{Counter, Eta, RequestsSoFar, RunPhase, ServerActivity};
+use crate::terminal::width;
+use crate::words::show_number;
+use console::Term;
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use itertools::Itertools;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use vsweep_base::cause::Outcome;
+use vsweep_base::ids::ServerId;
+use vsweep_base::printable::printable;
+use vsweep_base::units::{show_count, show_duration, show_many};
+use vsweep_record::journal::{Entry, Event, State, number};
+
+/// Time between two drawings.
+const REDRAW: Duration = Duration::from_millis(200);
+/// Columns before the text of a line: the spinner, or the bar of the runs.
+const SPINNER: usize = 2;
+const BAR: usize = 17;
+const SHORT_BAR: usize = 7;
+/// A terminal with fewer columns has the short one.
+const WIDE: usize = 80;
+
+/// The lines at the foot of a terminal.
+pub struct Live {
+    screen: MultiProgress,
+    servers: BTreeMap<ServerId, Bar>,
+    runs: Bar,
+}
+
+/// A line that is drawn again and again, and what it shows.
+struct Bar {
+    bar: ProgressBar,
+    shown: Arc<Mutex<LiveLine>>,
+    /// The GPUs of its server, in words.
+    on: String,
+}
+
+/// Activity of a server, or progress of the runs.
+struct LiveLine {
+    /// Names of its subject, if it has one.
+    names: Names,
+    what: Vec<String>,
+    since: Instant,
+    /// The run that has begun, and what more is to be said of it; it is shown once requests are sent, after a reset for example.
+    run: Option<(Names, Vec<String>)>,
+    /// Progress of its run or start for a given duration; `None` if only the duration is known.
+    so_far: Option<SoFar>,
+}
+
+type SoFar = Box<dyn Fn(String) -> Vec<String> + Send>;
+
+impl Live {
+    /// The line of the runs.
+    pub fn new() -> Live {
+        let screen = MultiProgress::new();
+        let is_narrow = width(&Term::stderr()).is_some_and(|columns| columns < WIDE);
+        let (template, indent) = match is_narrow {
+            true => ("{bar:6.cyan} {line}", SHORT_BAR),
+            false => ("{bar:16.cyan} {line}", BAR),
+        };
+        let runs = Bar::new(ProgressBar::new(0), template, indent, total_line);
+        runs.bar.set_style(runs.bar.style().progress_chars("━╸─"));
+        screen.add(runs.bar.clone());
+        Live {
+            screen,
+            servers: BTreeMap::new(),
+            runs,
+        }
+    }
+
+    /// Shows an event; what went wrong stays on the screen above the lines.
+    pub fn event(&mut self, entry: &Entry, state: &State, eta: &Eta) {
+        match &entry.event {
+            Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
+            Event::ServerStarting { server, gpus, .. } => {
+                self.begin(server, gpus);
+                let expected = eta.expected_start(state).filter(|_| !eta.without_server);
+                let expected = expected.map(|(how, seconds)| format!("{how} {}", show_seconds(seconds)));
+                let what = match eta.without_server {
+                    true => "waiting for a free machine",
+                    false => "starting",
+                };
+                self.show(server, what, expected.unwrap_or_default(), state);
+            }
+            Event::ServerReady(_) if eta.without_server => {}
+            Event::ServerReady(ready) => self.show(&ready.server, "ready", String::new(), state),
+            Event::ServerExited(exited) => {
+                if let Some(line) = self.servers.remove(&exited.server) {
+                    self.screen.remove(&line.bar);
+                }
+                if exited.cause.is_some() {
+                    self.print_short(describe(entry, state, eta), &Names::of_server(&exited.server, state));
+                }
+            }
+            Event::RunStarted(run) => {
+                let names = Names::of_run(&run.server, &run.name, &number(run.slot, run.run), state);
+                let search = run.search.as_ref().and_then(|probe| bracket(&probe.id, state));
+                if let Some(line) = self.servers.get(&run.server) {
+                    let search = printable(&search.unwrap_or_default()).into_owned();
+                    line.lock().run = Some((names.within(&line.on, ""), vec![search]));
+                }
+            }
+            Event::RunFinished(_) => {
+                let Some(run) = state.run_of(entry) else { return };
+                self.show(&run.server, "between runs", String::new(), state);
+                if run.outcome != Outcome::Ok {
+                    let names = Names::of_run(&run.server, &run.name, &run.number(), state);
+                    self.print_short(Some(outcome(run, state)), &names);
+                }
+            }
+            Event::GroupGivenUp(given_up) => {
+                let names = Names::of_server(&given_up.server, state);
+                self.print_short(describe(entry, state, eta), &names);
+            }
+            Event::SearchStarted(_) | Event::SearchFinished { .. } | Event::ResultsRetired { .. } => {
+                self.print(describe(entry, state, eta))
+            }
+            Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::SessionEnded { .. } => {}
+        }
+        self.count(state, eta);
+    }
+
+    /// Shows the progress of the sweep.
+    fn count(&self, state: &State, eta: &Eta) {
+        let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64;
+        let (server, servers) = eta.servers();
+        // If searches choose their runs, the total number is unknown.
+        let (done, total, what) = match (eta.done, eta.total) {
+            (_, 0) => {
+                let probes = show_many(state.runs().count() as u64, "probe");
+                (server.saturating_sub(1), servers, probes)
+            }
+            (done, total) if eta.is_open_ended => (done, total, show_many(done, "run")),
+            (done, total) => (
+                done,
+                total,
+                format!("{} of {} runs", show_count(done), show_count(total)),
+            ),
+        };
+        let failed = (failed > 0).then(|| format!("{failed} failed"));
+        let server = match eta.is_open_ended {
+            true => Some(format!("{} {server}", eta.noun())),
+            false => (servers > 1).then(|| format!("{} {server} of {servers}", eta.noun())),
+        };
+        self.runs.bar.set_length(total);
+        self.runs.bar.set_position(done);
+        let parts = [Some(what), failed, time_left(eta), server];
+        self.runs.lock().what = parts.into_iter().flatten().collect();
+    }
+
+    /// Shows what a server is at.
+    pub fn doing(&self, server: &ServerId, doing: ServerActivity, state: &State) {
+        let Some(line) = self.servers.get(server) else { return };
+        match doing {
+            ServerActivity::Step(what) => self.show(server, what, String::new(), state),
+            ServerActivity::Starting(phase) => {
+                line.lock().so_far = Some(Box::new(move |time| vec![time, phase().to_owned()]))
+            }
+            ServerActivity::Running(counter) => line.watch(counter),
+        }
+    }
+
+    /// Prints a line above the display.
+    pub fn line(&mut self, line: Line) {
+        self.print(Some(line));
+    }
+
+    fn begin(&mut self, server: &ServerId, gpus: &[u32]) {
+        let mut line = Bar::new(ProgressBar::new_spinner(), "{spinner} {line}", SPINNER, server_line);
+        self.screen.insert_before(&self.runs.bar, line.bar.clone());
+        line.bar.enable_steady_tick(REDRAW);
+        line.on = describe_gpus(gpus);
+        if let Some(before) = self.servers.insert(server.clone(), line) {
+            self.screen.remove(&before.bar);
+        }
+    }
+
+    fn show(&self, server: &ServerId, what: &str, more: String, state: &State) {
+        if let Some(line) = self.servers.get(server) {
+            let names = Names::of_server(server, state).within(&line.on, &format!(": {what}"));
+            line.set(names, vec![printable(&more).into_owned()]);
+        }
+    }
+
+    fn print_short(&self, line: Option<Line>, names: &Names) {
+        let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint_short(names)));
+    }
+
+    fn print(&self, line: Option<Line>) {
+        // A terminal that went away must not end the sweep.
+        let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint(None)));
+    }
+}
+
+impl Bar {
+    fn new(bar: ProgressBar, template: &str, indent: usize, line: fn(&LiveLine) -> Vec<String>) -> Bar {
+        let shown = Arc::new(Mutex::new(LiveLine {
+            names: Names::default(),
+            what: Vec::new(),
+            since: Instant::now(),
+            run: None,
+            so_far: None,
+        }));
+        let drawn = Arc::clone(&shown);
+        let draw = move |_: &ProgressState, out: &mut dyn Write| {
+            let shown = drawn.lock().unwrap_or_else(PoisonError::into_inner);
+            let parts = line(&shown);
+            // Ignore errors: the terminal is gone.
+            let _ = out.write_str(&fit(&shown.names, &parts, indent));
+        };
+        let style = ProgressStyle::with_template(template).expect("the templates are part of the program");
+        bar.set_style(style.with_key("line", draw));
+        Bar {
+            bar,
+            shown,
+            on: String::new(),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LiveLine> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows another activity, with a new clock. Must not use the bar: the drawing thread holds it while it waits for `shown`.
+    fn set(&self, names: Names, what: Vec<String>) {
+        let mut shown = self.lock();
+        shown.names = names;
+        shown.what = what;
+        shown.since = Instant::now();
+        shown.so_far = None;
+    }
+
+    /// Shows the run that has begun, and its requests; those of a run that is measured once more have no name of their own.
+    fn watch(&self, counter: Counter) {
+        let begun = self.lock().run.take();
+        if let Some((names, what)) = begun {
+            self.set(names, what);
+        }
+        self.lock().so_far = Some(Box::new(move |time| figures(&counter(), &time)));
+    }
+}
+
+/// Progress and duration of the runs.
+fn total_line(shown: &LiveLine) -> Vec<String> {
+    let mut parts = shown.what.clone();
+    parts.push(format!("{} so far", clock(shown.since.elapsed())));
+    parts
+}
+
+/// Activity of a server, and the figures of its run so far, or its duration until there are any.
+fn server_line(shown: &LiveLine) -> Vec<String> {
+    let time = clock(shown.since.elapsed());
+    let so_far = match &shown.so_far {
+        Some(so_far) => so_far(time),
+        None => vec![time],
+    };
+    [so_far, shown.what.clone()].concat()
+}
+
+/// Figures of a run in progress; its duration until there are any.
+pub fn figures(requests: &RequestsSoFar, time: &str) -> Vec<String> {
+    let RequestsSoFar { planned, finished, .. } = *requests;
+    let count = match (requests.phase, planned) {
+        (RunPhase::Preparing, _) => return vec![format!("preparing {time}")],
+        (RunPhase::WarmingUp, _) => return vec![format!("warming up {time}")],
+        (RunPhase::Measuring, 0) if finished == 0 => return vec![time.to_owned()],
+        (RunPhase::Measuring, 0) => show_many(finished, "request"),
+        (RunPhase::Measuring, _) => format!("{finished} of {planned} requests"),
+    };
+    let failed = (requests.failed > 0).then(|| format!("{} failed", requests.failed));
+    let rate = requests
+        .tokens_per_s
+        .map(|rate| format!("{} tokens/s", show_number(rate)));
+    let ttft = requests.ttft_ms.map(|ttft| format!("TTFT {} ms", show_number(ttft)));
+    [Some(count), failed, rate, ttft].into_iter().flatten().collect()
+}
+
+/// `12s`, `3m 05s`.
+pub fn clock(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..60 => format!("{seconds}s"),
+        _ => show_duration(time),
+    }
+}
+
+/// `GPU 3: `, `GPUs 0-3: `; nothing for none.
+fn describe_gpus(gpus: &[u32]) -> String {
+    match gpus {
+        [] => String::new(),
+        [gpu] => format!("GPU {gpu}: "),
+        gpus => format!("GPUs {}: ", gpus.iter().join(",")),
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.servers.values().for_each(|line| line.bar.finish_and_clear());
+        self.runs.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_run_is_named_while_its_requests_are_counted() {
+        let line = Bar::new(ProgressBar::hidden(), "{line}", 0, server_line);
+        line.lock().run = Some((Names(vec!["TP 1 #0".to_owned()]), Vec::new()));
+        line.set(Names(vec!["TP 1: resetting its caches".to_owned()]), Vec::new());
+        line.watch(Box::new(RequestsSoFar::default));
+        assert_eq!(line.lock().names.0, ["TP 1 #0"]);
+    }
+
+    #[test]
+    fn a_line_takes_something_else_while_it_is_drawn() {
+        let line = Bar::new(ProgressBar::hidden(), "{line}", 0, server_line);
+        let (done, is_done) = channel();
+        std::thread::scope(|threads| {
+            // As in drawing, the bar is locked meanwhile.
+            line.bar.update(|_| {
+                threads.spawn(|| {
+                    line.set(Names::default(), vec!["ready".to_owned()]);
+                    done.send(()).expect("somebody waits");
+                });
+                let done = is_done.recv_timeout(Duration::from_secs(60));
+                assert!(done.is_ok(), "it waits for the drawing, which waits for what is shown");
+            });
+        });
+    }
+}

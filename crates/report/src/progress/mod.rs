@@ -1,0 +1,165 @@
+//! Shows a sweep while it runs: a live display on a terminal, otherwise one line an event, for people or for scripts.
+//!
+//! Fed from outside with the events that the journal records; knows nothing of how a sweep is driven, and a display that
+//! cannot be written to never disturbs one.
+
+mod eta;
+mod line;
+mod live;
+mod name;
+mod wording;
+
+pub use eta::Eta;
+pub use wording::run_name;
+
+use line::{Headword, Line, Names};
+use live::Live;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+use vsweep_base::ids::ServerId;
+use vsweep_base::printable::printable_json;
+use vsweep_base::threads;
+use vsweep_record::journal::{Entry, State};
+
+/// Kind of progress display.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A live display if standard error is a terminal, plain lines otherwise.
+    Auto,
+    /// One line an event, on standard error.
+    Plain,
+    /// The journal's own line for each event, on standard output.
+    Json,
+    /// No output.
+    Quiet,
+}
+
+/// Phase of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RunPhase {
+    /// Its requests are being made.
+    #[default]
+    Preparing,
+    /// The server is being warmed up.
+    WarmingUp,
+    /// Requests are sent.
+    Measuring,
+}
+
+/// The run in progress so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RequestsSoFar {
+    /// Phase of the run.
+    pub phase: RunPhase,
+    /// Requests to be sent; 0 if not known.
+    pub planned: u64,
+    /// Ended, either way.
+    pub finished: u64,
+    /// Ended badly.
+    pub failed: u64,
+    /// Output tokens of those that ended, a second; `None` where nobody counts them.
+    pub tokens_per_s: Option<f64>,
+    /// Their mean time to first token.
+    pub ttft_ms: Option<f64>,
+}
+
+/// A run so far in as many words as fit a terminal behind so many columns.
+pub fn so_far(requests: &RequestsSoFar, elapsed: Duration, indent: usize) -> String {
+    line::fit(
+        &Names::default(),
+        &live::figures(requests, &live::clock(elapsed)),
+        indent,
+    )
+}
+
+/// Activity of a server. The functions in it are called a few times a second while a live display is shown.
+pub enum ServerActivity {
+    /// A step between its runs.
+    Step(&'static str),
+    /// It starts, and says how far it is; an empty text if that is not known.
+    Starting(Box<dyn Fn() -> &'static str + Send>),
+    /// It answers the requests of a run.
+    Running(Counter),
+}
+
+/// Reads the counters of the run in progress.
+pub type Counter = Box<dyn Fn() -> RequestsSoFar + Send>;
+
+/// The display of one sweep. A live display leaves the screen when it is dropped.
+pub struct Progress {
+    mode: Mode,
+    live: Option<Live>,
+    eta: Eta,
+}
+
+impl Progress {
+    /// A display of what lies ahead.
+    pub fn new(mode: Mode, eta: Eta) -> Progress {
+        // A live display needs threads that draw.
+        let is_live = mode == Mode::Auto && std::io::stderr().is_terminal() && threads::is_allowed();
+        let live = is_live.then(Live::new);
+        Progress { mode, live, eta }
+    }
+
+    /// Remaining work, for updates during the sweep.
+    pub fn eta(&mut self) -> &mut Eta {
+        &mut self.eta
+    }
+
+    /// Shows an event that was just recorded, which the state includes, and the time that all the rest will take, in seconds.
+    pub fn event(&mut self, entry: &Entry, state: &State, seconds_left: Option<f64>) {
+        self.eta.seconds_left = seconds_left;
+        self.eta.note(entry, state);
+        match (&mut self.live, self.mode) {
+            (Some(live), _) => live.event(entry, state, &self.eta),
+            (None, Mode::Auto | Mode::Plain) => {
+                if let Some(line) = wording::describe(entry, state, &self.eta) {
+                    print_error(&line.paint(Some(wording::time_of_day(&entry.at))));
+                }
+            }
+            (None, Mode::Json) => print(&printable_json(&entry.to_text())),
+            (None, Mode::Quiet) => {}
+        }
+    }
+
+    /// Sets the current activity of a server.
+    pub fn doing(&mut self, server: &ServerId, doing: ServerActivity, state: &State) {
+        let is_shown = !self.eta.without_server || !matches!(doing, ServerActivity::Step(_));
+        if let Some(live) = self.live.as_ref().filter(|_| is_shown) {
+            live.doing(server, doing, state);
+        }
+    }
+
+    /// Shows a sentence once.
+    pub fn note(&mut self, note: &str) {
+        self.show(Headword::NOTE, "note", note);
+    }
+
+    /// Shows the best server so far, when it is another than before.
+    pub fn best(&mut self, best: &str) {
+        self.show(Headword::BEST, "best", best);
+    }
+
+    fn show(&mut self, headword: Headword, key: &str, text: &str) {
+        match (&mut self.live, self.mode) {
+            (Some(live), _) => live.line(Line::new(headword, text)),
+            (None, Mode::Auto | Mode::Plain) => {
+                // Uses the clock of the events.
+                let now = jiff::Timestamp::now().to_string();
+                print_error(&Line::new(headword, text).paint(Some(wording::time_of_day(&now))));
+            }
+            (None, Mode::Json) => print(&printable_json(&serde_json::json!({ key: text }).to_string())),
+            (None, Mode::Quiet) => {}
+        }
+    }
+}
+
+// A reader that went away must not end the sweep, so errors are ignored.
+fn print(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn print_error(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}

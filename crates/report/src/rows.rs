@@ -1,0 +1,186 @@
+//! Reads the journal and the run files into the table of runs. A run file is used only if it is byte for byte the recorded one; any other
+//! is shown as damaged, without figures.
+
+use super::attainment::Shares;
+use super::nodes;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use vsweep_base::cause::{Cause, NOT_TRIED, Outcome};
+use vsweep_base::files::{RESULT, read};
+use vsweep_base::ids::{ServerId, sha256_hex};
+use vsweep_base::threads;
+use vsweep_plan::{Params, ReportOptions, spelling};
+use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
+use vsweep_record::table::{COMBO, RunFigures, RunRow, Table, TableBuilder, count_gpus, read_scalars};
+
+/// The table of an experiment's runs, and what is wrong with its files.
+#[derive(Debug)]
+pub struct Runs {
+    /// One row a run.
+    pub table: Table,
+    /// One line for each run file that could not be believed.
+    pub damaged: Vec<String>,
+    /// The record of a directory of vsweep; none of results of other programs.
+    pub state: Option<State>,
+}
+
+/// Runs read between two additions to the table: enough to keep every core busy, few enough to hold in memory.
+const BATCH: usize = 256;
+
+/// Figures of run files that were read and believed before, by their SHA-256: while a sweep runs, its tables are written
+/// after every run, and only the new file needs to be read.
+pub type FigureCache = HashMap<String, RunFigures>;
+
+/// Reads the files of all recorded runs and makes one row of each.
+pub fn read_runs(directory: &Directory, state: &State) -> Runs {
+    read_asked(directory, state, &ReportOptions::default(), None)
+}
+
+/// Like `read_runs`, with the columns that a plan asks for: shares of requests within limits, and the cost of tokens. Files in `cache`
+/// are not read again.
+pub fn read_asked(
+    directory: &Directory,
+    state: &State,
+    options: &ReportOptions,
+    mut cache: Option<&mut FigureCache>,
+) -> Runs {
+    let shares = Shares::asked_by(&options.requirements);
+    let unknown = ServerRecord::default();
+    let count = |(id, server): (_, &ServerRecord)| {
+        // The GPUs that a server was given are those that it used, whatever its flags say.
+        let given = server.starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0);
+        let count = match given {
+            0 => count_gpus(&server.params, &server.argv),
+            given => given as f64,
+        };
+        (id, count)
+    };
+    let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
+    let mut builder = TableBuilder::new();
+    let is_spread = nodes::has_several_nodes(state);
+    let mut damaged = Vec::new();
+    let runs: Vec<&RunRecord> = state.runs().collect();
+    let mut like = RunFigures::default();
+    for batch in runs.chunks(BATCH) {
+        let known = |run: &RunRecord| cache.as_ref()?.get(&run.file.as_ref()?.sha256).cloned();
+        let read =
+            |run: &&RunRecord| known(run).map_or_else(|| read_figures(directory.root(), run, &shares, &like), Ok);
+        let figures = threads::map(threads::cores(), batch, read);
+        if let Some(Ok(last)) = figures.last() {
+            like = last.clone();
+        }
+        for (run, figures) in batch.iter().zip(figures) {
+            let server = state.servers.get(&run.server).unwrap_or(&unknown);
+            let serve = with_combo(&server.params, server.combo.as_deref());
+            let bench = with_combo(&run.params, run.combo.as_deref());
+            let measured = (run.outcome != Outcome::Failed).then_some(run.validity);
+            let (outcome, validity, cause, figures) = match figures {
+                Ok(figures) => (run.outcome, measured, run.cause, figures),
+                Err(problem) => {
+                    // Results lost earlier are reported together elsewhere.
+                    if !run.is_lost() {
+                        damaged.push(problem);
+                    }
+                    (Outcome::Failed, None, Some(Cause::ResultDamaged), RunFigures::default())
+                }
+            };
+            builder.push(RunRow {
+                point: &run.point.0,
+                run: run.run,
+                outcome,
+                validity,
+                doubts: if validity.is_some() { &run.doubts } else { &[] },
+                cause,
+                detail: &detail_of(run),
+                serve: Some(&serve),
+                bench: Some(&bench),
+                simulated: server.is_simulated(),
+                gpus: gpus.get(&run.server).copied(),
+                metrics: Some(&figures),
+                errors: Some(&run.errors),
+                slot: run.slot,
+                launch: state.start_of(run).map(|launch| launch.to_string()),
+                order: run.rank.line.seq,
+                machine: state.measured_at(run).filter(|_| is_spread),
+            });
+            if let (Some(cache), Some(file)) = (&mut cache, &run.file)
+                && cause != Some(Cause::ResultDamaged)
+            {
+                cache.insert(file.sha256.clone(), figures);
+            }
+        }
+    }
+    let mut table = builder.finish();
+    table.add_energies();
+    if let Some(price) = options.price_per_gpu_hour {
+        table.add_costs(price);
+    }
+    Runs {
+        table,
+        damaged,
+        state: None,
+    }
+}
+
+/// The parameters with the name of their combination before them, unless a parameter has that name.
+pub(super) fn with_combo<'p>(params: &'p Params, combo: Option<&str>) -> Cow<'p, Params> {
+    match combo.filter(|_| spelling::find(params, COMBO).is_none()) {
+        None => Cow::Borrowed(params),
+        Some(name) => {
+            let named = std::iter::once((COMBO.to_owned(), Value::from(name)));
+            Cow::Owned(named.chain(params.clone()).collect())
+        }
+    }
+}
+
+/// The observation of a run, for people.
+pub(super) fn detail_of(run: &RunRecord) -> Cow<'_, str> {
+    match run.tried {
+        true => Cow::Borrowed(&run.detail),
+        false => Cow::Owned(format!("{NOT_TRIED}{}", run.detail)),
+    }
+}
+
+/// The figures of a run, which shares their names with another one where they are equal.
+pub(super) fn read_figures(
+    root: &Path,
+    run: &RunRecord,
+    shares: &Shares,
+    like: &RunFigures,
+) -> Result<RunFigures, String> {
+    let Some(file) = &run.file else {
+        return Ok(RunFigures::default());
+    };
+    let content = read_content(root, run)?;
+    let mut figures =
+        read_scalars(&content, like).map_err(|error| format!("{}: is not the JSON of a run: {error}", file.path))?;
+    figures.extend(shares.read(&content));
+    Ok(figures)
+}
+
+/// The content of a run's file, if it is the one that the journal vouches for; empty for a run that has none.
+pub(super) fn read_content(root: &Path, run: &RunRecord) -> Result<Vec<u8>, String> {
+    let Some(file) = &run.file else {
+        return Ok(Vec::new());
+    };
+    let problem = |what: String| format!("{}: {what}", file.path);
+    let content = read(&root.join(&file.path), RESULT).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    verify(file, &content).map_err(problem)?;
+    Ok(content)
+}
+
+fn verify(file: &StoredFile, content: &[u8]) -> Result<(), String> {
+    if content.len() as u64 != file.bytes {
+        return Err(format!(
+            "has {} bytes, the journal recorded {}",
+            content.len(),
+            file.bytes
+        ));
+    }
+    if sha256_hex(content) != file.sha256 {
+        return Err("was changed after it was measured (its SHA-256 is not the recorded one)".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,310 @@
+//! The answer in a few lines, made of the document alone: the recommendations, how sure they are, and what made the difference.
+
+use super::effects::briefly;
+use super::{
+    capital, cost, difference, figure, lower, near, next, none, parts, percent, sentence, server, so_far, unit,
+    warnings,
+};
+use itertools::Itertools;
+use serde::Serialize;
+use vsweep_answer::{Answer, Answered, Warning, Winner};
+use vsweep_base::units::{show_duration, show_many};
+
+/// Recommendations that have a line each.
+const MOST: usize = 4;
+/// Recommendations up to which each has its reason.
+const MOST_REASONS: usize = 2;
+/// Ties that are named.
+const MOST_TIES: usize = 2;
+
+/// The recommendation for one leading question, and what decides on it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pick {
+    /// `For the highest throughput, run`.
+    pub lead: String,
+    /// The target, or the workload: `Target chat`, `512 in, 16 out`.
+    pub title: String,
+    /// The server; empty where none is recommended or there is one only.
+    pub server: String,
+    /// Its figure at its load, or the reason why nothing is recommended.
+    pub figure: String,
+    /// Its cost, where GPUs have a price.
+    pub cost: Option<String>,
+    /// Its certainty.
+    pub sure: Option<String>,
+    /// The settings that made the difference to it, and those that made none.
+    pub why: Option<String>,
+    /// The distance to the next server, if no setting is known to make a difference.
+    pub lead_over: Option<String>,
+    /// The other questions about its workload that other servers win.
+    pub others: Vec<Alternative>,
+    /// Warnings about its server.
+    pub warnings: Vec<String>,
+}
+
+/// The winner of another question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alternative {
+    /// `lowest latency at concurrency 64`; several questions with the same winner are `most throughput per GPU, cheapest tokens`.
+    pub question: String,
+    /// `TP 2, p99 E2EL 479 ms (431 to 533)`.
+    pub text: String,
+}
+
+/// The lines.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Brief {
+    /// The recommendation for the main question of each workload or target.
+    pub run: Vec<String>,
+    /// The number of further recommendations.
+    pub more: usize,
+    /// Certainty of a single recommendation.
+    pub sure: Option<String>,
+    /// The settings that made the difference to one or two recommendations, and those that made none.
+    pub why: Vec<String>,
+    /// The other questions about a single workload that other servers win.
+    pub other: Option<String>,
+    /// Warnings about the recommended servers.
+    pub warnings: Vec<String>,
+    /// A remark on figures of servers of different sizes.
+    pub unit: Option<&'static str>,
+}
+
+/// The best server of a sweep that goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Best {
+    /// The id of its config.
+    pub config: String,
+    /// The recommendation with how sure it is.
+    pub text: String,
+}
+
+/// The best server, if one question leads and has several entrants.
+pub fn best(answer: &Answer) -> Option<Best> {
+    let leading = answer.leading();
+    let answered = leading.iter().exactly_one().ok()?;
+    let winner = answered.winner.as_ref().filter(|_| answered.entrants.len() > 1)?;
+    let text = recommendation(answer, answered, true);
+    Some(Best {
+        config: winner.config.clone(),
+        text: format!("{text} ({} sure{})", percent(winner.probability), so_far(answer)),
+    })
+}
+
+/// The recommendations, in the order of the leading questions.
+pub fn picks(answer: &Answer) -> Vec<Pick> {
+    let leading = answer.leading().into_iter();
+    leading.map(|answered| pick(answer, answered)).collect()
+}
+
+fn pick(answer: &Answer, answered: &Answered) -> Pick {
+    let winner = answered.winner.as_ref();
+    let why = winner.and_then(|_| briefly(answered));
+    let sentence = sentence(answer, answered);
+    Pick {
+        lead: sentence.lead.trim_end_matches(',').to_owned(),
+        title: match answered.is_load() {
+            true => capital(&answered.title()),
+            false => answered.workload.clone(),
+        },
+        server: sentence.server,
+        figure: winner.map_or_else(|| none(answer, answered), |winner| measured(answer, answered, winner)),
+        cost: winner.and_then(|winner| paid(answer, answered, winner)),
+        sure: winner.and_then(|winner| sureness(answer, answered, winner)),
+        lead_over: winner
+            .filter(|_| why.is_none())
+            .and_then(|winner| next_best(answer, answered, winner)),
+        why,
+        others: winner.map_or_else(Vec::new, |_| others(answer, answered)),
+        warnings: about_servers(&[answered]),
+    }
+}
+
+/// The brief answer.
+pub fn brief(answer: &Answer) -> Brief {
+    let leading = answer.leading();
+    let single = leading.iter().exactly_one().ok();
+    let picks = leading.iter().take(MOST_REASONS + 1);
+    let picks = picks.map(|answered| pick(answer, answered)).collect_vec();
+    let why = match picks.len() {
+        ..=MOST_REASONS => picks.iter().filter_map(|own| reason(own, single.is_some())).collect(),
+        _ => Vec::new(),
+    };
+    let pick = picks.into_iter().exactly_one().ok();
+    let (sure, others) = pick.map_or_else(Default::default, |pick| (pick.sure, pick.others));
+    let others = others.iter().map(|other| format!("{}: {}", other.question, other.text));
+    let other = capital(&others.collect_vec().join("; "));
+    let shown = leading.iter().take(MOST);
+    Brief {
+        run: shown
+            .map(|answered| recommendation(answer, answered, single.is_some()))
+            .collect(),
+        more: leading.len().saturating_sub(MOST),
+        sure,
+        why,
+        other: (!other.is_empty()).then_some(other),
+        warnings: about_servers(&leading),
+        unit: unit(answer),
+    }
+}
+
+/// The reason for a recommendation, with its title where there are several.
+fn reason(pick: &Pick, is_single: bool) -> Option<String> {
+    let why = pick.why.as_ref().or(pick.lead_over.as_ref())?;
+    Some(match is_single {
+        true => why.clone(),
+        false => format!("{}: {why}", pick.title),
+    })
+}
+
+/// `1.2 times the next server, TP 2`; nothing where no other server is known to be worse.
+fn next_best(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    let next = next(answered, winner)?;
+    let ratio = difference(next.winner_over?.value, answered.better);
+    Some(format!("{ratio} the next server, {}", answer.name_of(&next.config)))
+}
+
+/// The warnings about the servers that win some questions, each once.
+fn about_servers(questions: &[&Answered]) -> Vec<String> {
+    let all = questions.iter().flat_map(|answered| &answered.warnings);
+    let sentences = warnings::sentences(all.filter(is_about_servers));
+    sentences.into_iter().unique().collect()
+}
+
+/// False of what is said with the sureness.
+fn is_about_servers(warning: &&Warning) -> bool {
+    !matches!(warning, Warning::StartNoiseAssumed { .. })
+}
+
+/// `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`.
+fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> String {
+    let question = match (is_single, answered.workload.as_str()) {
+        (true, _) => String::new(),
+        (false, "") => format!("{}: ", lower(&answered.question)),
+        (false, workload) if answered.is_load() => format!("{}, {workload}: ", lower(&answered.question)),
+        (false, workload) => format!("{workload}: "),
+    };
+    let Some(winner) = &answered.winner else {
+        return question + &none(answer, answered);
+    };
+    let ties = answered
+        .ties
+        .iter()
+        .take(MOST_TIES)
+        .map(|tie| answer.name_of(tie))
+        .join("; ");
+    let ties = if ties.is_empty() {
+        ties
+    } else {
+        format!(", not told apart from it: {ties}")
+    };
+    let sure = match (is_single, answered.entrants.len()) {
+        (false, 2..) => format!(" ({} sure{ties})", percent(winner.probability)),
+        _ => String::new(),
+    };
+    // With a single config there is no choice.
+    let server = match answer.configs.len() {
+        1 => String::new(),
+        _ => server(answer, winner) + ": ",
+    };
+    format!("{question}{server}{}{sure}", result(answer, answered, winner))
+}
+
+/// The winner's figure, its load, the GPUs and the cost.
+fn result(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+    let cost = paid(answer, answered, winner);
+    let cost = cost.map_or(String::new(), |cost| format!(", {cost}"));
+    measured(answer, answered, winner) + &cost
+}
+
+/// `$0.036 per million output tokens`.
+fn paid(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    cost(answer, answered, winner).map(|cost| format!("${cost} per million output tokens"))
+}
+
+/// The winner's figure, its load and the GPUs.
+fn measured(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+    let at = match answered.is_load() {
+        true => String::new(),
+        false => parts::at_load(&winner.load),
+    };
+    let gpus = answer.gpus.filter(|_| winner.replicas > 1);
+    let gpus = gpus.map_or(String::new(), |gpus| format!(" on {gpus} GPUs"));
+    figure(answered, winner) + &at + &gpus
+}
+
+/// Describes the certainty: `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
+fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    if answered.entrants.len() < 2 {
+        return (answer.configs.len() > 1).then(|| "no other server competes".to_owned());
+    }
+    let kind = match answer.optimization {
+        Some(_) => "measured server",
+        None => "server",
+    };
+    let mut text = format!(
+        "{} within {} of the best of {}{}",
+        percent(winner.probability),
+        near(answer, answered, winner),
+        show_many(answered.entrants.len() as u64, kind),
+        so_far(answer)
+    );
+    if !answered.ties.is_empty() {
+        let named = answered.ties.iter().take(MOST_TIES).map(|tie| answer.name_of(tie));
+        text += &format!("; not told apart from it: {}", named.format("; "));
+        match answered.ties.len().saturating_sub(MOST_TIES) {
+            0 => {}
+            more => text += &format!(" and {more} more"),
+        }
+    }
+    let assumed = answered.warnings.iter().find_map(|warning| match warning {
+        Warning::StartNoiseAssumed { deviation } => Some(deviation * 100.0),
+        _ => None,
+    });
+    if let Some(percent) = assumed {
+        text += &format!("; assumes that starts of a server differ by about {percent:.1} %");
+    }
+    if let Some(advice) = &answered.advice {
+        let time = advice.seconds.map(std::time::Duration::from_secs_f64);
+        let time = time.map_or(String::new(), |time| format!(", about {},", show_duration(time)));
+        text += &format!(
+            "; --confirm starts {} again{time} for {}",
+            show_many(advice.configs.len() as u64, "server"),
+            percent(advice.expected)
+        );
+    }
+    Some(text)
+}
+
+/// The questions about the same workload that another server wins.
+fn others(answer: &Answer, leading: &Answered) -> Vec<Alternative> {
+    let config = |answered: &Answered| answered.winner.as_ref().map(|winner| winner.config.clone());
+    let others = answer
+        .questions
+        .iter()
+        .filter(|other| !other.is_load() && other.workload == leading.workload);
+    let others = others
+        .filter(|other| config(other) != config(leading))
+        .filter_map(|other| {
+            let winner = other.winner.as_ref()?;
+            let at = other.load.as_deref().map_or(String::new(), parts::at_load);
+            let figure = match other.load {
+                Some(_) => figure(other, winner),
+                None => result(answer, other, winner),
+            };
+            let alternative = Alternative {
+                question: lower(&other.question) + &at,
+                text: format!("{}, {figure}", server(answer, winner)),
+            };
+            Some(((winner.config.clone(), winner.load.clone()), alternative))
+        });
+    // Questions with the same winner are one, with the figure of the first.
+    let mut together: Vec<((String, String), Alternative)> = Vec::new();
+    for (won, other) in others {
+        match together.last_mut() {
+            Some((last, known)) if *last == won => known.question += &format!(", {}", other.question),
+            _ => together.push((won, other)),
+        }
+    }
+    together.into_iter().map(|(_, other)| other).collect()
+}

@@ -1,0 +1,95 @@
+//! The effect of each setting at the recommended point, in words: with its sign, its interval and the good direction; settings that make
+//! no difference are named apart, as are those that are not known to.
+
+use super::parts::{change, title};
+use crate::words::{say_setting, short_name};
+use itertools::Itertools;
+use serde::Serialize;
+use vsweep_answer::{Answered, Effect, Verdict};
+
+/// The effects on one metric.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// The metric, as people call it.
+    pub metric: String,
+    /// A sentence for each setting that makes a difference, then one for all that make none, and one for all that are not known to.
+    pub sentences: Vec<String>,
+}
+
+/// The effects at the winner of a question, by metric.
+pub fn findings(answered: &Answered) -> Vec<Finding> {
+    let metrics = answered.effects.iter().map(|effect| &effect.metric).unique();
+    let finding = |metric: &String| {
+        let own = answered.effects.iter().filter(|effect| effect.metric == *metric);
+        let own = own.collect_vec();
+        let mut sentences = own
+            .iter()
+            .filter(|effect| is_known(effect))
+            .map(|effect| difference(effect))
+            .collect_vec();
+        let settings = |verdict: Verdict| {
+            let alike = own.iter().filter(|effect| effect.verdict == verdict);
+            alike.map(|effect| choice(effect)).join("; ")
+        };
+        let named = [
+            (Verdict::Same, "no difference"),
+            (Verdict::Undecided, "not known to make a difference"),
+        ];
+        for (verdict, words) in named {
+            let settings = settings(verdict);
+            if !settings.is_empty() {
+                sentences.push(format!("{words}: {settings}"));
+            }
+        }
+        Finding {
+            metric: title(metric),
+            sentences,
+        }
+    };
+    metrics.map(finding).collect()
+}
+
+/// Settings that are named in a brief answer.
+const MOST: usize = 3;
+
+/// The effects on the first metric in a line, the largest first: `TP 2 instead of 1 +71 %; no difference: seqs`.
+pub fn briefly(answered: &Answered) -> Option<String> {
+    let metric = &answered.effects.first()?.metric;
+    let own = answered.effects.iter().filter(|effect| effect.metric == *metric);
+    let size = |effect: &&&Effect| -effect.ratio.value.ln().abs();
+    let known = own.clone().filter(|effect| is_known(effect)).collect_vec();
+    let known = known.iter().sorted_by(|a, b| size(a).total_cmp(&size(b))).take(MOST);
+    let change = |effect: &&Effect| format!("{} {:+.0} %", choice(effect), (effect.ratio.value - 1.0) * 100.0);
+    let same = own
+        .filter(|effect| effect.verdict == Verdict::Same)
+        .map(|effect| short_name(&effect.setting));
+    let same = same.unique().join(", ");
+    let same = (!same.is_empty()).then(|| format!("no difference: {same}"));
+    let text = known.map(change).chain(same).join("; ");
+    (!text.is_empty()).then_some(text)
+}
+
+fn is_known(effect: &Effect) -> bool {
+    matches!(effect.verdict, Verdict::Improved | Verdict::Regressed)
+}
+
+/// `seqs 64 instead of 8: +137 % (+120 to +150 %), better`.
+fn difference(effect: &Effect) -> String {
+    let word = if effect.verdict == Verdict::Improved {
+        "better"
+    } else {
+        "worse"
+    };
+    format!("{}: {}, {word}", choice(effect), change(effect.ratio))
+}
+
+/// The winner's value of a setting against the other: `seqs 64 instead of 8`.
+pub fn choice(effect: &Effect) -> String {
+    let name = short_name(&effect.setting);
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".to_owned());
+    let own = match effect.own.as_deref() {
+        Some(value) => say_setting(&name, value),
+        None => format!("{name} unset"),
+    };
+    format!("{own} instead of {}", value(&effect.other))
+}

@@ -1,0 +1,314 @@
+//! The answer in sentences, made of the document alone: what to run for each question, how much better that is than the next server and
+//! the default settings, how sure it is, and what to know before deploying it.
+
+mod brief;
+mod effects;
+mod optimization;
+pub(super) mod parts;
+mod warnings;
+
+pub use brief::{Best, Pick, best, brief, picks};
+pub use effects::{choice, findings};
+pub use optimization::optimization;
+pub use warnings::losers;
+
+use crate::template::plain;
+use crate::words::{say, short_setting_of, show_number, show_ratio};
+use itertools::Itertools;
+use minijinja::context;
+use parts::{estimate, margin, percent, target};
+use serde::Serialize;
+use vsweep_answer::{Answer, Answered, Better, Chosen, Entrant, Goal, Warning, Winner};
+use vsweep_base::units::{show_duration, show_many};
+
+/// The money for a million output tokens, where GPUs have a price.
+const COST: &str = "cost_per_million_output_tokens";
+/// Ties that are named.
+const MOST_TIES: usize = 4;
+
+/// The sentence about one question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sentence {
+    /// `Run`, or the question: `For the lowest latency, run`.
+    pub lead: String,
+    /// The server; empty where none is recommended.
+    pub server: String,
+    /// Its figure, how far others are behind, and how sure that is.
+    pub why: String,
+}
+
+impl Sentence {
+    /// The whole sentence.
+    pub fn text(&self) -> String {
+        match self.server.is_empty() {
+            true => format!("{}: {}", self.lead, self.why),
+            false => format!("{} {}: {}", self.lead, self.server, self.why),
+        }
+    }
+}
+
+/// A sentence for each question about the points of a workload, in their order.
+pub fn sentences(answer: &Answer, workload: &str) -> Vec<Sentence> {
+    let questions = answer.questions.iter();
+    let own = questions.filter(|answered| answered.workload == workload && !answered.is_load());
+    own.map(|answered| sentence(answer, answered)).collect()
+}
+
+/// The sentences about several workloads together.
+pub fn together(answer: &Answer) -> Vec<Sentence> {
+    let sentence = |together: &vsweep_answer::Together| {
+        let config = together.config.as_ref()?;
+        let shares = together.shares.iter();
+        let mut shares = shares.map(|share| format!("{} of the best for {}", percent(share.share), share.workload));
+        Some(Sentence {
+            lead: format!("For the {} of all workloads together, run", lower(&together.question)),
+            server: answer.name_of(config).to_owned(),
+            why: format!(
+                "{}. {}",
+                shares.join(", "),
+                capital(&sureness(answer, together.probability, &margin(answer.margin)))
+            ),
+        })
+    };
+    answer.together.iter().filter_map(sentence).collect()
+}
+
+/// The sentence about a question, without the warnings that those before it have.
+pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
+    sentence_with(answer, answered, new_warnings(answer, answered).collect())
+}
+
+/// The sentence about a question with all its warnings, for a place where it stands alone.
+pub fn whole_sentence(answer: &Answer, answered: &Answered) -> Sentence {
+    sentence_with(answer, answered, answered.warnings.iter().collect())
+}
+
+fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) -> Sentence {
+    let questions = answer
+        .questions
+        .iter()
+        .filter(|other| other.workload == answered.workload);
+    let choices = questions.filter(|other| other.entrants.len() > 1).count();
+    let at = answered.load.as_deref().map_or(String::new(), parts::at_load);
+    // The points of a workload stand below its name.
+    let workload = match (answered.is_load(), answered.workload.as_str()) {
+        (true, workload) if !workload.is_empty() => format!(", {workload}"),
+        _ => String::new(),
+    };
+    let asked = format!("{}{at}{workload}", lower(&answered.question));
+    match &answered.winner {
+        None => Sentence {
+            lead: capital(&asked),
+            server: String::new(),
+            why: none(answer, answered),
+        },
+        Some(winner) => Sentence {
+            lead: match (answered.entrants.len(), choices) {
+                (..=1, _) if answer.configs.len() > 1 => format!("{},", capital(&asked)),
+                (..=1, _) => capital(&asked),
+                (_, 1) => "Run".to_owned(),
+                _ => format!("For the {asked}, run"),
+            },
+            server: match answer.configs.len() {
+                // With a single config there is nothing to choose.
+                1 => String::new(),
+                _ => server(answer, winner),
+            },
+            why: why(answer, answered, winner, warnings),
+        },
+    }
+}
+
+/// `4 × TP 2`.
+fn server(answer: &Answer, winner: &Winner) -> String {
+    let name = answer.name_of(&winner.config);
+    match winner.replicas {
+        1 => name.to_owned(),
+        several => format!("{several} × {name}"),
+    }
+}
+
+fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&Warning>) -> String {
+    let others = || answered.entrants.iter().filter(|other| other.config != winner.config);
+    let beside = |other: &Entrant| {
+        let ratio = other.winner_over?;
+        let load = (other.load != winner.load && !answered.is_load()).then(|| other.load.clone());
+        Some(
+            context! { name => answer.name_of(&other.config), ratio => difference(ratio.value, answered.better), load },
+        )
+    };
+    let next = next(answered, winner);
+    let default = others().find(|other| other.is_default && other.winner_over.is_some());
+    let own = answered.entrants.iter().find(|own| own.config == winner.config);
+    let has_defaults = own.is_some_and(|own| own.is_default);
+    let is_next_default = next.is_some_and(|next| next.is_default);
+    let chosen = match &winner.chosen {
+        Chosen::Best => None,
+        Chosen::MoreTargets { best } => Some((best, "meets more of the other targets")),
+        Chosen::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
+        Chosen::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),
+    };
+    let ties = answered.ties.iter().map(|tie| answer.name_of(tie));
+    let mut too_large = answered.too_large.iter().map(|config| answer.name_of(config));
+    let advice = answered.advice.as_ref().map(|advice| {
+        context! {
+            starts => show_many(advice.starts.into(), "more start"),
+            servers => show_many(advice.configs.len() as u64, "server"),
+            time => advice.seconds.map(|seconds| show_duration(std::time::Duration::from_secs_f64(seconds))),
+            expected => percent(advice.expected),
+        }
+    });
+    let is_at_load = !answered.is_load() && !winner.load.is_empty();
+    let parts = context! {
+        figure => figure(answered, winner),
+        load => (is_at_load && answered.load.is_none()).then_some(&winner.load),
+        gpus => answer.gpus.filter(|_| winner.replicas > 1),
+        cost => cost(answer, answered, winner),
+        // The server that it was preferred to is named in the reason.
+        next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(beside),
+        default => default.filter(|_| !is_next_default).and_then(beside),
+        is_next_default,
+        is_default => has_defaults && answered.entrants.len() > 1,
+        chosen => chosen.map(|(best, why)| context! { best => answer.name_of(best), why }),
+        margin => near(answer, answered, winner),
+        sure => (answered.entrants.len() > 1).then(|| sureness(answer, winner.probability, &near(answer, answered, winner))),
+        ties => ties.clone().take(MOST_TIES).join("; "),
+        more_ties => answered.ties.len().saturating_sub(MOST_TIES),
+        too_large => too_large.join("; "),
+        warnings => warnings::sentences(warnings.into_iter()),
+        unit => unit(answer).filter(|_| answer.questions.first() == Some(answered)),
+        advice,
+    };
+    plain(include_str!("sentence.txt.jinja"), parts)
+}
+
+/// The best of the other servers, if it differs from the winner by more than noise.
+fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
+    let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
+    let next = others.find(|other| other.meets && other.winner_over.is_some());
+    // Of a server that is not told apart from it, no ratio is known.
+    next.filter(|next| !answered.ties.contains(&next.config))
+}
+
+/// The warnings that no earlier question about the workload has of the same server. Assumed noise is reported once.
+fn new_warnings<'a>(answer: &'a Answer, answered: &'a Answered) -> impl Iterator<Item = &'a Warning> {
+    let config = |own: &'a Answered| own.winner.as_ref().map(|winner| &winner.config);
+    let earlier = answer.questions.iter().take_while(move |other| *other != answered);
+    let earlier = earlier
+        .filter(|other| other.workload == answered.workload)
+        .collect_vec();
+    let is_said = move |warning: &Warning| {
+        earlier.iter().any(|other| match warning {
+            Warning::StartNoiseAssumed { .. } => {
+                let mut said = other.warnings.iter();
+                said.any(|said| matches!(said, Warning::StartNoiseAssumed { .. }))
+            }
+            warning => config(other) == config(answered) && other.warnings.contains(warning),
+        })
+    };
+    answered.warnings.iter().filter(move |warning| !is_said(warning))
+}
+
+/// `2.37 times`; of figures that are better low `43 % less than`.
+fn difference(ratio: f64, better: Better) -> String {
+    match better {
+        Better::Lower if ratio < 0.99 => format!("{:.0} % less than", (1.0 - ratio) * 100.0),
+        _ => show_ratio(ratio),
+    }
+}
+
+/// `Output throughput 7,915 tokens/s (7,700 to 8,130)`.
+fn figure(answered: &Answered, winner: &Winner) -> String {
+    let value = estimate(&winner.value);
+    match &answered.goal {
+        Goal::Metric { name, .. } => say(name, &show_number(winner.value.value)) + &value,
+        Goal::Load { parameter, .. } => {
+            let load = capital(&short_setting_of(parameter, &show_number(winner.value.value)));
+            match winner.at_ceiling {
+                true => load + " or more, the highest load allowed",
+                false => load + &value,
+            }
+        }
+    }
+}
+
+fn cost(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    let is_asked = matches!(&answered.goal, Goal::Metric { name, .. } if name == COST);
+    let column = answer.noise.iter().position(|noise| noise.metric == COST)?;
+    let point = answer
+        .estimates
+        .iter()
+        .find(|own| Some(&own.point) == winner.point.as_ref())?;
+    let cost = point.figures.get(column).copied().flatten().filter(|_| !is_asked)?;
+    Some(show_number(cost.value))
+}
+
+/// The reason why nothing is recommended.
+fn none(answer: &Answer, answered: &Answered) -> String {
+    let asked = answered.targets.iter().map(target).unique().join(", ");
+    let Some(nearest) = &answered.nearest else {
+        return match asked.as_str() {
+            "" => "nothing is known yet.".to_owned(),
+            asked => format!("no server meets {asked}."),
+        };
+    };
+    let missed = nearest.meets.iter().filter(|meeting| !meeting.is_met);
+    let mut missed = missed
+        .map(|meeting| say(&meeting.target.metric, &show_number(meeting.value.value)) + &estimate(&meeting.value));
+    format!(
+        "no server meets {asked}. The nearest is {}{}, with {}; it meets them with a probability of {}.",
+        answer.name_of(&nearest.config),
+        parts::at_load(&nearest.load),
+        missed.join(", "),
+        percent(nearest.probability)
+    )
+}
+
+/// `97 % sure to be within 1 % of the best.`
+fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
+    format!(
+        "{} sure to be within {near} of the best{}{}.",
+        percent(probability),
+        if answer.optimization.is_some() {
+            " of those measured"
+        } else {
+            ""
+        },
+        so_far(answer)
+    )
+}
+
+/// The difference to the best that does not matter: `1 %`, or of few users `one user of each server`.
+fn near(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+    match &answered.goal {
+        Goal::Load { unit, .. } if winner.value.value * answer.margin < unit * f64::from(winner.replicas) => {
+            let each = if winner.replicas > 1 { " of each server" } else { "" };
+            format!("one user{each}")
+        }
+        _ => margin(answer.margin),
+    }
+}
+
+/// ` so far` while planned runs have no result.
+fn so_far(answer: &Answer) -> &'static str {
+    if answer.open > 0 { " so far" } else { "" }
+}
+
+/// A remark where servers of different sizes compete one by one, because nobody said on how many GPUs.
+fn unit(answer: &Answer) -> Option<&'static str> {
+    let sizes = answer.configs.iter().map(|config| config.gpus).filter(|gpus| *gpus > 0);
+    let differ = answer.gpus.is_none() && sizes.unique().count() > 1;
+    differ.then_some(
+        "Figures are of one server each, though the servers differ in their GPUs; name yours with `gpus` in [report].",
+    )
+}
+
+fn lower(question: &str) -> String {
+    question.to_lowercase().replace("gpu", "GPU")
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}

@@ -1,0 +1,69 @@
+//! Words that several sentences share.
+
+use crate::words::{axis_title, show_number};
+use vsweep_answer::{Estimate, Target};
+
+/// An interval behind its figure: ` (7,700 to 8,130)`; nothing of one without extent.
+pub fn estimate(estimate: &Estimate) -> String {
+    match estimate.high > estimate.low {
+        true => format!(" ({} to {})", show_number(estimate.low), show_number(estimate.high)),
+        false => String::new(),
+    }
+}
+
+/// A probability or a share: `97 %`, `over 99 %`, `under 1 %`.
+pub fn percent(part: f64) -> String {
+    match part * 100.0 {
+        percent if percent > 99.0 => "over 99 %".to_owned(),
+        percent if percent > 0.0 && percent < 1.0 => "under 1 %".to_owned(),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// A ratio as a change with its interval: `+5.1 % (+2.0 to +8.3 %)`.
+pub fn change(ratio: Estimate) -> String {
+    let change = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    format!(
+        "{} % ({} to {} %)",
+        change(ratio.value),
+        change(ratio.low),
+        change(ratio.high)
+    )
+}
+
+/// A metric as people call it, without its unit.
+pub fn title(metric: &str) -> String {
+    let title = axis_title(metric);
+    title
+        .rsplit_once(" (")
+        .map_or(title.clone(), |(name, _)| name.to_owned())
+}
+
+/// A metric within a sentence: `output throughput`, `p99 TTFT`.
+pub fn name(metric: &str) -> String {
+    let title = title(metric);
+    let mut letters = title.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if !second.is_uppercase() => first.to_lowercase().chain(letters).collect(),
+        _ => title,
+    }
+}
+
+/// A margin: `1 %`, `0.5 %`.
+pub fn margin(part: f64) -> String {
+    let percent = (part * 1e4).round() / 100.0;
+    format!("{percent} %")
+}
+
+/// ` at concurrency 8`; nothing without a load.
+pub fn at_load(load: &str) -> String {
+    match load {
+        "" => String::new(),
+        load => format!(" at {load}"),
+    }
+}
+
+/// `p99_ttft_ms<=500`.
+pub fn target(target: &Target) -> String {
+    format!("{}{}{}", target.metric, target.bound, target.limit)
+}

@@ -1,0 +1,87 @@
+//! Warnings before the recommended server is deployed, a sentence each.
+
+use super::parts::{change, name, percent, target};
+use itertools::Itertools;
+use vsweep_answer::{Alone, Answer, Facts, Warning};
+use vsweep_base::units::show_many;
+
+/// The warnings, in their order. A simulated server is named in the head of every text.
+pub fn sentences<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<String> {
+    warnings.filter_map(sentence).collect()
+}
+
+fn sentence(warning: &Warning) -> Option<String> {
+    Some(match warning {
+        Warning::Deaths { deaths, launches } => {
+            format!(
+                "Warning: {deaths} of its {} failed or died.",
+                show_many((*launches).into(), "launch")
+            )
+        }
+        Warning::Retries { retries } => {
+            format!("Warning: {} tried again.", was(*retries, "of its runs"))
+        }
+        Warning::FailedRequests { failed, requests } => {
+            format!("Warning: {failed} of its {} failed.", show_many(*requests, "request"))
+        }
+        Warning::Disturbed { disturbed, of } => {
+            format!("Warning: {disturbed} of {} disturbed.", were(*of))
+        }
+        Warning::Doubtful { codes } => {
+            let codes = codes.iter().map(|code| code.replace('_', " "));
+            format!("Its figure is in doubt: {}.", codes.format(", "))
+        }
+        Warning::OtherNodes { own, others } => format!(
+            "It was measured on {}, others on {}; a difference may come from the nodes.",
+            own.join(", "),
+            others.join(", ")
+        ),
+        Warning::OtherwiseAlone { figures } => {
+            let figure = |figure: &Alone| format!("{} {}", name(&figure.metric), change(figure.ratio));
+            format!(
+                "Warning: its figures were measured next to other servers and differ without them: {}.",
+                figures.iter().map(figure).join(", ")
+            )
+        }
+        Warning::Simulated => return None,
+        Warning::StartNoiseAssumed { deviation } => format!(
+            "This assumes that starts of a server differ by about {:.1} %; too few were measured to tell.",
+            deviation * 100.0
+        ),
+        Warning::TargetUncertain {
+            target: asked,
+            probability,
+        } => format!(
+            "It meets {} with a probability of {}.",
+            target(asked),
+            percent(*probability)
+        ),
+    })
+}
+
+/// Deaths of servers that are not recommended: `2 of 9 launches of other servers failed or died`. `None` if nothing did.
+pub fn losers(answer: &Answer) -> Option<String> {
+    let winners = answer.questions.iter().filter_map(|answered| answered.winner.as_ref());
+    let winners: Vec<&str> = winners.map(|winner| &*winner.config).collect();
+    let others = answer.configs.iter().filter(|config| !winners.contains(&&*config.id));
+    let count = |of: fn(&Facts) -> u32| others.clone().map(|config| of(&config.facts)).sum::<u32>();
+    let (launches, deaths) = (count(|facts| facts.launches), count(|facts| facts.deaths));
+    (deaths > 0).then(|| {
+        let launches = show_many(launches.into(), "launch");
+        format!("{deaths} of {launches} of servers that are not recommended failed or died")
+    })
+}
+
+fn was(count: u32, of: &str) -> String {
+    match count {
+        1 => format!("1 {of} was"),
+        count => format!("{count} {of} were"),
+    }
+}
+
+fn were(of: u32) -> String {
+    match of {
+        1 => "1 run was".to_owned(),
+        of => format!("{of} runs were"),
+    }
+}

@@ -1,0 +1,280 @@
+//! Sources of a chart's runs: a directory that `vsweep run` wrote, a result tree of `vllm bench sweep`, in which every `summary.json`, at
+//! any depth, lists the runs of one combination, or single result files.
+
+mod dashboard;
+
+use super::rows::{Runs, read_runs};
+use crate::ordered::Order;
+use itertools::Itertools;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use vsweep_base::cause::Outcome;
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::{RESULT, read};
+use vsweep_base::python_json;
+use vsweep_base::validity::{Code, Doubt, Validity};
+use vsweep_plan::Params;
+use vsweep_plan::import::vllm_sweep;
+use vsweep_record::journal::{self, Check, Directory};
+use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
+
+/// The runs of either kind of directory.
+pub fn read_any(root: &Path) -> Result<Runs> {
+    if !root.is_dir() {
+        return Err(Error::Usage(format!(
+            "there is no directory {}; give one that `vsweep run` or `vllm bench sweep` wrote, or a file of results",
+            root.display()
+        )));
+    }
+    let directory = Directory::at(root);
+    if directory.is_experiment() {
+        let state = journal::load(&directory, Check::Hashes)?;
+        let mut runs = read_runs(&directory, &state);
+        runs.damaged.extend(state.damage.iter().cloned());
+        runs.state = Some(state);
+        return Ok(runs);
+    }
+    let mut files = Vec::new();
+    find_summaries(root, &mut files)?;
+    let runs = read_tree(root, &files);
+    if runs.table.rows() > 0 {
+        return Ok(runs);
+    }
+    let why = match runs.damaged.first() {
+        Some(problem) => problem.clone(),
+        None => "neither a journal of vsweep nor a summary.json of vLLM is below it".into(),
+    };
+    let root = root.display();
+    Err(Error::Usage(format!(
+        "there are no results in {root}: {why}; give a directory that `vsweep run` or `vllm bench sweep` wrote"
+    )))
+}
+
+/// The runs in files, each with its name and its records: results in the words of `vllm bench serve`, or the rows of
+/// `benchmark_results.json` of vLLM's dashboard. Equal settings in one file are runs of one point.
+///
+/// # Errors
+/// If a record is neither.
+pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Runs, String> {
+    let mut builder = TableBuilder::new();
+    for (name, records) in files {
+        let records = match records.iter().any(dashboard::is_row) {
+            true => dashboard::read(&records),
+            false => records
+                .into_iter()
+                .map(|record| of_client(&name, record))
+                .collect::<std::result::Result<_, _>>()?,
+        };
+        let mut runs: HashMap<String, usize> = HashMap::new();
+        for record in records {
+            let point = format!("{name} {}", record.point());
+            let number = runs.entry(point.clone()).or_default();
+            record.push_to(&mut builder, &point, *number);
+            *number += 1;
+        }
+    }
+    let table = builder.finish();
+    Ok(Runs {
+        table,
+        damaged: Vec::new(),
+        state: None,
+    })
+}
+
+fn of_client(file: &str, record: Params) -> std::result::Result<Record, String> {
+    if FIGURES.iter().any(|figure| record.contains_key(*figure)) {
+        return Ok(Record::of(record));
+    }
+    Err(format!(
+        "{file} is not a result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has {}...); run the program as \
+         bench.command with [bench.result]",
+        record.keys().take(5).join(", ")
+    ))
+}
+
+/// Figures of which a result has at least one.
+const FIGURES: [&str; 4] = [
+    "request_throughput",
+    "output_throughput",
+    "requests_per_second",
+    "avg_latency",
+];
+
+/// Every `summary.json` below a folder, in the order of their paths; links are not followed.
+fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
+    let mut entries = entries.map_err(Error::io("read", folder))?;
+    entries.order_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let kind = entry.file_type().map_err(Error::io("read", entry.path()))?;
+        if kind.is_dir() {
+            find_summaries(&entry.path(), found)?;
+        } else if kind.is_file() && entry.file_name() == "summary.json" {
+            found.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
+    let mut builder = TableBuilder::new();
+    let mut damaged = Vec::new();
+    for file in files {
+        let folder = file.parent().unwrap_or(root);
+        let point = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
+        let content = read(file, RESULT).map_err(|error| format!("cannot be read: {error}"));
+        let records = content.and_then(|content| {
+            serde_json::from_slice::<Vec<Params>>(&python_json::strict(&content))
+                .map_err(|error| format!("is not a list of runs: {error}"))
+        });
+        match records {
+            Ok(records) => {
+                for (i, record) in records.into_iter().enumerate() {
+                    let mut record = Record::of(record);
+                    record.name_sides(&folder.file_name().unwrap_or_default().to_string_lossy());
+                    record.push_to(&mut builder, &point, i);
+                }
+            }
+            Err(problem) => damaged.push(format!("{}: {problem}", file.display())),
+        }
+    }
+    let table = builder.finish();
+    Runs {
+        table,
+        damaged,
+        state: None,
+    }
+}
+
+/// Begins of names that only a benchmark has. A tree does not say which side of the sweep set a parameter.
+const OF_LOAD: [&str; 16] = [
+    "blazedit_",
+    "burstgpt_",
+    "custom_",
+    "dataset_",
+    "hf_",
+    "ignore_eos",
+    "input_len",
+    "no_oversample",
+    "num_prompts",
+    "output_len",
+    "prefix_repetition_",
+    "random_",
+    "sharegpt_",
+    "skip_chat_template",
+    "sonnet_",
+    "spec_bench_",
+];
+
+fn is_of_load(name: &str) -> bool {
+    let name = name.replace('-', "_");
+    ECHOED.contains(&name.as_str()) || OF_LOAD.iter().any(|begin| name.starts_with(begin))
+}
+
+/// One run in a `summary.json`: the measurements, then `run_number`, then the parameters that the sweep set. A parameter with the name of a
+/// result's key replaces that key.
+#[derive(Default)]
+struct Record {
+    figures: RunFigures,
+    /// The load: settings that a result repeats, such as `max_concurrency`, and parameters that only a benchmark has.
+    settings: Params,
+    params: Params,
+}
+
+/// The parameter that names a combination.
+const NAME: &str = "_benchmark_name";
+
+impl Record {
+    fn of(record: Params) -> Record {
+        let mut own = Record::default();
+        let mut is_measured = true;
+        let mut figures: Vec<(String, Cell)> = Vec::new();
+        for (name, value) in record {
+            if name == "run_number" {
+                is_measured = false;
+            } else if !is_measured && is_of_load(&name) {
+                own.settings.insert(name, value);
+            } else if !is_measured {
+                own.params.insert(name, value);
+            } else if !value.is_array() && !value.is_object() {
+                let cell = Cell::from_json(&value);
+                match ECHOED.contains(&&*name) {
+                    true => drop(own.settings.insert(name, cell.to_json())),
+                    false => figures.push((name, cell)),
+                }
+            }
+        }
+        own.figures = figures.into_iter().collect();
+        own
+    }
+
+    /// Its settings in a line, which are equal in all runs of a point.
+    fn point(&self) -> String {
+        let sides = [&self.params, &self.settings];
+        sides.map(|side| Value::from(side.clone()).to_string()).join(" ")
+    }
+
+    fn push_to(&self, builder: &mut TableBuilder, point: &str, number: usize) {
+        let figure = |name: &str| self.figures.get(name)?.number();
+        let (outcome, doubts) = match (figure("completed"), figure("failed")) {
+            _ if self.figures.names().is_empty() => (Outcome::Failed, vec![]),
+            (Some(0.0), _) => (Outcome::Failed, vec![]),
+            (_, Some(failed)) if failed > 0.0 => {
+                let detail = format!("{failed} requests failed");
+                (Outcome::Suspect, vec![Doubt::new(Code::RequestErrors, detail)])
+            }
+            _ => (Outcome::Ok, vec![]),
+        };
+        builder.push(RunRow {
+            point,
+            run: u32::try_from(number).unwrap_or(u32::MAX),
+            outcome,
+            validity: (outcome != Outcome::Failed).then(|| Validity::of(doubts.iter().map(|doubt| doubt.code))),
+            doubts: &doubts,
+            serve: Some(&self.params),
+            bench: Some(&self.settings),
+            // Only `vsweep export` writes it.
+            simulated: (self.figures.get("simulated") == Some(&Cell::Bool(true))).then_some(true),
+            gpus: Some(count_gpus(&self.gpu_params(), &[])),
+            metrics: Some(&self.figures),
+            ..RunRow::default()
+        });
+    }
+
+    /// Gives the name of each side's combination to its side. A record holds one name, the load's where both have one; the
+    /// folder holds both.
+    fn name_sides(&mut self, folder: &str) {
+        let Some(name) = self.params.shift_remove(NAME) else {
+            return;
+        };
+        let of_bench = format!("BENCH--{}", vllm_sweep::file_name(&vllm_sweep::text(&name)));
+        let (serve, bench) = match folder.strip_suffix(&of_bench) {
+            Some(rest) => (
+                rest.strip_prefix("SERVE--")
+                    .map(|rest| rest.trim_end_matches('-').into()),
+                Some(name),
+            ),
+            None => (Some(name), None),
+        };
+        // Without a name of its own the server's part of the folder is its parameters.
+        let serve = serve.filter(|name: &Value| bench.is_none() || !vllm_sweep::text(name).contains('='));
+        for (params, name) in [(&mut self.params, serve), (&mut self.settings, bench)] {
+            if let Some(name) = name {
+                params.shift_insert(0, COMBO.into(), name);
+            }
+        }
+    }
+
+    /// Parameters that decide the number of GPUs of its server: those of the sweep, before those of `--metadata`, whose values are texts.
+    fn gpu_params(&self) -> Params {
+        let params = self
+            .figures
+            .iter()
+            .filter(|(name, _)| DEGREES.as_flattened().contains(name));
+        let mut params: Params = params.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
+        params.extend(self.params.clone());
+        params
+    }
+}

@@ -1,0 +1,58 @@
+//! Templates of ours, the one way from data to pages and texts.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, Value};
+use sha2::{Digest, Sha256};
+use vsweep_base::units::{show_count, show_many};
+
+/// Creates the environment for templates. Texts are escaped by `escape`, unless marked as safe. Numbers have words: `3|counted("failed")`
+/// is `3 failed`, or nothing for zero; `3|many("run")` is `3 runs`.
+pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_formatter(move |out, _, value| {
+        let text = value.to_string();
+        let text = if value.is_safe() { text } else { escape(&text) };
+        Ok(out.write_str(&text)?)
+    });
+    environment.add_filter("counted", |count: u64, word: &str| match count {
+        0 => String::new(),
+        count => format!("{} {word}", show_count(count)),
+    });
+    environment.add_filter("csp_hash", |text: &str| {
+        format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
+    });
+    environment.add_filter("many", |count: u64, noun: &str| show_many(count, noun));
+    environment
+}
+
+/// Like `environment`, for texts whose lines matter: a tag on a line of its own leaves no line.
+pub fn of_lines(escape: fn(&str) -> String) -> Environment<'static> {
+    let mut environment = environment(escape);
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build();
+    environment.set_syntax(syntax.expect("the usual tags are no others"));
+    environment
+}
+
+/// A template with its parts.
+pub fn fill(environment: &Environment<'_>, template: &str, parts: Value) -> String {
+    let filled = environment.render_str(template, parts);
+    filled.expect("templates of ours are sound")
+}
+
+/// Plain text.
+pub fn plain(template: &str, parts: Value) -> String {
+    fill(&of_lines(str::to_owned), template, parts)
+}
+
+/// Adds a template that others take parts from. What is escaped in it is settled here.
+pub fn share(environment: &mut Environment<'static>, name: &'static str, template: &'static str) {
+    let added = environment.add_template(name, template);
+    added.expect("templates of ours are sound");
+}

@@ -1,0 +1,135 @@
+//! The timeline of one run's requests as a web page of its own: a row a request, its time to first token, then its
+//! inter-token latencies by colour. Like the report it holds everything it needs. Only runs that saved detailed samples have
+//! one.
+
+mod requests;
+
+pub use requests::RequestSamples;
+
+use super::html::text::{self, embed_json, safe};
+use super::rows::read_content;
+use itertools::Itertools;
+use minijinja::context;
+use std::path::PathBuf;
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::write_atomic;
+use vsweep_plan::matrix;
+use vsweep_record::journal::{Directory, RunRecord, State};
+
+const PAGE: &str = include_str!("page.html.jinja");
+const OWN_STYLE: &str = include_str!("page.css");
+const SCRIPT: [&str; 3] = [
+    include_str!("../html/script/dom.js"),
+    include_str!("../html/script/scale.js"),
+    include_str!("page.js"),
+];
+
+/// Writes the timeline of one run, named as `POINT/K`: a point's id or the begin of it, and the run's number.
+pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Result<PathBuf> {
+    let run = find(state, wanted).map_err(Error::Usage)?;
+    let unusable = |what: String| Error::Usage(format!("run {}/{} {what}", run.point, run.number()));
+    if run.file.is_none() {
+        return Err(unusable(
+            "was not measured, so it has no timeline; choose another".into(),
+        ));
+    }
+    let content = read_content(directory.root(), run).map_err(Error::Fatal)?;
+    let requests = RequestSamples::read(&content).map_err(unusable)?;
+    let server = state.servers.get(&run.server);
+    let server = server.map_or(String::new(), |server| matrix::text(&server.params));
+    let settings = [server, matrix::text(&run.params)];
+    let settings = settings.iter().filter(|text| !text.is_empty()).join(" · ");
+    let path = directory.timeline(&run.point, &run.number());
+    if let Some(folder) = path.parent() {
+        directory.create_folder(folder)?;
+    }
+    let title = format!("{}: run {} of point {}", directory.name(), run.number(), run.point);
+    write_atomic(&path, requests.render(&title, &settings).as_bytes())?;
+    Ok(path)
+}
+
+fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
+    let refuse = |what: &str| {
+        let some = state.runs().take(3);
+        let some = some.map(|run| format!("{}/{}", run.point, run.number())).join(" or ");
+        format!("`{wanted}` {what}; write POINT/K, as in {some} (see summary.csv)")
+    };
+    let parts = wanted.split_once('/').filter(|(point, _)| !point.is_empty());
+    let (point, number) = parts.ok_or_else(|| refuse("names no run"))?;
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    if !number.split('.').all(is_number) {
+        return Err(refuse("has no number of a run"));
+    }
+    let mut fitting = state
+        .runs()
+        .filter(|run| run.number() == number && run.point.0.starts_with(point));
+    let found = fitting.next().ok_or_else(|| refuse("is not a run here"))?;
+    match fitting.next() {
+        None => Ok(found),
+        Some(_) => Err(refuse("fits several points")),
+    }
+}
+
+impl RequestSamples {
+    /// The page.
+    pub fn render(&self, title: &str, settings: &str) -> String {
+        text::render(
+            PAGE,
+            context! {
+                title,
+                own_style => safe(OWN_STYLE),
+                settings,
+                data => safe(embed_json(&self.to_json().to_string())),
+                script => safe(SCRIPT.concat()),
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_base::cause::Cause;
+    use vsweep_base::ids::{PointId, ServerId};
+    use vsweep_record::journal::{Event, FIRST_SLOT, GroupGivenUp, Untried};
+
+    fn state(points: &[&str]) -> State {
+        let untried = |point: &&str| Untried {
+            point: PointId((*point).into()),
+            runs: vec![0],
+            name: String::new(),
+            params: Default::default(),
+            combo: None,
+            search: None,
+        };
+        let mut state = State::default();
+        state.apply_hypothetical(Event::GroupGivenUp(Box::new(GroupGivenUp {
+            server: ServerId("s".into()),
+            slot: FIRST_SLOT,
+            cause: Cause::OomAtLoad,
+            detail: String::new(),
+            ruled_out: None,
+            blamed: None,
+            common: Default::default(),
+            points: points.iter().map(untried).collect(),
+            searches: Vec::new(),
+        })));
+        state
+    }
+
+    #[test]
+    fn a_run_is_named_by_the_begin_of_its_point() {
+        let state = state(&["ab12", "ab34", "cd56"]);
+        assert_eq!(find(&state, "c/0").map(|run| run.point.0.as_str()), Ok("cd56"));
+        for (wanted, why) in [
+            ("ab/0", "fits several points"),
+            ("cd/1", "is not a run here"),
+            ("cd56", "names no run"),
+            ("/0", "names no run"),
+            ("cd/x", "has no number"),
+        ] {
+            let refusal = find(&state, wanted).expect_err(wanted);
+            assert!(refusal.contains(why) && refusal.contains("ab12/0"), "{refusal}");
+        }
+    }
+}

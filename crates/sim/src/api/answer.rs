@@ -1,0 +1,338 @@
+//! A request for text that was admitted, what is to be written as its answer, and the answer that is written at once, when every
+//! token is there.
+
+use super::App;
+use super::error::{ApiError, ENGINE_DEAD};
+use crate::driver::EngineEvent;
+use crate::engine::noise::{mix, uniform};
+use crate::engine::token_id;
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// Most events that are taken at once.
+pub const EVENTS_AT_ONCE: usize = 512;
+/// Number of the most probable tokens with a log probability at each place.
+const RANKS: usize = 5;
+
+/// The requested interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// `/v1/completions`.
+    Completion,
+    /// `/v1/chat/completions`.
+    Chat,
+}
+
+/// One answer to write.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// Decides its tokens.
+    pub seed: u64,
+    /// Its tokens.
+    pub len: usize,
+    /// Number of tokens that have come so far.
+    pub written: usize,
+    /// Tokens of its prompt.
+    pub prompt_len: usize,
+    /// `stop` or `length`.
+    pub finish_reason: &'static str,
+    /// The stop text that ended it.
+    pub stop_reason: Option<String>,
+    /// Ids of its prompt, if they were requested.
+    pub prompt_ids: Option<Vec<u32>>,
+    /// Text of its prompt, if it is to be repeated.
+    pub echo: Option<String>,
+}
+
+impl Choice {
+    fn is_complete(&self) -> bool {
+        self.written >= self.len
+    }
+}
+
+/// A request that was admitted: what to write, and where the tokens come from. It counts as in flight as long as it lives.
+pub struct PendingAnswer {
+    /// `cmpl-…` or `chatcmpl-…`.
+    pub id: String,
+    /// The interface.
+    pub style: Style,
+    /// The choices, in order.
+    pub choices: Vec<Choice>,
+    /// Tokens of all prompts.
+    pub prompt_tokens: usize,
+    /// True if token ids are returned.
+    pub token_ids: bool,
+    /// Number of alternatives in each token's log probabilities; `None` without log probabilities.
+    pub logprobs: Option<usize>,
+    /// True if the stream ends with usage.
+    pub usage: bool,
+    /// True if every chunk carries usage.
+    pub continuous_usage: bool,
+    /// Effects of the faults on it.
+    pub answer_faults: AnswerFaults,
+    /// The name of the model that answers.
+    pub model: String,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// The server.
+    pub app: Arc<App>,
+    /// Events of its sequences.
+    pub events: UnboundedReceiver<EngineEvent>,
+}
+
+/// Effects of faults on an answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AnswerFaults {
+    /// The stream is cut.
+    pub cut: bool,
+    /// More tokens are counted than there are.
+    pub miscounted: bool,
+    /// Share of the tokens that are wrong, and of those that repeat the one before.
+    pub wrong: f64,
+    pub repeated: f64,
+    /// Change of log probabilities by the batch, in nats, and the seed of its direction.
+    pub noise: f64,
+    pub batch: u64,
+}
+
+impl AnswerFaults {
+    /// Returns true if it changes the returned tokens.
+    fn changes_tokens(&self) -> bool {
+        self.wrong + self.repeated + self.noise > 0.0
+    }
+}
+
+impl PendingAnswer {
+    /// Notes that the next tokens of a choice have come, and says which they are.
+    pub fn advance(&mut self, index: usize, count: usize) -> Range<usize> {
+        let written = &mut self.choices[index].written;
+        *written += count;
+        *written - count..*written
+    }
+
+    /// Tokens of all choices that have come so far.
+    pub fn written(&self) -> usize {
+        self.choices.iter().map(|choice| choice.written).sum()
+    }
+
+    /// Returns true if all tokens have come.
+    pub fn is_complete(&self) -> bool {
+        self.choices.iter().all(Choice::is_complete)
+    }
+
+    /// Ends every unfinished choice, and says which ones.
+    pub fn abort(&mut self) -> Vec<usize> {
+        let unfinished = self.choices.iter_mut().enumerate();
+        let unfinished = unfinished.filter(|(_, choice)| !choice.is_complete());
+        let aborted = unfinished.map(|(index, choice)| {
+            (choice.finish_reason, choice.stop_reason) = ("abort", None);
+            index
+        });
+        aborted.collect()
+    }
+
+    /// Tokens of the answer as usage tells them.
+    pub fn counted(&self, tokens: usize) -> usize {
+        let more = if self.answer_faults.miscounted {
+            tokens / 4 + 1
+        } else {
+            0
+        };
+        tokens + more
+    }
+
+    fn piece(&self, choice: &Choice, index: usize) -> Cow<'static, str> {
+        self.app.tokenizer.piece(self.token(choice, index))
+    }
+
+    /// Text of some tokens of a choice. The prompt precedes the first one if it was requested.
+    pub fn text(&self, choice: &Choice, tokens: Range<usize>) -> String {
+        let echo = choice.echo.clone().filter(|_| tokens.start == 0);
+        let pieces = tokens.map(|place| self.piece(choice, place));
+        echo.map(Cow::Owned).into_iter().chain(pieces).collect()
+    }
+
+    /// Ids of some tokens of a choice, if they were requested.
+    pub fn ids(&self, choice: &Choice, tokens: Range<usize>) -> Option<Vec<u32>> {
+        let ids = || tokens.map(|place| self.token(choice, place)).collect();
+        self.token_ids.then(ids)
+    }
+
+    /// Log probabilities of some tokens, if they were requested, in the shape of the interface.
+    pub fn logprobs_of(&self, choice: &Choice, tokens: Range<usize>) -> Option<Value> {
+        let top = self.logprobs?;
+        // As in vLLM, the returned token has an entry, however few are requested.
+        let entries = |place| -> Vec<(String, f64)> {
+            let ranked = self.ranked(choice, place).into_iter().take(top.max(1));
+            let entry = |(id, logprob)| (self.app.tokenizer.piece(id).into_owned(), logprob);
+            ranked.map(entry).collect()
+        };
+        let mut offset: usize = (0..tokens.start).map(|place| self.piece(choice, place).len()).sum();
+        let ranked: Vec<Vec<(String, f64)>> = tokens.map(entries).collect();
+        Some(match self.style {
+            Style::Completion => {
+                let likeliest = ranked.iter().map(|ranked| (ranked[0].0.as_str(), ranked[0].1));
+                let (texts, logprobs): (Vec<&str>, Vec<f64>) = likeliest.unzip();
+                let offset_of = |text: &&str| {
+                    offset += text.len();
+                    offset - text.len()
+                };
+                let offsets: Vec<usize> = texts.iter().map(offset_of).collect();
+                let top: Vec<Value> = ranked
+                    .iter()
+                    .map(|ranked| ranked.iter().rev().cloned().collect())
+                    .collect();
+                json!({"text_offset": offsets, "token_logprobs": logprobs, "tokens": texts, "top_logprobs": top})
+            }
+            Style::Chat => {
+                let entry = |(text, logprob): &(String, f64)| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()});
+                let content = ranked.iter().map(|ranked| {
+                    let mut entry_of_token = entry(&ranked[0]);
+                    entry_of_token["top_logprobs"] = ranked.iter().take(top).map(entry).collect();
+                    entry_of_token
+                });
+                json!({"content": content.collect::<Vec<_>>()})
+            }
+        })
+    }
+
+    /// Id of a token of a choice.
+    pub fn token(&self, choice: &Choice, index: usize) -> u32 {
+        match self.answer_faults.changes_tokens() {
+            true => self.ranked(choice, index)[0].0,
+            false => token_id(choice.seed, index, self.app.tokenizer.vocabulary()),
+        }
+    }
+
+    /// The most probable tokens at a place with their log probabilities, the returned one first. The values are made up: the first has a
+    /// probability of one in ten, and others may be nearly as probable.
+    pub fn ranked(&self, choice: &Choice, index: usize) -> [(u32, f64); RANKS] {
+        const FIRST: f64 = -std::f64::consts::LN_10;
+        let (answer_faults, place) = (self.answer_faults, index as u64);
+        let drawn = |what: u64| uniform(mix(choice.seed ^ what), place);
+        let seed = match drawn(1) < answer_faults.wrong {
+            true => mix(choice.seed),
+            false => choice.seed,
+        };
+        let vocabulary = self.app.tokenizer.vocabulary();
+        let mut logprob = FIRST;
+        let mut ranked = std::array::from_fn(|rank| {
+            let seed_of_rank = match rank {
+                0 => seed,
+                _ => mix(seed ^ (rank as u64) << 40),
+            };
+            if rank > 0 {
+                logprob += drawn(rank as u64 + 2).max(1e-9).ln();
+            }
+            let moved = answer_faults.noise * (2.0 * uniform(mix(seed_of_rank ^ answer_faults.batch), place) - 1.0);
+            (token_id(seed_of_rank, index, vocabulary), logprob + moved)
+        });
+        if answer_faults.noise > 0.0 {
+            ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
+        }
+        if index > 0 && drawn(2) < answer_faults.repeated {
+            ranked[0].0 = self.token(choice, index - 1);
+        }
+        ranked
+    }
+}
+
+impl Drop for PendingAnswer {
+    fn drop(&mut self) {
+        self.app.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_complete() {
+            self.app.driver.abort(&self.id);
+        }
+    }
+}
+
+/// Token counts as they stand in an answer.
+pub fn usage(prompt: usize, completion: usize) -> Value {
+    json!({"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion})
+}
+
+/// The beginning of an answer or a chunk; `objects` says what that is called of a completion and of a chat.
+pub fn head(answer: &PendingAnswer, objects: [&str; 2], choices: Vec<Value>) -> Value {
+    let object = match answer.style {
+        Style::Completion => objects[0],
+        Style::Chat => objects[1],
+    };
+    json!({
+        "id": answer.id, "object": object, "created": answer.created, "model": answer.model, "choices": choices,
+    })
+}
+
+/// Waits for all tokens and writes the answer.
+pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
+    let mut events = Vec::new();
+    let mut complete = false;
+    while !complete {
+        if answer.events.recv_many(&mut events, EVENTS_AT_ONCE).await == 0 {
+            return Err(ApiError::internal(ENGINE_DEAD));
+        }
+        for event in events.drain(..) {
+            match event {
+                EngineEvent::Tokens { choice, count, last } => {
+                    answer.advance(choice as usize, count as usize);
+                    complete |= last && answer.is_complete();
+                }
+                EngineEvent::Aborted => {
+                    answer.abort();
+                    complete = true;
+                }
+                EngineEvent::EngineDead => return Err(ApiError::internal(ENGINE_DEAD)),
+            }
+        }
+    }
+    Ok(Json(body(&answer)).into_response())
+}
+
+fn body(answer: &PendingAnswer) -> Value {
+    let choices = answer.choices.iter().enumerate();
+    let choices = choices.map(|(index, of)| choice(answer, index, of)).collect();
+    let mut body = head(answer, ["text_completion", "chat.completion"], choices);
+    body["service_tier"] = Value::Null;
+    body["system_fingerprint"] = answer.app.fingerprint.as_str().into();
+    body["usage"] = usage(answer.prompt_tokens, answer.counted(answer.written()));
+    for key in ["prompt_tokens_details", "completion_tokens_details"] {
+        body["usage"][key] = Value::Null;
+    }
+    if answer.style == Style::Chat {
+        body["prompt_logprobs"] = Value::Null;
+        body["prompt_token_ids"] = json!(answer.choices.first().and_then(|choice| choice.prompt_ids.as_ref()));
+        body["prompt_text"] = Value::Null;
+    }
+    for key in ["kv_transfer_params", "ec_transfer_params", "metrics"] {
+        body[key] = Value::Null;
+    }
+    body
+}
+
+fn choice(answer: &PendingAnswer, index: usize, choice: &Choice) -> Value {
+    let tokens = 0..choice.written;
+    let text = answer.text(choice, tokens.clone());
+    let ids = answer.ids(choice, tokens.clone());
+    let logprobs = answer.logprobs_of(choice, tokens);
+    match answer.style {
+        Style::Completion => json!({
+            "index": index, "text": text, "logprobs": logprobs, "finish_reason": choice.finish_reason,
+            "stop_reason": choice.stop_reason, "token_ids": ids, "prompt_logprobs": null,
+            "prompt_token_ids": choice.prompt_ids, "routed_experts": null,
+        }),
+        Style::Chat => json!({
+            "index": index,
+            "message": {
+                "role": "assistant", "content": text, "refusal": null, "annotations": null, "audio": null,
+                "function_call": null, "reasoning": null,
+            },
+            "logprobs": logprobs, "finish_reason": choice.finish_reason, "stop_reason": choice.stop_reason,
+            "token_ids": ids, "routed_experts": null,
+        }),
+    }
+}

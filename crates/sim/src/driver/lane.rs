@@ -1,0 +1,252 @@
+//! One engine in real time, on a thread of its own: takes commands at any moment, sleeps out every step, and hands each
+//! token to its request the moment the step ends. It alone owns the engine.
+
+use super::{EngineEvent, Shared, Submission, TimedFault};
+use crate::engine::stats::Stats;
+use crate::engine::{Engine, Key};
+use crate::truth::{SequenceTimes, monotonic_ms};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Whose a sequence is.
+struct Owner {
+    /// The request.
+    id: String,
+    choice: u32,
+    events: UnboundedSender<EngineEvent>,
+    /// Times for the truth file, if there is one.
+    times: Option<SequenceTimes>,
+}
+
+/// A task for a lane, run between two steps or during one.
+type LaneTask = Box<dyn FnOnce(&mut Lane) + Send>;
+
+/// A lane, seen from outside.
+pub(super) struct Way {
+    commands: Sender<LaneTask>,
+    /// Sequences that were handed over and are not finished.
+    pub(super) unfinished: Arc<AtomicUsize>,
+}
+
+impl Way {
+    /// Has the lane do this on its thread. A command to an engine that has ended is lost.
+    pub(super) fn send(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
+        let _ = self.commands.send(Box::new(command));
+    }
+}
+
+/// A thread's state.
+pub(super) struct Lane {
+    pub(super) engine: Engine,
+    commands: Receiver<LaneTask>,
+    /// Owners of the unfinished sequences.
+    owners: BTreeMap<Key, Owner>,
+    shared: Arc<Shared>,
+    unfinished: Arc<AtomicUsize>,
+    zero: Instant,
+    paused: bool,
+    /// Requests that ran and waited at the last step before a pause: vLLM's gauges move with its steps.
+    shown: Option<(usize, usize)>,
+    ended: Option<EngineEvent>,
+}
+
+/// Longest backlog of simulated time that is made up for by hurrying; a machine that stalled longer just lost time.
+const MAKE_UP: Duration = Duration::from_millis(200);
+
+impl Lane {
+    /// Starts the thread of an engine.
+    pub(super) fn start(engine: Engine, shared: Arc<Shared>) -> std::io::Result<Way> {
+        let (commands, received) = channel();
+        let unfinished = Arc::<AtomicUsize>::default();
+        let lane = Lane {
+            engine,
+            commands: received,
+            owners: BTreeMap::new(),
+            shared,
+            unfinished: unfinished.clone(),
+            zero: Instant::now(),
+            paused: false,
+            shown: None,
+            ended: None,
+        };
+        thread::Builder::new().name("engine".into()).spawn(move || lane.run())?;
+        Ok(Way { commands, unfinished })
+    }
+
+    /// Runs until every handle is gone.
+    fn run(mut self) {
+        self.trigger_fault();
+        let mut free_at = Instant::now();
+        loop {
+            let Some(end) = self.begin_step(free_at) else {
+                match self.commands.recv() {
+                    Ok(command) => command(&mut self),
+                    Err(_) => return,
+                }
+                continue;
+            };
+            free_at = end;
+            if !self.obey_until(free_at) {
+                return;
+            }
+            self.deliver(free_at);
+            self.trigger_fault();
+        }
+    }
+
+    /// Begins a step and says when it ends; `None` if a command must come first.
+    fn begin_step(&mut self, free_at: Instant) -> Option<Instant> {
+        if self.paused || self.shared.hung.load(Ordering::Relaxed) || !self.engine.is_busy() {
+            return None;
+        }
+        // It begins when the last one ended, even if this thread was late to notice, unless it is the first after an idle time.
+        let now = Instant::now();
+        let is_first = self.engine.running() == 0;
+        let start = match is_first || now.saturating_duration_since(free_at) > MAKE_UP {
+            true => now,
+            false => free_at,
+        };
+        let seconds = self.engine.begin_step(self.seconds(start))?;
+        Some(start + Duration::from_secs_f64(seconds))
+    }
+
+    fn seconds(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.zero).as_secs_f64()
+    }
+
+    /// Obeys commands until the step ends; false when nobody can send any more.
+    fn obey_until(&mut self, end: Instant) -> bool {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let command = match left.is_zero() {
+                true => self.commands.try_recv().map_err(|error| match error {
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                }),
+                false => self.commands.recv_timeout(left),
+            };
+            match command {
+                Ok(command) => command(self),
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return true,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn deliver(&mut self, at: Instant) {
+        let now = self.seconds(at);
+        // Taken before the first token goes out: no client can see a token earlier than the truth says.
+        let instant = monotonic_ms();
+        let outputs = self.engine.end_step(now);
+        for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
+            let (key, last) = (tokens[0].key, tokens[tokens.len() - 1].finished);
+            let Some(owner) = self.owners.get_mut(&key) else {
+                continue;
+            };
+            if last {
+                // Before the end is announced: a client that sends the next request at once finds the engine idle.
+                self.unfinished.fetch_sub(1, Ordering::Relaxed);
+            }
+            let (choice, count) = (owner.choice, tokens.len() as u32);
+            let _ = owner.events.send(EngineEvent::Tokens { choice, count, last });
+            if let Some(times) = &mut owner.times {
+                times.first_token_ms.get_or_insert(instant);
+                times.token_ms.extend(std::iter::repeat_n(instant, tokens.len()));
+            }
+            if last
+                && let Some(owner) = self.owners.remove(&key)
+                && let Some((truth, times)) = self.shared.truth.as_ref().zip(owner.times)
+            {
+                truth.write(&times);
+            }
+        }
+    }
+
+    /// Statistics for the metrics.
+    pub(super) fn stats(&mut self) -> Stats {
+        let mut stats = self.engine.stats();
+        if let Some(shown) = self.shown {
+            (stats.running, stats.waiting) = shown;
+        }
+        stats
+    }
+
+    pub(super) fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+        let now = (self.engine.running(), self.engine.waiting());
+        self.shown = paused.then(|| self.shown.unwrap_or(now));
+    }
+
+    /// Ends every request with this event and takes no more.
+    pub(super) fn end(&mut self, event: EngineEvent) {
+        self.ended = Some(event);
+        self.abort(event, |_| true);
+    }
+
+    pub(super) fn submit(&mut self, submission: Submission) {
+        let sequences = submission.sequences.len();
+        if let Some(event) = self.ended {
+            self.unfinished.fetch_sub(sequences, Ordering::Relaxed);
+            let _ = submission.events.send(event);
+            return;
+        }
+        self.shared.admitted.fetch_add(1, Ordering::Relaxed);
+        let now = self.seconds(Instant::now());
+        for (choice, request) in submission.sequences.into_iter().enumerate() {
+            let times = self.shared.truth.as_ref().map(|_| SequenceTimes {
+                request_id: submission.id.clone(),
+                choice,
+                arrival_ms: monotonic_ms(),
+                first_token_ms: None,
+                token_ms: Vec::with_capacity(request.output_len),
+                prompt_tokens: request.prompt.len(),
+                output_tokens: request.output_len,
+            });
+            let owner = Owner {
+                id: submission.id.clone(),
+                choice: choice as u32,
+                events: submission.events.clone(),
+                times,
+            };
+            let key = self.engine.add(now, request);
+            self.owners.insert(key, owner);
+        }
+    }
+
+    /// Removes the sequences of some requests and sends each of them this event.
+    pub(super) fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&str) -> bool) {
+        for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(&owner.id)) {
+            let _ = owner.events.send(event);
+            if self.shared.hung.load(Ordering::Relaxed) {
+                // The engine does not learn of it, and its last state remains in the metrics.
+                continue;
+            }
+            self.unfinished.fetch_sub(1, Ordering::Relaxed);
+            self.engine.abort(key);
+        }
+    }
+
+    fn trigger_fault(&mut self) {
+        let admitted = self.shared.admitted.load(Ordering::Relaxed);
+        let mut pending_faults = self
+            .shared
+            .pending_faults
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (_, strike) in pending_faults.extract_if(.., |(after, _)| admitted >= *after) {
+            // A process that is about to die produces nothing more. Otherwise a short load could end well before the process learns of it.
+            if strike != TimedFault::Mute {
+                self.shared.hung.store(true, Ordering::Relaxed);
+            }
+            if strike != TimedFault::Hang {
+                let _ = self.shared.strikes.send(strike);
+            }
+        }
+    }
+}

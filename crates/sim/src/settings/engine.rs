@@ -1,0 +1,147 @@
+//! Interprets the engine's flags: vLLM's defaults by GPU, its checks that need no GPU, and its error messages.
+
+use super::{own, positive, validation, value_error};
+use crate::engine::Limits;
+use crate::engine::cost::Speculation;
+use crate::engine::gpu::Gpu;
+use crate::engine::model::Model;
+use crate::flags::{Flags, Refusal};
+use serde_json::Value;
+
+pub(super) fn check_parallel(model: &Model, tensor_parallel: usize, world: usize, gpus: usize) -> Result<(), Refusal> {
+    let heads = model.heads;
+    if !heads.is_multiple_of(tensor_parallel) {
+        let size = format!("tensor parallel size ({tensor_parallel})");
+        let why = format!("Total number of attention heads ({heads}) must be divisible by {size}.");
+        return Err(value_error("VllmConfig", &why));
+    }
+    if world > gpus {
+        let why = format!("World size ({world}) is larger than the number of available GPUs ({gpus}) in this node.");
+        return Err(value_error("ParallelConfig", &why));
+    }
+    Ok(())
+}
+
+fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Refusal> {
+    let longest = model.max_len;
+    let why = match flags.get("max_model_len").and_then(Value::as_i64) {
+        None | Some(-1) => return Ok(longest),
+        Some(asked) if asked < 1 => format!("max_model_len must be positive, got {asked}"),
+        Some(asked) if asked as usize <= longest => return Ok(asked as usize),
+        Some(asked) => format!(
+            "User-specified max_model_len ({asked}) is greater than the derived max_model_len \
+             (max_position_embeddings={longest}.0 or model_max_length=None in model's config.json). To allow overriding this \
+             maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
+        ),
+    };
+    Err(value_error("ModelConfig", &why))
+}
+
+/// vLLM's defaults for the API server by GPU (`vllm/engine/arg_utils.py`, 0.32) and its checks.
+pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, Refusal> {
+    let max_model_len = max_model_len(flags, model)?;
+    let gib = gpu.memory / (1u64 << 30) as f64;
+    let (tokens, seqs) = match gib {
+        160.0.. => (16_384, 1024),
+        70.0.. if gpu.name != "a100" => (8192, 1024),
+        _ => (2048, 256),
+    };
+    let chunked_prefill = flags.on("enable_chunked_prefill", true);
+    let asked_tokens = positive(flags, "max_num_batched_tokens", "SchedulerConfig")?;
+    let asked_seqs = positive(flags, "max_num_seqs", "SchedulerConfig")?;
+    let max_num_seqs = asked_seqs.unwrap_or_else(|| seqs.min(asked_tokens.unwrap_or(usize::MAX)));
+    let max_num_batched_tokens = asked_tokens.unwrap_or_else(|| {
+        let whole_prompt = if chunked_prefill { 0 } else { max_model_len };
+        tokens.max(whole_prompt).max(max_num_seqs)
+    });
+    if max_num_batched_tokens < max_num_seqs {
+        let tokens = format!("max_num_batched_tokens ({max_num_batched_tokens})");
+        let why = format!("{tokens} must be greater than or equal to max_num_seqs ({max_num_seqs}).");
+        return Err(value_error("SchedulerConfig", &why));
+    }
+    if !chunked_prefill && max_num_batched_tokens < max_model_len {
+        let why = format!(
+            "max_num_batched_tokens ({max_num_batched_tokens}) is smaller than max_model_len ({max_model_len}). This \
+             effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer \
+             sequences. Please increase max_num_batched_tokens or decrease max_model_len."
+        );
+        return Err(value_error("SchedulerConfig", &why));
+    }
+    let gpu_memory_utilization = flags.float("gpu_memory_utilization", 0.92);
+    if !(gpu_memory_utilization > 0.0 && gpu_memory_utilization <= 1.0) {
+        return Err(validation(
+            "CacheConfig",
+            "gpu_memory_utilization\n  Input should be greater than 0 and at most 1",
+        ));
+    }
+    Ok(Limits {
+        gpu_memory_utilization,
+        num_gpu_blocks_override: positive(flags, "num_gpu_blocks_override", "CacheConfig")?,
+        max_num_seqs,
+        max_num_batched_tokens,
+        max_model_len,
+        block_size: positive(flags, "block_size", "CacheConfig")?.unwrap_or(16),
+        num_blocks: 0,
+        prefix_caching: flags.on("enable_prefix_caching", true),
+        chunked_prefill,
+        long_prefill_token_threshold: flags.float("long_prefill_token_threshold", 0.0).max(0.0) as usize,
+        by_priority: flags.text("scheduling_policy") == Some("priority"),
+    })
+}
+
+/// Parts of the names of 4-bit quantisations.
+const FOUR_BITS: [&str; 5] = ["awq", "gptq", "fp4", "int4", "bitsandbytes"];
+
+/// Bytes of a weight, and whether the arithmetic is in 8 bits.
+pub(super) fn weights(flags: &Flags) -> (f64, bool) {
+    let is_single = matches!(flags.text("dtype"), Some("float" | "float32"));
+    let dtype = if is_single { 4.0 } else { 2.0 };
+    match flags.text("quantization").unwrap_or_default() {
+        "" | "none" => (dtype, false),
+        name if name.contains("fp8") || name.contains("int8") || name == "modelopt" => (1.0, true),
+        // Four bits and their scales; the arithmetic stays in 16 bits.
+        name if FOUR_BITS.iter().any(|four| name.contains(four)) => (0.56, false),
+        _ => (1.0, true),
+    }
+}
+
+/// Tokens guessed ahead, from `--speculative-config`: how many, what the guessing costs, and how often it is right. A
+/// stated synthetic acceptance is vLLM's own setting; otherwise it is the simulator's.
+pub(super) fn speculation(flags: &Flags, model: &Model) -> Result<Option<Speculation>, Refusal> {
+    let Some(config) = flags.get("speculative_config").filter(|config| config.is_object()) else {
+        return Ok(None);
+    };
+    let tokens = config.get("num_speculative_tokens").and_then(Value::as_u64);
+    let Some(tokens) = tokens.filter(|tokens| (1..=64).contains(tokens)) else {
+        return Err(value_error(
+            "SpeculativeConfig",
+            "num_speculative_tokens must be provided with speculative_config, and be greater than zero.",
+        ));
+    };
+    let method = config.get("method").and_then(Value::as_str).unwrap_or("draft_model");
+    let drafter = config.get("model").and_then(Value::as_str);
+    let layer = model.active / model.layers as f64;
+    let parameters = match (method, drafter) {
+        ("ngram" | "ngram_gpu" | "suffix", _) => 0.0,
+        ("draft_model", Some(name)) => Model::named(name).active,
+        // A head of about one layer that shares the embeddings, as EAGLE, Medusa and MTP are.
+        _ => layer,
+    };
+    let rates = |key: &str| -> Option<Vec<f64>> { config.get(key)?.as_array()?.iter().map(Value::as_f64).collect() };
+    let acceptance = match rates("synthetic_acceptance_rates") {
+        // Their probabilities are unconditional for each place; ours assume that all earlier guesses were right.
+        Some(each) => each
+            .iter()
+            .scan(1.0, |before, rate| {
+                Some(rate / std::mem::replace(before, *rate).max(1e-9))
+            })
+            .collect(),
+        None => vec![own::within(flags, "sim_acceptance", 0.7, 1.0)?],
+    };
+    Ok(Some(Speculation {
+        tokens: tokens as usize,
+        parameters,
+        acceptance,
+        falling: own::within(flags, "sim_acceptance_falling", 0.0, 100.0)?,
+    }))
+}

@@ -1,0 +1,90 @@
+//! Interprets the simulator's own flags: speed, noise, start, faults.
+
+use crate::engine::noise::{Spread, uniform};
+use crate::fault::Fault;
+use crate::flags::{Flags, Refusal};
+use crate::neighbours::CrossTalk;
+use std::time::Duration;
+
+pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {
+    if flags.on("sim_zero", false) {
+        return Ok(f64::INFINITY);
+    }
+    match flags.float("sim_speed", 1.0) {
+        speed if speed > 0.0 && speed.is_finite() => Ok(speed),
+        speed => Err(Refusal::argument(
+            "sim_speed",
+            format!("must be above 0, got '{speed}'"),
+        )),
+    }
+}
+
+/// A number of a flag of ours, within its bounds.
+pub(super) fn within(flags: &Flags, name: &str, default: f64, most: f64) -> Result<f64, Refusal> {
+    match flags.float(name, default) {
+        value if (0.0..=most).contains(&value) => Ok(value),
+        value => Err(Refusal::argument(name, format!("must be 0 to {most}, got '{value}'"))),
+    }
+}
+
+pub(super) fn spread(flags: &Flags) -> Result<Spread, Refusal> {
+    let every = duration(flags, "sim_stall_every")?;
+    let length = duration(flags, "sim_stall")?.unwrap_or(Duration::from_millis(200));
+    Ok(Spread {
+        step: within(flags, "sim_noise", 0.02, 2.0)?,
+        server: within(flags, "sim_server_noise", 0.0, 2.0)?,
+        drift: within(flags, "sim_drift", 0.0, 0.9)?,
+        slowing: within(flags, "sim_slowing", 0.0, 100.0)?,
+        stalls: every
+            .filter(|every| !every.is_zero())
+            .map(|every| (every.as_secs_f64(), length.as_secs_f64())),
+    })
+}
+
+pub(super) fn cross_talk(flags: &Flags) -> Result<CrossTalk, Refusal> {
+    Ok(CrossTalk {
+        busy: within(flags, "sim_cross_talk", 0.0, 10.0)?,
+        starting: within(flags, "sim_start_cross_talk", 0.0, 10.0)?,
+    })
+}
+
+fn duration(flags: &Flags, name: &str) -> Result<Option<Duration>, Refusal> {
+    let Some(text) = flags.text(name) else { return Ok(None) };
+    let parsed = humantime::parse_duration(text);
+    let refusal = |error| Refusal::argument(name, format!("'{text}' is not a duration such as 600ms or 2s: {error}"));
+    parsed.map(Some).map_err(refusal)
+}
+
+/// Duration of the whole start; `None` if its phases take as long as the model says. Short by default, so that a sweep of many servers is a
+/// demo and not a wait.
+pub(super) fn start(flags: &Flags, faults: &[Fault]) -> Result<Option<Duration>, Refusal> {
+    if let Some(Fault::SlowStart(time)) = faults.iter().find(|fault| matches!(fault, Fault::SlowStart(_))) {
+        return Ok(Some(*time));
+    }
+    match flags.text("sim_start") {
+        None => Ok(Some(Duration::from_millis(600))),
+        Some("modelled") => Ok(None),
+        Some(_) => duration(flags, "sim_start"),
+    }
+}
+
+/// The faults of this server. Those with a share (`KIND@P`) strike this share of all servers: which ones, their settings
+/// and the seed decide.
+pub(super) fn faults(
+    flags: &Flags,
+    environment: &dyn Fn(&str) -> Option<String>,
+    draw: u64,
+) -> Result<Vec<Fault>, Refusal> {
+    let mut words = flags.texts("sim_fault");
+    let more = environment("VSWEEP_SIM_FAULT").unwrap_or_default();
+    words.extend(more.split(',').filter(|word| !word.is_empty()).map(str::to_owned));
+    let mut faults = Vec::new();
+    for (place, word) in words.iter().enumerate() {
+        let refuse = |error| Refusal::argument("sim_fault", error);
+        let (fault, share) = Fault::parse_with_share(word).map_err(refuse)?;
+        if uniform(draw, place as u64) < share {
+            faults.push(fault);
+        }
+    }
+    Ok(faults)
+}

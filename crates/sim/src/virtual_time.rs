@@ -1,0 +1,434 @@
+//! Drives the engine model under a virtual clock: a whole load in as little time as it takes to compute, without HTTP,
+//! threads or sleeping. It yields the timelines that a load generator would have measured. They are simulated, never
+//! measurements.
+//!
+//! The caller decides what to send and when; the engine makes the tokens.
+
+mod book;
+
+use self::book::Book;
+use super::engine::memory::{Misfit, kv_blocks};
+use super::engine::stats::Stats;
+use super::engine::{Engine, SequenceRequest};
+use super::settings::ServerSettings;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use vsweep_metrics::{LoadProgress, Nanos, Sample};
+
+/// Requests to send, and how.
+#[derive(Debug, Default)]
+pub struct VirtualLoad {
+    /// Requests in order.
+    pub requests: Vec<SequenceRequest>,
+    /// Due time of each, in nanoseconds after the start, ascending.
+    pub due: Vec<Nanos>,
+    /// Class of each, if the load mixes several.
+    pub classes: Vec<u8>,
+    /// Most requests in flight at once.
+    pub limit: Option<usize>,
+    /// Time from which on none is sent, if there is one.
+    pub sending: Option<Nanos>,
+    /// Keep the time of every token; otherwise only those of the first and the last one.
+    pub every_token: bool,
+    /// Delay from a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation. Meanwhile, the engine has begun
+    /// another step.
+    pub delay: Nanos,
+}
+
+/// Result of a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// One timeline a request, in order.
+    pub samples: Vec<Sample>,
+    /// Time from the start to the end of the last request, in nanoseconds.
+    pub duration: Nanos,
+}
+
+/// Looks at a load in progress; ends it with `Break`.
+pub type Observer<'a> = dyn FnMut(LoadProgress<'_>) -> ControlFlow<()> + 'a;
+
+/// Time between two looks at the requests in flight, in nanoseconds.
+pub const LOOK: Nanos = 100_000_000;
+
+/// A ready server under a virtual clock.
+#[derive(Debug)]
+pub struct VirtualServer {
+    engine: Engine,
+    /// Seconds since it was ready.
+    now: f64,
+    longest: usize,
+    /// True if several steps may be performed at once; the result does not change.
+    leaps: bool,
+}
+
+impl VirtualServer {
+    /// A server with these settings, or why the model does not fit. Faults are not looked at.
+    pub fn start(settings: &ServerSettings) -> Result<VirtualServer, Misfit> {
+        let mut settings = settings.clone();
+        settings.limits.num_blocks = kv_blocks(&settings.cost, &settings.limits)?;
+        let vocabulary = u32::try_from(settings.cost.model.vocabulary).unwrap_or(u32::MAX);
+        Ok(VirtualServer {
+            longest: settings.limits.max_model_len,
+            engine: settings.engine(vocabulary, 0),
+            now: 0.0,
+            leaps: true,
+        })
+    }
+
+    /// Performs every step separately.
+    pub fn step_by_step(self) -> VirtualServer {
+        VirtualServer { leaps: false, ..self }
+    }
+
+    /// Counters of its engine since it was ready.
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// Forgets cached prefixes.
+    pub fn reset(&mut self) {
+        self.engine.reset_prefix_cache();
+    }
+
+    /// Sends the load and awaits every answer.
+    pub fn drive(&mut self, load: VirtualLoad) -> Simulated {
+        Drive::new(self, load, None).perform()
+    }
+
+    /// Drives the load with an observer that may end it early. Requests in flight are then aborted and count as failed.
+    pub fn drive_watched(&mut self, load: VirtualLoad, observer: &mut Observer<'_>) -> Simulated {
+        Drive::new(self, load, Some(observer)).perform()
+    }
+}
+
+/// A load in progress.
+struct Drive<'a, 'o> {
+    server: &'a mut VirtualServer,
+    observer: Option<&'a mut Observer<'o>>,
+    /// Time at which the observer next looks at the requests in flight.
+    look: Nanos,
+    /// The requests in flight, while somebody looks at them.
+    underway: BTreeSet<usize>,
+    is_broken_off: bool,
+    load: VirtualLoad,
+    zero: f64,
+    book: Book,
+    next: usize,
+    in_flight: usize,
+    /// Times at which slots became free that no request has taken since, oldest first.
+    freed: VecDeque<Nanos>,
+    /// Sent and on the way to the engine: when each arrives, which, and what it asks.
+    coming: VecDeque<(Nanos, usize, SequenceRequest)>,
+}
+
+impl<'a, 'o> Drive<'a, 'o> {
+    fn new(server: &'a mut VirtualServer, load: VirtualLoad, observer: Option<&'a mut Observer<'o>>) -> Self {
+        let count = load.requests.len().min(load.due.len());
+        Drive {
+            zero: server.now,
+            server,
+            look: if observer.is_some() { LOOK } else { Nanos::MAX },
+            observer,
+            underway: BTreeSet::new(),
+            is_broken_off: false,
+            book: Book::new(count, load.every_token),
+            load,
+            next: 0,
+            in_flight: 0,
+            freed: VecDeque::new(),
+            coming: VecDeque::new(),
+        }
+    }
+
+    fn perform(mut self) -> Simulated {
+        let mut ends = Vec::new();
+        loop {
+            self.send();
+            self.admit();
+            self.look_around();
+            if self.is_broken_off {
+                break;
+            }
+            let until = self.coming.front().map_or(f64::INFINITY, |(at, ..)| self.moment(*at));
+            let turn = until.min(self.moment(self.look));
+            if self.server.leaps && self.leap(turn, &mut ends) {
+                continue;
+            }
+            match self.server.engine.begin_step(self.server.now) {
+                Some(seconds) => self.end_step(seconds),
+                None if self.coming.is_empty() => break,
+                None => self.server.now = self.server.now.max(until),
+            }
+        }
+        self.give_up_the_rest();
+        Simulated {
+            duration: self.book.samples.iter().map(|sample| sample.end).max().unwrap_or(0),
+            samples: self.book.samples,
+        }
+    }
+
+    /// Lets requests go that have a slot; each leaves when it is due.
+    fn send(&mut self) {
+        let limit = self.load.limit.unwrap_or(usize::MAX).max(1);
+        while self.next < self.book.samples.len() && self.in_flight < limit {
+            let due = self.load.due[self.next];
+            let ready = match self.next >= limit {
+                true => due.max(self.freed.pop_front().unwrap_or(due)),
+                false => due,
+            };
+            if self.load.sending.is_some_and(|end| ready > end) {
+                self.book.samples.truncate(self.next);
+                break;
+            }
+            let request = std::mem::take(&mut self.load.requests[self.next]);
+            let sample = &mut self.book.samples[self.next];
+            (sample.due, sample.ready, sample.sent, sample.end) = (due, ready, ready, ready);
+            (sample.prompt_len, sample.sequences) = (request.prompt.len() as u64, 1);
+            sample.class = self.load.classes.get(self.next).copied().unwrap_or_default();
+            let arrives = ready + self.load.delay;
+            match request.prompt.len() + request.output_len > self.server.longest {
+                true => {
+                    sample.error = Some(format!("HTTP 400: longer than max_model_len {}", self.server.longest));
+                    sample.end = arrives;
+                    self.freed.push_back(arrives);
+                    self.report_end(self.next);
+                }
+                false => {
+                    self.in_flight += 1;
+                    self.coming.push_back((arrives, self.next, request));
+                }
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Hands what has arrived to the engine.
+    fn admit(&mut self) {
+        while let Some((at, ..)) = self.coming.front()
+            && self.moment(*at) <= self.server.now
+            && let Some((at, index, request)) = self.coming.pop_front()
+        {
+            let at = self.moment(at);
+            let key = self.server.engine.add(at, request);
+            self.book.admit(key, index);
+            if self.observer.is_some() {
+                self.underway.insert(index);
+            }
+        }
+    }
+
+    fn end_step(&mut self, seconds: f64) {
+        self.server.now += seconds;
+        let now = self.nanos(self.server.now);
+        let outputs = self.server.engine.end_step(self.server.now);
+        self.book.note(outputs, &[now]);
+        self.let_go(now);
+    }
+
+    /// Performs steps in quick succession, none of which begins at `turn` or later; false if that cannot be.
+    fn leap(&mut self, turn: f64, ends: &mut Vec<f64>) -> bool {
+        ends.clear();
+        let leap = self.server.engine.leap(self.server.now, turn, ends);
+        let Some(last) = ends.last().copied() else { return false };
+        self.server.now = last;
+        let zero = self.zero;
+        let now = nanos(last - zero);
+        if self.book.every_token {
+            let ends: Vec<Nanos> = ends.iter().map(|end| nanos(end - zero)).collect();
+            self.book.note_steady(leap.steady, &ends);
+            self.book.note(leap.ended, &ends);
+        } else {
+            self.book.note(leap.ended, &[now]);
+        }
+        self.book.note(leap.fresh, &[now]);
+        self.let_go(now);
+        true
+    }
+
+    /// Frees the slots of the requests that ended.
+    fn let_go(&mut self, now: Nanos) {
+        for index in self.book.take_ended() {
+            self.in_flight -= 1;
+            self.freed.push_back(now);
+            self.underway.remove(&index);
+            self.report_end(index);
+        }
+    }
+
+    fn report_end(&mut self, index: usize) {
+        if let Some(observer) = &mut self.observer
+            && !self.is_broken_off
+        {
+            self.is_broken_off = observer(LoadProgress::Ended(&self.book.samples[index], self.in_flight)).is_break();
+        }
+    }
+
+    fn look_around(&mut self) {
+        let now = self.nanos(self.server.now);
+        let Some(observer) = &mut self.observer else { return };
+        if now < self.look || self.is_broken_off {
+            return;
+        }
+        self.look = now + LOOK;
+        let underway: Vec<&Sample> = self.underway.iter().map(|index| &self.book.samples[*index]).collect();
+        self.is_broken_off = observer(LoadProgress::Underway(now, &underway)).is_break();
+    }
+
+    /// Fails the requests that the engine can never finish.
+    fn give_up_the_rest(&mut self) {
+        let stuck = self.server.engine.waiting() + self.server.engine.running();
+        if stuck == 0 && self.next == self.book.samples.len() {
+            return;
+        }
+        self.book.keys().for_each(|key| self.server.engine.abort(key));
+        let now = self.nanos(self.server.now);
+        let reason = match self.is_broken_off {
+            true => "broken off",
+            false => "the engine has no room to go on",
+        };
+        let open = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
+        for sample in self.book.samples.iter_mut().filter(open) {
+            sample.error = Some(reason.to_owned());
+            sample.end = now;
+        }
+    }
+
+    fn moment(&self, at: Nanos) -> f64 {
+        self.zero + at as f64 / 1e9
+    }
+
+    fn nanos(&self, at: f64) -> Nanos {
+        nanos(at - self.zero)
+    }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    (seconds * 1e9).round() as Nanos
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::Flags;
+    use proptest::prelude::*;
+
+    fn server(line: &str) -> VirtualServer {
+        let flags = Flags::parse(&shell_words::split(line).expect("quoted well")).expect("valid");
+        let settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
+        VirtualServer::start(&settings).expect("fits")
+    }
+
+    fn request(number: u64, prompt: usize, output_len: usize) -> SequenceRequest {
+        let word = |place| crate::engine::token_id(!number, place, 1000);
+        SequenceRequest {
+            prompt: (0..prompt).map(word).collect(),
+            output_len,
+            seed: number,
+            ..SequenceRequest::default()
+        }
+    }
+
+    fn closed(users: usize, lengths: &[(usize, usize)]) -> VirtualLoad {
+        VirtualLoad {
+            requests: (0..).zip(lengths).map(|(n, (i, o))| request(n, *i, *o)).collect(),
+            due: vec![0; lengths.len()],
+            classes: Vec::new(),
+            limit: Some(users),
+            sending: None,
+            every_token: true,
+            delay: 300_000,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        /// Leaps change nothing: not a token, not a nanosecond, not a cached block, whatever the load, the limits and the cache.
+        #[test]
+        fn leaps_are_exact(
+            seqs in 1usize..12,
+            (block_size, tokens) in (prop::sample::select(vec![1usize, 8, 16]), 480usize..2000),
+            caching: bool,
+            chunked: bool,
+            (threshold, policy) in (prop::sample::select(vec![0, 0, 40]), prop::sample::select(vec!["fcfs", "priority"])),
+            users in prop::option::of(1usize..16),
+            noise in prop::sample::select(vec![0.0, 0.03]),
+            (gap_ms, alike) in (0u64..40, 1u64..40),
+            lengths in prop::collection::vec((1usize..150, 1usize..120), 1..40),
+        ) {
+            let line = format!(
+                "demo-8b --max-model-len 300 --num-gpu-blocks-override {} --max-num-seqs {seqs} --sim-noise {noise} \
+                 --max-num-batched-tokens 300 --block-size {block_size} --long-prefill-token-threshold {threshold} \
+                 --scheduling-policy {policy} {} {}",
+                tokens / block_size,
+                if caching { "--enable-prefix-caching" } else { "--no-enable-prefix-caching" },
+                if chunked { "--enable-chunked-prefill" } else { "--no-enable-chunked-prefill" },
+            );
+            // Equal numbers give equal content, so that cached blocks are found, and lost to others.
+            let load = || VirtualLoad {
+                requests: (0..)
+                    .zip(&lengths)
+                    .map(|(n, (i, o))| SequenceRequest { priority: n as i64 % 3, ..request(n % alike, *i, *o) })
+                    .collect(),
+                limit: users,
+                due: (0..lengths.len() as u64).map(|i| i * gap_ms * 1_000_000).collect(),
+                ..closed(1, &lengths)
+            };
+            let (mut leaping, mut stepping) = (server(&line), server(&line).step_by_step());
+            // The second time the cache is full.
+            for _ in 0..2 {
+                let (leapt, stepped) = (leaping.drive(load()), stepping.drive(load()));
+                prop_assert_eq!(&leapt, &stepped);
+                let tokens: Vec<u64> = leapt.samples.iter().map(Sample::output_len).collect();
+                let asked: Vec<u64> = lengths.iter().map(|(_, output)| *output as u64).collect();
+                prop_assert_eq!(tokens, asked);
+            }
+            let counted = |server: &VirtualServer| {
+                let stats = server.engine.stats();
+                let latencies = (stats.inter_token_latency.counts.clone(), stats.time_per_output_token.counts.clone());
+                (stats.prefix_hits, stats.preemptions, stats.generation_tokens, latencies)
+            };
+            prop_assert_eq!(counted(&leaping), counted(&stepping));
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_never_has_more_in_flight_than_users() {
+        let lengths: Vec<(usize, usize)> = (0..40).map(|i| (50 + i, 20 + i % 7)).collect();
+        let simulated = server("demo-8b").drive(closed(4, &lengths));
+        let edges = simulated.samples.iter().flat_map(|s| [(s.sent, 1), (s.end, -1)]);
+        let mut edges: Vec<(Nanos, i32)> = edges.collect();
+        edges.sort();
+        let most = edges.iter().scan(0, |open, (_, change)| {
+            *open += change;
+            Some(*open)
+        });
+        assert_eq!(most.max(), Some(4));
+        assert_eq!(
+            simulated.duration,
+            simulated.samples.iter().map(|s| s.end).max().unwrap_or(0)
+        );
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_and_the_rest_goes_on() {
+        let simulated = server("demo-8b --max-model-len 100").drive(closed(1, &[(90, 20), (50, 20)]));
+        assert!(simulated.samples[0].error.is_some());
+        assert_eq!(simulated.samples[1].output_len(), 20);
+    }
+
+    #[test]
+    fn without_every_token_only_the_inner_times_are_missing() {
+        let lengths = [(100, 30), (200, 50)];
+        let full = server("demo-8b").drive(closed(2, &lengths));
+        let mut load = closed(2, &lengths);
+        load.every_token = false;
+        let short = server("demo-8b").drive(load);
+        for (full, short) in full.samples.iter().zip(&short.samples) {
+            assert_eq!(
+                (full.ttft(), full.latency(), full.tpot()),
+                (short.ttft(), short.latency(), short.tpot())
+            );
+        }
+    }
+}

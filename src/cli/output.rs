@@ -3,8 +3,8 @@
 
 use crate::error::{Error, Exit, Result};
 use crate::printable::{Printable, printable_lines};
-use crate::report::requirements::Judged;
-use crate::report::terminal::{Screen, show, show_places};
+use crate::report::findings::requirements::Judged;
+use crate::report::texts::terminal::{Screen, show, show_places};
 use crate::stats::Requirement;
 use console::Term;
 use serde::Serialize;

@@ -6,7 +6,7 @@ pub mod slurm;
 use crate::error::{Error, Result};
 use crate::files::{self, write_atomic};
 use crate::journal::{Directory, Nonce};
-use crate::report::status::TaskStatus;
+use crate::report::texts::status::TaskStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};

@@ -4,7 +4,7 @@
 use super::Array;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::report::status::TaskStatus;
+use crate::report::texts::status::TaskStatus;
 use crate::shell::{shell_line, shell_word};
 use itertools::Itertools;
 use std::ffi::OsStr;

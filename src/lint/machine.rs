@@ -3,7 +3,7 @@
 use super::addresses::check_ports;
 use super::{MOST, launched, loads};
 use crate::matrix::Matrix;
-use crate::plan::members;
+use crate::plan::checks::members;
 use crate::plan::{BenchRunner, Diagnostics, Parallel, Params, Plan, Reset, Span, spelling};
 use crate::run::{Node, demand};
 use crate::selection::packed::Capacity;

@@ -24,7 +24,7 @@ pub use process::procfs::fault as fault_of_proc;
 pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
-use crate::plan::members::HEAD;
+use crate::plan::checks::members::HEAD;
 use crate::plan::{Members, Program, Reset, ServeCommand, ServerProtocol};
 use crate::shell::shell_line;
 use address::Address;

@@ -7,7 +7,7 @@ use std::path::Path;
 use vsweep::answer::Answer;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::ReportOptions;
-use vsweep::report::words::show_number;
+use vsweep::report::texts::words::show_number;
 use vsweep::report::write_all;
 
 /// An experiment of one server with a small batch and one with a large one.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use vsweep::answer::{Answer, Answered, Estimate, Goal, PairedFinding, Warning, Winner};
-use vsweep::report::words::show_number;
+use vsweep::report::texts::words::show_number;
 
 /// Panics if an output of an experiment contradicts its answer. `said` is the text of `vsweep report`.
 pub fn assert_agreed(root: &Path, said: &str) {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use vsweep::bench::native::REFUSED;
 use vsweep::bench::native::settings::TABLE;
-use vsweep::load::sse;
+use vsweep::load::wire::sse;
 
 /// Kinds of which a test takes every entry, with the words that prove it.
 const TAKEN_WHOLE: [(&str, &str); 6] = [

@@ -2,7 +2,7 @@
 //!
 //! A conversation keeps its slot from its first turn to its last.
 
-use super::backend::Reply;
+use super::api::backend::Reply;
 use super::clock::{Clock, nanos};
 use super::requests::Requests;
 use super::stock::{Asked, Stock};

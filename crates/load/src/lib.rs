@@ -6,43 +6,31 @@
 //! `params` declares the parameters of a benchmark. No code is shared with the simulated server, because a shared mistake would be
 //! invisible.
 
-mod address;
+pub mod api;
 pub mod arrival;
-mod backend;
-pub mod body;
-pub mod chunk;
 mod clock;
-mod connection;
 pub mod dataset;
 mod drive;
-mod exchange;
-mod form;
 mod generator;
-pub mod http;
 mod limit;
-mod moderation;
 pub mod params;
-mod request;
 mod requests;
-mod responses;
-pub mod sse;
-mod stamps;
 mod stock;
 mod stop;
 mod supply;
-mod transport;
 mod turns;
+pub mod wire;
 
-pub use address::ServerAddress;
-pub use backend::{Backend, Reply};
-pub use body::{BodyOptions, Content};
+pub use api::backend::{Backend, Reply};
+pub use api::body::{BodyOptions, Content};
+pub use api::request::{Request, RequestOptions};
 pub use drive::{Load, LoadOutcome, Sending};
 pub use generator::Generator;
 pub use limit::{FILES_BESIDE_CONNECTIONS, allow_connections};
-pub use request::{Request, RequestOptions};
 pub use requests::Requests;
 pub use stock::Asked;
 pub use stop::Stop;
 pub use supply::{Feed, Supply, supply};
-pub use transport::Tls;
 pub use turns::{Turn, Turns};
+pub use wire::address::ServerAddress;
+pub use wire::transport::Tls;

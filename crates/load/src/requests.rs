@@ -1,7 +1,7 @@
 //! All requests of a load, written out before t0 and kept compactly: one block of memory, or, beyond a limit, a file that
 //! has no name and goes with the process. Sending from the file costs one read, usually from the system's cache.
 
-use super::request::Request;
+use super::api::request::Request;
 use std::io;
 use vsweep_base::spool::Spool;
 

@@ -1,7 +1,7 @@
 //! The requests of a load at hand: all of them, or of a supply those that are next or in flight. What has ended is forgotten, except how
 //! many tokens it asked for.
 
-use super::request::Request;
+use super::api::request::Request;
 use super::requests::{Properties, Requests};
 use super::supply::Supply;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Requests that are drawn while others are sent: a queue of limited size between the thread that draws and the one that sends. The first
 //! waits while the queue is full, the second never.
 
-use super::request::Request;
+use super::api::request::Request;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

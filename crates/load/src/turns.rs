@@ -2,8 +2,8 @@
 //!
 //! Knows what each turn says and writes it; when it may be sent is the [`Drive`](super::drive)'s work.
 
-use super::body::{Content, user_turn};
-use super::request::{Request, RequestOptions};
+use super::api::body::{Content, user_turn};
+use super::api::request::{Request, RequestOptions};
 use serde_json::{Map, Value, json};
 use vsweep_metrics::Nanos;
 

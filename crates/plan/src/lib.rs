@@ -1,92 +1,67 @@
 //! The plan as typed: what the user wrote, read into types without any effect on the world.
 //!
 //! This room owns the file format (TOML and JSON), its line and column positions, its problems and its JSON Schema.
-//! `matrix` turns its axes and links into servers, points and
-//! command lines, and `import` makes plans from vLLM's command lines.
+//! `matrix` turns its axes and links into servers, points and command lines, and `import` makes plans from vLLM's command lines.
 
-mod bench;
+pub mod checks;
 pub mod commands;
-mod compare;
 pub mod condition;
-mod cross_checks;
-mod exec;
-mod explore;
 mod forms;
 pub mod import;
-mod interpolate;
-pub(crate) mod json_text;
-mod link;
 mod load;
 pub mod matrix;
-pub mod members;
-mod memory;
-mod mix;
-mod node;
-mod offline;
-mod on_finish;
-mod optimize;
-mod origin;
-mod param_conflicts;
-mod problem;
 mod read;
 pub mod reference;
-mod report;
-mod requirement;
-mod runs;
 pub mod schema;
 mod secrets;
-mod serve;
 mod serve_command;
 mod side;
-mod sla;
-mod slurm;
-mod source;
 pub mod spelling;
-mod text;
-mod toml_text;
+pub mod syntax;
+mod tables;
 mod value;
 mod written;
 
-pub use bench::{Bench, BenchRunner, FigurePlace, Warmup};
+pub use checks::members::Members;
+pub use checks::memory::needs_as_much;
 pub use commands::Commands;
-pub use compare::{Compare, Limit};
 pub use condition::{Condition, Op};
-pub use exec::{Exec, Parallel};
-pub use link::Link;
 pub use load::{Draft, draft, draft_of, load, parse};
-pub use members::Members;
-pub use memory::needs_as_much;
-pub use mix::MIX;
-pub use node::{Entry, Kind, Node};
-pub use offline::{Offline, is_of_server};
-pub use on_finish::OnFinish;
-pub use optimize::Optimize;
-pub use origin::Origin;
-pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
 pub use read::{Combo, Derived, check_names, records};
 pub(crate) use read::{FromNode, Param, Reader, Table, combos, params, start_of, table};
-pub use report::{Plot, ReportOptions};
-pub use requirement::{Assertion, Required, Requirement, Servers};
-pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
-pub use serve::{FlagStyle, Reset, Serve, ServerProtocol, Target};
 pub use serve_command::{Flag, Program, ServeCommand};
 pub use side::{ParamRef, Side};
-pub use slurm::Slurm;
-pub use source::{Format, Source, Sources, Span, World};
+pub use syntax::node::{Entry, Kind, Node};
+pub use syntax::origin::Origin;
+pub use syntax::problem::{Diagnostics, Problem, Problems, nearest, suggest};
+pub use syntax::source::{Format, Source, Sources, Span, World};
+pub use tables::bench::{Bench, BenchRunner, FigurePlace, Warmup};
+pub use tables::compare::{Compare, Limit};
+pub use tables::exec::{Exec, Parallel};
+pub use tables::link::Link;
+pub use tables::mix::MIX;
+pub use tables::offline::{Offline, is_of_server};
+pub use tables::on_finish::OnFinish;
+pub use tables::optimize::Optimize;
+pub use tables::report::{Plot, ReportOptions};
+pub use tables::requirement::{Assertion, Required, Requirement, Servers};
+pub use tables::runs::Runs;
+pub use tables::serve::{FlagStyle, Reset, Serve, ServerProtocol, Target};
+pub use tables::slurm::Slurm;
 pub use value::{equal, equality_key, number, show};
 
-use cross_checks::{exclusions, name, version};
+use checks::cross_checks::{exclusions, name, version};
 use forms::Scalar;
-use requirement::assertions;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tables::requirement::assertions;
 use vsweep_strategy::search;
 use written::words;
 
-pub use cross_checks::is_name;
+pub use checks::cross_checks::is_name;
 
 /// Parameters in the order the user gave them: names as in the plan (usually snake case) to values.
 pub type Params = Map<String, Value>;

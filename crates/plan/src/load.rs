@@ -1,10 +1,10 @@
 //! Loading a plan: its text, the plans it extends and the `--set` overrides become one tree, which is then read.
 
-use super::node::merge;
-use super::optimize::ON_REPEATED_STARTS;
+use super::syntax::node::merge;
+use super::tables::optimize::ON_REPEATED_STARTS;
 use super::{
     Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Sources, Span, World,
-    param_conflicts, text, toml_text,
+    checks::param_conflicts, syntax::text, syntax::toml_text,
 };
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Compares names of parameters: dashes and underscores are equal up to the first dot. The part after a dot is a key inside a JSON value
 //! and is compared as written.
 
-use super::Params;
+use crate::Params;
 use serde_json::Value;
 
 /// The name with underscores, as plans usually write it: `max-num-seqs` → `max_num_seqs`.

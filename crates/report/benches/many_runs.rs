@@ -14,7 +14,7 @@ use vsweep_record::journal::{
     self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, Recorder,
     RunFiles, RunFinished, RunStarted, Seen, ServerDeclared, ServerReady, SessionStarted, Shard, StoredFile, Sum,
 };
-use vsweep_report::status::Status;
+use vsweep_report::texts::status::Status;
 use vsweep_report::write_all;
 
 const JOURNALS: u64 = 8;

@@ -1,7 +1,7 @@
 //! Machine and software of an experiment, as pairs of words for people.
 
 use super::chart::Chart;
-use super::{nodes, starts};
+use super::{findings::nodes, output::starts};
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;

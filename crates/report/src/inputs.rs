@@ -1,13 +1,13 @@
 //! Everything a report is made from.
 
-use super::answer::Answers;
 use super::distributions::Distributions;
-use super::failures::{Group, group, read_excerpts};
-use super::goals::Goals;
-use super::ranking::Ranking;
-use super::requirements::{self, Judged};
+use super::findings::answer::Answers;
+use super::findings::failures::{Group, group, read_excerpts};
+use super::findings::goals::Goals;
+use super::findings::ranking::Ranking;
+use super::findings::requirements::{self, Judged};
+use super::findings::variation::varying;
 use super::telemetry::{self, Telemetry};
-use super::variation::varying;
 use serde_json::Value;
 use std::path::Path;
 use vsweep_answer::Answer;

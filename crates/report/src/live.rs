@@ -2,9 +2,9 @@
 //! readings of the last minutes.
 
 use super::progress::run_name;
-use super::status::Status;
 use super::telemetry;
-use super::words::{server_name, short_label};
+use super::texts::status::Status;
+use super::texts::words::{server_name, short_label};
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use jiff::Timestamp;

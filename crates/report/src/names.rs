@@ -1,6 +1,6 @@
 //! The names that a report gives to configs, loads and workloads.
 
-use super::variation::{name_workload, settings, varying};
+use super::findings::variation::{name_workload, settings, varying};
 use itertools::Itertools;
 use vsweep_record::evidence::Names;
 use vsweep_record::table::{Column, Points, Section, Workload};

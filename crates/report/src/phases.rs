@@ -3,9 +3,9 @@
 
 use super::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
 use super::html::text::safe;
-use super::markdown;
-use super::template::fill;
-use super::words::show_number;
+use super::texts::markdown;
+use super::texts::template::fill;
+use super::texts::words::show_number;
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use minijinja::context;

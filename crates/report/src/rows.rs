@@ -1,8 +1,8 @@
 //! Reads the journal and the run files into the table of runs. A run file is used only if it is byte for byte the recorded one; any other
 //! is shown as damaged, without figures.
 
-use super::attainment::Shares;
-use super::nodes;
+use super::findings::attainment::Shares;
+use super::findings::nodes;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

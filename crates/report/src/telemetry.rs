@@ -1,8 +1,8 @@
 //! Small charts of the telemetry: `runs/<point>/<k>.telemetry.csv` of the runs that are shown on the page, thinned out. A run whose file is
 //! missing or damaged has no charts; nothing else depends on it.
 
-use super::answer::WorkloadAnswer;
 use super::distributions::shorten;
+use super::findings::answer::WorkloadAnswer;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::{Value, json};

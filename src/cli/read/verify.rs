@@ -5,7 +5,7 @@ use crate::cli::experiment::{named_or_newest, options};
 use crate::cli::output;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
-use crate::report::verify::verify;
+use crate::report::output::verify::verify;
 use crate::units::show_many;
 use std::path::PathBuf;
 

@@ -15,7 +15,7 @@ use crate::matrix::Matrix;
 use crate::plan::{Parallel, Plan};
 use crate::rehearse::twin::Known;
 use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
-use crate::report::terminal::width;
+use crate::report::texts::terminal::width;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
 use crate::units::{show_count, show_duration, show_many};

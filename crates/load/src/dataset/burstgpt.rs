@@ -1,7 +1,7 @@
 //! The `burstgpt` dataset: prompt and answer lengths of recorded GPT-4 traffic, with synthetic prompts of those lengths.
 
 use super::kind::PATH;
-use super::rows::{self, DataRow};
+use super::source::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Material, Traits};
 use std::path::PathBuf;
 use vsweep_metrics::rng::NumpyLegacy;

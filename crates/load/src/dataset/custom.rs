@@ -1,7 +1,7 @@
 //! The user's own datasets: `custom` (texts), `custom_image` and `custom_audio` (texts with pictures or sounds).
 
 use super::kind::PATH;
-use super::rows::{self, DataRow};
+use super::source::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
 use crate::Backend;
 use crate::params::{FromParam, Param, ParamReader, Takes, param};

@@ -1,10 +1,10 @@
 //! The `hf` dataset: any data set in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. Which
 //! columns hold prompts and answers is found out from their names.
 
-use super::hub::Hub;
 use super::kind::PATH;
-use super::rows::{self, DataRow};
-use super::{Dataset, Draw, Item, Kind, Traits, split};
+use super::source::hub::Hub;
+use super::source::rows::{self, DataRow};
+use super::{Dataset, Draw, Item, Kind, Traits, source::split};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use vsweep_metrics::rng::NumpyPcg64;

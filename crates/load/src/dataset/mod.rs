@@ -4,17 +4,14 @@
 //! due is decided there too, except for traces that bring their own times.
 
 mod burstgpt;
-mod chat_template;
 mod conversations;
 mod custom;
 mod endless;
 mod hf;
-mod hub;
 mod kind;
 mod lengths;
 mod media;
 mod mix;
-mod parquet;
 mod prefix_repetition;
 mod prompt;
 mod prompt_params;
@@ -22,19 +19,14 @@ mod question_sets;
 mod random;
 mod random_mm;
 mod rerank;
-mod round_trip;
-mod rows;
 mod sampling;
 mod sharegpt;
 mod sonnet;
-mod special_tokens;
-mod split;
+mod source;
 mod timed_trace;
-mod tokenizer;
-mod vocabulary;
+mod tokens;
 
 pub use burstgpt::BurstGpt;
-pub use chat_template::ChatTemplate;
 pub use conversations::{ConversationSource, Conversations, Shares, TurnParams};
 pub use custom::{Custom, CustomAudio, CustomImage, OutputLen};
 pub use endless::draw_endlessly;
@@ -53,8 +45,9 @@ pub use sampling::Sampling;
 pub use sharegpt::ShareGpt;
 pub use sonnet::Sonnet;
 pub use timed_trace::{TimedTrace, sort_by_time};
-pub use tokenizer::Tokenizer;
-pub use vocabulary::{COMMON_WORDS, Count, ESTIMATE, ServerTokenizer, Vocabulary};
+pub use tokens::chat_template::ChatTemplate;
+pub use tokens::tokenizer::Tokenizer;
+pub use tokens::vocabulary::{COMMON_WORDS, Count, ESTIMATE, ServerTokenizer, Vocabulary};
 
 use crate::params::ParamGroup;
 

@@ -1,7 +1,7 @@
 //! The datasets `spec_bench` and `speed_bench`: first questions of published sets, by category.
 
 use super::kind::PATH;
-use super::rows::{self, DataRow};
+use super::source::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Traits};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::kind::share;
 use super::lengths::{Lengths, RangeRatio};
-use super::round_trip::TextDraft;
+use super::tokens::round_trip::TextDraft;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, Traits, Vocabulary};
 use crate::Backend;
 use crate::params::{Param, ParamReader, param};

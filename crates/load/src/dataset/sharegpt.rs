@@ -1,8 +1,8 @@
 //! The `sharegpt` dataset: first questions of recorded conversations, each with the length of its answer.
 
 use super::kind::PATH;
-use super::rows::{self, DataRow};
 use super::sampling::is_usual_length;
+use super::source::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
 use serde_json::Value;
 use std::ops::RangeInclusive;

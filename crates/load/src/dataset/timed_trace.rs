@@ -4,7 +4,7 @@
 //! serve` under `PYTHONHASHSEED=0`. Without that setting, its own tokens differ from run to run.
 
 use super::kind::PATH;
-use super::rows::{self, DataRow};
+use super::source::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
 use crate::Backend;
 use crate::params::ParamReader;

@@ -1,7 +1,7 @@
 //! Opening, keeping and giving up the generator's connections.
 
 use super::{Generator, OPENING_AT_ONCE, SWEEP, TRUSTED_IDLE};
-use crate::connection::Connection;
+use crate::wire::connection::Connection;
 use mio::{Events, Token};
 use std::io;
 use std::time::{Duration, Instant};

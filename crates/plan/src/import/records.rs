@@ -2,7 +2,7 @@
 
 use super::{Loads, ReadFile, ReadSweep, Remarks, vllm_sweep};
 use crate::matrix::argv::json_word;
-use crate::{Combo, Params, Side, check_names, json_text, records, spelling};
+use crate::{Combo, Params, Side, check_names, records, spelling, syntax::json_text};
 use serde_json::{Value, json};
 use std::path::Path;
 

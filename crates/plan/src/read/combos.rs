@@ -3,7 +3,7 @@
 use super::params::is_whole_value;
 use super::{FromNode, Reader, Table, table};
 use crate::commands::{COMMAND, ENV};
-use crate::{Diagnostics, Entry, Kind, Node, Params, Problem, Side, Span, json_text, show};
+use crate::{Diagnostics, Entry, Kind, Node, Params, Problem, Side, Span, show, syntax::json_text};
 use serde_json::Value;
 use std::path::Path;
 

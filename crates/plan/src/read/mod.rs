@@ -17,9 +17,9 @@ pub(super) use params::{Param, is_whole_value, params};
 pub use range::RangeTable;
 pub(super) use table::{FromNode, Table, table};
 
-use super::problem::Diagnostics;
 use super::secrets::Secrets;
-use super::source::{Sources, Span, World};
+use super::syntax::problem::Diagnostics;
+use super::syntax::source::{Sources, Span, World};
 use std::path::Path;
 
 /// State of reading a plan.

@@ -3,7 +3,7 @@
 use super::Reader;
 use super::table::{FromNode, Table};
 use crate::written::ListOfWords;
-use crate::{Entry, Kind, Node, Span, interpolate, suggest};
+use crate::{Entry, Kind, Node, Span, suggest, syntax::interpolate};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

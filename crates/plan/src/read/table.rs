@@ -310,7 +310,7 @@ macro_rules! table {
 
         const _: () = {
             #[allow(unused_imports)]
-            use $crate::node::Node;
+            use $crate::syntax::node::Node;
             use $crate::read::Reader;
             #[allow(unused_imports)]
             use $crate::read::table::{Described, Key, OpenTable, SchemaOf, Table, by, elsewhere, key, maybe, one_of, part, text, whole};

@@ -2,7 +2,7 @@
 //! figure.
 
 use super::marks::Mark;
-use super::steadiness::{Disagreement, Drifting, disagreement, disagreements, drifting};
+use super::statistics::steadiness::{Disagreement, Drifting, disagreement, disagreements, drifting};
 use super::{Cell, Column, ECHOED, Section, Spread, Table};
 use crate::journal::ALONE_SLOT;
 use itertools::Itertools;

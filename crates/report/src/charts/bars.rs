@@ -1,7 +1,7 @@
 //! Ratios as bars: how far each lies from "no difference", with its interval, in the strength of its verdict.
 
 use crate::chart::{Axis, Mark, Panel, Scale, Series, Style, Tick};
-use crate::words::axis_title;
+use crate::texts::words::axis_title;
 use itertools::Itertools;
 use vsweep_answer::Verdict;
 

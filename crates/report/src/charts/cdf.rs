@@ -1,10 +1,10 @@
 //! The distribution of latencies at the points that an answer names: the share of requests that took at most this long.
 
 use super::{ChartContext, numbered, of_workload};
-use crate::answer::WorkloadAnswer;
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::distributions::{Distributions, LATENCIES};
-use crate::variation::{settings, varying_within};
+use crate::findings::answer::WorkloadAnswer;
+use crate::findings::variation::{settings, varying_within};
 use itertools::Itertools;
 use vsweep_record::table::Workload;
 use vsweep_strategy::stats::figure_of;

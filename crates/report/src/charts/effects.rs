@@ -2,8 +2,8 @@
 
 use super::bars::{Bar, panel};
 use super::{ChartContext, of_workload};
-use crate::answer::Answers;
 use crate::chart::{Chart, Panel};
+use crate::findings::answer::Answers;
 use crate::sentences::choice;
 use itertools::Itertools;
 use vsweep_answer::{Effect, Verdict};
@@ -11,7 +11,7 @@ use vsweep_answer::{Effect, Verdict};
 /// The chart of each workload, in their order; none for those whose winner is not known to be better or the same in a single setting.
 pub fn of_each(subject: &ChartContext<'_>, answers: &Answers) -> Vec<Option<Chart>> {
     let workloads = answers.workloads.iter();
-    let chart = |workload: &crate::answer::WorkloadAnswer| {
+    let chart = |workload: &crate::findings::answer::WorkloadAnswer| {
         let (number, _) = workload.winners.first()?;
         draw(subject, &workload.name, &answers.document.questions[*number].effects)
     };

@@ -3,8 +3,8 @@
 use super::{ChartContext, mean_of};
 use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::ordered::Ordered;
-use crate::sla::search_name;
-use crate::words::{axis_title, show_number};
+use crate::output::sla::search_name;
+use crate::texts::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_record::journal::{SearchRecord, State};
 use vsweep_record::table::{Better, frontier, knee};

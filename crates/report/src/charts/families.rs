@@ -4,10 +4,10 @@
 use super::multiples::groups;
 use super::{ChartContext, of_workload};
 use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::findings::ranking::{Ranking, sort};
+use crate::findings::variation::{name_workload, settings, swept, varying_within};
 use crate::ordered::{Order, Ordered};
-use crate::ranking::{Ranking, sort};
-use crate::variation::{name_workload, settings, swept, varying_within};
-use crate::words::{axis_title, short_name, short_setting};
+use crate::texts::words::{axis_title, short_name, short_setting};
 use itertools::Itertools;
 use vsweep_base::units::show_many;
 use vsweep_record::table::MetricSet;

@@ -6,7 +6,7 @@ use super::x_axis::{XAxis, scale_of_figures};
 use super::{bar_of, of_workload, share_extent};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::ordered::Order;
-use crate::words::{axis_title, short_name, show_setting};
+use crate::texts::words::{axis_title, short_name, show_setting};
 use itertools::Itertools;
 use vsweep_base::validity::Validity;
 use vsweep_metrics::median;

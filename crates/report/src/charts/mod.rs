@@ -15,9 +15,9 @@ mod standard;
 mod startup;
 mod x_axis;
 
-use super::answer::Answers;
 use super::chart::{Chart, Mark, Panel};
-use super::ranking::Ranking;
+use super::findings::answer::Answers;
+use super::findings::ranking::Ranking;
 use itertools::Itertools;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;

@@ -3,7 +3,7 @@
 
 use crate::chart::MOST_CURVES;
 use crate::ordered::Ordered;
-use crate::words::short_setting;
+use crate::texts::words::short_setting;
 use itertools::Itertools;
 use std::cmp::Ordering;
 use vsweep_record::table::{Column, Point};

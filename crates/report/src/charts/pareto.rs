@@ -3,8 +3,8 @@
 
 use super::{ChartContext, numbered, of_workload};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
-use crate::variation::{name_workload, varying_within};
-use crate::words::{axis_title, short_setting};
+use crate::findings::variation::{name_workload, varying_within};
+use crate::texts::words::{axis_title, short_setting};
 use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
 use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, distinct};

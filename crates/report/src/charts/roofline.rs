@@ -5,8 +5,8 @@
 use super::ChartContext;
 use super::multiples::groups;
 use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
-use crate::variation::{settings, swept, varying};
-use crate::words::axis_title;
+use crate::findings::variation::{settings, swept, varying};
+use crate::texts::words::axis_title;
 use itertools::Itertools;
 use vsweep_record::table::{Column, Point, Section};
 

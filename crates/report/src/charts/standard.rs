@@ -3,9 +3,9 @@
 use super::ChartContext;
 use super::curves::{Lines, draw};
 use crate::chart::Chart;
-use crate::ranking::Ranking;
+use crate::findings::ranking::Ranking;
+use crate::findings::variation::{curves_along, swept, varying};
 use crate::sentences::parts::{name, title};
-use crate::variation::{curves_along, swept, varying};
 use itertools::Itertools;
 use vsweep_plan::Plot;
 use vsweep_record::table::Column;

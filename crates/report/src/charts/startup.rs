@@ -5,7 +5,7 @@ use super::ChartContext;
 use super::multiples::groups;
 use super::pareto;
 use crate::chart::Chart;
-use crate::variation::varying;
+use crate::findings::variation::varying;
 use itertools::Itertools;
 use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 

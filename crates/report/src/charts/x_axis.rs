@@ -3,7 +3,7 @@
 
 use crate::chart::{Axis, Scale, Tick};
 use crate::ordered::Ordered;
-use crate::words::{axis_title, show_number};
+use crate::texts::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_record::table::{Cell, Column};
 

@@ -3,11 +3,11 @@
 
 use super::Side;
 use super::matching::{plain, values_of};
-use crate::answer::estimate_by_table;
-use crate::markdown::{escape, grid};
+use crate::findings::answer::estimate_by_table;
+use crate::findings::variation::varying;
 use crate::ordered::Ordered;
-use crate::variation::varying;
-use crate::words::{axis_title, show_number};
+use crate::texts::markdown::{escape, grid};
+use crate::texts::words::{axis_title, show_number};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_record::journal::State;

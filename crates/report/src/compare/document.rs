@@ -3,12 +3,12 @@
 
 use super::{Comparison, Figure, HEADS, Judged, STARTS, Side, changes, frontiers};
 use super::{cells, percent, show_limit, tally, word};
-use crate::align::align;
 use crate::chart::Chart;
 use crate::html::text::{self, safe};
-use crate::markdown::environment;
 use crate::picture::{Form, render};
-use crate::template::{fill, plain};
+use crate::texts::align::align;
+use crate::texts::markdown::environment;
+use crate::texts::template::{fill, plain};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use serde_json::{Map, json};

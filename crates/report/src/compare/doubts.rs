@@ -3,7 +3,7 @@
 
 use super::Side;
 use super::matching::PointPair;
-use crate::words::show_some;
+use crate::texts::words::show_some;
 use itertools::Itertools;
 use std::collections::BTreeSet;
 use vsweep_base::units::show_many;

@@ -1,10 +1,10 @@
 //! The frontiers of all sides of a comparison in one chart for each workload: how far a new one has moved, at every speed.
 
 use super::Side;
-use crate::answer::estimate_by_table;
 use crate::chart::{Chart, Mark, Series, Style};
 use crate::charts::ChartContext;
 use crate::charts::pareto;
+use crate::findings::answer::estimate_by_table;
 use crate::ordered::Order;
 use std::iter;
 use vsweep_record::evidence::FRONTIER;

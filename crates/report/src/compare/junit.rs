@@ -2,8 +2,8 @@
 
 use super::{Comparison, Figure, HEADS, Judged, cells, percent, show_limit, tally};
 use crate::html::text;
-use crate::template::{fill, of_lines};
-use crate::words::show_number;
+use crate::texts::template::{fill, of_lines};
+use crate::texts::words::show_number;
 use minijinja::{Value, context};
 use vsweep_base::printable::printable;
 use vsweep_strategy::stats::Requirement;

@@ -1,7 +1,7 @@
 //! Matches the points of the two sides: those that agree in every setting that either side varies.
 
+use crate::findings::variation::{bare_name, settings, varying};
 use crate::ordered::Ordered;
-use crate::variation::{bare_name, settings, varying};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vsweep_record::table::{Cell, Column, ECHOED, Point, Points, Section};

@@ -17,7 +17,7 @@ pub(super) use side::between_servers;
 pub use side::{Change, Side};
 
 use super::names::PointNames;
-use super::words::show_number;
+use super::texts::words::show_number;
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use matching::{Matched, PointPair, match_points};

@@ -2,9 +2,9 @@
 //! its server.
 
 use super::points::PointWords;
-use crate::configs::Config;
 use crate::inputs::Inputs;
-use crate::words::{axis_title, show_of, show_range};
+use crate::output::configs::Config;
+use crate::texts::words::{axis_title, show_of, show_range};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_answer::Answered;

@@ -1,9 +1,9 @@
 //! Points in words, alike in every text and page: their settings, what they meet, what is in doubt, their figures.
 
-use crate::answer::mark;
-use crate::goals::Goals;
-use crate::variation::settings;
-use crate::words::show_number;
+use crate::findings::answer::mark;
+use crate::findings::goals::Goals;
+use crate::findings::variation::settings;
+use crate::texts::words::show_number;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_record::table::{Cell, Column, Points};

@@ -3,10 +3,10 @@
 
 use super::card;
 use super::points::PointWords;
-use crate::configs::Config;
 use crate::inputs::Inputs;
+use crate::output::configs::Config;
+use crate::output::sla;
 use crate::sentences::sentence;
-use crate::sla;
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};

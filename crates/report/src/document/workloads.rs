@@ -2,12 +2,12 @@
 
 use super::card;
 use super::points::PointWords;
-use crate::answer::WorkloadAnswer;
-use crate::configs::Config;
+use crate::findings::answer::WorkloadAnswer;
+use crate::findings::variation::varying_within;
 use crate::inputs::Inputs;
+use crate::output::configs::Config;
 use crate::sentences::{findings, sentences};
-use crate::variation::varying_within;
-use crate::words::axis_title;
+use crate::texts::words::axis_title;
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};

@@ -2,11 +2,11 @@
 //! `script/data.js` reads it.
 
 use super::text::embed_json;
+use crate::findings::variation::swept;
 use crate::inputs::Inputs;
 use crate::ordered::{Order, Ordered};
 use crate::rows::detail_of;
-use crate::variation::swept;
-use crate::words::{axis_title, short_name};
+use crate::texts::words::{axis_title, short_name};
 use itertools::{Either, Itertools};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -356,7 +356,7 @@ fn round(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::show_number;
+    use crate::texts::words::show_number;
     use proptest::prelude::*;
 
     proptest! {

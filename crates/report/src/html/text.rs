@@ -1,6 +1,6 @@
 //! Text inside HTML: escaping, text to copy, and the one way from a template to a page.
 
-use crate::template::{environment, fill, share};
+use crate::texts::template::{environment, fill, share};
 use minijinja::Value;
 use vsweep_base::printable::{printable_json, printable_lines};
 

@@ -1,7 +1,7 @@
 //! Maps values to positions along an axis, and chooses round numbers for its ticks.
 
 use crate::chart::{Axis, Scale, Tick};
-use crate::words::{show_alike, show_number};
+use crate::texts::words::{show_alike, show_number};
 use itertools::Itertools;
 
 /// Part of the largest value above which all values are far from zero.

@@ -1,7 +1,7 @@
 //! One line of a sweep's progress: a word for the event, right-aligned and coloured as in cargo, then the details. No colours if standard
 //! error is not a terminal or `NO_COLOR` is set.
 
-use crate::terminal::{width, wrap};
+use crate::texts::terminal::{width, wrap};
 use console::{Color, Style, Term, measure_text_width};
 use itertools::Itertools;
 use vsweep_base::printable::printable;

@@ -4,8 +4,8 @@
 use super::line::{Line, Names, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
 use super::{Counter, Eta, RequestsSoFar, RunPhase, ServerActivity};
-use crate::terminal::width;
-use crate::words::show_number;
+use crate::texts::terminal::width;
+use crate::texts::words::show_number;
 use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use itertools::Itertools;

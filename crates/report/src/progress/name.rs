@@ -2,7 +2,7 @@
 
 use super::line::Names;
 use super::wording::run_name;
-use crate::words::{say_setting, server_name, settings};
+use crate::texts::words::{say_setting, server_name, settings};
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable;
 use vsweep_record::journal::State;

@@ -2,9 +2,9 @@
 
 use super::Eta;
 use super::line::{Headword, Line};
-use crate::failures::log_of;
-use crate::sla::name_on_any_start;
-use crate::words::{server_name, short_label, shortened, show_number};
+use crate::findings::failures::log_of;
+use crate::output::sla::name_on_any_start;
+use crate::texts::words::{server_name, short_label, shortened, show_number};
 use itertools::Itertools;
 use std::time::Duration;
 use vsweep_base::cause::{Cause, Failure, Outcome};

@@ -2,7 +2,7 @@
 //! no difference are named apart, as are those that are not known to.
 
 use super::parts::{change, title};
-use crate::words::{say_setting, short_name};
+use crate::texts::words::{say_setting, short_name};
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::{Answered, Effect, Verdict};

@@ -12,8 +12,8 @@ pub use effects::{choice, findings};
 pub use optimization::optimization;
 pub use warnings::losers;
 
-use crate::template::plain;
-use crate::words::{say, short_setting_of, show_number, show_ratio};
+use crate::texts::template::plain;
+use crate::texts::words::{say, short_setting_of, show_number, show_ratio};
 use itertools::Itertools;
 use minijinja::context;
 use parts::{estimate, margin, percent, target};

@@ -1,6 +1,6 @@
 //! Words that several sentences share.
 
-use crate::words::{axis_title, show_number};
+use crate::texts::words::{axis_title, show_number};
 use vsweep_answer::{Estimate, Target};
 
 /// An interval behind its figure: ` (7,700 to 8,130)`; nothing of one without extent.

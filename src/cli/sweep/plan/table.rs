@@ -2,7 +2,7 @@
 
 use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
-use crate::report::words::{short_label, short_name};
+use crate::report::texts::words::{short_label, short_name};
 use crate::shell::{shell_line, shell_word};
 use crate::units::{show_count, show_many};
 use itertools::Itertools;

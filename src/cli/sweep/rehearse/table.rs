@@ -2,8 +2,8 @@
 
 use crate::cause::Failure;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
-use crate::report::align::align;
-use crate::report::words::{settings, short_label};
+use crate::report::texts::align::align;
+use crate::report::texts::words::{settings, short_label};
 use crate::selection::packed::Capacity;
 use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;

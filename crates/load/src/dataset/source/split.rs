@@ -1,0 +1,169 @@
+//! Selects the files of a data set that make up a subset and a split, by the names that the Hugging Face Hub uses.
+
+use super::rows::ENDINGS;
+use std::fs;
+use std::path::Path;
+
+/// Splits that are taken when none is asked for, best first.
+const SPLITS: [&str; 4] = ["train", "test", "validation", "val"];
+/// Subsets that are taken when none is asked for, best first.
+const SUBSETS: [&str; 3] = ["", "default", "main"];
+/// Folders deeper than this hold no data.
+const DEEPEST: usize = 4;
+
+/// Names of the files below a folder, relative to it, with `/` between folders; sorted.
+pub(in crate::dataset) fn names_below(folder: &Path) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    collect(folder, "", 0, &mut names).map_err(|error| {
+        format!(
+            "cannot read the dataset {}: {error}; check dataset_path",
+            folder.display()
+        )
+    })?;
+    names.sort();
+    Ok(names)
+}
+
+fn collect(folder: &Path, prefix: &str, depth: usize, names: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let path = entry.path();
+        if path.is_dir() && depth < DEEPEST {
+            collect(&path, &format!("{name}/"), depth + 1, names)?;
+        } else if path.is_file() {
+            names.push(name);
+        }
+    }
+    Ok(())
+}
+
+/// The files of a subset and a split among `names`. `dataset` is for complaints.
+pub(in crate::dataset) fn choose(
+    dataset: &str,
+    names: &[String],
+    subset: Option<&str>,
+    split: Option<&str>,
+) -> Result<Vec<String>, String> {
+    let data: Vec<&String> = names.iter().filter(|name| is_data(name)).collect();
+    if data.is_empty() {
+        return Err(format!(
+            "{dataset} holds no file that ends in one of {}; give another dataset_path",
+            ENDINGS.join(", ")
+        ));
+    }
+    let of_subset = match subset {
+        Some(subset) => of(&data, |name| {
+            words(name).any(|word| word == subset) || folder(name) == subset
+        }),
+        None => usual(&SUBSETS, &data, |name, subset| folder(name) == subset),
+    };
+    let folders = distinct(of_subset.iter().map(|name| folder(name)));
+    if of_subset.is_empty() || (subset.is_none() && folders.len() > 1) {
+        let subsets = distinct(data.iter().map(|name| folder(name)));
+        return Err(format!(
+            "{dataset} has several subsets; set hf_subset to one of: {}",
+            subsets.join(", ")
+        ));
+    }
+    let is_of_split = |name: &str, split: &str| words(name).any(|word| word == split);
+    let chosen = match split {
+        Some(split) => of(&of_subset, |name| is_of_split(name, split)),
+        None => usual(&SPLITS, &of_subset, is_of_split),
+    };
+    if chosen.is_empty() {
+        let files: Vec<&str> = of_subset.iter().take(12).map(|name| name.as_str()).collect();
+        return Err(format!(
+            "{dataset} has no file of the split \"{}\"; set hf_split to a word of one of: {}",
+            split.unwrap_or_default(),
+            files.join(", ")
+        ));
+    }
+    Ok(chosen.into_iter().cloned().collect())
+}
+
+fn of<'a>(names: &[&'a String], is_wanted: impl Fn(&str) -> bool) -> Vec<&'a String> {
+    names.iter().copied().filter(|name| is_wanted(name)).collect()
+}
+
+/// The names that are of the first usual word that any of them is of; all of them if there is none.
+fn usual<'a>(words: &[&str], names: &[&'a String], is_of: impl Fn(&str, &str) -> bool) -> Vec<&'a String> {
+    let each = words.iter().map(|word| of(names, |name| is_of(name, word)));
+    each.into_iter()
+        .find(|files| !files.is_empty())
+        .unwrap_or(names.to_vec())
+}
+
+fn distinct<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut folders: Vec<&str> = folders.collect();
+    folders.sort_unstable();
+    folders.dedup();
+    folders
+}
+
+/// Data, and no description of data.
+fn is_data(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let described = ["dataset_info", "state.json", "config.json", "."];
+    let ending = file.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
+    ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+        && !described.iter().any(|start| file.starts_with(start))
+}
+
+/// The folder of a file, without a leading `data`, which does not name a subset.
+fn folder(name: &str) -> &str {
+    let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+    match folder.strip_prefix("data") {
+        Some("") => "",
+        Some(rest) => rest.strip_prefix('/').unwrap_or(folder),
+        None => folder,
+    }
+}
+
+/// The words of a path: `main/test-00000-of-00001.parquet` has `main`, `test`, `00000` and so on.
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(['/', '-', '.', '_'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(names: &[&str], subset: Option<&str>, split: Option<&str>) -> Result<Vec<String>, String> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        choose("org/d", &names, subset, split)
+    }
+
+    #[test]
+    fn splits_and_subsets_are_found_by_name() {
+        let gsm8k = [
+            "README.md",
+            "main/test-00000-of-00001.parquet",
+            "main/train-00000-of-00001.parquet",
+            "socratic/test-00000-of-00001.parquet",
+        ];
+        assert_eq!(chosen(&gsm8k, None, None), Ok(vec![gsm8k[2].to_owned()]));
+        assert_eq!(
+            chosen(&gsm8k, Some("socratic"), Some("test")),
+            Ok(vec![gsm8k[3].to_owned()])
+        );
+        assert!(chosen(&gsm8k, Some("socratic"), Some("train")).is_err());
+        assert!(chosen(&gsm8k, Some("other"), None).is_err_and(|problem| problem.ends_with("one of: main, socratic")));
+        let plain = [
+            "data/train-0.jsonl",
+            "data/train-1.jsonl",
+            "data/test.jsonl",
+            "dataset_info.json",
+        ];
+        assert_eq!(
+            chosen(&plain, None, None),
+            Ok(vec![plain[0].to_owned(), plain[1].to_owned()])
+        );
+        assert_eq!(
+            chosen(&["question.jsonl"], None, None),
+            Ok(vec!["question.jsonl".to_owned()])
+        );
+        assert!(chosen(&["README.md"], None, None).is_err());
+        assert!(chosen(&["a/x.csv", "b/x.csv"], None, None).is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! The model's tokenizer, from a local folder or a `tokenizer.json`.
+
+use crate::dataset::{source::hub, tokens::special_tokens};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A tokenizer and what sampling needs to know of its vocabulary.
+#[derive(Debug)]
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    vocabulary: u32,
+    special: BTreeSet<u32>,
+    marked: BTreeSet<u32>,
+    added_specials: u64,
+    folder: PathBuf,
+}
+
+impl Tokenizer {
+    /// The tokenizer of a model: a folder that holds `tokenizer.json`, that file itself, or a hub name that is in the
+    /// local Hugging Face cache. `None` when there is none of these; an error when there is one that cannot be read.
+    pub fn find(name: &str) -> Result<Option<Tokenizer>, String> {
+        let Some(path) = locate(Path::new(name)).or_else(|| locate_in_cache(name)) else {
+            return Ok(None);
+        };
+        let inner = read(&path).map_err(|problem| {
+            format!(
+                "cannot read the tokenizer {}: {problem}; fetch it again, or set skip_tokenizer_init",
+                path.display()
+            )
+        })?;
+        Tokenizer::new(inner, path.parent().unwrap_or(Path::new(".")).to_path_buf()).map(Some)
+    }
+
+    fn new(mut inner: tokenizers::Tokenizer, folder: PathBuf) -> Result<Tokenizer, String> {
+        // Some files ask for padding to one length; prompts keep their own length.
+        inner.with_padding(None);
+        inner
+            .with_truncation(None)
+            .map_err(|error| format!("cannot use the tokenizer: {error}"))?;
+        let added = inner.get_added_tokens_decoder().into_iter();
+        let marked: BTreeSet<u32> = added.filter(|(_, token)| token.special).map(|(id, _)| id).collect();
+        let special = match special_tokens::named_in(&folder) {
+            Some(names) => names.iter().filter_map(|name| inner.token_to_id(name)).collect(),
+            None => marked.clone(),
+        };
+        let mut tokenizer = Tokenizer {
+            vocabulary: u32::try_from(inner.get_vocab_size(false))
+                .map_err(|_| "the tokenizer's vocabulary is too big")?,
+            special,
+            marked,
+            inner,
+            added_specials: 0,
+            folder,
+        };
+        tokenizer.added_specials = tokenizer.encode("", true)?.len() as u64;
+        Ok(tokenizer)
+    }
+
+    /// The folder its file is in, where the model's chat template is too.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Size of the vocabulary without added tokens.
+    pub fn vocabulary(&self) -> u32 {
+        self.vocabulary
+    }
+
+    /// Ids of all tokens, added ones included, ascending.
+    pub fn all_ids(&self) -> BTreeSet<u32> {
+        self.inner.get_vocab(true).into_values().collect()
+    }
+
+    /// Ids of the added tokens that its file marks as special.
+    pub fn marked(&self) -> &BTreeSet<u32> {
+        &self.marked
+    }
+
+    /// Ids of the tokens that the model's configuration names as special; of the marked ones where there is none.
+    pub fn special(&self) -> &BTreeSet<u32> {
+        &self.special
+    }
+
+    /// Number of special tokens that it adds to a prompt.
+    pub fn added_specials(&self) -> u64 {
+        self.added_specials
+    }
+
+    /// Text to token ids.
+    pub fn encode(&self, text: &str, with_specials: bool) -> Result<Vec<u32>, String> {
+        let encoding = self
+            .inner
+            .encode_fast(text, with_specials)
+            .map_err(|error| format!("cannot tokenize: {error}"))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// Text to token ids, without special ones, and for each the number of the word it is from: of the pieces that the
+    /// text is cut into before it is tokenized.
+    pub(in crate::dataset) fn encode_in_words(&self, text: &str) -> Result<(Vec<u32>, Vec<u32>), String> {
+        let encoding = self
+            .inner
+            .encode(text, false)
+            .map_err(|error| format!("cannot tokenize: {error}"))?;
+        let words = encoding.get_word_ids().iter();
+        let words = words.map(|word| word.unwrap_or(0)).collect();
+        Ok((encoding.get_ids().to_vec(), words))
+    }
+
+    /// Token ids to text, special tokens included.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, String> {
+        self.inner
+            .decode(ids, false)
+            .map_err(|error| format!("cannot turn token ids into text: {error}"))
+    }
+}
+
+fn read(path: &Path) -> Result<tokenizers::Tokenizer, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    // The library panics on some faults: most of them are found before it sees the file, …
+    serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| format!("not JSON ({error})"))?;
+    // … and the others are caught.
+    std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes))
+        .map_err(|_| "it is not in the form of a tokenizer".to_owned())?
+        .map_err(|error| error.to_string())
+}
+
+fn locate(path: &Path) -> Option<PathBuf> {
+    let file = if path.is_dir() {
+        path.join("tokenizer.json")
+    } else {
+        path.to_path_buf()
+    };
+    (file.is_file() && file.extension().is_some_and(|extension| extension == "json")).then_some(file)
+}
+
+/// `models--ORG--NAME/snapshots/<commit of main>/tokenizer.json` below the Hugging Face cache.
+fn locate_in_cache(name: &str) -> Option<PathBuf> {
+    let model = hub::cache()?.join(format!("models--{}", name.replace('/', "--")));
+    let commit = std::fs::read_to_string(model.join("refs/main")).ok()?;
+    locate(&model.join("snapshots").join(commit.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_not_cut_to_the_length_that_a_file_asks_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = serde_json::json!({
+            "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"},
+            "post_processor": null, "decoder": null,
+            "truncation": {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0},
+            "padding": {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
+                        "pad_type_id": 0, "pad_token": "a"},
+            "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"},
+        });
+        std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).expect("written");
+        let found = Tokenizer::find(folder.path().to_str().expect("plain")).expect("valid");
+        let tokenizer = found.expect("it is there");
+        assert_eq!(tokenizer.encode("b a b b a", true).as_deref(), Ok(&[1, 0, 1, 1, 0][..]));
+    }
+}

@@ -1,0 +1,347 @@
+//! One request in flight: turns the bytes of its answer into a [`Sample`]. Reads no sockets itself.
+
+use super::chunk::{Scanner, Usage, error_text};
+use super::http::Response;
+use super::sse;
+use crate::api::backend::Reply;
+use crate::api::responses;
+use crate::drive::Load;
+use crate::requests::Properties;
+use reqwest::StatusCode;
+use serde::Deserialize;
+use vsweep_metrics::{Nanos, Sample};
+
+/// Bytes of an error response's body that are kept.
+const KEPT_OF_REFUSAL: usize = 400;
+/// Bytes of it that are read, so that the connection can be used again.
+const READ_OF_REFUSAL: usize = 64 << 10;
+/// Longest text outside the measured requests, in bytes: `/metrics` of many engines, a million token ids.
+const LONGEST_TEXT: usize = 8 << 20;
+/// The longest answer that is kept as a whole, in bytes.
+const LONGEST_BODY: usize = 1 << 30;
+
+/// One request in flight, or none; its memory is reused from request to request.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    response: Response,
+    events: sse::Parser,
+    stream: Stream,
+    heard_at: Nanos,
+}
+
+/// State of a streamed response.
+#[derive(Debug, Default)]
+struct Stream {
+    reply: Reply,
+    scanner: Scanner,
+    sample: Sample,
+    keep_text: bool,
+    /// `[DONE]`, a finish reason or the usage at the end was seen: the stream is complete.
+    is_complete: bool,
+    /// An event without text that ends the answer, and the tokens up to it. It counts if the server counts a token more than there are
+    /// events before it: some servers end with the reason alone.
+    ending: Option<(Nanos, Option<u64>)>,
+    /// `[DONE]` was seen; later data is ignored.
+    is_over: bool,
+    error: Option<String>,
+    /// The answer broke off or could not be read: what there is of its text says nothing.
+    is_broken: bool,
+    /// A refusal's beginning, or an answer that is read as a whole.
+    body: Vec<u8>,
+    /// Bytes of a refusal's body that have come.
+    refused: usize,
+}
+
+/// Content of a response that comes as a whole.
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(default)]
+    usage: Option<Usage>,
+}
+
+impl Exchange {
+    pub fn begin(&mut self, load: &Load, (index, request): (usize, Properties), (due, ready): (Nanos, Nanos)) {
+        self.response.reset();
+        self.events.reset();
+        let stream = &mut self.stream;
+        stream.reply = load.reply;
+        stream.scanner.reset();
+        stream.sample = Sample {
+            due,
+            ready,
+            prompt_len: request.prompt_len,
+            class: load.class_of(index),
+            sequences: request.sequences,
+            audio_s: request.audio_s,
+            text: load.keep_texts.then(String::new),
+            ..Sample::default()
+        };
+        (stream.keep_text, stream.is_complete, stream.is_over) = (load.keep_texts, false, false);
+        (stream.error, stream.is_broken, stream.ending) = (None, false, None);
+        stream.body.clear();
+        stream.refused = 0;
+    }
+
+    pub fn sent(&mut self, now: Nanos) {
+        (self.stream.sample.sent, self.heard_at) = (now, now);
+    }
+
+    /// Takes bytes that arrived at `at`; true once the answer is complete.
+    pub fn feed(&mut self, bytes: &[u8], at: Nanos) -> bool {
+        let Exchange {
+            response,
+            events,
+            stream,
+            heard_at,
+        } = self;
+        *heard_at = at;
+        let fed = response.feed(bytes, &mut |status, piece| {
+            if status != StatusCode::OK {
+                stream.keep(piece, KEPT_OF_REFUSAL);
+                stream.refused += piece.len();
+                if stream.refused > READ_OF_REFUSAL {
+                    stream.fail(refusal_text(status, &stream.body));
+                }
+            } else if !stream.reply.is_stream() {
+                let most = match stream.reply {
+                    Reply::Text => LONGEST_TEXT,
+                    Reply::Usage => LONGEST_BODY,
+                    _ => return,
+                };
+                if !stream.keep(piece, most) {
+                    stream.fail(format!("the answer is longer than {} MiB", most >> 20));
+                }
+            } else if events.feed(piece, at, &mut |data, at| stream.take(data, at)).is_err() {
+                stream.fail(format!("an event is longer than {} MiB", sse::LONGEST_EVENT >> 20));
+            }
+        });
+        if let Err(error) = fed {
+            stream.fail(error);
+            response.close();
+            return true;
+        }
+        // After an error nothing further is needed.
+        response.is_done() || stream.error.is_some()
+    }
+
+    /// The connection ended, for the reason given if it was not the server closing it.
+    pub fn break_off(&mut self, reason: Option<String>) {
+        if !self.response.close() || reason.is_some() {
+            let reason = reason.unwrap_or_else(|| {
+                let when = if self.response.has_begun() {
+                    "in the middle of"
+                } else {
+                    "before"
+                };
+                format!("the server closed the connection {when} its answer")
+            });
+            self.stream.fail(match self.response.refusal() {
+                // The server's message explains more than the end of the connection.
+                Some(status) => format!("{}; {reason}", refusal_text(status, &self.stream.body)),
+                None => reason,
+            });
+        }
+    }
+
+    /// Arrival of the answer's last byte, or, before the first, the time at which the request was sent.
+    pub fn heard_at(&self) -> Nanos {
+        self.heard_at
+    }
+
+    /// The timeline as far as it has come.
+    pub fn sample(&self) -> &Sample {
+        &self.stream.sample
+    }
+
+    /// Returns the timeline of a request that is given up.
+    pub fn cut(&mut self, now: Nanos) -> Sample {
+        let mut sample = std::mem::take(&mut self.stream.sample);
+        sample.end = sample.events.last().unwrap_or(now);
+        sample
+    }
+
+    /// Time since it was sent.
+    pub fn age(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.stream.sample.sent)
+    }
+
+    /// Time since it was sent, or since the last byte of its answer.
+    pub fn silence(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.heard_at)
+    }
+
+    /// Returns true if nothing of the answer has come.
+    pub fn is_unanswered(&self) -> bool {
+        !self.response.has_begun()
+    }
+
+    /// Returns true if the connection can carry another request.
+    pub fn keeps_alive(&self) -> bool {
+        self.response.is_done() && self.response.keeps_alive
+    }
+
+    /// Returns the finished timeline. Without an output event, `now` is used as the end.
+    pub fn finish(&mut self, now: Nanos) -> Sample {
+        let Exchange {
+            response,
+            events,
+            stream,
+            heard_at,
+        } = self;
+        let _ = events.finish(&mut |data, at| stream.take(data, at));
+        stream.count_ending();
+        let mut sample = std::mem::take(&mut stream.sample);
+        if !stream.reply.is_stream() && response.is_done() && response.status == StatusCode::OK {
+            sample.events.push(*heard_at);
+        }
+        sample.end = sample.events.last().unwrap_or(now);
+        sample.error = stream.error.take();
+        if stream.is_broken
+            && let Some(text) = &mut sample.text
+        {
+            text.clear();
+        }
+        if sample.error.is_none() && response.is_done() {
+            sample.error = stream.verdict(response.status, &sample);
+        }
+        sample.error_status = response.refusal().map(|status| status.as_u16());
+        if sample.error.is_none() && !stream.reply.is_stream() {
+            sample.error = stream.read_whole(&response.metadata, &mut sample).err();
+        }
+        sample
+    }
+}
+
+impl Stream {
+    fn fail(&mut self, error: String) {
+        self.error.get_or_insert(error);
+        self.is_broken = true;
+    }
+
+    /// Counts an output event.
+    fn count(&mut self, at: Nanos, tokens: Option<u64>) {
+        self.sample.events.push(at);
+        if let Some(tokens) = tokens {
+            self.sample.tokens_by_event.push(tokens as u32);
+        }
+    }
+
+    /// Counts the event at the end, if it stands for a token. All counts are known.
+    fn count_ending(&mut self) {
+        if let Some((at, tokens)) = self.ending.take() {
+            let before = self.sample.events.len() as u64;
+            if before == 0 || self.sample.output_tokens.is_none_or(|all| before < all) {
+                self.count(at, tokens);
+            }
+        }
+    }
+
+    /// Keeps a piece of the body; false if it was more than fits.
+    fn keep(&mut self, piece: &[u8], most: usize) -> bool {
+        let room = most.saturating_sub(self.body.len());
+        self.body.extend_from_slice(&piece[..piece.len().min(room)]);
+        piece.len() <= room
+    }
+
+    /// Takes from an answer that came as a whole what is measured.
+    fn read_whole(&mut self, metadata: &[u8], sample: &mut Sample) -> Result<(), String> {
+        let json = match self.reply {
+            Reply::Usage => &self.body[..],
+            Reply::UsageInHeader => metadata,
+            Reply::Text => {
+                sample.text = Some(String::from_utf8_lossy(&self.body).into_owned());
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let whole: Whole =
+            serde_json::from_slice(json).map_err(|error| format!("the answer is not a JSON object: {error}"))?;
+        // As in `vllm bench serve`: no count is a count of 0.
+        let usage = whole.usage.map(Usage::checked).transpose()?;
+        sample.prompt_len = usage.and_then(|usage| usage.prompt_tokens).unwrap_or(0);
+        Ok(())
+    }
+
+    fn take(&mut self, data: &[u8], at: Nanos) {
+        if self.is_over {
+            return;
+        }
+        if data == b"[DONE]" {
+            self.is_over = true;
+            // Responses end with an event of their own.
+            self.is_complete |= self.reply == Reply::Choices;
+            return;
+        }
+        let scanned = match self.reply {
+            Reply::Responses if data.is_empty() => return,
+            Reply::Responses => responses::parse(data),
+            _ => self.scanner.scan(data),
+        };
+        let scanned = scanned.and_then(|facts| match facts.usage.map(Usage::checked) {
+            Some(Err(error)) => Err(error),
+            _ => Ok(facts),
+        });
+        match scanned {
+            Err(error) => self.fail(error),
+            Ok(facts) => {
+                if facts.output {
+                    let tokens = facts.usage.and_then(|usage| usage.completion_tokens);
+                    self.count_ending();
+                    if facts.finished && facts.text.is_empty() {
+                        self.ending = Some((at, tokens));
+                    } else {
+                        self.count(at, tokens);
+                    }
+                    if self.keep_text
+                        && let Some(text) = &mut self.sample.text
+                    {
+                        text.push_str(&facts.text);
+                    }
+                }
+                self.is_complete |= facts.finished;
+                if let Some(usage) = facts.usage {
+                    // Counts without choices come last.
+                    self.is_complete |= facts.is_bare && !self.sample.events.is_empty();
+                    self.sample.output_tokens = usage.completion_tokens.or(self.sample.output_tokens);
+                    self.sample.prompt_len = usage.prompt_tokens.unwrap_or(self.sample.prompt_len);
+                }
+                if let Some(error) = facts.error {
+                    self.error
+                        .get_or_insert(format!("the server reported an error in the stream: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Returns the reason why a complete response is not a success, if it is not.
+    fn verdict(&self, status: StatusCode, sample: &Sample) -> Option<String> {
+        if status != StatusCode::OK {
+            return Some(refusal_text(status, &self.body));
+        }
+        if sample.events.is_empty() {
+            return Some("the stream ended without any output event".to_owned());
+        }
+        let missing = match self.reply {
+            _ if self.is_complete || !self.reply.is_stream() => return None,
+            Reply::Responses => "the stream ended without response.completed or response.incomplete",
+            _ => "the stream ended without [DONE], a finish reason or usage",
+        };
+        Some(missing.to_owned())
+    }
+}
+
+/// `HTTP 404: the model does not exist`, from the API's error object or the body's beginning.
+fn refusal_text(status: StatusCode, body: &[u8]) -> String {
+    let text = match serde_json::from_slice::<serde_json::Value>(body) {
+        Ok(value) => error_text(value.get("error").unwrap_or(&value)),
+        Err(_) => String::from_utf8_lossy(body)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    let status = status.as_u16();
+    match text.is_empty() {
+        true => format!("HTTP {status}"),
+        false => format!("HTTP {status}: {text}"),
+    }
+}

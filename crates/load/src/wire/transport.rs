@@ -1,0 +1,218 @@
+//! Bytes to and from the server: plain TCP, or TLS over it. Never blocks.
+//!
+//! Under TLS there are no stamps: decrypted data need not have arrived at one time.
+
+use super::stamps::{Stamp, ask_for_stamps, receive};
+use mio::event::Source;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use rustls_platform_verifier::BuilderVerifierExt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
+
+/// TLS settings for one server.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Tls {
+    /// Settings for the server of this name. Its certificate is checked against those the system trusts, unless `insecure`.
+    pub fn new(host: &str, insecure: bool) -> Result<Tls, String> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| format!("\"{host}\" is not a valid name in a certificate; correct the server's address"))?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("cannot speak TLS: {error}"))?;
+        let config = if insecure {
+            let verifier = Arc::new(TrustsAnyone(provider));
+            builder.dangerous().with_custom_certificate_verifier(verifier)
+        } else {
+            let error =
+                |error| format!("cannot load the system's certificates: {error}; install them, or set insecure");
+            builder.with_platform_verifier().map_err(error)?
+        };
+        let mut config = config.with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Tls {
+            config: Arc::new(config),
+            name,
+        })
+    }
+}
+
+/// A connection's bytes.
+pub(crate) struct Transport {
+    tcp: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+}
+
+/// Result of a read.
+pub(crate) enum Arrived {
+    Bytes {
+        count: usize,
+        /// Arrival of the last of them, if the system reports it.
+        stamp: Option<Stamp>,
+        /// True if no more data is available for now. Otherwise there may be, and the event loop will not notify again.
+        is_last: bool,
+    },
+    Nothing,
+    End,
+}
+
+impl Transport {
+    pub fn new(tcp: TcpStream, tls: Option<&Tls>) -> io::Result<Transport> {
+        let tls = tls.map(|tls| ClientConnection::new(tls.config.clone(), tls.name.clone()));
+        let tls = tls.transpose().map_err(io::Error::other)?.map(Box::new);
+        if tls.is_none() {
+            ask_for_stamps(&tcp);
+        }
+        Ok(Transport { tcp, tls })
+    }
+
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.tcp
+            .register(registry, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.tcp.deregister(registry)
+    }
+
+    /// Returns true if it is open, as far as the system and the handshake have come.
+    pub fn confirm(&mut self) -> io::Result<bool> {
+        if let Some(error) = self.tcp.take_error()? {
+            return Err(error);
+        }
+        match self.tcp.peer_addr() {
+            Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(false),
+            other => other?,
+        };
+        self.tcp.set_nodelay(true)?;
+        self.shake_hands()
+    }
+
+    fn shake_hands(&mut self) -> io::Result<bool> {
+        while let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_handshaking()) {
+            match tls.complete_io(&mut self.tcp) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                other => other?,
+            };
+        }
+        Ok(true)
+    }
+
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(match retry(|| receive(&self.tcp, buffer))? {
+                None => Arrived::Nothing,
+                Some((0, _)) => Arrived::End,
+                Some((count, stamp)) => Arrived::Bytes {
+                    count,
+                    stamp,
+                    // A short read has emptied the socket; more bytes, or the end, wake the loop again.
+                    is_last: count < buffer.len(),
+                },
+            });
+        };
+        loop {
+            match tls.reader().read(buffer) {
+                // HTTP shows whether the response is complete, not the way the connection ends.
+                Ok(0) => return Ok(Arrived::End),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::End),
+                Ok(count) => {
+                    return Ok(Arrived::Bytes {
+                        count,
+                        stamp: None,
+                        is_last: false,
+                    });
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            if retry(|| tls.read_tls(&mut self.tcp))?.is_none() {
+                return Ok(Arrived::Nothing);
+            }
+            tls.process_new_packets().map_err(io::Error::other)?;
+        }
+    }
+
+    /// Takes some of the bytes; `None` when it takes none for now.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        if !self.flush()? {
+            return Ok(None);
+        }
+        match &mut self.tls {
+            None => retry(|| self.tcp.write(bytes)),
+            Some(tls) => tls.writer().write(bytes).map(Some),
+        }
+    }
+
+    /// Returns true if all data taken has been handed to the system.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        while tls.wants_write() {
+            if retry(|| tls.write_tls(&mut self.tcp))?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Calls until it is not interrupted; `None` if it would have blocked.
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<Option<T>> {
+    loop {
+        return match call() {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => Err(error),
+        };
+    }
+}
+
+/// Accepts every certificate; signatures are still checked.
+#[derive(Debug)]
+struct TrustsAnyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustsAnyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

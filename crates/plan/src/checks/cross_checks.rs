@@ -1,0 +1,237 @@
+//! The whole plan, once its tables are read: its name, and what one table does not allow in another.
+
+use crate::{
+    Condition, Entry, FromNode, Kind, Node, Offline, Parallel, Plan, Problem, Reader, Required, Requirement, Reset,
+    Runs, Secrets, Servers, Target, start_of,
+};
+
+impl Reader<'_> {
+    /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
+    /// plan comes from is for the caller to fill in.
+    pub fn plan(&mut self, root: &Node, stem: &str) -> Plan {
+        if !matches!(root.kind, Kind::Table(_)) {
+            let message = format!("a plan is a table of settings, found {}", root.kind_name());
+            self.object(root.span, message, "write an object with the key \"serve\"");
+            return Plan::default();
+        }
+        // Before everything that may have such a name.
+        if let Some(node) = root.child("secrets") {
+            self.secret_names(node);
+        }
+        self.secrets.note_environment(&self.world.vars);
+        if let (Some(_), Some(explore)) = (root.child("sla"), root.child("explore")) {
+            let remedy = "remove one of them, or write two plans";
+            self.object(explore.span, "[sla] and [explore] both choose the loads", remedy);
+        }
+        let mut plan = Plan::from_node(self, root, "plan").unwrap_or_default();
+        if plan.name.is_empty() {
+            // A file may be called as its owner likes.
+            let stem = stem.replace(|c| !is_proper(c), "-");
+            plan.name = stem.trim_start_matches(['.', '-']).to_owned();
+            if root.child("name").is_none() && !is_name(&plan.name) {
+                let remedy = "add name = \"...\" with letters, digits, `.`, `_` and `-`";
+                let message = format!("`{}` cannot name a directory", plan.name);
+                self.object(start_of(root.span), message, remedy);
+            }
+        }
+        plan.secrets = std::mem::take(&mut self.secrets);
+        plan
+    }
+
+    /// Names that the plan itself calls secret.
+    fn secret_names(&mut self, node: &Node) {
+        let names: Vec<String> = Vec::from_node(self, node, "secrets").unwrap_or_default();
+        if names.iter().any(|name| name.trim().is_empty()) {
+            let remedy = "write the name of a variable, a header or a parameter";
+            self.object(node.span, "`secrets` has an empty name", remedy);
+        }
+        self.secrets = Secrets::naming(names);
+    }
+}
+
+fn is_proper(character: char) -> bool {
+    character.is_ascii_alphanumeric() || ".-_".contains(character)
+}
+
+/// Returns true if an experiment, and so a directory, can have this name.
+pub fn is_name(name: &str) -> bool {
+    (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(is_proper)
+}
+
+/// The experiment's name as the plan gives it.
+pub(crate) fn name(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
+    let name = reader.text(node, what)?;
+    if !is_name(&name) {
+        let remedy = "use letters, digits, `.`, `_` and `-`, not `.` or `-` first, at most 100";
+        reader.object(node.span, format!("`{name}` cannot name a directory"), remedy);
+    }
+    Some(name)
+}
+
+pub(crate) fn version(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<u32> {
+    match &node.kind {
+        Kind::Number(number) if number.as_u64().is_some_and(|version| version > 1) => {
+            let message = "the plan's format is newer than this vsweep, which reads version 1";
+            reader.refuse(node.span, message, "use a newer vsweep")
+        }
+        _ => reader.whole(node, what, 1..=1),
+    }
+}
+
+pub(crate) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<Condition>>> {
+    reader.each(
+        node,
+        what,
+        "write each block below its own [[exclude]]",
+        |reader, block| {
+            let Kind::Table(entries) = &block.kind else {
+                let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
+                return reader.refuse(block.span, message, "write it below [[exclude]]");
+            };
+            if entries.is_empty() {
+                let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
+                reader.object(block.span, "this block has no conditions", remedy);
+            }
+            let read = |entry: &Entry| {
+                let param = reader.param_ref(&entry.key, entry.key_span);
+                reader.condition(entry, param)
+            };
+            Some(entries.iter().filter_map(read).collect())
+        },
+    )
+}
+
+impl Plan {
+    pub(crate) fn check(&mut self, reader: &mut Reader<'_>, root: &Node) {
+        if root.child("serve").is_none() {
+            let remedy = "add [serve] with a command, such as command = \"vllm serve MODEL\"";
+            reader.object(start_of(root.span), "the plan has no server", remedy);
+        }
+        if let Some(offline) = self.bench.runner.offline() {
+            self.check_offline(offline, reader, root);
+        }
+        self.check_attached(reader, root);
+        self.check_loads(reader, root);
+        self.check_classes(reader, root);
+        if let Some(node) = root.child("compare") {
+            self.check_compare(reader, root, node);
+        }
+        if let Some(node) = root.child("optimize") {
+            self.check_optimize(reader, root, node);
+        }
+        let is_spread = self.serve.protocol.members.nodes > 1 && self.exec.parallel != Parallel::No;
+        if let Some(nodes) = given(root, "serve.nodes").filter(|_| is_spread) {
+            let message = "servers on several nodes take them whole, so they do not run side by side";
+            reader.object(nodes.key_span, message, "remove `nodes`, or exec.parallel");
+        }
+        if let Some(explore) = &mut self.explore {
+            explore.runs = self.runs.least();
+        }
+        // Pairs are judged from the fourth on; an axis begins with its ends.
+        self.starts = self.compare.as_ref().map_or(self.starts, |compare| compare.max_starts);
+        let required = reader.required.drain(..).map(|(name, is_every_server)| Requirement {
+            what: Required::Target(name),
+            servers: if is_every_server { Servers::All } else { Servers::Any },
+        });
+        self.report.requirements = required.collect();
+        self.report.requirements.append(&mut self.assertions);
+    }
+
+    /// A benchmark that loads the engine itself: whatever asks for a running server is a mistake.
+    fn check_offline(&mut self, offline: Offline, reader: &mut Reader<'_>, root: &Node) {
+        // Every run has an engine of its own.
+        self.serve.reset = Reset::Restart;
+        self.exec.starts_apart = Some(false);
+        let name = offline.name();
+        let refused = [
+            ("serve.url", "give a `command` such as \"vllm serve MODEL\""),
+            ("serve.reset", "remove it: every run loads the engine anew"),
+            ("exec.starts_apart", "remove it: every run loads the engine anew"),
+            ("bench.env", "put the variables into [serve.env]"),
+            (
+                "bench.warmup_prompts",
+                "remove it: the benchmark has options of its own",
+            ),
+            ("sla", "remove it, and sweep the benchmark's own parameters"),
+            ("explore", "remove it, and sweep the benchmark's own parameters"),
+        ];
+        for (path, remedy) in refused {
+            if let Some(entry) = given(root, path) {
+                let message = format!("runner {name} has no server that `{}` could be about", entry.key);
+                reader.object(entry.key_span, message, remedy);
+            }
+        }
+        let has_members = !self.serve.protocol.members.commands.is_empty();
+        if let Some(members) = given(root, "serve.members").filter(|_| has_members) {
+            let message = format!("bench.runner = \"{name}\" serves nothing, so nothing can run next to it");
+            reader.object(members.key_span, message, "remove `members`, or use another runner");
+        }
+    }
+
+    /// Rejects settings that need a server started by vsweep.
+    fn check_attached(&self, reader: &mut Reader<'_>, root: &Node) {
+        let Some(url) = given(root, "serve.url") else {
+            return;
+        };
+        if let Some(parallel) = given(root, "exec.parallel") {
+            let message = "a server that is already running has its GPUs, so nothing can run next to it";
+            let remedy = "remove [exec], or launch the servers with `command`";
+            let problem = Problem::new(parallel.key_span, message, remedy);
+            reader.found.add(problem.and(url.key_span, "attached here"));
+        }
+        let is_attached = matches!(self.serve.target, Target::Attach(_));
+        if let Some(starts) = root.child("starts").filter(|_| is_attached && self.starts > 1) {
+            let message = "`starts` needs a server that vsweep starts, and this plan has a `url`";
+            reader.object(starts.span, message, "remove `starts`, or give `serve.command`");
+        }
+    }
+
+    /// Rejects settings that do not work with a search or an exploration.
+    fn check_loads(&self, reader: &mut Reader<'_>, root: &Node) {
+        let is_explored = root.child("explore").is_some();
+        let finds_its_loads = self.sla.is_some() || is_explored;
+        if let Some(repeat) = root
+            .child("repeat_first")
+            .filter(|_| self.repeat_first && finds_its_loads)
+        {
+            let message = "[sla] and [explore] find their loads, so there is no first point to repeat";
+            let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
+            reader.object(repeat.span, message, remedy);
+        }
+        let varies = matches!(self.runs, Runs::Until { .. });
+        if let Some(runs) = root.child("runs").filter(|_| varies && is_explored) {
+            let message = "[explore] measures every level equally often";
+            reader.object(runs.span, message, "write a plain number, such as runs = 3");
+        }
+    }
+
+    /// Rejects settings that do not work with a comparison.
+    fn check_compare(&self, reader: &mut Reader<'_>, root: &Node, compare: &Node) {
+        let mut refuse = |message: &str, remedy: &str| reader.object(compare.span, message, remedy);
+        if let Target::Attach(_) = self.serve.target {
+            let message = "[compare] starts the servers that it compares, and this plan has a `url`";
+            refuse(message, "give `serve.command`");
+        }
+        if let Runs::Until { .. } = self.runs {
+            let message = "[compare] needs the same number of runs on every start";
+            refuse(message, "write a plain number, such as runs = 2");
+        }
+        let others = [
+            ("[sla]", self.sla.is_some()),
+            ("[explore]", root.child("explore").is_some()),
+            ("`starts`", root.child("starts").is_some()),
+        ];
+        for (name, _) in others.into_iter().filter(|(_, is_there)| *is_there) {
+            let message = format!("[compare] decides itself what is started, so it does not go with {name}");
+            refuse(&message, &format!("remove {name}, or write two plans"));
+        }
+    }
+}
+
+/// Returns the plan's entry under a name such as `serve.url`.
+fn given<'n>(root: &'n Node, name: &str) -> Option<&'n Entry> {
+    match name.split_once('.') {
+        Some((table, key)) => root.child(table)?.entry(key),
+        None => root.entry(name),
+    }
+}

@@ -1,0 +1,92 @@
+//! Expands `${NAME}` and `${NAME:-default}` in the plan's strings; `$${` becomes a plain `${`.
+
+use crate::Problem;
+use regex::Regex;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// A text with its references replaced, and the variables that took part with their values.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Expanded {
+    /// The text.
+    pub text: String,
+    /// Variables from the environment (not defaults) and what they held.
+    pub used: Vec<(String, String)>,
+}
+
+/// A plain `${`, or a reference with what is in it and, if it is closed, its end.
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\$\{|\$\{([^}]*)(\}?)").expect("a pattern"));
+
+/// Replaces every reference. The error describes the first one that is malformed or cannot be resolved.
+pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, Problem> {
+    let mut expanded = Expanded::default();
+    let mut at = 0;
+    for found in REFERENCE.captures_iter(text) {
+        let reference = found.get_match();
+        expanded.text += &text[at..reference.start()];
+        at = reference.end();
+        let Some(inner) = found.get(1).map(|inner| inner.as_str()) else {
+            expanded.text += "${";
+            continue;
+        };
+        let (name, default) = match inner.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inner, None),
+        };
+        if !is_name(name) || found[2].is_empty() {
+            let message = format!("`{}` does not name an environment variable", reference.as_str());
+            let remedy = "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${";
+            return Err(Problem::of(message, remedy));
+        }
+        let value = vars.get(name).filter(|value| default.is_none() || !value.is_empty());
+        match (value, default) {
+            (Some(value), _) => {
+                expanded.text += value;
+                expanded.used.push((name.to_string(), value.clone()));
+            }
+            (None, Some(default)) => expanded.text += default,
+            (None, None) => {
+                let message = format!("the environment variable {name} is not set");
+                let remedy = format!("set it, or give a default: ${{{name}:-...}}");
+                return Err(Problem::of(message, remedy));
+            }
+        }
+    }
+    expanded.text += &text[at..];
+    Ok(expanded)
+}
+
+/// Returns true if a variable can have this name.
+pub fn is_name(name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) && name.chars().all(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Result<String, String> {
+        let vars = [("A", "x y"), ("EMPTY", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expanded = expand(text, &vars.into()).map(|expanded| expanded.text);
+        expanded.map_err(|problem| problem.message)
+    }
+
+    #[test]
+    fn references_are_replaced() {
+        assert_eq!(text("a ${A} b"), Ok("a x y b".into()));
+        assert_eq!(text("${NONE:-d}${EMPTY:-e}${EMPTY}"), Ok("de".into()));
+        assert_eq!(text("$A $${A} $"), Ok("$A ${A} $".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_resolved_is_named() {
+        let malformed = |text: &str| Err(format!("`{text}` does not name an environment variable"));
+        assert_eq!(
+            text("${NONE}"),
+            Err("the environment variable NONE is not set".to_owned())
+        );
+        assert_eq!(text("${A"), malformed("${A"));
+        assert_eq!(text("${a b}"), malformed("${a b}"));
+    }
+}

@@ -1,0 +1,156 @@
+//! The value tree that TOML and JSON plans share: every key and value knows its place in the text. One tree can be laid over another: a
+//! plan over the one it extends, `--set` over the plan.
+
+use crate::Span;
+use serde_json::{Map, Number, Value};
+
+/// A value and its place.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Node {
+    /// Its position.
+    pub span: Span,
+    /// The value.
+    pub kind: Kind,
+}
+
+/// Type and content of a value.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Kind {
+    /// JSON's `null`; TOML has none.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A finite number.
+    Number(Number),
+    /// Text, environment references not yet expanded. TOML's `inf` becomes the text `inf`.
+    Text(String),
+    /// A list.
+    List(Vec<Node>),
+    /// A table or object, in the order it was written.
+    Table(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The key's name.
+    pub key: String,
+    /// Position of the key.
+    pub key_span: Span,
+    /// The value.
+    pub value: Node,
+}
+
+impl Node {
+    /// The entry of a table by its key.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        match &self.kind {
+            Kind::Table(entries) => entries.iter().find(|entry| entry.key == key),
+            _ => None,
+        }
+    }
+
+    /// A table's entries.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.kind {
+            Kind::Table(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The value below a table's key or at a list's position.
+    pub fn child(&self, step: &str) -> Option<&Node> {
+        match &self.kind {
+            Kind::Table(_) => self.entry(step).map(|entry| &entry.value),
+            Kind::List(items) => step.parse::<usize>().ok().and_then(|position| items.get(position)),
+            _ => None,
+        }
+    }
+
+    /// The values right below: of a table's keys or at a list's positions.
+    pub fn children(&self) -> Vec<&Node> {
+        match &self.kind {
+            Kind::List(items) => items.iter().collect(),
+            _ => self.entries().iter().map(|entry| &entry.value).collect(),
+        }
+    }
+
+    /// The number that it is.
+    pub fn number(&self) -> Option<f64> {
+        match &self.kind {
+            Kind::Number(number) => number.as_f64(),
+            _ => None,
+        }
+    }
+
+    /// Type of the value in words, for "expected …, found …".
+    pub fn kind_name(&self) -> &'static str {
+        match &self.kind {
+            Kind::Null => "null",
+            Kind::Bool(_) => "a boolean",
+            Kind::Number(number) if number.is_f64() => "a decimal number",
+            Kind::Number(_) => "a whole number",
+            Kind::Text(_) => "a string",
+            Kind::List(_) => "a list",
+            Kind::Table(_) => "a table",
+        }
+    }
+
+    /// The value without its places; `text` is applied to every string.
+    pub fn to_json(&self, text: &mut impl FnMut(&str, Span) -> String) -> Value {
+        match &self.kind {
+            Kind::Null => Value::Null,
+            Kind::Bool(value) => Value::Bool(*value),
+            Kind::Number(number) => Value::Number(number.clone()),
+            Kind::Text(value) => Value::String(text(value, self.span)),
+            Kind::List(items) => Value::Array(items.iter().map(|item| item.to_json(text)).collect()),
+            Kind::Table(entries) => {
+                let members = entries
+                    .iter()
+                    .map(|entry| (entry.key.clone(), entry.value.to_json(text)));
+                Value::Object(members.collect::<Map<_, _>>())
+            }
+        }
+    }
+}
+
+/// Keys of which a table has one at most: giving one puts the others of the base out of force.
+const ALTERNATIVES: [[&str; 2]; 2] = [["command", "url"], ["command", "runner"]];
+
+/// `over` laid over `base`. Tables merge key by key; everything else, and the value of each single parameter, is
+/// replaced whole, so that a range never mixes with another.
+pub fn merge(base: &mut Node, over: Node) {
+    merge_below(base, over, false);
+}
+
+fn merge_below(base: &mut Node, over: Node, in_params: bool) {
+    let (Kind::Table(old), Kind::Table(new)) = (&mut base.kind, &over.kind) else {
+        *base = over;
+        return;
+    };
+    for pair in ALTERNATIVES {
+        for (given, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
+            let gives = |key: &str| new.iter().any(|entry| entry.key == key);
+            if !in_params && gives(given) && !gives(other) {
+                old.retain(|entry| entry.key != other);
+            }
+        }
+    }
+    let Kind::Table(new) = over.kind else {
+        return;
+    };
+    base.span = over.span;
+    for Entry { key, key_span, value } in new {
+        match old.iter_mut().find(|entry| entry.key == key) {
+            Some(entry) => {
+                entry.key_span = key_span;
+                match in_params {
+                    true => entry.value = value,
+                    false => merge_below(&mut entry.value, value, key == "params"),
+                }
+            }
+            None => old.push(Entry { key, key_span, value }),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Origin of a plan, so that later stages can point into its text.
+
+use crate::commands::{COMMAND, ENV};
+use crate::{Node, Side, Sources, Span};
+use std::sync::Arc;
+
+/// Origin of a plan: its sources and its tree as typed, so that later stages can point into its text.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// The texts.
+    pub sources: Arc<Sources>,
+    /// The merged tree.
+    pub root: Node,
+}
+
+impl Origin {
+    /// Returns true if there is a value at a path.
+    pub fn has(&self, path: &[&str]) -> bool {
+        self.reach(path).1.is_some()
+    }
+
+    /// The place of the value at a path such as `["link", "equal", "0"]`; list positions are decimal numbers. Falls
+    /// back to the innermost value on the way that exists.
+    pub fn value_span(&self, path: &[&str]) -> Span {
+        self.reach(path).0.span
+    }
+
+    /// The place of the key at a path; for a list position, that of the value.
+    pub fn key_span(&self, path: &[&str]) -> Span {
+        let (value, key) = self.reach(path);
+        key.unwrap_or(value.span)
+    }
+
+    /// The innermost value on the way to a path that exists and, if that is the whole way, the place of its key.
+    fn reach(&self, path: &[&str]) -> (&Node, Option<Span>) {
+        let mut value = &self.root;
+        let mut key = value.span;
+        for step in typed(path) {
+            let Some(child) = value.child(step) else {
+                return (value, None);
+            };
+            key = value.entry(step).map_or(child.span, |entry| entry.key_span);
+            value = child;
+        }
+        (value, Some(key))
+    }
+
+    /// The place of a combination of a side, or of one of its parameters; for those of a file that of its name.
+    pub fn combo_span(&self, side: Side, position: usize, param: Option<&str>) -> Span {
+        let position = position.to_string();
+        let combo = [side.table(), "combos", &position];
+        match (self.has(&combo), param) {
+            (true, Some(param)) => self.key_span(&[combo[0], combo[1], combo[2], param]),
+            (true, None) => self.value_span(&combo),
+            (false, _) => self.key_span(&[side.table(), "params_file"]),
+        }
+    }
+}
+
+/// The path as the user wrote it: command lines and environment variables are parameters internally, but not in the plan.
+fn typed<'p>(path: &[&'p str]) -> Vec<&'p str> {
+    match path {
+        [side @ ("serve" | "bench"), "params", COMMAND, rest @ ..] => [&[*side, COMMAND], rest].concat(),
+        ["serve", "params", name, rest @ ..] => match name.strip_prefix(ENV) {
+            Some(variable) => [&["serve", "env", variable], rest].concat(),
+            None => path.to_vec(),
+        },
+        _ => path.to_vec(),
+    }
+}

@@ -1,0 +1,193 @@
+//! Two figures of every point against each other, over its runs: which points no other beats, and where the knee is.
+
+use crate::table::{Better, Cell, Column, Point, Points, Section, Spread, Table, Workload, frontier, knee};
+use vsweep_base::validity::Validity;
+
+/// A figure and which direction of it is the good one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measure {
+    /// The column.
+    pub metric: String,
+    /// The good direction.
+    pub better: Better,
+}
+
+/// A point with both figures.
+#[derive(Debug, Clone)]
+pub struct PlacedPoint<'p> {
+    /// The point.
+    pub point: &'p Point,
+    /// Its first figure over its runs.
+    pub x: Spread,
+    /// Its second figure over its runs.
+    pub y: Spread,
+    /// True if it meets what the plan asks, and no other such point of its workload beats it.
+    pub on_frontier: bool,
+    /// True if it is the frontier's knee.
+    pub is_knee: bool,
+}
+
+/// The points of one workload in the plane of two figures.
+#[derive(Debug, Clone)]
+pub struct Tradeoff<'p> {
+    /// Measure of the horizontal axis.
+    pub x: Measure,
+    /// Measure of the vertical axis.
+    pub y: Measure,
+    /// The points that have both figures, in the order of the table.
+    pub placed: Vec<PlacedPoint<'p>>,
+    /// Places in `placed` of the points on the frontier, from the best `x` to the worst.
+    pub frontier: Vec<usize>,
+    /// The workload.
+    pub workload: Workload<'p>,
+}
+
+impl Measure {
+    /// Reads `p99_ttft_ms` or `p99_ttft_ms:lower`. Without a direction, times, failures and powers are better low and
+    /// everything else is better high.
+    pub fn parse(text: &str) -> Result<Measure, String> {
+        let (metric, better) = match text.rsplit_once(':') {
+            None => (text, natural_direction(text)),
+            Some((metric, "higher")) => (metric, Better::Higher),
+            Some((metric, "lower")) => (metric, Better::Lower),
+            Some((metric, other)) => {
+                return Err(format!(
+                    "`{other}` is not a direction; write {metric}:higher or {metric}:lower"
+                ));
+            }
+        };
+        Ok(Measure {
+            metric: metric.trim().to_owned(),
+            better,
+        })
+    }
+
+    /// Output tokens per second for each user: more is better.
+    pub fn tokens_per_user() -> Measure {
+        Measure::natural("tokens_per_user")
+    }
+
+    /// Output tokens per second for each GPU: more is better.
+    pub fn tokens_per_gpu() -> Measure {
+        Measure::natural("tokens_per_gpu")
+    }
+
+    fn natural(metric: &str) -> Measure {
+        Measure {
+            metric: metric.to_owned(),
+            better: natural_direction(metric),
+        }
+    }
+}
+
+/// The good direction of a metric by its name; high of one that says nothing.
+pub fn natural_direction(metric: &str) -> Better {
+    Better::by_name(metric).unwrap_or(Better::Higher)
+}
+
+impl<'p> Tradeoff<'p> {
+    /// One for each workload, with every point at its two figures.
+    pub fn of_each(points: &'p Points<'_>, x: &Measure, y: &Measure) -> Vec<Tradeoff<'p>> {
+        let workloads = points.workloads().into_iter();
+        workloads.map(|workload| Tradeoff::of(points, workload, x, y)).collect()
+    }
+
+    fn of(points: &'p Points<'_>, workload: Workload<'p>, x: &Measure, y: &Measure) -> Tradeoff<'p> {
+        let place = |point: &'p Point| {
+            let (x, y) = (points.spread(point, &x.metric)?, points.spread(point, &y.metric)?);
+            (x.value.is_finite() && y.value.is_finite()).then_some(PlacedPoint {
+                point,
+                x,
+                y,
+                on_frontier: false,
+                is_knee: false,
+            })
+        };
+        let own = workload.points.iter().map(|at| &points.points[*at]);
+        let mut placed: Vec<PlacedPoint<'_>> = own.filter_map(place).collect();
+        let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.value, placed.y.value)).collect();
+        let better = (x.better, y.better);
+        // Others are beaten, or do not meet what the plan asks.
+        let answered = points.frontier(&x.metric, &y.metric);
+        let may_be_on_it = |at: &usize| answered.is_none_or(|on_it| on_it.contains(&placed[*at].point.id));
+        let candidates: Vec<usize> = (0..placed.len()).filter(may_be_on_it).collect();
+        let of_candidates: Vec<(f64, f64)> = candidates.iter().map(|at| places[*at]).collect();
+        let found = frontier(&of_candidates, better).into_iter();
+        let frontier: Vec<usize> = found.map(|at| candidates[at]).collect();
+        for at in &frontier {
+            placed[*at].on_frontier = true;
+        }
+        if let Some(at) = knee(&places, &frontier, better) {
+            placed[at].is_knee = true;
+        }
+        Tradeoff {
+            x: x.clone(),
+            y: y.clone(),
+            placed,
+            frontier,
+            workload,
+        }
+    }
+
+    /// Number of points that lack a figure.
+    pub fn left_out(&self) -> usize {
+        self.workload.points.len() - self.placed.len()
+    }
+}
+
+/// One row a point: its parameters, both figures with their smallest and largest value, and where it lies.
+pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
+    let Some(first) = tradeoffs.first() else {
+        return Table::default();
+    };
+    let placed: Vec<&PlacedPoint<'_>> = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).collect();
+    let column = |name: &str, section, cell: &dyn Fn(&PlacedPoint<'_>) -> Cell| {
+        Column::of(name, section, placed.iter().map(|placed| cell(placed)))
+    };
+    let mut columns = vec![
+        column("point", Section::Identity, &|placed| {
+            Cell::Text(placed.point.id.as_ref().into())
+        }),
+        column("validity", Section::Identity, &|placed| {
+            placed.point.validity.map(Validity::name).into()
+        }),
+    ];
+    let params = runs.columns().iter().filter(|column| column.section.is_parameter());
+    columns.extend(params.map(|param| {
+        column(&param.name, param.section, &|placed| {
+            param.cells[placed.point.row].clone()
+        })
+    }));
+    let spreads: (Vec<Spread>, Vec<Spread>) = placed.iter().map(|placed| (placed.x, placed.y)).unzip();
+    for (Measure { metric, .. }, spreads) in [(&first.x, spreads.0), (&first.y, spreads.1)] {
+        let mut figure = |end: &str, figure: fn(&Spread) -> f64| {
+            let figures = spreads.iter().map(figure);
+            columns.push(Column::of(format!("{metric}{end}"), Section::Metric, figures));
+        };
+        figure("", |spread| spread.value);
+        figure("_min", |spread| spread.min);
+        figure("_max", |spread| spread.max);
+    }
+    columns.push(column("runs", Section::Derived, &|placed| {
+        placed.point.used.len().into()
+    }));
+    columns.push(column("frontier", Section::Derived, &|placed| {
+        Cell::Bool(placed.on_frontier)
+    }));
+    columns.push(column("knee", Section::Derived, &|placed| Cell::Bool(placed.is_knee)));
+    Table::of(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directions_are_read_or_natural() {
+        let better = |text| Measure::parse(text).expect("a measure").better;
+        assert_eq!(better("p99_ttft_ms"), Better::Lower);
+        assert_eq!(better("output_throughput"), Better::Higher);
+        assert_eq!(better("p99_ttft_ms:higher"), Better::Higher);
+        assert!(Measure::parse("x:up").expect_err("no direction").contains(":lower"));
+    }
+}

@@ -1,0 +1,221 @@
+//! The answer of an experiment on its way into a report: the document, and the places of the points that it names.
+
+use super::goals::Goals;
+use super::variation::name_workload;
+use crate::names::PointNames;
+use crate::output::optimized;
+use itertools::Itertools;
+use std::collections::HashMap;
+use vsweep_answer::{Answer, Answered, answer};
+use vsweep_base::units::show_many;
+use vsweep_base::validity::Validity;
+use vsweep_plan::ReportOptions;
+use vsweep_record::evidence::{Evidence, MARGIN};
+use vsweep_record::journal::{Directory, Manifest, RunRecord, State};
+use vsweep_record::table::{Better, Point, Points, Table, distinct, knee};
+use vsweep_strategy::stats::Requirement;
+
+/// The answer with the places of its points in [`Points::points`].
+#[derive(Debug)]
+pub struct Answers {
+    /// The document.
+    pub document: Answer,
+    /// One for each workload, in the order of [`Points::workloads`].
+    pub workloads: Vec<WorkloadAnswer>,
+}
+
+/// The part of the answer that is about one workload.
+#[derive(Debug, Default)]
+pub struct WorkloadAnswer {
+    /// Its name; empty if it is the only one.
+    pub name: String,
+    /// Places of the questions in the document, each with the place of the point that won.
+    pub winners: Vec<(usize, usize)>,
+    /// Places of the points on the Pareto frontier, from the highest speed per user to the lowest.
+    pub frontier: Vec<usize>,
+    /// The frontier without points that are as good as an earlier one (see [`distinct`]): a point, and how many are as good.
+    pub distinct: Vec<(usize, usize)>,
+    /// The frontier's knee, where it has one. A label in charts.
+    pub knee: Option<usize>,
+    /// Points that were measured and do not compete, because no run of theirs is a measurement of them.
+    pub invalid: usize,
+    /// Points that were measured and do not meet what the plan asks.
+    pub missing: usize,
+    /// Points that were measured and of which it is not decided that they meet it.
+    pub undecided: usize,
+    /// True if points were measured and none of them meets the targets.
+    pub none_meets: bool,
+    /// True if a point was measured.
+    pub is_measured: bool,
+}
+
+/// Answers the questions of an experiment. `points.runs` are the runs of `state`.
+pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: Option<u32>) -> Answer {
+    let progress = optimized::of(state.optimization(), state, &options.requirements);
+    let mut answer = with_evidence(state, points, options, gpus, |evidence| {
+        let mut experiment = evidence.experiment();
+        if let Some(progress) = &progress {
+            experiment.open = u64::from(progress.ended().is_none());
+        }
+        answer(experiment)
+    });
+    answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress, &answer)));
+    answer
+}
+
+fn with_evidence(
+    state: &State,
+    points: &Points<'_>,
+    options: &ReportOptions,
+    gpus: Option<u32>,
+    judge: impl FnOnce(Evidence<'_>) -> Answer,
+) -> Answer {
+    let runs: Vec<&RunRecord> = state.runs().collect();
+    judge(Evidence {
+        points,
+        runs: &runs,
+        state,
+        starts: u32::MAX,
+        requirements: &options.requirements,
+        margin: options.margin.unwrap_or(MARGIN),
+        gpus: options.gpus.or(gpus),
+        objective: state.optimization().and_then(|own| own.objective.as_ref()),
+        names: &PointNames::of(points),
+    })
+}
+
+/// Judges the experiment of a directory, on the GPUs of the machine that planned it. The points take over the estimates.
+pub fn settle(directory: &Directory, state: &State, points: &mut Points<'_>, options: &ReportOptions) -> Answer {
+    let answer = judge(state, points, options, Manifest::gpus_of(directory));
+    points.adopt(&answer);
+    answer
+}
+
+/// Answers the questions of an experiment by a table of its runs, which are those of `state`.
+pub fn answer_by_table(directory: &Directory, state: &State, table: &Table, options: &ReportOptions) -> Answer {
+    judge(state, &Points::of(table), options, Manifest::gpus_of(directory))
+}
+
+/// The estimates of some metrics by a table of runs, which are those of `state`; a table of other programs has an empty one.
+pub fn estimate_by_table(state: &State, table: &Table, metrics: &[&str]) -> Answer {
+    with_evidence(state, &Points::of(table), &ReportOptions::default(), None, |evidence| {
+        answer(evidence.about(metrics))
+    })
+}
+
+/// The document as `answer.json` has it.
+pub fn to_json(document: &Answer) -> String {
+    serde_json::to_string_pretty(document).expect("plain data always serialises") + "\n"
+}
+
+impl Answers {
+    /// The place of the point that won a question of the document, if it was measured.
+    pub fn place_of(&self, answered: &Answered) -> Option<usize> {
+        let number = self.document.questions.iter().position(|own| own == answered)?;
+        let mut all = self.workloads.iter().flat_map(|workload| &workload.winners);
+        all.find_map(|(own, at)| (*own == number).then_some(*at))
+    }
+
+    /// Finds the points of a document.
+    pub fn of(document: Answer, points: &Points<'_>, runs: &[&RunRecord], goals: &Goals) -> Answers {
+        let places: HashMap<&str, usize> = (points.points.iter().enumerate())
+            .map(|(at, point)| (&*point.id, at))
+            .collect();
+        let workloads = points.workloads().into_iter().map(|workload| {
+            let name = name_workload(points, &workload);
+            let questions = document.questions.iter().enumerate();
+            let own = questions.filter(|(_, answered)| match answered.winner {
+                Some(ref winner) if winner.point.is_none() => true,
+                _ => answered.workload == name,
+            });
+            let winners =
+                own.filter_map(|(number, answered)| Some((number, winning_point(answered, &places, points, runs)?)));
+            let winners = winners.filter(|(_, at)| workload.points.contains(at)).collect();
+            let frontier = document.frontiers.iter().find(|frontier| frontier.workload == name);
+            let on_it = frontier.into_iter().flat_map(|frontier| &frontier.points);
+            let (front, figures): (Vec<usize>, Vec<(f64, f64)>) = on_it
+                .filter_map(|on| Some((*places.get(on.point.as_str())?, (on.x.value, on.y.value))))
+                .unzip();
+            let all = (0..front.len()).collect_vec();
+            let directions = (Better::Higher, Better::Higher);
+            let is_used = |at: &usize| !points.points[*at].used.is_empty();
+            let is_invalid = |at: &&usize| points.points[**at].validity == Some(Validity::Invalid);
+            let judged = |verdict: Requirement| {
+                let own = workload.points.iter();
+                own.filter(|at| is_used(at) && goals.verdict(**at) == verdict).count()
+            };
+            WorkloadAnswer {
+                winners,
+                distinct: distinct(&figures, &all)
+                    .into_iter()
+                    .map(|(at, others)| (front[at], others))
+                    .collect(),
+                knee: knee(&figures, &all, directions).map(|at| front[at]),
+                frontier: front,
+                is_measured: workload.points.iter().any(is_used),
+                none_meets: is_missed(&document, &name),
+                missing: judged(Requirement::Broken),
+                undecided: judged(Requirement::Undecided),
+                invalid: workload.points.iter().filter(is_invalid).count(),
+                name,
+            }
+        });
+        Answers {
+            workloads: workloads.collect(),
+            document,
+        }
+    }
+}
+
+/// True if a question about a workload has a nearest point instead of a winner.
+fn is_missed(document: &Answer, workload: &str) -> bool {
+    let mut own = document
+        .questions
+        .iter()
+        .filter(|answered| answered.workload == workload);
+    own.any(|answered| answered.nearest.is_some())
+}
+
+/// The place of the point that won: the one that is named, or the one that was measured at the load that a search found.
+fn winning_point(
+    answered: &Answered,
+    places: &HashMap<&str, usize>,
+    points: &Points<'_>,
+    runs: &[&RunRecord],
+) -> Option<usize> {
+    let winner = answered.winner.as_ref()?;
+    if let Some(point) = &winner.point {
+        return places.get(point.as_str()).copied();
+    }
+    let is_it = |run: &&RunRecord| run.is_probe_of(&winner.config, &winner.load);
+    let is_there = |point: &Point| runs.get(point.row).is_some_and(is_it);
+    points.points.iter().position(is_there)
+}
+
+impl WorkloadAnswer {
+    /// The places of the points that won something, each once.
+    pub fn bests(&self) -> impl Iterator<Item = usize> {
+        self.winners.iter().map(|(_, at)| *at).unique()
+    }
+
+    /// Sentences about points that do not compete for what is `wanted`.
+    pub fn left_out(&self, wanted: &str) -> Vec<String> {
+        let sentence = |count: usize, why: String| {
+            let counted = show_many(count as u64, "point");
+            (count > 0).then(|| format!("{counted} left out{why}; see points.csv"))
+        };
+        let sentences = [
+            sentence(self.invalid, ": no run measured what it claims (invalid)".to_owned()),
+            sentence(self.missing, format!(" for not meeting {wanted}")),
+            sentence(self.undecided, format!(", not known to meet {wanted}")),
+        ];
+        sentences.into_iter().flatten().collect()
+    }
+}
+
+/// The mark of a point whose figures are in doubt: `suspect: generator stalled`; nothing for any other.
+pub fn mark(point: &Point) -> Option<String> {
+    point
+        .is_suspect()
+        .then(|| format!("suspect: {}", point.codes.iter().join(", ").replace('_', " ")))
+}

@@ -1,0 +1,107 @@
+//! The limit of the hardware that binds the recommended server, in a sentence, and what to try next. Nothing is said where the runs do not
+//! say it.
+
+use crate::sentences::parts::percent;
+use itertools::Itertools;
+use vsweep_answer::Answer;
+use vsweep_plan::ServeCommand;
+use vsweep_record::journal::State;
+use vsweep_record::table::{Point, Points};
+
+/// The sentence about the first recommendation, without its full stop.
+pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<String> {
+    let leading = answer.leading();
+    let winner = leading.first()?.winner.as_ref()?;
+    let mut all = points.points.iter();
+    let point = all.find(|point| winner.point.as_deref() == Some(&*point.id))?;
+    let mut servers = state.servers.iter();
+    let (_, server) = servers.find(|(id, _)| id.to_string() == winner.config)?;
+    let command = ServeCommand::of(&server.argv);
+    let is_fp8 = command
+        .value("kv_cache_dtype")
+        .is_some_and(|dtype| dtype.starts_with("fp8"));
+    say(&limit(points, point)?, command.has("quantization"), is_fp8, |name| {
+        Some(percent(points.spread(point, name)?.value))
+    })
+}
+
+/// The limit that most runs of a point name.
+fn limit(points: &Points<'_>, point: &Point) -> Option<String> {
+    let cells = point.used.iter().map(|row| points.runs.cell("bound_by", *row));
+    let named = cells.map(ToString::to_string).filter(|name| !name.is_empty());
+    let counts = named.counts().into_iter().sorted();
+    counts.max_by_key(|(_, count)| *count).map(|(name, _)| name)
+}
+
+fn say(limit: &str, is_quantised: bool, is_fp8: bool, share: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let weights = (!is_quantised).then_some("8-bit weights (quantization)");
+    let cache = (!is_fp8).then_some("an fp8 KV cache (kv_cache_dtype)");
+    Some(match limit {
+        "memory_bandwidth" => format!(
+            "Memory bandwidth binds: {} of its peak is used, and kernels reach about 80 %; {} of the arithmetic is used; to read less for each \
+             token, try {}",
+            share("mbu")?,
+            share("mfu")?,
+            [weights, cache, Some("more requests at once")]
+                .into_iter()
+                .flatten()
+                .join(", ")
+        ),
+        "arithmetic" => format!(
+            "Arithmetic binds: {} of its peak is used, and kernels reach 50 to 60 %; {} of the memory bandwidth is used; more requests at once \
+             can hardly help, {}more GPUs may",
+            share("mfu")?,
+            share("mbu")?,
+            weights.map_or(String::new(), |weights| format!("{weights} or "))
+        ),
+        "host" => format!(
+            "The host binds: its work takes about {} of the time, while {} of the memory bandwidth is used; CUDA graphs (no enforce_eager) or \
+             more requests in each step may help, faster GPUs cannot",
+            share("host_share")?,
+            share("mbu")?
+        ),
+        "kv_blocks" => format!(
+            "KV blocks bind: requests wait while {} of them are in use, so more max_num_seqs cannot help{}",
+            share("kv_cache_usage_max")?,
+            cache.map_or(String::new(), |cache| format!("; {cache} holds about twice the tokens"))
+        ),
+        "max_num_seqs" => format!(
+            "max_num_seqs binds: requests wait while at most {} of the KV blocks are in use; try more",
+            share("kv_cache_usage_max")?
+        ),
+        "load" => format!(
+            "No limit of the hardware binds: {} of the memory bandwidth and {} of the arithmetic are used; the server can take more load",
+            share("mbu")?,
+            share("mfu")?
+        ),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_says_what_to_try_next() {
+        let shares = |name: &str| Some(if name == "mfu" { "12 %" } else { "69 %" }.to_owned());
+        let said = |limit| say(limit, false, false, shares).expect("a sentence");
+        assert_eq!(
+            said("memory_bandwidth"),
+            "Memory bandwidth binds: 69 % of its peak is used, and kernels reach about 80 %; 12 % of the arithmetic is used; to read less for \
+             each token, try 8-bit weights (quantization), an fp8 KV cache (kv_cache_dtype), more requests at once"
+        );
+        assert_eq!(
+            said("kv_blocks"),
+            "KV blocks bind: requests wait while 69 % of them are in use, so more max_num_seqs cannot help; an fp8 KV cache \
+             (kv_cache_dtype) holds about twice the tokens"
+        );
+        for limit in ["arithmetic", "host", "max_num_seqs", "load"] {
+            assert!(said(limit).contains('%'), "{limit}");
+        }
+        let quantised = say("kv_blocks", true, true, shares).expect("a sentence");
+        assert!(quantised.ends_with("cannot help"), "{quantised}");
+        assert_eq!(say("mfu", false, false, shares), None, "no such limit");
+        assert_eq!(say("host", false, false, |_| None), None, "nothing is known");
+    }
+}

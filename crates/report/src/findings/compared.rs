@@ -1,0 +1,173 @@
+//! Describes the result of a plan's comparison.
+
+use crate::compare::{between_servers, word};
+use crate::sentences::parts::name;
+use crate::texts::words::short_label;
+use itertools::Itertools;
+use vsweep_base::units::show_many;
+use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
+use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
+use vsweep_strategy::stats::{self, Estimate, Interval};
+
+/// Describes the comparison, one sentence for each fact; empty without a comparison.
+pub fn in_words(state: &State) -> Vec<String> {
+    let Some(compared) = state.compared() else {
+        return Vec::new();
+    };
+    let mut said = match compared.progress(state, &|_, _| false) {
+        ComparisonProgress::Starts(_) => vec![format!("comparing {}: not decided yet", names(compared))],
+        ComparisonProgress::Ended(conclusion) => {
+            let mut said = match &conclusion.found {
+                ComparisonFound::Pairs(outcome) => pairs(compared, outcome, &conclusion),
+                ComparisonFound::Axis(located) => axis(compared, located.as_ref(), &conclusion, state),
+            };
+            if conclusion.apart > 0 {
+                let starts = show_many(conclusion.apart as u64, "start");
+                said.push(format!(
+                    "{starts} not counted: the two sides ran on different nodes, so a difference may come from the nodes"
+                ));
+            }
+            said
+        }
+    };
+    said.extend(doubts(compared, state));
+    said
+}
+
+/// The servers whose answers to the fixed questions speak against what was measured on them.
+pub(crate) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Iterator<Item = String> + 'a {
+    let doubted = compared
+        .entrants
+        .iter()
+        .filter_map(|entrant| Some((entrant, state.doubted_server(&entrant.server)?)));
+    doubted.map(|(entrant, doubt)| format!("{} is invalid: {}: {}", entrant.name, doubt.code, doubt.detail))
+}
+
+/// Returns true if the comparison of the plan has ended; `None` without one.
+pub fn is_decided(state: &State) -> Option<bool> {
+    let progress = state.compared()?.progress(state, &|_, _| false);
+    Some(matches!(progress, ComparisonProgress::Ended(_)))
+}
+
+/// Findings of its pairs, one for each member of its family; empty while they continue.
+pub(crate) fn findings(compared: &Compared, state: &State) -> Vec<Finding> {
+    match compared.progress(state, &|_, _| false) {
+        ComparisonProgress::Ended(Conclusion {
+            found: ComparisonFound::Pairs(outcome),
+            ..
+        }) => outcome.findings,
+        _ => Vec::new(),
+    }
+}
+
+fn names(compared: &Compared) -> String {
+    match compared.entrants.as_slice() {
+        [base, new] => format!("{} with {}", short_label(&new.name), short_label(&base.name)),
+        all => show_many(all.len() as u64, "server"),
+    }
+}
+
+fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) -> Vec<String> {
+    let why = match outcome.ending {
+        PairedEnding::Decided => "decided".to_owned(),
+        PairedEnding::Spent if conclusion.is_out_of_time => "max_time is spent".to_owned(),
+        PairedEnding::Spent => "max_starts are spent".to_owned(),
+        PairedEnding::Unstartable(arm) => {
+            let entrant = &compared.entrants[usize::from(arm == Arm::New)];
+            format!("{} failed four times in a row", entrant.name)
+        }
+    };
+    let starts = show_many(outcome.starts as u64, "start");
+    let mut said = vec![format!("compared {}: {starts}, {why}", names(compared))];
+    for (asked, finding) in compared.family.iter().zip(&outcome.findings) {
+        let (load, verdict) = (at_load(compared, asked), word(finding.verdict));
+        let more = finding.more_starts.map(|more| show_many(more as u64, "more start"));
+        let more = more.map_or(String::new(), |more| format!("; about {more} would likely decide"));
+        let ratio = ratio(Some(finding));
+        said.push(format!("{}{load}: {verdict}: {ratio}{more}", name(&asked.metric)));
+    }
+    said
+}
+
+fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion, state: &State) -> Vec<String> {
+    let mut along = "along";
+    let mut difference = None;
+    let found = match located {
+        None if conclusion.is_out_of_time => "max_time is spent before both ends were measured".to_owned(),
+        None => "max_starts are spent before both ends were measured on one node".to_owned(),
+        Some(Located::Unstartable) => "fewer than two entries start".to_owned(),
+        Some(Located::Unchanged(change)) => {
+            let shown = shown(*change, change.interval(stats::ALPHA));
+            format!("the two ends do not differ by more than noise: {shown}")
+        }
+        Some(Located::Between(Bracket {
+            old,
+            new,
+            change,
+            doubt,
+            ..
+        })) => {
+            along = "changed along";
+            let [first, last] = [*old, *new].map(|entry| &compared.entrants[entry]);
+            difference = differing(first, last, state);
+            let between = &compared.entrants[old + 1..*new];
+            let between = match between.iter().map(|entrant| &entrant.name).join("; ") {
+                none if none.is_empty() => none,
+                names => format!(" (not distinguished, or not started: {names})"),
+            };
+            let doubt = match *doubt > 0.05 {
+                true => format!("; in {:.0} % of such cases nothing has changed at all", doubt * 100.0),
+                false => String::new(),
+            };
+            let shown = shown(*change, change.interval(stats::ALPHA));
+            format!("between {} and {}{between}, {shown}{doubt}", first.name, last.name)
+        }
+    };
+    let starts = show_many(conclusion.starts as u64, "start");
+    let metric = compared.family.first().map_or("", |asked| &asked.metric);
+    let first = format!("{metric} {along} {}: {found} ({starts})", names(compared));
+    std::iter::once(first).chain(difference).collect()
+}
+
+/// Differences between the servers on either side of the change.
+fn differing(old: &Entrant, new: &Entrant, state: &State) -> Option<String> {
+    let changes = between_servers(state.servers.get(&old.server)?, state.servers.get(&new.server)?);
+    let names = format!("between {} and {}", old.name, new.name);
+    let or_none = |value: String| if value.is_empty() { "(none)".to_owned() } else { value };
+    let mut changes = changes
+        .into_iter()
+        .map(|change| format!("{} {} -> {}", change.name, or_none(change.base), or_none(change.new)));
+    Some(match changes.join("; ") {
+        none if none.is_empty() => format!("nothing that vsweep sees differs {names}"),
+        changes => format!("what differs {names}: {changes}"),
+    })
+}
+
+/// The load of a member, where there are several.
+pub(crate) fn at_load(compared: &Compared, asked: &AskedMetric) -> String {
+    match compared.loads.len() {
+        1 => String::new(),
+        _ => format!(" at {}", short_label(&compared.loads[asked.load])),
+    }
+}
+
+/// A ratio with its interval.
+pub(crate) fn ratio(finding: Option<&Finding>) -> String {
+    let Some((finding, ratio)) = finding.and_then(|finding| Some((finding, finding.ratio?))) else {
+        return "fewer than four pairs were measured".to_owned();
+    };
+    format!(
+        "{} by {}",
+        shown(ratio, finding.interval),
+        show_many(finding.pairs as u64, "pair")
+    )
+}
+
+/// `-5.1 % (-6.3 % to -3.9 %)`.
+fn shown(ratio: Estimate, interval: Option<Interval>) -> String {
+    let percent = |log: f64| format!("{:+.1} %", log.exp_m1() * 100.0);
+    let interval = interval.map_or(String::new(), |interval| {
+        format!(" ({} to {})", percent(interval.low), percent(interval.high))
+    });
+    percent(ratio.log) + &interval
+}

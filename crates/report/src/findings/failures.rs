@@ -1,0 +1,322 @@
+//! Groups the failures of an experiment by causes and codes of doubts, with excerpts from the servers' logs.
+
+mod words;
+
+pub use words::describe_reasons;
+
+use crate::ordered::Ordered;
+use itertools::Itertools;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+use vsweep_base::cause::{Cause, Failure, RuledOut};
+use vsweep_base::files::open;
+use vsweep_base::ids::ServerId;
+use vsweep_base::printable::printable_lines;
+use vsweep_base::request_error::RequestError;
+use vsweep_base::validity::{Code, Doubt, Validity};
+use vsweep_plan::Secrets;
+use vsweep_record::journal::{Directory, RunRecord, State};
+use vsweep_record::table::Points;
+
+/// Reason why runs have no figures, or doubtful ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub enum Reason {
+    /// The runs failed.
+    #[serde(rename = "cause")]
+    Failed(Cause),
+    /// The runs were measured with a doubt.
+    #[serde(rename = "code")]
+    Doubted(Code),
+}
+
+impl Reason {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Failed(cause) => cause.name(),
+            Reason::Doubted(code) => code.name(),
+        }
+    }
+}
+
+/// An observation of some runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Detail {
+    /// Text of one of them, in one line.
+    #[serde(rename = "example")]
+    pub text: String,
+    /// Number of runs.
+    pub runs: usize,
+    /// The most frequent error of failed requests, if that is the observation.
+    #[serde(skip)]
+    pub request_error: Option<RequestError>,
+    /// The comparison with another server, if one was not started for want of memory.
+    #[serde(skip)]
+    pub ruled_out: Option<Arc<RuledOut>>,
+    /// True if others of them differ in numbers.
+    #[serde(skip)]
+    pub differs: bool,
+}
+
+/// The runs of one reason, as `vsweep status --format json` prints them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// The reason.
+    #[serde(flatten)]
+    pub reason: Reason,
+    /// Validity of the runs with a doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity: Option<Validity>,
+    /// Number of runs.
+    pub runs: usize,
+    /// The most frequent observation.
+    pub example: String,
+    /// Observations, similar ones combined, most frequent first.
+    pub seen: Vec<Detail>,
+    /// The remedy.
+    pub advice: String,
+    /// Rows of the run table, one for each point, in order.
+    #[serde(skip)]
+    pub rows: Vec<usize>,
+    /// Everything that was seen, most frequent first.
+    #[serde(skip)]
+    pub details: Vec<Detail>,
+    /// The log of the server of its first run, relative to the directory, if that was ours.
+    #[serde(skip)]
+    pub log: Option<String>,
+}
+
+impl Group {
+    /// State of its runs: `failed`, `invalid`, `suspect`.
+    pub fn verb(&self) -> &'static str {
+        self.validity.map_or("failed", Validity::name)
+    }
+
+    /// Its reason in words: `GPU out of memory`.
+    pub fn in_words(&self) -> String {
+        let words = self.reason.name().split('_').map(|word| match word {
+            "oom" => "out of memory".to_owned(),
+            "kv" | "api" | "gpu" => word.to_uppercase(),
+            word => word.to_owned(),
+        });
+        words.collect_vec().join(" ")
+    }
+
+    fn of(reason: Reason, runs: &[Member<'_>], state: &State) -> Group {
+        let seen = runs.iter().map(|(_, _, seen)| seen);
+        let details = seen.filter(|(text, ..)| !text.is_empty()).counts().into_iter();
+        let details = details.map(|((text, request_error, ruled_out), runs)| Detail {
+            text: (*text).to_owned(),
+            runs,
+            request_error: request_error.cloned(),
+            ruled_out: ruled_out.cloned(),
+            differs: false,
+        });
+        let details: Vec<Detail> = details
+            .ordered_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
+            .collect();
+        let log = log_of(&runs[0].1.server, state);
+        let points = runs.iter().unique_by(|(_, run, _)| &run.point);
+        Group {
+            reason,
+            validity: match reason {
+                Reason::Failed(_) => None,
+                Reason::Doubted(code) => Some(code.severity()),
+            },
+            runs: runs.len(),
+            example: details
+                .first()
+                .map_or_else(String::new, |detail| one_line(&detail.text)),
+            seen: like_with_like(&details),
+            advice: advice(reason, &details, log.as_deref()),
+            rows: points.map(|(row, ..)| *row).collect(),
+            details,
+            log,
+        }
+    }
+}
+
+/// Returns the remedy. For failures that need several remedies, that is the cause's general one.
+fn advice(reason: Reason, details: &[Detail], log: Option<&str>) -> String {
+    let cause = match reason {
+        Reason::Failed(cause) => cause,
+        Reason::Doubted(code) => return code.advice().to_owned(),
+    };
+    let failures = details.iter().map(|detail| Failure {
+        cause,
+        detail: detail.text.clone(),
+        request_error: detail.request_error.clone(),
+        ruled_out: None,
+    });
+    match failures.unique_by(Failure::advice).exactly_one() {
+        Ok(failure) => failure.advice_with(log),
+        Err(_) => cause.advice_with(log),
+    }
+}
+
+/// Combines observations that differ only in numbers: `3 of 40 requests failed` equals `5 of 40 requests failed`. The most frequent error
+/// of requests is compared with its digits, such as an HTTP status.
+fn like_with_like(details: &[Detail]) -> Vec<Detail> {
+    let kind = |detail: &Detail| match &detail.request_error {
+        Some(error) => error.said.clone(),
+        None => detail.text.replace(|letter: char| letter.is_ascii_digit(), ""),
+    };
+    let mut kinds: Vec<(String, Detail)> = Vec::new();
+    for detail in details {
+        let (kind, text) = (kind(detail), one_line(&detail.text));
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, seen)) => {
+                seen.runs += detail.runs;
+                seen.differs |= seen.text != text;
+            }
+            None => kinds.push((kind, Detail { text, ..detail.clone() })),
+        }
+    }
+    let seen = kinds.into_iter().map(|(_, seen)| seen);
+    seen.ordered_by_key(|seen| Reverse(seen.runs)).collect()
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().join(" ")
+}
+
+/// The log of the start of a server that failed last, or else was last, relative to the directory; `None` if somebody else
+/// started it.
+pub fn log_of(server: &ServerId, state: &State) -> Option<String> {
+    let record = state.servers.get(server).filter(|record| !record.argv.is_empty())?;
+    let starts = &record.starts;
+    let guilty = starts
+        .iter()
+        .rfind(|start| start.exit.cause.is_some())
+        .or(starts.last())?;
+    Some(Directory::server_log_file(server, guilty.launch))
+}
+
+/// The end of a server's log that is looked at, in bytes.
+const TAIL_BYTES: u64 = 256 * 1024;
+/// Lines shown before and after the decisive one.
+const AROUND: usize = 6;
+
+/// The runs that the tables show as failed or in doubt. The rows of `points.runs` must be those of `state.runs()` in their
+/// order, as [`crate::read_runs`] makes them. The table knows better than the journal where a run's file was damaged later.
+pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
+    let runs = state.runs().enumerate().take(points.runs.rows());
+    let shown = runs.flat_map(|(row, run)| {
+        let name = points.runs.cell("cause", row).to_string();
+        let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name);
+        reasons(row, run, cause)
+    });
+    group_runs(shown, state)
+}
+
+/// The runs that the journal records as failed or in doubt; rows are their places among `state.runs()`.
+pub fn group_recorded(state: &State) -> Vec<Group> {
+    let runs = state.runs().enumerate();
+    group_runs(runs.flat_map(|(row, run)| reasons(row, run, run.cause)), state)
+}
+
+/// A run in one group, and what was seen of it.
+type Member<'a> = (usize, &'a RunRecord, Seen<'a>);
+
+/// A text, and its content as values.
+type Seen<'a> = (&'a str, Option<&'a RequestError>, Option<&'a Arc<RuledOut>>);
+
+/// Each reason of a run, with what was seen of it.
+fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<Item = (Reason, Member<'_>)> {
+    let failed = cause.map(|cause| {
+        let seen = (&*run.detail, run.request_error.as_ref(), run.ruled_out.as_ref());
+        (Reason::Failed(cause), (row, run, seen))
+    });
+    // Doubts that only mark some figures are shown next to these.
+    let is_listed = move |doubt: &&Doubt| cause.is_none() && doubt.code.severity() != Validity::Valid;
+    let doubts = run.doubts.iter().filter(is_listed);
+    let doubted = doubts.map(move |doubt| {
+        let seen = (&*doubt.detail, doubt.request_error.as_ref(), None);
+        (Reason::Doubted(doubt.code), (row, run, seen))
+    });
+    failed.into_iter().chain(doubted)
+}
+
+/// Failures first, then invalid runs, then suspect ones, each with the most frequent first.
+fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
+    let groups = runs.into_group_map().into_iter().ordered_by_key(|(reason, _)| *reason);
+    let groups = groups.map(|(reason, runs)| Group::of(reason, &runs, state));
+    groups
+        .ordered_by_key(|group| (group.validity.map(Reverse), Reverse(group.runs)))
+        .collect()
+}
+
+/// Returns the part of the server's log with the decisive line, for each group; `None` without a log.
+pub fn read_excerpts(directory: &Directory, groups: &[Group]) -> Vec<Option<String>> {
+    let is_of_server = |reason| matches!(reason, Reason::Failed(_) | Reason::Doubted(Code::RequestErrors));
+    let excerpt = |group: &Group| {
+        if !is_of_server(group.reason) {
+            return None;
+        }
+        let tail = read_tail(&directory.root().join(group.log.as_ref()?)).ok()?;
+        let decisive = group.details.first().map_or("", |detail| &detail.text);
+        let excerpt = Secrets::default().redact_foreign(&choose_lines(&tail, decisive));
+        (!excerpt.trim().is_empty()).then_some(excerpt)
+    };
+    groups.iter().map(excerpt).collect()
+}
+
+fn read_tail(path: &Path) -> std::io::Result<String> {
+    let mut file = open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    Ok(String::from_utf8_lossy(&tail).into_owned())
+}
+
+/// The lines around the last one that the cause was read from, else the last lines.
+fn choose_lines(log: &str, decisive: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let says_so = |line: &&str| !decisive.is_empty() && (line.contains(decisive) || is_within(line, decisive));
+    let (first, last) = match lines.iter().rposition(says_so) {
+        Some(at) => (at.saturating_sub(AROUND), (at + AROUND + 1).min(lines.len())),
+        None => (lines.len().saturating_sub(2 * AROUND), lines.len()),
+    };
+    let shown = lines[first..last].iter().map(|line| clean(line));
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns true if a detail quotes the line. A few characters would match anything.
+fn is_within(line: &str, detail: &str) -> bool {
+    line.trim().len() >= 20 && detail.contains(line.trim())
+}
+
+/// A harmless line of at most 400 characters.
+fn clean(line: &str) -> String {
+    printable_lines(line).chars().take(400).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_excerpt_surrounds_the_decisive_line() {
+        let log: Vec<String> = (0..100).map(|i| format!("line {i}.")).collect();
+        let log = log.join("\n");
+        let around = choose_lines(&log, "line 50.");
+        assert!(
+            around.starts_with("line 44.") && around.ends_with("line 56."),
+            "{around}"
+        );
+        assert!(choose_lines(&log, "never said").ends_with("line 99."));
+        assert_eq!(choose_lines("", "x"), "");
+    }
+
+    proptest! {
+        #[test]
+        fn any_log_is_shown(log: String, decisive: String) {
+            choose_lines(&log, &decisive);
+        }
+    }
+}

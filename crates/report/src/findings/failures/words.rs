@@ -1,0 +1,151 @@
+//! Describes failures for a terminal.
+
+use super::{Detail, Group, one_line};
+use crate::texts::words::shortened;
+
+/// Greatest number of observations per cause.
+const MOST_SEEN: usize = 3;
+/// Length limit of an observation.
+const MOST_CHARACTERS: usize = 160;
+
+/// One paragraph a reason: how many runs, what was seen, what to do.
+pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> String {
+    let mut text = String::new();
+    for group in groups {
+        let plural = if group.runs == 1 { "" } else { "s" };
+        let (verb, name) = (group.verb(), group.reason.name());
+        text += &format!("{} run{plural} {verb}: {name}", group.runs);
+        text += &match group.seen.as_slice() {
+            [] => String::new(),
+            [only] if only.differs => format!(" (such as: {})", shorten(&only.text)),
+            [only] => format!(" ({})", shorten(&only.text)),
+            several => {
+                let texts = several.iter().map(|seen| match seen.ruled_out.as_deref() {
+                    Some(ruled_out) => one_line(&shortened(ruled_out).to_string()),
+                    None => seen.text.clone(),
+                });
+                let texts: Vec<(String, String)> = texts.map(|text| (shorten(&text), text)).collect();
+                let line = |(seen, (short, whole)): (&Detail, &(String, String))| {
+                    let such_as = if seen.differs { ", such as" } else { "" };
+                    // Lines that begin alike are shown in full, so that they stay different.
+                    let is_alone = texts.iter().filter(|(other, _)| other == short).count() == 1;
+                    let text = if is_alone { short } else { whole };
+                    format!("\n    {}{such_as}: {text}", seen.runs)
+                };
+                let lines: String = several.iter().zip(&texts).take(MOST_SEEN).map(line).collect();
+                match several.len().saturating_sub(MOST_SEEN) {
+                    0 => lines,
+                    more => format!("{lines}\n    and {more} more; see `detail` in summary.csv"),
+                }
+            }
+        };
+        text += &format!("\n    {}\n", group.advice);
+    }
+    text
+}
+
+/// A sentence for a terminal, cut between words.
+fn shorten(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) else {
+        return text.to_owned();
+    };
+    let end = text[..end].rfind(' ').unwrap_or(end);
+    format!("{} …", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use super::super::{Reason, like_with_like};
+    use std::sync::Arc;
+    use vsweep_base::cause::{Cause, Failure, RuledOut};
+    use vsweep_base::request_error::RequestError;
+
+    fn detail(failure: Failure, runs: usize) -> Detail {
+        Detail {
+            text: failure.detail,
+            runs,
+            request_error: failure.request_error,
+            ruled_out: failure.ruled_out.map(|ruled_out| Arc::new(*ruled_out)),
+            differs: false,
+        }
+    }
+
+    fn describe(cause: Cause, details: &[Detail]) -> String {
+        describe_reasons(&[Group {
+            reason: Reason::Failed(cause),
+            validity: None,
+            runs: details.iter().map(|detail| detail.runs).sum(),
+            example: String::new(),
+            seen: like_with_like(details),
+            advice: String::new(),
+            rows: Vec::new(),
+            details: Vec::new(),
+            log: None,
+        }])
+    }
+
+    #[test]
+    fn unlike_things_are_told_apart() {
+        let requests = |failed: u32, error: &str| {
+            let counted = format!("{failed} of 40 requests failed");
+            detail(Failure::of_requests(counted, Some(RequestError::read(error))), 1)
+        };
+        let port = |port: u32| detail(Failure::new(Cause::RequestErrors, format!("port {port} is taken")), 1);
+        let details = [
+            requests(3, "HTTP 500"),
+            requests(40, "HTTP 429"),
+            requests(5, "HTTP 429"),
+            port(8000),
+            port(8001),
+            port(8002),
+        ];
+        let seen = like_with_like(&details);
+        let counts: Vec<usize> = seen.iter().map(|seen| seen.runs).collect();
+        assert_eq!(counts, [3, 2, 1]);
+        assert!(seen[1].text.ends_with("HTTP 429") && seen[2].text.ends_with("HTTP 500"));
+        let text = describe(Cause::RequestErrors, &details);
+        assert!(
+            text.starts_with(
+                "6 runs failed: request_errors\n    3, such as: port 8000 is taken\n    2, such as: 40 of"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn lines_that_differ_stay_different() {
+        let alike = "word ".repeat(40);
+        let long = |end: &str| detail(Failure::new(Cause::RequestErrors, format!("{alike}cache {end}")), 1);
+        let said = describe(Cause::RequestErrors, &[long("auto"), long("fp8"), long("none")]);
+        for end in ["word cache auto\n", "word cache fp8\n", "word cache none\n"] {
+            assert!(said.contains(end), "{said}");
+        }
+        let hungry = |cache: &str| {
+            let name =
+                format!("tensor_parallel_size=1, max_num_seqs=32, max_num_batched_tokens=2048, kv_cache_dtype={cache}");
+            let why = "torch.OutOfMemoryError: CUDA out of memory".repeat(3);
+            let ruled_out = RuledOut {
+                settings: vec![("max_num_seqs".to_owned(), "256 > 32".to_owned())],
+                by: name,
+                why,
+            };
+            detail(Failure::of_ruled_out(Cause::OomAtLoad, ruled_out), 24)
+        };
+        let text = describe(Cause::OomAtLoad, &[hungry("auto"), hungry("fp8")]);
+        assert!(
+            text.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache auto")
+                && text.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache fp8"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn long_sentences_are_cut_between_words() {
+        let long = "word ".repeat(50);
+        let short = shorten(&long);
+        assert!(short.ends_with("word …") && short.chars().count() <= MOST_CHARACTERS + 2);
+        assert_eq!(shorten("short"), "short");
+        assert_eq!(shorten(&"é".repeat(200)).chars().count(), MOST_CHARACTERS + 2);
+    }
+}

@@ -1,0 +1,63 @@
+//! Remarks that a reader of the figures needs, common to terminal, Markdown and page.
+
+use crate::{findings::nodes, findings::unsteady, output::duplicates};
+use itertools::Itertools;
+use serde::Serialize;
+use vsweep_record::journal::{Launch, State};
+use vsweep_record::table::Points;
+
+/// One remark: its subject in a word or two, and a sentence without its full stop.
+#[derive(Serialize)]
+pub struct Remark {
+    pub about: &'static str,
+    pub text: String,
+}
+
+/// All remarks, the gravest first.
+pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
+    let all = [
+        ("Retired", duplicates::retired(state)),
+        ("Started again", started_again(state)),
+        ("Several nodes", nodes::remarks(state)),
+        ("No final", unconfirmed(state).into_iter().collect()),
+        ("Unsteady", unsteady::remarks(points)),
+        ("Side by side", nodes::shared(points).into_iter().collect()),
+    ];
+    let remarks = |(about, texts): (_, Vec<String>)| texts.into_iter().map(move |text| Remark { about, text });
+    all.into_iter().flat_map(remarks).collect()
+}
+
+/// Servers behind a URL that were measured on several starts and do not report all of their settings.
+fn started_again(state: &State) -> Vec<String> {
+    let attached = state.servers.iter().filter(|(_, server)| server.argv.is_empty());
+    let lines = attached.filter_map(|(id, server)| {
+        let own = state.runs().filter(|run| run.server == *id);
+        let launches: Vec<Launch> = own.filter_map(|run| state.start_of(run)).unique().collect();
+        let mut starts = server.starts.iter().filter(|start| launches.contains(&start.launch));
+        let is_open = starts.any(|start| {
+            let identity = start.identity();
+            identity.is_some_and(|own| own.started.is_some() && !own.settings.contains_key(HIDDEN))
+        });
+        (launches.len() > 1 && is_open).then(|| {
+            format!(
+                "{} was restarted between its runs, so its figures come from {} starts; it did not say whether {HIDDEN} and the like \
+                 were the same on each; start it with VLLM_SERVER_DEV_MODE=1 so that it does, or measure anew with --fresh",
+                server.name,
+                launches.len()
+            )
+        })
+    });
+    lines.collect()
+}
+
+/// A setting that only a server in development mode tells, and with it all of its scheduler.
+const HIDDEN: &str = "max_num_seqs";
+
+/// Remark if no fresh starts confirm the best points, because each start of the plan chooses its own loads.
+fn unconfirmed(state: &State) -> Option<String> {
+    let planned = state.planning_session()?;
+    let is_open = planned.searches > 0 && planned.starts > 1;
+    is_open.then(|| {
+        "the best points were not measured again: each start chose its own loads, so no fresh starts confirm which of them is best".into()
+    })
+}

@@ -1,0 +1,212 @@
+//! Judges the plan's requirements by the measurements. Pure: the tables' points and the searches' answers go in, verdicts come out. The
+//! `cli` room chooses the exit code.
+
+use super::compared;
+use super::variation::name_workload;
+use crate::ordered::Ordered;
+use crate::output::sla;
+use crate::texts::status::unfinished;
+use itertools::Itertools;
+use std::fmt;
+use vsweep_base::ids::ServerId;
+use vsweep_plan::{Assertion, Params, Required, Servers};
+use vsweep_record::journal::{RunRecord, State};
+use vsweep_record::table::{Point, Points, SearchResult, Workload, search_results};
+use vsweep_strategy::search::{Criterion, Found, Quantity};
+use vsweep_strategy::stats::Requirement;
+
+/// A requirement of the plan, judged for one workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// The requirement, with its workload if there are several.
+    pub text: String,
+    /// The verdict.
+    pub verdict: Requirement,
+    /// The observation behind it.
+    pub why: String,
+}
+
+/// `requirement met: target chat (tp 2: up to 123)`.
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.verdict {
+            Requirement::Met => "met",
+            Requirement::Undecided => "not decided",
+            Requirement::Broken => "not met",
+        };
+        write!(f, "requirement {verdict}: {} ({})", self.text, self.why)
+    }
+}
+
+/// Verdict of one server, or of one of its points, with the reason.
+pub(crate) type Said = (Requirement, String);
+
+/// Judges every requirement for each workload.
+pub fn judge(required: &[vsweep_plan::Requirement], state: &State, points: &Points<'_>) -> Vec<Judged> {
+    let judged = required.iter().flat_map(|required| match &required.what {
+        Required::Target(name) => of_target(required, name, state),
+        Required::Points(assertion) => of_points(required, assertion, state, points),
+    });
+    judged.chain(of_comparison(state)).collect()
+}
+
+/// Results of the changes that must not happen, by the plan's comparison.
+fn of_comparison(state: &State) -> Vec<Judged> {
+    let Some(compared) = state.compared() else {
+        return Vec::new();
+    };
+    let findings = compared::findings(compared, state);
+    let doubt = compared::doubts(compared, state).next();
+    let judged = compared.family.iter().enumerate().filter_map(|(at, asked)| {
+        let bound = asked.member.bound?;
+        let finding = findings.get(at);
+        let (verdict, why) = match finding.and_then(|finding| finding.requirement) {
+            Some(Requirement::Met) if doubt.is_some() => (Requirement::Undecided, doubt.clone().unwrap_or_default()),
+            Some(requirement) => (requirement, compared::ratio(finding)),
+            None => (Requirement::Undecided, "the comparison is not finished".to_owned()),
+        };
+        let percent = format!("{:+.3}", bound.log.exp_m1() * 100.0);
+        let percent = percent.trim_end_matches('0').trim_end_matches('.');
+        let load = compared::at_load(compared, asked);
+        Some(Judged {
+            text: format!("{}:{percent}%{load}", asked.metric),
+            verdict,
+            why,
+        })
+    });
+    judged.collect()
+}
+
+fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State) -> Vec<Judged> {
+    let all = search_results(state).into_iter().filter(|own| own.target.name == name);
+    let by_load = all.map(|own| (sla::load_name(&own), own)).into_group_map();
+    let by_load = by_load.into_iter().sorted_by_key(|(load, _)| *load);
+    let judged = by_load.map(|(load, servers)| {
+        let said = servers.iter().map(|sought| {
+            let (verdict, why) = answer(sought);
+            (verdict, format!("{}: {why}", sla::config_name(sought)))
+        });
+        let load = load.map_or(String::new(), |load| format!(", {load}"));
+        conclude(required, load, said.collect(), state)
+    });
+    let judged: Vec<Judged> = judged.collect();
+    match judged.is_empty() {
+        true => vec![conclude(required, String::new(), Vec::new(), state)],
+        false => judged,
+    }
+}
+
+fn answer(sought: &SearchResult<'_>) -> Said {
+    match sought.answer().map(|answer| answer.found) {
+        Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
+        Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
+        Some(Found::None) => (Requirement::Broken, "at no load".to_owned()),
+        Some(Found::Undecided) => (Requirement::Undecided, "too few probes to tell".to_owned()),
+        Some(Found::Skipped) => (Requirement::Undecided, "left for a better server".to_owned()),
+        None => (Requirement::Undecided, "its search has no answer".to_owned()),
+    }
+}
+
+fn of_points(
+    required: &vsweep_plan::Requirement,
+    assertion: &Assertion,
+    state: &State,
+    points: &Points<'_>,
+) -> Vec<Judged> {
+    let runs: Vec<&RunRecord> = state.runs().collect();
+    let said = of_each_point(assertion, state, &runs, points);
+    let judged = points.workloads().into_iter().map(|workload| {
+        let of_servers = by_server(&workload, &said, &runs, points).map(|(server, (verdict, why))| {
+            let name = state.servers.get(server).map_or(server.0.as_str(), |known| &known.name);
+            (*verdict, format!("{name}: {why}"))
+        });
+        let named = match workload.is_only() {
+            true => String::new(),
+            false => format!(", {}", name_workload(points, &workload)),
+        };
+        conclude(required, named, of_servers.collect(), state)
+    });
+    judged.collect()
+}
+
+/// Verdict of each point on an assertion, by its index; `None` if the assertion does not apply. `runs` are those of the table's rows.
+pub(crate) fn of_each_point(
+    assertion: &Assertion,
+    state: &State,
+    runs: &[&RunRecord],
+    points: &Points<'_>,
+) -> Vec<Option<Said>> {
+    let said = |point: &Point| of_point(assertion, point, runs.get(point.row)?, state, points);
+    points.points.iter().map(said).collect()
+}
+
+/// Verdict of each server under one workload: the worst of its points' verdicts, in the order of the points.
+pub(crate) fn by_server<'s>(
+    workload: &Workload<'_>,
+    said: &'s [Option<Said>],
+    runs: &[&'s RunRecord],
+    points: &Points<'_>,
+) -> impl Iterator<Item = (&'s ServerId, &'s Said)> + use<'s> {
+    let about = workload.points.iter().filter(|at| said[**at].is_some());
+    let of_servers = about.filter_map(|at| Some((&runs.get(points.points[*at].row)?.server, *at)));
+    let of_servers = of_servers
+        .into_group_map()
+        .into_iter()
+        .ordered_by_key(|(_, own)| own[0]);
+    of_servers.filter_map(|(server, own)| {
+        let own = own.into_iter().filter_map(|at| said[at].as_ref());
+        Some((server, own.max_by_key(|(verdict, _)| *verdict)?))
+    })
+}
+
+/// Verdict of a point by its figures: the deciding criterion, and its load. `None` if the assertion does not apply.
+fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State, points: &Points<'_>) -> Option<Said> {
+    let none = Params::new();
+    let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
+    if !assertion.is_about(serve, &run.params) {
+        return None;
+    }
+    let of_criterion = |criterion: &Criterion| {
+        let figure = points.spread(point, &criterion.figure()).map(|spread| spread.value);
+        match figure.map(|figure| criterion.operator.holds(figure, criterion.limit)) {
+            Some(true) => (Requirement::Met, criterion.to_string()),
+            Some(false) => (Requirement::Broken, format!("not {criterion}")),
+            None if point.used.is_empty() => (Requirement::Undecided, "no valid run".to_owned()),
+            None if matches!(criterion.quantity, Quantity::Attainment(_)) => (
+                Requirement::Undecided,
+                format!("no latencies of single requests for {criterion}; set save_detailed = true in [bench.params]"),
+            ),
+            None => (Requirement::Undecided, format!("no figure for {criterion}")),
+        }
+    };
+    let said = assertion.criteria.iter().map(of_criterion);
+    let (verdict, why) = said
+        .max_by_key(|(verdict, _)| *verdict)
+        .unwrap_or((Requirement::Undecided, "nothing is bounded".to_owned()));
+    Some((verdict, format!("{why} at {}", run.name)))
+}
+
+/// Combines the verdicts of all servers. Before the sweep is finished another server may still change the result.
+fn conclude(required: &vsweep_plan::Requirement, workload: String, said: Vec<Said>, state: &State) -> Judged {
+    let verdicts = said.iter().map(|(verdict, _)| *verdict);
+    let (servers, verdict) = match required.servers {
+        Servers::Any => ("", verdicts.min()),
+        Servers::All => (", every server", verdicts.max()),
+    };
+    let is_final = (required.servers, verdict) == (Servers::All, Some(Requirement::Broken));
+    let (verdict, why) = match verdict {
+        None => (Requirement::Undecided, "nothing that it covers was measured".to_owned()),
+        Some(_) if !is_final && unfinished(state).is_some() => {
+            (Requirement::Undecided, "the sweep is not finished".to_owned())
+        }
+        Some(verdict) => {
+            let whys = said.iter().filter(|(other, _)| *other == verdict).map(|(_, why)| why);
+            // Of any server, one is enough.
+            let is_one = (required.servers, verdict) == (Servers::Any, Requirement::Met);
+            let most = if is_one { 1 } else { said.len() };
+            (verdict, whys.take(most).join("; "))
+        }
+    };
+    let text = format!("{}{servers}{workload}", required.what);
+    Judged { text, verdict, why }
+}

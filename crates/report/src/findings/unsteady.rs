@@ -1,0 +1,102 @@
+//! Points whose runs disagree and servers that changed while they were measured, in words. An outlier among repetitions is a disturbance of the machine or a truth about the
+//! server; either way the median alone would hide it.
+
+use super::variation::{settings, varying};
+use crate::ordered::Ordered;
+use crate::texts::words::{axis_title, show_number};
+use vsweep_base::units::show_many;
+use vsweep_base::validity::Code;
+use vsweep_record::table::{Points, Section};
+
+/// Points that are named.
+const MOST_NAMED: usize = 3;
+
+/// One line a point whose runs disagree, the most unsteady first; then one a start that drifted and figure, the largest drifts first.
+pub fn remarks(points: &Points<'_>) -> Vec<String> {
+    let varied = varying(points);
+    let unsteady = points.points.iter();
+    let unsteady = unsteady.filter_map(|point| Some((point, points.disagreement(point)?)));
+    let unsteady = unsteady.ordered_by(|(_, a), (_, b)| b.excess.total_cmp(&a.excess));
+    let unsteady = unsteady.map(|(point, disagreement)| {
+        let spread = &disagreement.spread;
+        format!(
+            "the {} runs of {} disagree: {} {} to {}; {}",
+            spread.count,
+            settings(&varied, point.row),
+            axis_title(disagreement.metric),
+            show_number(spread.min),
+            show_number(spread.max),
+            Code::RunsDisagree.advice()
+        )
+    });
+    let mut of_server = varied.clone();
+    of_server.retain(|column| column.section == Section::Serve);
+    let drifts = points.drifting.iter();
+    let drifts = drifts.ordered_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    let drifts = drifts.map(|drifting| {
+        let server = match of_server.is_empty() {
+            true => "the server".to_owned(),
+            false => format!("the server with {}", settings(&of_server, drifting.row)),
+        };
+        format!(
+            "{server} changed while it was measured: {} {:+.0} % from its first run to its last; {}",
+            axis_title(drifting.metric),
+            (drifting.ratio - 1.0) * 100.0,
+            drifting.code.advice()
+        )
+    });
+    let unsteady = foremost(unsteady, |more| {
+        format!("the runs of {} disagree; see points.csv", show_many(more, "more point"))
+    });
+    let drifts = foremost(drifts, |more| {
+        format!("{more} more such changes; see the codes in points.csv")
+    });
+    [unsteady, drifts].concat()
+}
+
+/// The first of some lines, and one for all others.
+fn foremost(mut lines: impl Iterator<Item = String>, tell_more: impl Fn(u64) -> String) -> Vec<String> {
+    let mut named: Vec<String> = lines.by_ref().take(MOST_NAMED).collect();
+    let more = lines.count() as u64;
+    named.extend((more > 0).then(|| tell_more(more)));
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    use vsweep_plan::Params;
+    use vsweep_record::table::{Cell, RunRow, TableBuilder};
+
+    #[test]
+    fn an_outlier_is_named_and_noise_is_not() {
+        let runs = [
+            ("a", 1, 100.0),
+            ("a", 1, 104.0),
+            ("b", 2, 100.0),
+            ("b", 2, 14.0),
+            ("b", 2, 101.0),
+            ("c", 4, 9.0),
+        ];
+        let mut builder = TableBuilder::new();
+        for (run, (point, concurrency, value)) in runs.into_iter().enumerate() {
+            builder.push(RunRow {
+                point,
+                run: run as u32,
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(concurrency))])),
+                metrics: Some(&[("output_throughput", Cell::Float(value))].into_iter().collect()),
+                ..RunRow::default()
+            });
+        }
+        let table = builder.finish();
+        let remarks = remarks(&Points::of(&table));
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
+        assert!(
+            remarks[0].starts_with("the 3 runs of concurrency 2 disagree"),
+            "{remarks:?}"
+        );
+        assert!(remarks[0].contains("14 to 101"), "{remarks:?}");
+    }
+}

@@ -1,0 +1,42 @@
+//! The source of a report, as its last line states it. That line, and no clock, shows if the report is current: a report that is written
+//! last may come from journals that were read first.
+
+use super::files::written;
+use std::path::{Path, PathBuf};
+use vsweep_base::files::{RESULT, TEXT, read_text};
+use vsweep_base::ids::short_digest;
+use vsweep_base::units::show_many;
+use vsweep_record::journal::{Directory, State};
+
+/// The last line of `report.md`; a comment, which Markdown does not show.
+pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> String {
+    let read = |path: PathBuf| read_text(&path, TEXT).unwrap_or_default();
+    let plans = [false, true].map(|json| read(directory.plan(json))).concat();
+    let texts = [state.basis(), plans, read(directory.manifest())];
+    let charts = show_many(count(directory, &directory.charts(), "png") as u64, "chart");
+    let configs = show_many(configs as u64, "configuration");
+    format!(
+        "<!-- made of the record {}, with {charts} and {configs} -->\n",
+        short_digest(&texts.join("\0"))
+    )
+}
+
+/// Returns true if the tables, the reports, the charts and the files of `best/` exist and were made from this state. Their content is not
+/// compared.
+pub fn is_current(directory: &Directory, state: &State) -> bool {
+    let files = [
+        directory.summary_csv(),
+        directory.summary_parquet(),
+        directory.points_csv(),
+        directory.report_html(),
+    ];
+    let line = line(directory, state, count(directory, &directory.best(), "yaml"));
+    let report = read_text(&directory.report_markdown(), RESULT);
+    report.is_ok_and(|text| text.ends_with(&line)) && files.iter().all(|file| file.exists())
+}
+
+/// Files that reports wrote and that are still there.
+fn count(directory: &Directory, folder: &Path, extension: &str) -> usize {
+    let is_of = |path: &PathBuf| path.extension().is_some_and(|found| found == extension) && path.exists();
+    written(directory, folder).iter().filter(|path| is_of(path)).count()
+}

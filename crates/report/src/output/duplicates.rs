@@ -1,0 +1,61 @@
+//! `duplicates.csv`: results that do not count though they were measured or tried, because another one of the same run does, with
+//! how far the two differ. Two sessions that did not know of each other leave some, and so does a run that was tried again.
+
+use super::files;
+use crate::findings::attainment::Shares;
+use crate::rows::read_figures;
+use itertools::Itertools;
+use vsweep_base::units::show_many;
+use vsweep_record::journal::{Directory, Duplicate, RunRecord, State};
+use vsweep_record::table::RunFigures;
+
+/// Figures that are shown of each.
+const FIGURES: [&str; 4] = ["request_throughput", "output_throughput", "p99_ttft_ms", "p99_tpot_ms"];
+
+/// The table; `None` where every result counts.
+pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
+    fn shown<T: ToString>(value: Option<T>) -> String {
+        value.map_or_else(String::new, |value| value.to_string())
+    }
+    let row = |spare: Duplicate<'_>| {
+        let run = spare.run;
+        let own = figures(directory, run);
+        let counted = spare.counts.map(|counts| figures(directory, counts));
+        let both = own[0].zip(counted.and_then(|counted| counted[0]));
+        let differs = both.map(|(own, counted)| format!("{:.1}", 100.0 * (own / counted - 1.0)));
+        let mut row = vec![
+            ("point", run.point.to_string()),
+            ("slot", run.slot.to_string()),
+            ("run", run.run.to_string()),
+            ("started", run.rank.line.to_string()),
+            ("launch", shown(run.launch)),
+            ("outcome", run.outcome.to_string()),
+            ("validity", run.validity.to_string()),
+            ("cause", shown(run.cause)),
+            ("why", spare.why),
+            ("counts", shown(spare.counts.map(|counts| counts.started))),
+        ];
+        row.extend(FIGURES.into_iter().zip(own.map(shown)));
+        row.push(("differs_percent", differs.unwrap_or_default()));
+        row
+    };
+    files::to_csv(&state.spares().into_iter().map(row).collect_vec())
+}
+
+/// Results that are in no table because their server was replaced or is measured anew, one sentence per reason.
+pub(crate) fn retired(state: &State) -> Vec<String> {
+    let retired = state.retired().into_iter();
+    let lines = retired.map(|(reason, runs)| {
+        let are = if runs == 1 { "is" } else { "are" };
+        let runs = show_many(runs as u64, "earlier result");
+        format!("{runs} {are} in duplicates.csv and in no table: {reason}")
+    });
+    lines.collect()
+}
+
+/// The figures of one result, as far as it has them and its file is what was recorded.
+fn figures(directory: &Directory, run: &RunRecord) -> [Option<f64>; FIGURES.len()] {
+    let figures = read_figures(directory.root(), run, &Shares::default(), &RunFigures::default());
+    let figures = figures.unwrap_or_default();
+    FIGURES.map(|name| figures.get(name)?.number())
+}

@@ -1,0 +1,83 @@
+//! The files of a report: tables of few columns as CSV, and folders that hold files of one kind and nothing else of the report.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::{FACTS, read_text, write_atomic};
+use vsweep_record::journal::Directory;
+
+/// Rows as CSV, each a list of cells with their columns' names, which are the same in every row; `None` without rows.
+pub(crate) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>> {
+    let header = rows.first()?.iter().map(|(name, _)| name.as_ref());
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(header).expect("memory takes every row");
+    for row in rows {
+        let cells = row.iter().map(|(_, cell)| cell);
+        writer.write_record(cells).expect("memory takes every row");
+    }
+    Some(writer.into_inner().expect("memory takes every row"))
+}
+
+/// Writes these files into a folder of the directory, and removes those that an earlier report wrote there and this one does not. Files
+/// written by reports are listed, so that a user's own files in the folder stay.
+pub(crate) fn write_folder(
+    directory: &Directory,
+    folder: &Path,
+    files: Vec<(String, Vec<u8>)>,
+) -> Result<Vec<PathBuf>> {
+    let before = listed(directory);
+    let paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
+    let mut list = before.clone();
+    list.extend(paths.iter().filter_map(|path| name_in(directory, path)));
+    if !files.is_empty() {
+        directory.create_folder(folder)?;
+    }
+    // Written first: what a killed report wrote is known to the next one.
+    write_list(directory, &before, &list)?;
+    for (path, (_, content)) in paths.iter().zip(&files) {
+        write_atomic(path, content)?;
+    }
+    for gone in written(directory, folder) {
+        if !paths.contains(&gone) {
+            remove(&gone)?;
+            list.retain(|name| directory.root().join(name) != gone);
+        }
+    }
+    write_list(directory, &listed(directory), &list)?;
+    Ok(paths)
+}
+
+/// The files in a folder of the directory that reports wrote.
+pub(crate) fn written(directory: &Directory, folder: &Path) -> Vec<PathBuf> {
+    let paths = listed(directory).into_iter().map(|name| directory.root().join(name));
+    paths.filter(|path| path.parent() == Some(folder)).collect()
+}
+
+/// Paths of all files that are listed. None leads out of its folder.
+fn listed(directory: &Directory) -> BTreeSet<String> {
+    let text = read_text(&directory.written(), FACTS).unwrap_or_default();
+    let names = text.lines().filter(|name| Path::new(name).file_name().is_some());
+    names.map(str::to_owned).collect()
+}
+
+fn name_in(directory: &Directory, path: &Path) -> Option<String> {
+    Some(path.strip_prefix(directory.root()).ok()?.to_str()?.to_owned())
+}
+
+fn write_list(directory: &Directory, before: &BTreeSet<String>, list: &BTreeSet<String>) -> Result<()> {
+    let text: String = list.iter().map(|name| format!("{name}\n")).collect();
+    match list == before {
+        true => Ok(()),
+        false => write_atomic(&directory.written(), text.as_bytes()),
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        // Another shard removed it first.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::io("remove", path)),
+    }
+}

@@ -1,0 +1,62 @@
+//! `optimize.csv`: each server of an optimisation with its state, the reason for its start, and the figure that it has or is expected to
+//! have.
+
+use super::files;
+use vsweep_answer::{Answer, CandidateFound, Estimate, OptimizationFound, Reason};
+use vsweep_record::evidence::OptimizationProgress;
+use vsweep_record::journal::{Optimization, State};
+
+/// The optimisation of the plan, if it is one.
+pub(crate) fn of<'a>(
+    record: Option<&'a Optimization>,
+    state: &State,
+    requirements: &[vsweep_plan::Requirement],
+) -> Option<OptimizationProgress<'a>> {
+    record.map(|record| OptimizationProgress::of(record, state, requirements, &|_, _| false))
+}
+
+/// The state of an optimisation, with the names that people read.
+pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer) -> OptimizationFound {
+    let mut found = progress.found(answer);
+    for own in &mut found.candidates {
+        own.name = crate::texts::words::short_label(&own.name);
+    }
+    found
+}
+
+/// One row a server; none without an optimisation.
+pub(crate) fn to_csv(answer: &Answer) -> Option<Vec<u8>> {
+    let found = answer.optimization.as_deref()?;
+    let row = |own: &CandidateFound| {
+        let figure = |figure: fn(&Estimate) -> f64| {
+            own.value
+                .as_ref()
+                .map_or(String::new(), |value| figure(value).to_string())
+        };
+        vec![
+            ("server", own.config.clone()),
+            ("name", own.name.clone()),
+            ("state", own.state.word().to_owned()),
+            ("starts", own.starts.to_string()),
+            ("reason", own.reason.map_or("", word).to_owned()),
+            ("value", figure(|value| value.value)),
+            ("low", figure(|value| value.low)),
+            ("high", figure(|value| value.high)),
+            (
+                "predicted",
+                own.predicted.map_or(String::new(), |value| value.to_string()),
+            ),
+        ]
+    };
+    let rows: Vec<Vec<(&str, String)>> = found.candidates.iter().map(row).collect();
+    files::to_csv(&rows)
+}
+
+fn word(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Defaults => "defaults",
+        Reason::Spread => "spread",
+        Reason::Promising { .. } => "promising",
+        Reason::Finalist => "finalist",
+    }
+}

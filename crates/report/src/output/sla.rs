@@ -1,0 +1,296 @@
+//! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
+
+use super::files;
+use crate::rows::with_combo;
+use crate::texts::align::align;
+use crate::texts::words::{server_name, show_number};
+use itertools::Itertools;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use vsweep_base::ids::SearchId;
+use vsweep_base::units::show_many;
+use vsweep_base::validity::Validity;
+use vsweep_plan::{Params, show};
+use vsweep_record::journal::{SearchRecord, SearchStarted, ServerRecord, State};
+use vsweep_record::table::{SearchResult, search_results};
+use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
+
+/// Meaning of the interval of an answer.
+pub fn explain_interval() -> String {
+    format!(
+        "the risk that the true limit lies below the interval is {} %, and that it lies above it {} %",
+        show_number(RISK * 100.0),
+        show_number(DOUBT * 100.0)
+    )
+}
+
+/// Remedy for answers that are less precise than the requested tolerance.
+pub const COARSE: &str = "answers \"within N %\" had too few runs to reach sla.tolerance; raise \
+                          sla.max_probes, or send more requests per run (num_prompts)";
+
+/// Rows of the table in the terminal.
+const MOST_ROWS: usize = 20;
+
+/// `Target chat`, and the load where there are several.
+pub(crate) fn question(result: &SearchResult<'_>) -> String {
+    let load = load_name(result).map(|load| format!(", {load}"));
+    format!("Target {}{}", result.target.name, load.unwrap_or_default())
+}
+
+/// The load's name; none if it is the only one.
+pub(crate) fn load_name<'a>(result: &SearchResult<'a>) -> Option<&'a str> {
+    let name = result.record().started.name.as_str();
+    (!name.is_empty() && name != "default").then_some(name)
+}
+
+fn server<'a>(result: &SearchResult<'a>) -> Option<&'a ServerRecord> {
+    result.state.servers.get(&result.record().started.server)
+}
+
+/// The server's settings.
+pub(crate) fn config_name(result: &SearchResult<'_>) -> String {
+    let id = &result.record().started.server;
+    server(result).map_or_else(|| id.to_string(), |server| server.name.clone())
+}
+
+/// The answer's word, or why there is none.
+fn word(result: &SearchResult<'_>) -> &'static str {
+    match result.answer() {
+        _ if result.is_open() => "not finished",
+        _ if result.doubt().is_some() => Validity::Invalid.name(),
+        Some(answer) => answer.found.word(),
+        None if result.given_up().is_some() => "given up",
+        None => Found::Undecided.word(),
+    }
+}
+
+/// The verdict for people: `met, within 14 %` if it is less precise than requested.
+pub(crate) fn words(result: &SearchResult<'_>) -> String {
+    let answer = result.answer();
+    answer.map_or_else(|| word(result).to_owned(), Answer::words)
+}
+
+/// The answer's load in words: `>= 400` where the highest load allowed meets the target.
+pub(crate) fn value_in_words(result: &SearchResult<'_>) -> Option<String> {
+    result.answer().and_then(|answer| match answer.found {
+        Found::Beyond(value) => Some(format!(">= {value}")),
+        found => found.value().map(|value| value.to_string()),
+    })
+}
+
+/// Between which loads the answer's limit lies; of whole loads, the highest that may meet the target.
+pub(crate) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
+    let answer = result.answer()?;
+    Some(match result.record().started.vary {
+        Vary::MaxConcurrency => (answer.low.floor(), answer.high.floor()),
+        Vary::RequestRate => (answer.low, answer.high),
+    })
+}
+
+/// Notes for the reader of the answer; empty if there are none.
+pub(crate) fn notes(result: &SearchResult<'_>) -> String {
+    if let Some(doubt) = result.doubt() {
+        return doubt.to_string();
+    }
+    match (result.answer(), result.given_up()) {
+        _ if result.is_open() => seen(result),
+        (Some(answer), _) => answer.disturbance().iter().chain(&answer.notes).join("; "),
+        (None, Some(failure)) => format!("{}: {}; {}", failure.cause, failure.detail, seen(result)),
+        (None, None) => String::new(),
+    }
+}
+
+/// Findings of the runs of a search without an answer.
+fn seen(result: &SearchResult<'_>) -> String {
+    let started = result.starts.iter().map(|record| &record.started);
+    let probes = started.flat_map(|started| result.state.probes(&started.search, started.slot));
+    let probes: Vec<&Probe> = probes.collect();
+    let meets =
+        |probe: &&&Probe| probe.stopped != Some(Verdict::Fail) && result.target.is_met_by(&[probe]) == Some(true);
+    let passes = probes.iter().filter(meets).map(|probe| probe.question.value);
+    let runs = show_many(probes.len() as u64, "run");
+    match passes.reduce(f64::max) {
+        Some(highest) => format!("after {runs} the highest load seen to meet the target is {highest}"),
+        None => format!("after {runs} no load was seen to meet the target"),
+    }
+}
+
+/// Name that distinguishes a search: its server, its load unless that is the only one, and its start if there are several.
+pub fn search_name(record: &SearchRecord, state: &State) -> String {
+    let name = name_on_any_start(&record.started, state);
+    match state.planning_session().is_some_and(|planned| planned.starts > 1) {
+        true => format!("{name}, start {}", record.started.slot + 1),
+        false => name,
+    }
+}
+
+/// A search in words: its server, and its load unless that is the only one.
+pub(crate) fn name_on_any_start(started: &SearchStarted, state: &State) -> String {
+    let server = server_name(&started.server, state);
+    match started.name.as_str() {
+        "default" => server,
+        load => format!("{server}, {load}"),
+    }
+}
+
+/// One answer in words.
+#[derive(Serialize)]
+pub struct ShownAnswer {
+    /// The target's name.
+    pub target: String,
+    /// The server's settings, and the load unless it is the only one.
+    pub settings: String,
+    /// The highest load found, or a dash.
+    pub value: String,
+    /// Interval of the limit, or a dash.
+    pub interval: String,
+    /// The answer in words, and whether it is less sure than was asked for.
+    pub answer: String,
+    pub is_coarse: bool,
+    /// The criterion nearest to its limit; empty where there is none.
+    pub binding: String,
+    /// Runs that said something about the target, or a dash.
+    pub probes: String,
+    /// Notes for the reader; empty if there are none.
+    pub notes: String,
+}
+
+/// Every answer in words, in the order of `sla.csv`.
+pub fn shown(state: &State) -> Vec<ShownAnswer> {
+    let dash = || "-".to_owned();
+    let show = |result: &SearchResult<'_>| {
+        let answer = result.answer();
+        let interval = interval(result).map(|(low, high)| match high.is_finite() {
+            true => format!("{} and {}", show_number(low), show_number(high)),
+            false => format!("above {}", show_number(low)),
+        });
+        ShownAnswer {
+            target: result.target.name.clone(),
+            settings: name_on_any_start(&result.record().started, state),
+            value: value_in_words(result).unwrap_or_else(dash),
+            interval: interval.unwrap_or_else(dash),
+            answer: words(result),
+            is_coarse: answer.is_some_and(|answer| answer.is_coarse),
+            binding: answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
+            probes: answer.map_or_else(dash, |answer| answer.probes.to_string()),
+            notes: notes(result),
+        }
+    };
+    search_results(state).iter().map(show).collect()
+}
+
+/// The load that the searches vary; `None` where no search has begun. An exploration has no target.
+pub fn varied(state: &State) -> Option<&'static str> {
+    let mut searches = state.searches();
+    let search = searches.find(|record| !record.started.targets.is_empty());
+    search.map(|record| record.started.vary.name())
+}
+
+/// The answers for a terminal; empty where no search has begun.
+pub fn to_text(state: &State) -> String {
+    let Some(vary) = varied(state) else {
+        return String::new();
+    };
+    let header = [
+        "highest",
+        "limit between",
+        "answer",
+        "runs",
+        "target: settings (limited by)",
+    ];
+    let mut table = vec![header.map(String::from).to_vec()];
+    let all = shown(state);
+    for row in all.iter().take(MOST_ROWS) {
+        let mut settings = format!("{}: {}", row.target, row.settings);
+        if !row.binding.is_empty() {
+            settings += &format!(" ({})", row.binding);
+        }
+        if !row.notes.is_empty() {
+            settings += &format!(" - {}", row.notes);
+        }
+        table.push(vec![
+            row.value.clone(),
+            row.interval.clone(),
+            row.answer.clone(),
+            row.probes.clone(),
+            settings,
+        ]);
+    }
+    let mut text = format!("\nhighest {vary} that meets each target\n{}", align(&table));
+    if all.iter().any(|row| row.interval != "-") {
+        text += &format!("{}\n", explain_interval());
+    }
+    if all.iter().any(|row| row.is_coarse) {
+        text += &format!("{COARSE}\n");
+    }
+    if all.len() > MOST_ROWS {
+        text += &format!("and {} more; see sla.csv\n", all.len() - MOST_ROWS);
+    }
+    text
+}
+
+/// `sla.csv`: a row for each server config, load and target; `None` where no search has begun.
+pub fn to_csv(state: &State) -> Option<Vec<u8>> {
+    let all = search_results(state);
+    // The runs identify the combination of a load.
+    let runs = state
+        .runs()
+        .filter_map(|run| Some((run.search.as_ref()?, run.combo.as_deref()?)));
+    let combos: BTreeMap<&SearchId, &str> = runs.collect();
+    let sides = |result: &SearchResult<'_>| -> [Params; 2] {
+        let started = &result.record().started;
+        let serve = server(result).map(|server| with_combo(&server.params, server.combo.as_deref()).into_owned());
+        let bench = with_combo(&started.params, combos.get(&started.search).copied());
+        [serve.unwrap_or_default(), bench.into_owned()]
+    };
+    let params = all.iter().map(sides).collect_vec();
+    let names = [0, 1].map(|side| {
+        params
+            .iter()
+            .flat_map(|sides| sides[side].keys())
+            .unique()
+            .collect_vec()
+    });
+    let title = |side: usize, name: &String| match names[1 - side].contains(&name) {
+        true => format!("{}.{name}", ["serve", "bench"][side]),
+        false => name.clone(),
+    };
+    let has_starts = all.iter().any(|result| result.starts.len() > 1);
+    let row = |(result, params): (&SearchResult<'_>, &[Params; 2])| {
+        let (started, answer) = (&result.record().started, result.answer());
+        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let mut row = vec![("server".to_owned(), started.server.to_string())];
+        for side in [0, 1] {
+            let cell = |name: &String| params[side].get(name).map(show).unwrap_or_default();
+            row.extend(names[side].iter().map(|name| (title(side, name), cell(name))));
+        }
+        let found = [
+            ("target", result.target.name.clone()),
+            ("vary", started.vary.name().to_owned()),
+            ("value", number(answer.and_then(|answer| answer.found.value()))),
+            ("low", number(answer.map(|answer| answer.low))),
+            ("high", number(answer.map(|answer| answer.high))),
+            ("answer", word(result).to_owned()),
+            ("within", number(answer.and_then(|answer| answer.within))),
+            (
+                "binding",
+                answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
+            ),
+            (
+                "probes",
+                answer.map_or_else(String::new, |answer| answer.probes.to_string()),
+            ),
+            (
+                "disturbed",
+                answer.map_or_else(String::new, |answer| answer.disturbed.to_string()),
+            ),
+            ("seed", started.seed.value.to_string()),
+            ("seed_from", started.seed.basis.word().to_owned()),
+            ("notes", notes(result)),
+        ];
+        row.extend(found.map(|(name, cell)| (name.to_owned(), cell)));
+        row.extend(has_starts.then(|| ("starts".to_owned(), result.starts.len().to_string())));
+        row
+    };
+    files::to_csv(&all.iter().zip(&params).map(row).collect_vec())
+}

@@ -1,0 +1,357 @@
+//! `starts.csv`: every start of a server, where it ran, for how long it held its GPUs, and how much of that was spent measuring. It is
+//! the night's timeline as a table.
+
+use super::files;
+use crate::ordered::Ordered;
+use crate::texts::words::show_number;
+use itertools::Itertools;
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::time::Duration;
+use vsweep_base::cause::Cause;
+use vsweep_base::ids::ServerId;
+use vsweep_base::units::show_many;
+use vsweep_record::journal::{Launch, ServerRecord, StartRecord, State};
+use vsweep_record::table::{count_gpus, inert};
+
+/// One start, and its use of the machine.
+struct StartUsage<'s> {
+    id: &'s ServerId,
+    server: &'s ServerRecord,
+    start: &'s StartRecord,
+    node: String,
+    gpus: f64,
+    /// From its launch to its end, or to the last line of its session if its end is unknown, by a clock that may have been set meanwhile.
+    span: Option<(Timestamp, Timestamp)>,
+    spent: Spent,
+}
+
+/// Time of a start used by the runs in the tables, in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    runs: usize,
+    measured_s: f64,
+    warmup_s: f64,
+    reset_s: f64,
+}
+
+/// Tolerated difference between two clocks, and by rounding.
+const SLACK_S: f64 = 1.0;
+
+impl StartUsage<'_> {
+    /// Time for which it held its GPUs: as measured, or by the clock if its end is not recorded. `None` if that is shorter than the work
+    /// done in it, because the clock was set.
+    fn held_s(&self) -> Option<f64> {
+        self.start.exit.held_seconds.or_else(|| {
+            let (start, spent) = (self.start, self.spent);
+            let around = start.ready_seconds().unwrap_or_default() + start.exit.seconds.unwrap_or_default();
+            let done_s = around + spent.measured_s + spent.warmup_s + spent.reset_s;
+            self.span_s()
+                .filter(|span_s| *span_s >= 0.0 && span_s + SLACK_S >= done_s)
+        })
+    }
+
+    fn span_s(&self) -> Option<f64> {
+        let (from, to) = self.span?;
+        Some(to.duration_since(from).as_secs_f64())
+    }
+
+    /// Returns true if its times of day agree with the measured duration.
+    fn is_on_time(&self) -> bool {
+        let both = self.held_s().zip(self.span_s());
+        both.is_some_and(|(held_s, span_s)| (held_s - span_s).abs() <= SLACK_S + held_s / 100.0)
+    }
+
+    fn gpu_hours(&self) -> Option<f64> {
+        Some(self.held_s()? * self.gpus / 3600.0)
+    }
+
+    /// The share of its time that it was measured.
+    fn utilisation(&self) -> Option<f64> {
+        let held_s = self.held_s().filter(|held_s| *held_s > 0.0)?;
+        Some((self.spent.measured_s / held_s).min(1.0))
+    }
+}
+
+/// All starts, in the order in which they began.
+fn taken(state: &State) -> Vec<StartUsage<'_>> {
+    let mut spent: HashMap<(&ServerId, Launch), Spent> = HashMap::new();
+    for run in state.runs().filter(|run| run.seconds.is_finite()) {
+        if let Some(launch) = run.launch {
+            let spent = spent.entry((&run.server, launch)).or_default();
+            spent.runs += 1;
+            spent.measured_s += run.seconds;
+            spent.warmup_s += run.warmup_seconds.unwrap_or_default();
+            spent.reset_s += run.reset_seconds.unwrap_or_default();
+        }
+    }
+    let at = |text: &str| text.parse::<Timestamp>().ok();
+    let starts = state
+        .servers
+        .iter()
+        .flat_map(|(id, server)| server.starts.iter().map(move |start| (id, server, start)));
+    let taken = starts.map(|(id, server, start)| {
+        let until = start.exited_at.as_deref().or(state.last_moment(start.launch.session));
+        let machine = state.machine_of(start.launch.session);
+        StartUsage {
+            id,
+            server,
+            start,
+            node: machine.map_or(String::new(), |machine| machine.node),
+            gpus: match start.gpus.len() {
+                0 => count_gpus(&server.params, &server.argv),
+                given => given as f64,
+            },
+            span: at(&start.started_at).zip(until.and_then(at)),
+            spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
+        }
+    });
+    taken
+        .ordered_by(|a, b| (&a.start.started_at, a.start.launch).cmp(&(&b.start.started_at, b.start.launch)))
+        .collect()
+}
+
+/// The table; `None` where no server was started.
+pub fn to_csv(state: &State) -> Option<Vec<u8>> {
+    let figure = |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
+    let row = |taken: StartUsage<'_>| {
+        let (start, spent) = (taken.start, taken.spent);
+        let simulated = taken.server.is_simulated();
+        vec![
+            ("server", taken.id.to_string()),
+            ("name", inert(&taken.server.name).into_owned()),
+            ("start", start.slot.to_string()),
+            ("launch", start.launch.to_string()),
+            ("node", inert(&taken.node).into_owned()),
+            ("gpus", start.gpus.iter().join(" ")),
+            ("gpu_count", taken.gpus.to_string()),
+            ("started", start.started_at.clone()),
+            ("startup_s", figure(start.ready_seconds(), 1)),
+            ("ended", start.exited_at.clone().unwrap_or_default()),
+            ("cause", start.exit.cause.map_or("", Cause::name).to_owned()),
+            ("simulated", simulated.map_or_else(String::new, |it| it.to_string())),
+            ("runs", spent.runs.to_string()),
+            ("held_s", figure(taken.held_s(), 1)),
+            ("measured_s", figure(Some(spent.measured_s), 1)),
+            ("warmup_s", figure(Some(spent.warmup_s), 1)),
+            ("reset_s", figure(Some(spent.reset_s), 1)),
+            ("stop_s", figure(start.exit.seconds, 1)),
+            ("gpu_hours", figure(taken.gpu_hours(), 4)),
+            ("utilisation", figure(taken.utilisation(), 3)),
+        ]
+    };
+    files::to_csv(&taken(state).into_iter().map(row).collect_vec())
+}
+
+/// The time during which servers were up or starting, as far as known; none if there were none.
+pub(crate) fn took(state: &State) -> Option<Duration> {
+    let spans = taken(state).into_iter().filter_map(|taken| taken.span);
+    let seconds = covered_s(spans.collect());
+    (seconds > 0.0).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// The time that spans cover together.
+fn covered_s(spans: Vec<(Timestamp, Timestamp)>) -> f64 {
+    let merged = spans.into_iter().ordered().coalesce(|one, next| match next.0 <= one.1 {
+        true => Ok((one.0, one.1.max(next.1))),
+        false => Err((one, next)),
+    });
+    // A clock may have been set back.
+    merged
+        .map(|(from, to)| to.duration_since(from).as_secs_f64().max(0.0))
+        .sum()
+}
+
+/// The GPU-hours that starts of real servers took, as far as known; none if there are none.
+pub(crate) fn gpu_hours(state: &State) -> Option<f64> {
+    let hours: f64 = real(state).iter().filter_map(StartUsage::gpu_hours).sum();
+    (hours > 0.0).then_some(hours)
+}
+
+/// The starts of real servers that began.
+fn real(state: &State) -> Vec<StartUsage<'_>> {
+    // A server that never became ready has not reported its kind; it is assumed to be like the others.
+    let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
+    let is_real =
+        |taken: &StartUsage<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.span.is_some();
+    taken(state).into_iter().filter(is_real).collect()
+}
+
+/// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; nothing without any, and of simulated ones.
+pub(crate) fn in_words(state: &State) -> Option<String> {
+    let (taken, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) =
+        real(state).into_iter().partition(|taken| taken.held_s().is_some());
+    let sum = |figure: fn(&StartUsage<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
+    let hours = sum(|taken| taken.gpu_hours().unwrap_or(0.0));
+    let measuring = sum(|taken| taken.gpus * taken.spent.measured_s / 3600.0);
+    let share = held_share(&taken).filter(|_| unknown.is_empty());
+    let held = share.map_or(String::new(), |(gpus, share)| {
+        format!(
+            "; {} held {:.0} % of the time",
+            show_many(gpus as u64, "GPU"),
+            100.0 * share
+        )
+    });
+    let unknown = match unknown.len() {
+        0 => String::new(),
+        count => format!("; how long {count} more took is not known, since the clock was set meanwhile"),
+    };
+    (hours > 0.0).then(|| {
+        format!(
+            "{} in {}, {:.0} % of it measuring{held}{unknown}",
+            show_number(hours),
+            show_many(taken.len() as u64, "server start"),
+            (100.0 * measuring / hours).min(100.0)
+        )
+    })
+}
+
+/// Number of GPUs ever held on all nodes, and the share of their nodes' busy time for which they were held. `None` if fewer than two were
+/// assigned, or a clock was set.
+fn held_share(taken: &[StartUsage<'_>]) -> Option<(usize, f64)> {
+    if !taken.iter().all(StartUsage::is_on_time) {
+        return None;
+    }
+    let given_out = taken.iter().filter(|taken| !taken.start.gpus.is_empty());
+    let (mut count, mut held, mut could) = (0, 0.0, 0.0);
+    for own in given_out.into_group_map_by(|taken| &taken.node).into_values() {
+        let gpus = own.iter().flat_map(|taken| &taken.start.gpus).unique().count();
+        let covered_s = covered_s(own.iter().filter_map(|taken| taken.span).collect());
+        let held_s = own
+            .iter()
+            .map(|taken| taken.held_s().unwrap_or_default() * taken.start.gpus.len() as f64);
+        count += gpus;
+        held += held_s.sum::<f64>();
+        could += covered_s * gpus as f64;
+    }
+    (count > 1 && could > 0.0).then(|| (count, (held / could).min(1.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_record::journal::{Event, GroupBegun, Seen, ServerDeclared, ServerExited, ServerReady};
+
+    /// One start of a server on these GPUs, from one minute of a day to another; ready after a minute.
+    fn started(state: &mut State, name: &str, launch: u32, gpus: &[u32], (from, to): (u32, Option<u32>)) {
+        let server = ServerId(name.into());
+        let mut note = |minute: u32, event: Event| {
+            let mut entry = state.next_entry(event);
+            entry.at = format!("2026-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60);
+            state.apply(entry);
+        };
+        let argv = ["vllm", "serve", "m", "--tensor-parallel-size", "2"].map(str::to_owned);
+        let config = ServerDeclared {
+            name: name.to_owned(),
+            argv: argv.into(),
+            ..ServerDeclared::default()
+        };
+        let begun = GroupBegun {
+            proposed: None,
+            server: server.clone(),
+            slot: 0,
+            config,
+            seen: Seen::new(),
+        };
+        note(from, Event::GroupBegun(Box::new(begun)));
+        let starting = Event::ServerStarting {
+            server: server.clone(),
+            slot: 0,
+            launch,
+            gpus: gpus.to_vec(),
+        };
+        note(from, starting);
+        let ready = ServerReady {
+            server: server.clone(),
+            launch,
+            seconds: 60.0,
+            ..ServerReady::default()
+        };
+        note(from + 1, Event::ServerReady(Box::new(ready)));
+        if let Some(to) = to {
+            let exited = ServerExited {
+                server,
+                launch,
+                seconds: Some(20.0),
+                ..ServerExited::default()
+            };
+            note(to, Event::ServerExited(Box::new(exited)));
+        }
+    }
+
+    #[test]
+    fn gpu_hours_are_those_of_servers_that_ended() {
+        let mut state = State::default();
+        started(&mut state, "a", 1, &[3, 4], (0, Some(90)));
+        started(&mut state, "c", 2, &[], (100, None));
+        let text = in_words(&state);
+        let expected = "3.03 in 2 server starts, 0 % of it measuring; 2 GPUs held 100 % of the time";
+        assert_eq!(text.as_deref(), Some(expected));
+        let table = String::from_utf8(to_csv(&state).expect("two starts")).expect("text");
+        let rows: Vec<&str> = table.lines().skip(1).collect();
+        assert!(rows[0].ends_with(",0,5400.0,0.0,0.0,0.0,20.0,3.0000,0.000"), "{table}");
+        assert!(
+            rows[1].ends_with(",0,60.0,0.0,0.0,0.0,,0.0333,0.000"),
+            "one whose end is not recorded was up until the last line of its session: {table}"
+        );
+        // What the flags say where no GPUs were given.
+        assert!(rows[1].contains(",,2,2026-01-01T01:40:00Z,60.0,"), "{table}");
+    }
+
+    /// The last columns of each start.
+    fn figures(state: &State) -> Vec<String> {
+        let table = String::from_utf8(to_csv(state).expect("starts")).expect("text");
+        let last = |row: &str| {
+            row.rsplitn(9, ',')
+                .take(8)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        table.lines().skip(1).map(last).collect()
+    }
+
+    #[test]
+    fn a_clock_that_was_set_makes_no_figures() {
+        let mut state = State::default();
+        started(&mut state, "a", 1, &[0], (0, Some(60)));
+        // Set back by an hour, and by so much that the server would have ended before it had started and been stopped.
+        started(&mut state, "b", 2, &[1], (120, Some(60)));
+        started(&mut state, "c", 3, &[1], (200, Some(201)));
+        let expected = [
+            "0,3600.0,0.0,0.0,0.0,20.0,1.0000,0.000",
+            "0,,0.0,0.0,0.0,20.0,,",
+            "0,,0.0,0.0,0.0,20.0,,",
+        ];
+        assert_eq!(figures(&state), expected);
+        let text = in_words(&state).expect("real servers");
+        assert_eq!(
+            text,
+            "1 in 1 server start, 0 % of it measuring; how long 2 more took is not known, since the clock was set meanwhile"
+        );
+    }
+
+    #[test]
+    fn what_was_measured_counts_and_not_the_clock() {
+        let mut state = State::default();
+        started(&mut state, "a", 1, &[0, 1], (120, Some(60)));
+        let start = &mut state.servers.values_mut().next().expect("a server").starts[0];
+        start.exit.held_seconds = Some(1800.0);
+        assert_eq!(figures(&state), ["0,1800.0,0.0,0.0,0.0,20.0,1.0000,0.000"]);
+        let text = in_words(&state);
+        assert_eq!(text.as_deref(), Some("1 in 1 server start, 0 % of it measuring"));
+    }
+
+    #[test]
+    fn gpus_that_nobody_holds_while_others_are_held_are_told() {
+        let mut state = State::default();
+        started(&mut state, "a", 1, &[0], (0, Some(60)));
+        started(&mut state, "b", 2, &[1], (0, Some(30)));
+        // Between two sessions nothing is held, and nothing could be.
+        started(&mut state, "c", 3, &[0], (600, Some(630)));
+        let text = in_words(&state).expect("real servers");
+        assert!(text.ends_with("2 GPUs held 67 % of the time"), "{text}");
+    }
+}

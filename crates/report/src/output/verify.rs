@@ -1,0 +1,317 @@
+//! Checks the tables and pages of an experiment against its journals and run files: makes each anew in memory, and names every figure that
+//! differs. Pictures are not checked.
+
+use super::files::written;
+use super::pages::Pages;
+use super::write::{Content, make_tables, make_typed};
+use crate::inputs::Inputs;
+use crate::rows::read_asked;
+use crate::{findings::answer, html};
+use itertools::{EitherOrBoth, Itertools};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use vsweep_base::files::{RESULT, open, read, read_text};
+use vsweep_plan::ReportOptions;
+use vsweep_record::journal::{Directory, State};
+use vsweep_record::table::Points;
+
+/// Differences of one file that are named.
+const MOST_NAMED: usize = 20;
+/// Characters of a line that are shown.
+const MOST_CHARACTERS: usize = 100;
+
+/// Result of the check.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// Names of the files that were compared.
+    pub files: Vec<String>,
+    /// Number of runs in them.
+    pub runs: usize,
+    /// One sentence for each figure that differs, and for each file that is missing or too many.
+    pub differences: Vec<String>,
+}
+
+/// Compares every table, both reports and the files of `best/`.
+pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> Verified {
+    let runs = read_asked(directory, state, options, None);
+    let mut points = Points::of(&runs.table);
+    let answer = answer::settle(directory, state, &mut points, options);
+    let mut verified = Verified {
+        runs: runs.table.rows(),
+        differences: runs.damaged.clone(),
+        ..Verified::default()
+    };
+    let mut inputs = Inputs::gather(directory, state, &points, options, answer);
+    for (path, content) in make_tables(
+        directory,
+        state,
+        &runs,
+        &points,
+        &inputs.goals,
+        &inputs.answers.document,
+    ) {
+        verified.compare(directory.root(), &path, content.as_ref(), csv_differences);
+    }
+    // The folder may have another name since the pages were made.
+    let page = read_text(&directory.report_html(), RESULT).unwrap_or_default();
+    if let Some(name) = html::name_in(&page) {
+        inputs.experiment = name;
+    }
+    let pages = Pages::make(&inputs);
+    verified.compare(
+        directory.root(),
+        &directory.answer_json(),
+        Some(&text(&pages.answer)),
+        line_differences,
+    );
+    verified.compare(
+        directory.root(),
+        &directory.report_html(),
+        Some(&text(&pages.page)),
+        page_differences,
+    );
+    verified.compare(
+        directory.root(),
+        &directory.report_markdown(),
+        Some(&text(&pages.markdown)),
+        line_differences,
+    );
+    let typed = make_typed(directory, &runs.table);
+    if read(&directory.summary_parquet(), RESULT).is_ok_and(|stored| typed.is_ok_and(|made| made != stored)) {
+        verified
+            .differences
+            .push("summary.parquet: is not what would be made of the runs".to_owned());
+    }
+    let mut configs: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
+    configs.extend(
+        written(directory, &directory.best())
+            .into_iter()
+            .map(|path| (path, None)),
+    );
+    configs.extend(
+        pages
+            .configs
+            .into_iter()
+            .map(|config| (directory.best().join(config.file), Some(config.text))),
+    );
+    for (path, content) in configs {
+        let content = content.as_deref().map(text);
+        verified.compare(directory.root(), &path, content.as_ref(), line_differences);
+    }
+    verified
+}
+
+impl Verified {
+    /// Compares a file with what it must hold; `None` if it must not be there.
+    fn compare(
+        &mut self,
+        root: &Path,
+        path: &Path,
+        made: Option<&Content<'_>>,
+        differences: fn(&str, &str) -> Vec<String>,
+    ) {
+        let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
+        let found = match (open(path), made) {
+            (Ok(stored), Some(made)) if is_alike(&stored, made) => Vec::new(),
+            (Ok(_), Some(made)) => match read(path, RESULT) {
+                Ok(stored) => differences(&String::from_utf8_lossy(&stored), &to_text(made)),
+                Err(_) => vec!["is missing".to_owned()],
+            },
+            (Ok(_), None) => vec!["nothing of it is recorded".to_owned()],
+            (Err(_), Some(_)) => vec!["is missing".to_owned()],
+            (Err(_), None) => return,
+        };
+        let more = found.len().saturating_sub(MOST_NAMED);
+        let named = found.into_iter().take(MOST_NAMED);
+        self.differences
+            .extend(named.map(|difference| format!("{name}: {difference}")));
+        if more > 0 {
+            self.differences.push(format!("{name}: {more} more differences"));
+        }
+        self.files.push(name);
+    }
+}
+
+fn text(text: &str) -> Content<'_> {
+    Content::Bytes(text.as_bytes().into())
+}
+
+fn to_text(made: &Content<'_>) -> String {
+    let mut text = Vec::new();
+    made.write_to(&mut text).expect("memory takes it");
+    String::from_utf8(text).expect("what is made is text")
+}
+
+/// Returns true if a file holds exactly what it must.
+fn is_alike(stored: &File, made: &Content<'_>) -> bool {
+    let mut stored = Stored(BufReader::new(stored));
+    made.write_to(&mut stored).is_ok() && stored.0.fill_buf().is_ok_and(<[u8]>::is_empty)
+}
+
+/// Takes what a file must hold, and fails where the file does not hold it.
+struct Stored<'f>(BufReader<&'f File>);
+
+impl Write for Stored<'_> {
+    fn write(&mut self, made: &[u8]) -> io::Result<usize> {
+        let stored = self.0.fill_buf()?;
+        let length = stored.len().min(made.len());
+        if length == 0 || stored[..length] != made[..length] {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.0.consume(length);
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Differences of two tables, cell by cell.
+fn csv_differences(stored: &str, made: &str) -> Vec<String> {
+    let rows = |text: &str| {
+        let mut reader = csv::ReaderBuilder::new();
+        let reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
+        // Any text is a table of some kind.
+        reader.into_records().filter_map(Result::ok).collect_vec()
+    };
+    let (stored, made) = (rows(stored), rows(made));
+    let mut differences = Vec::new();
+    if stored.len() != made.len() {
+        let rows = |records: &[csv::StringRecord]| records.len().saturating_sub(1);
+        differences.push(format!("has {} rows, recomputed {}", rows(&stored), rows(&made)));
+    }
+    for (row, (stored, of_row)) in stored.iter().zip(&made).enumerate() {
+        for (column, cells) in stored.iter().zip_longest(of_row).enumerate() {
+            let (stored, cell) = cells.left_and_right();
+            if stored != cell {
+                let title = made[0].get(column).unwrap_or("?");
+                differences.push(format!("row {row}, {title}: {}", both(stored, cell)));
+            }
+        }
+    }
+    differences
+}
+
+fn both(stored: Option<&str>, made: Option<&str>) -> String {
+    let show = |cell: Option<&str>| cell.map_or("nothing".to_owned(), |cell| format!("`{}`", short(cell)));
+    format!("{}, recomputed {}", show(stored), show(made))
+}
+
+/// Differences of two texts, line by line.
+fn line_differences(stored: &str, made: &str) -> Vec<String> {
+    let pairs = stored.lines().zip_longest(made.lines());
+    let pairs = (1..).zip(pairs.map(EitherOrBoth::left_and_right));
+    let different = pairs.filter(|(_, (stored, made))| stored != made);
+    let differences = different.map(|(line, (stored, made))| {
+        let alike = stored.zip(made).map_or(0, |(stored, made)| alike(stored, made));
+        let rest = |text: &'_ str| text.chars().skip(alike).collect::<String>();
+        let (stored, made) = (stored.map(rest), made.map(rest));
+        format!("line {line}: {}", both(stored.as_deref(), made.as_deref()))
+    });
+    differences.collect()
+}
+
+/// Position at which two lines begin to differ, a few words before, in characters.
+fn alike(one: &str, other: &str) -> usize {
+    const BEFORE: usize = 30;
+    let pairs = one.chars().zip(other.chars());
+    pairs
+        .take_while(|(one, other)| one == other)
+        .count()
+        .saturating_sub(BEFORE)
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Text around the figures of a page.
+const DATA: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
+
+/// Differences of two pages: figure by figure in their data, line by line in what is written out.
+fn page_differences(stored: &str, made: &str) -> Vec<String> {
+    let (Some((stored_text, stored_data)), Some((made_text, made_data))) = (split(stored), split(made)) else {
+        return vec!["is not a report page".to_owned()];
+    };
+    let mut differences = line_differences(&stored_text, &made_text);
+    if stored_data != made_data {
+        match (serde_json::from_str(stored_data), serde_json::from_str(made_data)) {
+            (Ok(stored), Ok(made)) => value_differences(&stored, &made, "data", &mut differences),
+            _ => differences.push("its data is damaged".to_owned()),
+        }
+    }
+    differences
+}
+
+/// A page without its data, and its data.
+fn split(page: &str) -> Option<(String, &str)> {
+    let (before, rest) = page.split_once(DATA.0)?;
+    let (data, after) = rest.split_once(DATA.1)?;
+    Some((format!("{before}{after}"), data))
+}
+
+fn value_differences(stored: &Value, made: &Value, path: &str, differences: &mut Vec<String>) {
+    match (stored, made) {
+        (Value::Object(one), Value::Object(other)) => {
+            for key in other.keys().chain(one.keys()).unique() {
+                value_differences(&stored[key], &made[key], &format!("{path}.{key}"), differences);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (at, (one, other)) in one.iter().zip(other).enumerate() {
+                value_differences(one, other, &format!("{path}[{at}]"), differences);
+            }
+        }
+        (one, other) if one == other => {}
+        (one, other) => {
+            let (one, other) = (one.to_string(), other.to_string());
+            differences.push(format!("{path}: {}", both(Some(&one), Some(&other))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_differs_is_named_with_its_place() {
+        let table = "point,run,output_throughput\na,0,1.5\nb,0,2.5\n";
+        assert!(csv_differences(table, table).is_empty());
+        let changed = table.replace("2.5", "9.5");
+        assert_eq!(
+            csv_differences(&changed, table),
+            ["row 2, output_throughput: `9.5`, recomputed `2.5`"]
+        );
+        let shorter = "point,run,output_throughput\na,0,1.5\n";
+        assert_eq!(csv_differences(shorter, table), ["has 1 rows, recomputed 2"]);
+        let said = line_differences("a\nbest: 12 tokens\n", "a\nbest: 13 tokens\nc");
+        assert_eq!(
+            said,
+            [
+                "line 2: `best: 12 tokens`, recomputed `best: 13 tokens`",
+                "line 3: nothing, recomputed `c`"
+            ]
+        );
+        let page = |data: &str, text: &str| format!("<p>{text}</p>\n{}{data}{}", DATA.0, DATA.1);
+        let said = page_differences(&page(r#"{"a":[1,2]}"#, "x"), &page(r#"{"a":[1,3]}"#, "y"));
+        assert_eq!(
+            said,
+            [
+                "line 1: `<p>x</p>`, recomputed `<p>y</p>`",
+                "data.a[1]: `2`, recomputed `3`"
+            ]
+        );
+        let endless = page(r#"{"a":"inf","b":1}"#, "x");
+        assert!(page_differences(&endless, &endless).is_empty());
+        let said = page_differences(&page(r#"{"a":"inf","b":2}"#, "x"), &endless);
+        assert_eq!(said, ["data.b: `2`, recomputed `1`"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! Writes the tables and the charts of an experiment directory. Everything is replaced atomically, what no longer applies
+//! is removed, and a chart that cannot be drawn does not keep the others from being drawn.
+
+use super::files::write_folder;
+use super::pages::Pages;
+use super::sla;
+use crate::chart::Chart;
+use crate::charts::{ChartContext, cdf, make_answer_charts, make_charts, make_search_charts};
+use crate::environment::sign;
+use crate::findings::answer;
+use crate::findings::goals::Goals;
+use crate::findings::requirements::{self, Judged};
+use crate::inputs::Inputs;
+use crate::picture::{Form, render};
+use crate::rows::{FigureCache, Runs, read_asked};
+use crate::sentences::{Best, best};
+use crate::{output::duplicates, output::optimized, output::starts};
+use std::borrow::Cow;
+use std::fs;
+use std::io::{self, Write};
+use std::iter::once_with;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use vsweep_answer::Answer;
+use vsweep_base::error::{Error, Result};
+use vsweep_base::files::{write_atomic, write_atomic_with};
+use vsweep_base::threads;
+use vsweep_plan::ReportOptions;
+use vsweep_record::journal::{Directory, State};
+use vsweep_record::table::{Points, Table, to_parquet, write_csv};
+
+/// Result of writing a report.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Files written, tables first.
+    pub files: Vec<PathBuf>,
+    /// Sentences for people: damaged run files, charts that could not be drawn.
+    pub problems: Vec<String>,
+    /// Sentences for people: charts that the results do not give.
+    pub notes: Vec<String>,
+    /// Number of runs in the tables.
+    pub runs: usize,
+    /// The answer in a few lines, for a terminal.
+    pub summary: String,
+    /// The last lines of a run.
+    pub ending: String,
+    /// Results of the plan's requirements.
+    pub requirements: Vec<Judged>,
+}
+
+/// The tables of a sweep in progress, written after every run; only the files of new runs are read.
+#[derive(Debug)]
+pub struct LiveTables {
+    directory: Directory,
+    cache: FigureCache,
+    options: ReportOptions,
+    answered: Option<Answered>,
+}
+
+/// The last answer of a sweep in progress.
+#[derive(Debug)]
+struct Answered {
+    answer: Answer,
+    at: Instant,
+    took: Duration,
+}
+
+/// The share of a sweep's time that may be spent on its answer while it goes on.
+const SHARE: u32 = 20;
+
+impl LiveTables {
+    /// Tables of this directory, with what tokens cost and which points meet what the plan asks; nothing is written yet.
+    pub fn of(directory: &Directory, options: &ReportOptions) -> Self {
+        LiveTables {
+            directory: directory.clone(),
+            cache: FigureCache::default(),
+            options: options.clone(),
+            answered: None,
+        }
+    }
+
+    /// Replaces the text tables by the current state of the journals.
+    pub fn write(&mut self, state: &State) -> Result<Written> {
+        let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.cache));
+        let mut points = Points::of(&runs.table);
+        let answer = self.answer(state, &mut points)?;
+        let goals = Goals::judge(&self.options.requirements, state, &points);
+        write_tables(&self.directory, state, &runs, &points, &goals, &answer)
+    }
+
+    /// The best server so far, with its figure and how sure it is; none before the first answer, and where several questions lead.
+    pub fn best(&self) -> Option<Best> {
+        best(&self.answered.as_ref()?.answer)
+    }
+
+    /// Gives the points their estimates, and writes a new answer unless the last one took too long to be made again already.
+    fn answer(&mut self, state: &State, points: &mut Points<'_>) -> Result<Answer> {
+        if let Some(last) = &self.answered
+            && last.at.elapsed() < last.took * SHARE
+        {
+            points.adopt(&last.answer);
+            return Ok(last.answer.clone());
+        }
+        let began = Instant::now();
+        let answer = answer::settle(&self.directory, state, points, &self.options);
+        write_atomic(&self.directory.answer_json(), answer::to_json(&answer).as_bytes())?;
+        self.answered = Some(Answered {
+            answer: answer.clone(),
+            at: Instant::now(),
+            took: began.elapsed(),
+        });
+        Ok(answer)
+    }
+}
+
+/// Writes the tables and every chart, all from the journal and the run files.
+pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
+    let runs = read_asked(directory, state, options, None);
+    let mut points = Points::of(&runs.table);
+    let answer = answer::settle(directory, state, &mut points, options);
+    let inputs = Inputs::gather(directory, state, &points, options, answer);
+    let (written, (notes, charts)) = threads::both(
+        || write_all_tables(directory, state, &runs, &points, &inputs),
+        || draw(&inputs, options),
+    );
+    let mut written = written?;
+    written.notes = notes;
+    let mut images = Vec::new();
+    for (chart, drawn) in charts {
+        match drawn {
+            Ok(image) => images.push((format!("{}.{}", chart.name, Form::Png.extension()), image)),
+            Err(error) => {
+                let problem = format!("the chart {} could not be drawn: {error}", chart.name);
+                written.problems.push(problem);
+            }
+        }
+    }
+    let files = write_folder(directory, &directory.charts(), images)?;
+    written.files.extend(files);
+    let mut pages = Pages::make(&inputs);
+    written.summary = std::mem::take(&mut pages.summary);
+    written.ending = std::mem::take(&mut pages.ending);
+    written.files.extend(pages.write(directory)?);
+    written.requirements = inputs.requirements;
+    Ok(written)
+}
+
+/// Writes the tables in text and the typed one.
+fn write_all_tables(
+    directory: &Directory,
+    state: &State,
+    runs: &Runs,
+    points: &Points<'_>,
+    inputs: &Inputs<'_>,
+) -> Result<Written> {
+    let (goals, answer) = (&inputs.goals, &inputs.answers.document);
+    let mut written = write_tables(directory, state, runs, points, goals, answer)?;
+    let typed = directory.summary_parquet();
+    write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
+    written.files.push(typed);
+    Ok(written)
+}
+
+/// A chart with its picture, or why there is none.
+type Drawn = (Chart, Result<Vec<u8>, String>);
+
+/// The charts with their pictures, after sentences about those that the results do not give.
+fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn>) {
+    let (state, points) = (inputs.state, inputs.points);
+    let subject = ChartContext {
+        experiment: &inputs.experiment,
+        points,
+    };
+    let charts = make_charts(&subject, options);
+    let all: Vec<Chart> = make_search_charts(&subject, state)
+        .into_iter()
+        .chain(charts.charts)
+        .chain(make_answer_charts(&subject, &inputs.answers))
+        .chain(cdf::charts(&subject, &inputs.answers.workloads, &inputs.distributions))
+        .map(|chart| sign(chart, &inputs.manifest, state))
+        .collect();
+    let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, Form::Png));
+    (charts.missing, all.into_iter().zip(drawn).collect())
+}
+
+/// Judges the plan's requirements by the record, without writing anything.
+pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> Vec<Judged> {
+    if options.requirements.is_empty() && state.compared().is_none() {
+        return Vec::new();
+    }
+    let runs = read_asked(directory, state, options, None);
+    let mut points = Points::of(&runs.table);
+    // The report judges estimates, so this must, too.
+    answer::settle(directory, state, &mut points, options);
+    requirements::judge(&options.requirements, state, &points)
+}
+
+/// Charts drawn at the same time; each takes 25 MB while it is drawn.
+const DRAWN_AT_ONCE: usize = 2;
+
+/// The content of a file, which may be too large to be held as text.
+pub(crate) enum Content<'a> {
+    /// A table as CSV.
+    Table(Cow<'a, Table>),
+    /// The bytes.
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl Content<'_> {
+    /// Writes it.
+    pub fn write_to(&self, mut to: impl Write) -> io::Result<()> {
+        match self {
+            Content::Table(table) => write_csv(table, to),
+            Content::Bytes(bytes) => to.write_all(bytes),
+        }
+    }
+}
+
+/// The tables in text, made one after the other, each with its content as it must be; one that does not apply has none.
+pub(crate) fn make_tables<'a>(
+    directory: &'a Directory,
+    state: &'a State,
+    runs: &'a Runs,
+    points: &'a Points<'_>,
+    goals: &'a Goals,
+    answer: &'a Answer,
+) -> impl Iterator<Item = (PathBuf, Option<Content<'a>>)> {
+    let text = |text: Option<Vec<u8>>| text.map(|text| Content::Bytes(text.into()));
+    let of_runs = || Some(Content::Table(Cow::Borrowed(&runs.table)));
+    let of_points = || Some(Content::Table(Cow::Owned(points.to_table(goals.columns()))));
+    once_with(move || (directory.summary_csv(), of_runs()))
+        .chain(once_with(move || (directory.points_csv(), of_points())))
+        .chain(once_with(move || (directory.sla_csv(), text(sla::to_csv(state)))))
+        .chain(once_with(move || {
+            (directory.duplicates_csv(), text(duplicates::to_csv(directory, state)))
+        }))
+        .chain(once_with(move || (directory.starts_csv(), text(starts::to_csv(state)))))
+        .chain(once_with(move || {
+            (directory.optimize_csv(), text(optimized::to_csv(answer)))
+        }))
+}
+
+fn write_tables(
+    directory: &Directory,
+    state: &State,
+    runs: &Runs,
+    points: &Points<'_>,
+    goals: &Goals,
+    answer: &Answer,
+) -> Result<Written> {
+    let mut files = Vec::new();
+    for (path, content) in make_tables(directory, state, runs, points, goals, answer) {
+        match content {
+            Some(content) => {
+                write_atomic_with(&path, |file| content.write_to(file))?;
+                files.push(path);
+            }
+            None if path.exists() => fs::remove_file(&path).map_err(Error::io("remove", &path))?,
+            None => {}
+        }
+    }
+    Ok(Written {
+        files,
+        problems: runs.damaged.clone(),
+        runs: runs.table.rows(),
+        ..Written::default()
+    })
+}
+
+/// The content of `summary.parquet`.
+pub(crate) fn make_typed(directory: &Directory, table: &Table) -> Result<Vec<u8>> {
+    to_parquet(table).map_err(Error::io("write", &directory.summary_parquet()))
+}

@@ -1,0 +1,10 @@
+//! Texts for terminals and pull requests, and the words in them.
+
+pub mod align;
+pub(super) mod ending;
+pub mod markdown;
+pub mod status;
+pub(super) mod template;
+pub mod terminal;
+pub(super) mod text;
+pub mod words;

@@ -1,0 +1,304 @@
+//! The status of a sweep: done, failed with causes, left, and the remaining time, predicted from finished runs.
+
+mod away;
+
+pub use away::{Cluster, TaskStatus, Worker};
+
+use super::template::plain;
+use crate::findings::compared;
+use crate::findings::failures::{Group, Reason, describe_reasons, group_recorded};
+use crate::output::duplicates;
+use crate::output::sla;
+use crate::sentences::{optimization, sentence};
+use itertools::Itertools;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use serde::Serialize;
+use std::fs;
+use std::time::Duration;
+use vsweep_answer::Answer;
+use vsweep_base::cause::Outcome;
+use vsweep_base::error::Result;
+use vsweep_base::files::{RESULT, read_text};
+use vsweep_base::units::{show_duration, show_many};
+use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
+
+/// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Status {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Servers that an optimisation has started, and those that it chooses among.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<(usize, usize)>,
+    /// Runs of the plan.
+    pub planned: u64,
+    /// Runs with an outcome.
+    pub done: u64,
+    /// Good runs.
+    pub ok: u64,
+    /// Runs measured with a doubt.
+    pub suspect: u64,
+    /// Runs without figures.
+    pub failed: u64,
+    /// Probes of searches that ended as soon as their verdict was certain.
+    pub cut: u64,
+    /// Runs of the plan without an outcome.
+    pub left: u64,
+    /// Recorded runs whose file is missing or damaged: they are measured again, so they count among those left.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub damaged: u64,
+    /// Lost and damaged records, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<String>,
+    /// Results that are in no table because their server was replaced or is measured anew, one sentence per reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retired: Vec<String>,
+    /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub searches: u64,
+    /// Searches that have not ended.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub searches_left: u64,
+    /// The answer so far, as `answer.json` has it; none before the first run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// Seconds since that answer was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_age_s: Option<u64>,
+    /// The answers of the searches so far, in words; empty where none has begun.
+    #[serde(skip)]
+    pub answers: String,
+    /// Causes of failed runs, most frequent first.
+    pub causes: Vec<Group>,
+    /// Doubts about measured runs, invalid ones first.
+    pub doubts: Vec<Group>,
+    /// Estimate for the remaining runs, in seconds. Filled in by a caller that can predict it, once a run is done.
+    pub seconds_left: Option<f64>,
+    /// True if a session was ever begun.
+    #[serde(skip)]
+    pub has_begun: bool,
+    /// Process ids of the vsweeps that work on the directory now.
+    pub running: Vec<u32>,
+    /// The servers that are up, if a vsweep works on the directory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub servers_up: Vec<Up>,
+    /// Workers that gave a sign of life not long ago; who can look at leases fills them in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<Worker>,
+    /// The cluster's report about its tasks, if any were submitted. Filled in by a caller that can ask it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Cluster>,
+    /// End of the last session: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
+    pub ended: Option<String>,
+    /// Process ids of the vsweeps whose sessions did not end. Who can look at processes fills in what they left.
+    #[serde(skip)]
+    pub killed: Vec<u32>,
+    /// Processes that a killed vsweep left on this machine and that nobody looks after.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<Orphan>,
+}
+
+/// A server that is up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Up {
+    /// Its settings, for people.
+    pub name: String,
+    /// The GPUs that it was given, if any were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<u32>,
+}
+
+impl Up {
+    /// Servers that the last session started and that have not ended.
+    fn of(state: &State) -> Vec<Up> {
+        let session = state.last_session().map(|session| session.nonce());
+        let up = |server: &ServerRecord| {
+            let start = server.starts.last()?;
+            let is_up = start.exited_at.is_none() && Some(start.launch.session) == session;
+            is_up.then(|| Up {
+                name: server.name.clone(),
+                gpus: start.gpus.clone(),
+            })
+        };
+        state.servers.values().filter_map(up).collect()
+    }
+}
+
+/// A process that nobody looks after.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Orphan {
+    /// Its id.
+    pub pid: i32,
+    /// The name of its program.
+    pub program: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Status {
+    /// Reads the state of an experiment directory.
+    pub fn read(directory: &Directory) -> Result<Status> {
+        Status::now(directory, &journal::load(directory, Check::Lengths)?)
+    }
+
+    /// The status from the journals of a directory, with the processes that work on it now.
+    pub fn now(directory: &Directory, state: &State) -> Result<Status> {
+        let mut status = Status::of(&directory.name(), state);
+        status.read_answer(directory);
+        status.running = journal::holders(directory)?;
+        if !status.running.is_empty() {
+            status.servers_up = Up::of(state);
+        }
+        Ok(status)
+    }
+
+    fn read_answer(&mut self, directory: &Directory) {
+        let file = directory.answer_json();
+        let text = read_text(&file, RESULT).ok();
+        self.answer = text.and_then(|text| serde_json::from_str(&text).ok());
+        let written = fs::metadata(&file).and_then(|known| known.modified()).ok();
+        let age = written.and_then(|moment| moment.elapsed().ok());
+        self.answer_age_s = age.filter(|_| self.answer.is_some()).map(|age| age.as_secs());
+        if let (Some(answer), Some(age)) = (&self.answer, age) {
+            let said = answer.questions.iter().map(|answered| {
+                let workload = match answered.workload.as_str() {
+                    "" => String::new(),
+                    workload => format!("{workload}: "),
+                };
+                workload + &sentence(answer, answered).text() + "\n"
+            });
+            let optimized = optimization(answer).into_iter().map(|sentence| sentence + "\n");
+            let said: String = optimized.chain(said).collect();
+            if !said.is_empty() {
+                let age = show_duration(age);
+                self.answers = format!("the answer so far, made {age} ago:\n{said}{}", self.answers);
+            }
+        }
+    }
+
+    /// The state that a journal tells, by itself.
+    pub fn of(experiment: &str, state: &State) -> Status {
+        let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
+        let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);
+        let done = ok + suspect + failed + cut;
+        let optimized = state.optimization();
+        let planned = match compared::is_decided(state) {
+            // Nobody knows how many runs it takes.
+            None if optimized.is_some() => done,
+            Some(true) => done,
+            Some(false) => state.planned_runs().max(done + 1),
+            None => state.planning_session().map_or(done, |_| state.planned_runs()),
+        };
+        let is_failure = |group: &Group| matches!(group.reason, Reason::Failed(_));
+        let (causes, doubts) = group_recorded(state).into_iter().partition(is_failure);
+        let compared = compared::in_words(state).into_iter().map(|line| line + "\n");
+        Status {
+            experiment: experiment.to_owned(),
+            started: optimized.map(|own| {
+                let servers = state.proposals().iter().map(|start| &start.server);
+                (servers.unique().count(), own.contestants.len())
+            }),
+            planned,
+            done,
+            ok,
+            suspect,
+            failed,
+            cut,
+            left: planned.saturating_sub(done),
+            damaged: state.lost() as u64,
+            damage: state.damage.clone(),
+            retired: duplicates::retired(state),
+            searches: state.planning_session().map_or(0, |planned| planned.searches),
+            searches_left: state.searches_left(),
+            answers: compared.collect::<String>() + &sla::to_text(state),
+            causes,
+            doubts,
+            has_begun: state.last_session().is_some(),
+            ended: state.last_session().and_then(|session| session.ended.clone()),
+            killed: state.killed_sessions(),
+            ..Status::default()
+        }
+    }
+
+    /// Returns true if anybody works on the directory or will, as far as is known.
+    pub fn is_at_work(&self) -> bool {
+        !self.running.is_empty() || !self.workers.is_empty() || self.cluster.as_ref().is_some_and(Cluster::is_at_work)
+    }
+
+    /// Progress of the sweep: `22 of 24 runs done (16 ok, 6 suspect), 2 left`.
+    pub fn progress(&self) -> String {
+        let mut text = match self.started {
+            Some((started, all)) => format!(
+                "started {started} of {}; {} done",
+                show_many(all as u64, "server"),
+                show_many(self.done, "run")
+            ),
+            None => format!("{} of {} runs done", self.done, self.planned),
+        };
+        let parts = [
+            (self.ok, "ok"),
+            (self.suspect, "suspect"),
+            (self.failed, "failed"),
+            (self.cut, "cut"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts = parts.map(|(count, name)| format!("{count} {name}")).join(", ");
+        if !parts.is_empty() {
+            text += &format!(" ({parts})");
+        }
+        text += &match self.searches {
+            _ if self.started.is_some() => String::new(),
+            0 => format!(", {} left", self.left),
+            all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
+        };
+        if let Some(seconds) = self.seconds_left.filter(|_| self.left > 0) {
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            text += &format!(", about {} to go", show_duration(left));
+        }
+        text
+    }
+
+    /// The state in words, for a terminal.
+    pub fn to_text(&self) -> String {
+        let is_done = match self.started {
+            Some(_) => self.ended.as_deref() == Some("finished"),
+            None => self.left == 0 && self.searches_left == 0,
+        };
+        let parts = context! {
+            progress => self.progress(),
+            standing => self.standing(is_done),
+            tasks => self.cluster.as_ref().map(|cluster| cluster.to_text(is_done)),
+            answers => self.answers.as_str(),
+            reasons => describe_reasons(self.causes.iter().chain(&self.doubts)),
+            ..Value::from(Serde(self))
+        };
+        plain(include_str!("status.txt.jinja"), parts)
+    }
+}
+
+/// The remaining part of the plan, for a report before its end; `None` if nothing is left.
+pub(crate) fn unfinished(state: &State) -> Option<String> {
+    if state.optimization().is_some() {
+        let ended = state.last_session().and_then(|session| session.ended.as_deref());
+        let is_open = ended != Some("finished");
+        return is_open.then(|| "the optimisation goes on when the plan is run again".to_owned());
+    }
+    if let Some(is_decided) = compared::is_decided(state) {
+        return (!is_decided).then(|| "the comparison is not decided yet".to_owned());
+    }
+    let (left, planned) = (state.open_work(), state.planning_session()?);
+    let all = match planned.searches {
+        0 => show_many(planned.runs, "run"),
+        all => show_many(all, "search"),
+    };
+    let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
+        Some("finished") => "a part of the plan was run",
+        Some(reason) => reason,
+        None => "the sweep still runs or was killed",
+    };
+    (left > 0).then(|| format!("{how}; left: {left} of {all}; run the plan again to continue"))
+}

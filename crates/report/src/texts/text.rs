@@ -1,0 +1,138 @@
+//! The report in the terminal after a sweep: the best points with their settings, and the failures. Its text is in `text.txt.jinja`; this
+//! file prepares data in addition to the `document`.
+
+use super::align::align;
+use super::template::plain;
+use super::terminal::width;
+use super::words::{axis_title, short_name, show_number};
+use crate::document::points::PointWords;
+use crate::findings::answer::{WorkloadAnswer, mark};
+use crate::findings::failures::{Group, describe_reasons};
+use crate::findings::variation::varying_within;
+use crate::inputs::Inputs;
+use crate::ordered::Order;
+use crate::sentences::{Sentence, sentences};
+use console::Term;
+use itertools::Itertools;
+use minijinja::{Value, context};
+use vsweep_record::evidence::FRONTIER;
+use vsweep_record::table::{MetricSet, Shown, Workload};
+
+/// The unit at the end of headings of times, which is shown once below the table.
+const MILLISECONDS: &str = " ms";
+/// The unit at the end of titles of times.
+const IN_MILLISECONDS: &str = " (ms)";
+/// Rows of the table of points.
+const MOST_ROWS: usize = 10;
+/// Columns before a row, for the mark of the frontier.
+const MARGIN: usize = 2;
+/// Letters of the settings of a row.
+const MOST_LETTERS: usize = 100;
+/// Causes of failures and codes of doubts that are explained.
+const MOST_REASONS: usize = 4;
+
+/// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
+pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
+    let workloads = inputs.points.workloads();
+    let answered = workloads.iter().zip(&inputs.answers.workloads);
+    let tables = answered.filter_map(|(workload, answer)| table(inputs, workload, answer));
+    let parts = context! {
+        tables => tables.collect_vec(),
+        reasons => describe_reasons(&reasons[..reasons.len().min(MOST_REASONS)]),
+        more_reasons => reasons.len().saturating_sub(MOST_REASONS),
+        ..document
+    };
+    plain(
+        concat!(include_str!("counts.txt.jinja"), include_str!("text.txt.jinja")),
+        parts,
+    )
+}
+
+/// The Pareto frontier and every point that won something, with settings by their values alone where lines would break; none where there
+/// is nothing to say.
+fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) -> Option<Value> {
+    let points = inputs.points;
+    let words = PointWords {
+        points,
+        goals: &inputs.goals,
+        params: varying_within(points, workload),
+    };
+    let metric_set = MetricSet::of(points, workload);
+    let (_, metric) = metric_set.throughput;
+    let throughput = |at: &usize| words.value(*at, metric).unwrap_or(f64::NEG_INFINITY);
+    let chosen = answer.frontier.iter().copied().chain(answer.bests());
+    let mut chosen: Vec<usize> = chosen.filter(|at| throughput(at).is_finite()).unique().collect();
+    chosen.order_by(|a, b| throughput(b).total_cmp(&throughput(a)));
+    let remarks = answer.left_out(&inputs.goals.wanted());
+    let bests = sentences(&inputs.answers.document, &answer.name);
+    let bests = bests.iter().map(Sentence::text).collect_vec();
+    let name = answer.name.as_str();
+    if chosen.is_empty() {
+        return (!remarks.is_empty() || !bests.is_empty()).then(|| context! { name, remarks, bests });
+    }
+    let listed = &chosen[..chosen.len().min(MOST_ROWS)];
+    let figure = |at: usize, metric: &str| words.value(at, metric).map_or("-".into(), show_number);
+    // If every server has one GPU, the column would be a repetition.
+    let says_more = |shown: &&Shown| {
+        shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
+    };
+    let shown: Vec<&Shown> = metric_set.shown.iter().filter(says_more).collect();
+    let has_goals = !inputs.goals.is_empty();
+    let of_classes = inputs
+        .goals
+        .of_classes()
+        .filter(|name| points.runs.column(name).is_some());
+    let of_classes = of_classes.map(|name| (axis_title(name), name)).collect_vec();
+    let heads = shown.iter().map(|shown| shown.heading.trim_end_matches(MILLISECONDS));
+    let heads = heads.chain(
+        of_classes
+            .iter()
+            .map(|(title, _)| title.trim_end_matches(IN_MILLISECONDS)),
+    );
+    let heads = heads
+        .chain(has_goals.then_some("meets"))
+        .map(str::to_owned)
+        .collect_vec();
+    let table = |heading: String, settings: &dyn Fn(usize) -> String| {
+        let mut rows = vec![heads.iter().cloned().chain([heading]).collect_vec()];
+        for at in listed.iter().copied() {
+            let figures = shown.iter().map(|shown| shown.metric);
+            let figures = figures.chain(of_classes.iter().map(|(_, name)| *name));
+            let figures = figures.map(|name| figure(at, name));
+            let meets = has_goals.then(|| inputs.goals.met_by(at));
+            rows.push(figures.chain(meets).chain([settings(at)]).collect());
+        }
+        align(&rows)
+    };
+    let is_front = |row: usize| row > 0 && answer.frontier.contains(&listed[row - 1]);
+    let whole = table("settings".to_owned(), &|at| {
+        let settings: String = words.settings(at).chars().take(MOST_LETTERS).collect();
+        settings + &mark(&points.points[at]).map_or(String::new(), |mark| format!(" ({mark})"))
+    });
+    let longest = whole.lines().map(|line| line.chars().count() + MARGIN).max();
+    let aligned = match longest > width(&Term::stdout()).or(Some(usize::MAX)) {
+        true => {
+            let names = words.params.iter().map(|column| short_name(&column.name));
+            table(names.collect_vec().join("/"), &|at| {
+                let doubt = if points.points[at].is_suspect() {
+                    " (suspect)"
+                } else {
+                    ""
+                };
+                words.values(at) + doubt
+            })
+        }
+        false => whole,
+    };
+    let lines = aligned.lines().map(str::to_owned).enumerate();
+    Some(context! {
+        name,
+        remarks,
+        lines => lines.map(|(row, line)| (is_front(row), line)).collect_vec(),
+        has_front => !answer.frontier.is_empty(),
+        has_times => shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS))
+            || of_classes.iter().any(|(title, _)| title.ends_with(IN_MILLISECONDS)),
+        bests,
+        more => chosen.len().saturating_sub(MOST_ROWS),
+    })
+}

@@ -1,0 +1,239 @@
+//! Figures, settings and servers in words, as used by every text, label and axis. Titles of columns are in `columns`.
+
+pub use crate::columns::{axis_title, short_name};
+
+use itertools::Itertools;
+use std::fmt::Display;
+use vsweep_base::cause::RuledOut;
+use vsweep_base::ids::ServerId;
+use vsweep_record::journal::State;
+use vsweep_record::table::{COMBO, Cell, Spread};
+
+/// A ratio that is nearer to one says no more than that.
+const ALIKE: f64 = 0.01;
+
+/// A figure in a sentence: `p99 TTFT 80.9 ms`, `Output tokens/s per GPU 2,005`.
+pub fn say(column: &str, figure: &str) -> String {
+    let title = axis_title(column);
+    match title.strip_suffix(')').and_then(|title| title.rsplit_once(" (")) {
+        // Money has its sign in front.
+        Some((name, "$")) => format!("{name} ${figure}"),
+        Some((name, unit)) => format!("{name} {figure} {unit}"),
+        None => format!("{title} {figure}"),
+    }
+}
+
+/// Parameters that decide the duration of a run and not its subject. They follow the load and distinguish nothing.
+pub const SIZING: [&str; 4] = ["duration", "duration_grace", "num_prompts", "num_warmups"];
+
+/// A label of the plan as short as it can be understood: `fast TP 2, concurrency 8` for
+/// `fast tensor_parallel_size=2, max_concurrency=8, num_prompts=80`.
+pub fn short_label(label: &str) -> String {
+    let said = settings(label)
+        .into_iter()
+        .map(|(name, value)| say_setting(&name, value));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a server config, as short as the charts have it; its id where it has none.
+pub fn server_name(server: &ServerId, state: &State) -> String {
+    let name = state.servers.get(server).map(|record| short_label(&record.name));
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| server.to_string())
+}
+
+/// A setting by its short name, which may be empty, and its value: `TP 2`, `eager`, `no eager`; of a named command line its name.
+pub fn say_setting(name: &str, value: &str) -> String {
+    match (name, value) {
+        // The name of a command line says enough.
+        ("" | "command", value) => value.to_owned(),
+        (name, "true") => name.to_owned(),
+        (name, "false") => format!("no {name}"),
+        (name, value) => format!("{name} {value}"),
+    }
+}
+
+/// The settings of a label of the plan as [`short_label`] has them: short names and values, `("TP", "2")`; what has no name has an
+/// empty one.
+pub fn settings(label: &str) -> Vec<(String, &str)> {
+    let mut settings = Vec::new();
+    for part in label.split(", ").filter(|part| !part.is_empty()) {
+        let Some((named, value)) = part.split_once('=') else {
+            settings.push((String::new(), part));
+            continue;
+        };
+        let (combo, name) = named.rsplit_once(' ').unwrap_or(("", named));
+        if !SIZING.contains(&name) || settings.is_empty() {
+            let name = format!("{combo} {}", short_name(name)).trim_start().to_owned();
+            settings.push((name, value));
+        }
+    }
+    settings
+}
+
+/// Reason why a server was not started, with the shortest understandable names.
+pub fn shortened(ruled_out: &RuledOut) -> RuledOut {
+    ruled_out.renamed(short_name, short_label)
+}
+
+/// A parameter and its value as short as they can be understood: `TP 2`, `concurrency 32`, `fp8`.
+pub fn short_setting(name: &str, value: &Cell) -> String {
+    let short = short_name(name);
+    match value {
+        // The name of a combination says enough.
+        Cell::Text(name) if short.rsplit(' ').next() == Some(COMBO) => name.to_string(),
+        Cell::Missing => format!("{short} unset"),
+        Cell::Float(number) => format!("{short} {}", show_number(*number)),
+        other => say_setting(&short, &other.to_string()),
+    }
+}
+
+/// A parameter and its value in full: `max_num_seqs = 64`.
+pub fn show_setting(name: &str, value: &Cell) -> String {
+    match value {
+        Cell::Missing => format!("{name} unset"),
+        Cell::Float(number) => format!("{name} = {number}"),
+        other => format!("{name} = {other}"),
+    }
+}
+
+/// A number for people with about three significant digits: `0.25`, `12.5`, `1,250`, `1.2M`.
+pub fn show_number(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        return value.to_string();
+    }
+    if size >= 1e15 || (size > 0.0 && size < 1e-4) {
+        return format!("{value:.2e}");
+    }
+    if size >= 1e6 {
+        return format!("{}M", trim_zeros(format!("{:.2}", value / 1e6)));
+    }
+    if size >= 100.0 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", vsweep_base::units::show_count(size.round() as u64));
+    }
+    let decimals = if size >= 10.0 {
+        1
+    } else if size >= 1.0 || size == 0.0 {
+        2
+    } else {
+        (2.0 - size.log10().floor()) as usize
+    };
+    trim_zeros(format!("{value:.decimals$}"))
+}
+
+/// Numbers along one axis in one format: as many decimals for all, one unit for all; zero needs neither.
+pub fn show_alike(values: &[f64]) -> Vec<String> {
+    let most = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+    if !(1e-4..1e15).contains(&most) {
+        return values.iter().map(|value| show_number(*value)).collect();
+    }
+    let (divisor, unit) = if most >= 1e6 { (1e6, "M") } else { (1.0, "") };
+    let is_exact = |decimals: &i32| {
+        let power = 10_f64.powi(*decimals) / divisor;
+        values
+            .iter()
+            .all(|value| ((value * power).round() - value * power).abs() < 1e-6)
+    };
+    let decimals = (0..8).find(is_exact).unwrap_or(8) as usize;
+    let show = |value: &f64| match value / divisor {
+        0.0 => "0".to_owned(),
+        whole if decimals == 0 && unit.is_empty() && whole.abs() >= 1000.0 => show_number(whole),
+        value => format!("{value:.decimals$}{unit}"),
+    };
+    values.iter().map(show).collect()
+}
+
+/// Formats a ratio: `1.24 times`, or `within 1 % of` if the difference is negligible.
+pub fn show_ratio(ratio: f64) -> String {
+    match (ratio - 1.0).abs() < ALIKE {
+        true => "within 1 % of".to_owned(),
+        false => format!("{} times", show_number(ratio)),
+    }
+}
+
+/// Formats a number of a column: money with its sign in front.
+pub fn show_of(column: &str, value: f64) -> String {
+    match axis_title(column).ends_with("($)") {
+        true => format!("${}", show_number(value)),
+        false => show_number(value),
+    }
+}
+
+/// A load in a sentence: `concurrency 72`.
+pub fn short_setting_of(name: &str, value: &str) -> String {
+    say_setting(&short_name(name), value)
+}
+
+/// A figure with its range: `12.5 (12.1 to 13)`.
+pub fn show_spread(spread: &Spread) -> String {
+    show_number(spread.value) + &show_range(spread)
+}
+
+/// The range behind a figure, its 95 % interval, else from the lowest to the highest run; nothing where there is none.
+pub fn show_range(spread: &Spread) -> String {
+    match spread.reach() {
+        (low, high) if high > low => format!(" ({} to {})", show_number(low), show_number(high)),
+        _ => String::new(),
+    }
+}
+
+/// The first of these, and how many more there are: `n0, n1 and 3 more`.
+pub fn show_some<T: Display>(mut all: impl Iterator<Item = T>, most: usize) -> String {
+    let named = all.by_ref().take(most).join(", ");
+    match all.count() {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+fn trim_zeros(text: String) -> String {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = [0.0, 0.25, 0.00123, 12.54, 99.96, 1250.4, 1_234_567.0, -250.0, 1e-9].map(show_number);
+        let expected = [
+            "0", "0.25", "0.00123", "12.5", "100", "1,250", "1.23M", "-250", "1.00e-9",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn numbers_of_an_axis_have_one_format() {
+        let shown = |values: &[f64]| show_alike(values).join(" ");
+        assert_eq!(shown(&[0.0, 0.25, 0.5, 1.0]), "0 0.25 0.50 1.00");
+        assert_eq!(shown(&[-5000.0, 0.0, 5000.0, 10_000.0]), "-5,000 0 5,000 10,000");
+        assert_eq!(shown(&[0.0, 500_000.0, 1e6]), "0 0.5M 1.0M");
+        assert_eq!(shown(&[0.0, 1e-7]), "0 1.00e-7");
+        assert_eq!(shown(&[]), "");
+        assert_eq!(show_of("cost_per_million_output_tokens", 0.0361), "$0.0361");
+        assert_eq!(show_of("p99_ttft_ms", 12.54), "12.5");
+    }
+
+    #[test]
+    fn labels_are_short() {
+        let long = "fast tensor_parallel_size=2, enable_x=true, max_concurrency=8, num_prompts=80";
+        assert_eq!(short_label(long), "fast TP 2, enable_x, concurrency 8");
+        assert_eq!(short_label("num_prompts=80"), "prompts 80");
+        assert_eq!(short_label("default"), "default");
+    }
+
+    #[test]
+    fn settings_are_short() {
+        assert_eq!(short_setting("tensor-parallel-size", &Cell::Integer(2)), "TP 2");
+        assert_eq!(short_setting("serve.seed", &Cell::Integer(2)), "serve seed 2");
+        assert_eq!(short_setting("enable_x", &Cell::Bool(false)), "no enable_x");
+        assert_eq!(short_setting("request_rate", &Cell::Float(f64::INFINITY)), "rate inf");
+    }
+}

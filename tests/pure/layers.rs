@@ -242,6 +242,39 @@ fn room_of(file: &Path, module: &str) -> String {
     }
 }
 
+/// A reader finds a place by looking through a folder.
+#[test]
+fn folders_are_short_and_repeat_no_name() {
+    let mut folders = source_folders();
+    folders.extend(
+        [
+            "tests/bench",
+            "tests/process",
+            "tests/pure",
+            "tests/report",
+            "tests/sweep",
+        ]
+        .map(PathBuf::from),
+    );
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).expect("readable");
+        let (below, files): (Vec<_>, Vec<_>) = entries
+            .map(|entry| entry.expect("readable").path())
+            .partition(|path| path.is_dir());
+        let files = files.iter().filter(|path| !path.ends_with("mod.rs")).count();
+        assert!(
+            files <= 20,
+            "{} holds {files} files; group some by their job",
+            folder.display()
+        );
+        for path in below.iter().filter(|path| !path.ends_with("snapshots")) {
+            let repeats = path.file_name() == folder.parent().and_then(Path::file_name) && folder.ends_with("src");
+            assert!(!repeats, "{} repeats the name of its crate", path.display());
+            folders.push(path.clone());
+        }
+    }
+}
+
 fn layer_of(room: &str) -> usize {
     LAYERS
         .iter()

@@ -2,49 +2,20 @@
 
 #[path = "../support/agreement.rs"]
 mod agreement;
-mod alone;
-mod answers;
-mod attached;
-mod beside;
 mod ci_guard;
-mod clients;
-mod comparison;
 #[path = "../support/deadline.rs"]
 mod deadline;
-mod directory;
-mod disk;
-mod elsewhere;
-mod explore;
-mod foreign;
 #[path = "../support/harness.rs"]
 mod harness;
 mod init;
-mod iterations;
-mod k8s;
-mod known_noise;
 mod live;
-mod mix;
-mod moved;
-mod nodes;
-mod offline;
+mod machines;
 mod on_finish;
-mod optimize;
-mod packing;
-mod phases;
-mod planted;
+mod questions;
+mod record;
 mod rehearse;
-mod requirements;
-mod resume;
 mod run;
+mod runs;
 #[path = "../support/scripted.rs"]
 mod scripted;
-mod sessions;
-mod sla;
-mod slurm;
 mod standing;
-mod starts;
-mod steps;
-mod telemetry;
-mod unknown;
-mod validity;
-mod workers;

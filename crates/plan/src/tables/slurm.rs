@@ -72,8 +72,8 @@ const MEMORY: &str = "(?:0*[1-9][0-9]*(?:[KMGTkmgt][Bb]*)?)?";
 
 #[cfg(test)]
 mod tests {
-    use crate::read::table::has_form;
     use super::*;
+    use crate::read::table::has_form;
 
     #[test]
     fn amounts_are_those_of_slurm() {

@@ -55,8 +55,8 @@ fn shorten(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::{Reason, like_with_like};
+    use super::*;
     use std::sync::Arc;
     use vsweep_base::cause::{Cause, Failure, RuledOut};
     use vsweep_base::request_error::RequestError;

@@ -28,9 +28,9 @@ fn harness() -> Harness {
     let harness = Harness::new();
     let program = harness.write("vllm", FAKE);
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("executable");
-    harness.write("startup.json", include_str!("../data/offline/startup.json"));
-    harness.write("latency.json", include_str!("../data/offline/latency.json"));
-    harness.write("throughput.json", include_str!("../data/offline/throughput.json"));
+    harness.write("startup.json", include_str!("../../data/offline/startup.json"));
+    harness.write("latency.json", include_str!("../../data/offline/latency.json"));
+    harness.write("throughput.json", include_str!("../../data/offline/throughput.json"));
     let made_up = r#"{"completed": 200, "failed": 0, "mean_e2el_ms": 12.5, "percentiles_e2el_ms": [[99.0, 15.0]],
         "mm_processor_stats": {"hf_processor_ms": {"mean": 3.5, "p99.0": 4.5}}, "encoder_summary": {"total_encoder_calls": 7}}"#;
     harness.write("mm-processor.json", made_up);
@@ -214,7 +214,7 @@ fn half_a_tree_of_starts_is_taken_over_and_finished() {
     );
     let run = harness.folder.path().join("tree/SERVE--a");
     fs::create_dir_all(&run).expect("a folder");
-    fs::write(run.join("run=0.json"), include_str!("../data/offline/startup.json")).expect("written");
+    fs::write(run.join("run=0.json"), include_str!("../../data/offline/startup.json")).expect("written");
     let sweep = [
         "vllm",
         "bench",

@@ -31,7 +31,7 @@ const RESULTS: &str = "/results/night";
 
 /// The manifest as text.
 fn manifest() -> &'static str {
-    include_str!("../../examples/kubernetes.yaml")
+    include_str!("../../../examples/kubernetes.yaml")
 }
 
 fn job() -> Value {

@@ -2,7 +2,7 @@
 
 use crate::agreement::assert_sweep_agreed;
 use crate::harness::{journals, rows, said};
-use crate::packing::Node;
+use crate::machines::packing::Node;
 use serde_json::Value;
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 //! and servers of other sessions.
 
 use crate::harness::{journals, rows, said, wait_for};
-use crate::packing::{Node, launches};
+use crate::machines::packing::{Node, launches};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a sweep leaves on disk: sessions, kills, damage, and what goes on from it.
+//! The record of a sweep on disk: sessions, kills, damage, and sweeps that go on from it.
 
 mod directory;
 mod disk;

@@ -1,4 +1,4 @@
-//! Where rows of a dataset come from: files, and the Hugging Face Hub.
+//! Rows of a dataset: from files and from the Hugging Face Hub.
 
 pub(super) mod hub;
 pub(super) mod parquet;

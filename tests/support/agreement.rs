@@ -7,8 +7,13 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use vsweep::answer::{Answer, Answered, Estimate, Goal, PairedFinding, Warning, Winner};
+use vsweep::answer::{self, Answer, Answered, Estimate, Goal, PairedFinding, Warning, Winner};
+use vsweep::evidence::{MARGIN, Recorded};
+use vsweep::ids::ServerId;
+use vsweep::journal::{self, Check, Directory};
+use vsweep::plan::{Format, Params, World};
 use vsweep::report::texts::words::show_number;
+use vsweep::table::used_gpus;
 
 /// Panics if an output of an experiment contradicts its answer. `said` is the text of `vsweep report`.
 pub fn assert_agreed(root: &Path, said: &str) {
@@ -24,6 +29,7 @@ pub fn assert_agreed(root: &Path, said: &str) {
     outputs.configs();
     outputs.searches();
     outputs.optimization();
+    outputs.journal();
     outputs.comparison(said);
     assert_eq!(outputs.found, Vec::<String>::new(), "{said}");
 }
@@ -481,6 +487,47 @@ impl Outputs<'_> {
         if found.probability > winner.probability {
             let (all, measured) = (found.probability, winner.probability);
             self.object(format!("optimization: {all} among all, {measured} among the measured"));
+        }
+    }
+
+    /// The sweep decides by the figures in its journal. They have the same winners, as surely, as those of the run files.
+    fn journal(&mut self) {
+        let directory = Directory::open(self.root).expect("an experiment");
+        let state = journal::load(&directory, Check::Hashes).expect("readable");
+        let plan = fs::read_to_string(self.root.join("plan.toml")).unwrap_or_default();
+        let Ok(plan) = vsweep::plan::parse(&plan, Format::Toml, Path::new("plan.toml"), &World::empty()) else {
+            return;
+        };
+        let servers = state.servers.iter();
+        let servers: BTreeMap<ServerId, (Params, f64)> = servers
+            .map(|(id, server)| {
+                (
+                    id.clone(),
+                    (
+                        server.params.clone(),
+                        used_gpus(&server.params, &server.argv, &server.starts),
+                    ),
+                )
+            })
+            .collect();
+        let recorded = Recorded {
+            state: &state,
+            servers: &servers,
+            starts: u32::MAX,
+            requirements: &plan.report.requirements,
+            margin: plan.report.margin.unwrap_or(MARGIN),
+            gpus: self.answer.gpus,
+            objective: state.optimization().and_then(|own| own.objective.as_ref()),
+        };
+        let found = answer::answer(recorded.experiment(|_| true));
+        let winners = |answer: &Answer| -> Vec<Option<(String, f64)>> {
+            let winners = answer.questions.iter().map(|own| own.winner.as_ref());
+            let winner = |own: &Winner| (own.config.clone(), own.probability);
+            winners.map(|own| own.map(winner)).collect()
+        };
+        let (by_journal, by_files) = (winners(&found), winners(self.answer));
+        if by_journal != by_files {
+            self.object(format!("the journal says {by_journal:?}, the files {by_files:?}"));
         }
     }
 

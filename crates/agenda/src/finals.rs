@@ -10,11 +10,8 @@ use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::{Params, Plan, Requirement, Runs};
 use vsweep_record::evidence::{MARGIN, Recorded};
 use vsweep_record::journal::State;
-use vsweep_record::table::{MetricSet, count_gpus};
+use vsweep_record::table::{MetricSet, SOURCES, used_gpus};
 use vsweep_strategy::search::Criterion;
-
-/// Counts of requests, which determine the error of a share of them.
-const COUNTS: [&str; 2] = ["completed", "failed"];
 
 /// The configs that are started again, and the parts of them that are measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,7 +39,7 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
         figures.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
     } else {
         figures.extend(MetricSet::all_metrics().map(str::to_owned));
-        figures.extend(COUNTS.map(str::to_owned));
+        figures.extend(SOURCES.map(str::to_owned));
         let required = plan.report.requirements.iter();
         figures.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));
         let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.clone());
@@ -114,7 +111,7 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
     let servers: BTreeMap<ServerId, (Params, f64)> = matrix
         .servers()
         .map(|server| {
-            let gpus = count_gpus(&server.params, &server.argv);
+            let gpus = used_gpus(&server.params, &server.argv, state.starts_of(&server.id));
             (server.id, (server.params, gpus))
         })
         .collect();

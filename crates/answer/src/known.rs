@@ -114,11 +114,12 @@ impl<'e> Figures<'e> {
             groups.entry(&point.load).or_default().push(at);
         }
         let observations = &self.posterior.observations;
-        for (load, members) in groups {
+        for members in groups.into_values() {
             let moments: Vec<(f64, f64)> = members.iter().filter_map(|at| self.moments[*at]).collect();
             let mut own: Vec<Vec<f64>> = members.iter().map(|at| drawn[*at].to_vec()).collect();
-            let names = ["shrink", &observations.metric, workload, load];
-            let mut random = Random::of(self.experiment.seed, &names);
+            // By an identity: the names of workloads and loads are the caller's.
+            let first = &self.experiment.points[members[0]].id;
+            let mut random = Random::of(self.experiment.seed, &["shrink", &observations.metric, first]);
             shrink(&moments, &mut own, observations.size(), &mut random);
             for (at, mut own) in members.into_iter().zip(own) {
                 own.iter_mut().for_each(|draw| *draw = self.metric.scale.value(*draw));

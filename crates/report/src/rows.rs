@@ -13,7 +13,7 @@ use vsweep_base::ids::{ServerId, sha256_hex};
 use vsweep_base::threads;
 use vsweep_plan::{Params, ReportOptions, spelling};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
-use vsweep_record::table::{COMBO, RunFigures, RunRow, Table, TableBuilder, count_gpus, read_scalars};
+use vsweep_record::table::{COMBO, RunFigures, RunRow, Table, TableBuilder, read_scalars, used_gpus};
 
 /// The table of an experiment's runs, and what is wrong with its files.
 #[derive(Debug)]
@@ -48,16 +48,8 @@ pub fn read_asked(
 ) -> Runs {
     let shares = Shares::asked_by(&options.requirements);
     let unknown = ServerRecord::default();
-    let count = |(id, server): (_, &ServerRecord)| {
-        // The GPUs that a server was given are those that it used, whatever its flags say.
-        let given = server.starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0);
-        let count = match given {
-            0 => count_gpus(&server.params, &server.argv),
-            given => given as f64,
-        };
-        (id, count)
-    };
-    let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
+    let used = |server: &ServerRecord| used_gpus(&server.params, &server.argv, &server.starts);
+    let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(|(id, server)| (id, used(server))).collect();
     let mut builder = TableBuilder::new();
     let is_spread = nodes::has_several_nodes(state);
     let mut damaged = Vec::new();

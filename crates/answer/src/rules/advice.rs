@@ -17,7 +17,7 @@ const STARTS: [u32; 4] = [1, 2, 4, 8];
 /// More starts are advised only if they are expected to raise the probability by so much.
 const LEAST_GAIN: f64 = 0.01;
 /// Truths that are imagined, and draws that are moved for each.
-const TRUTHS: usize = 60;
+const TRUTHS: usize = 150;
 const MOVED: usize = 500;
 
 /// Finds the starts that would raise the certainty of an answer; none where it is sure, or nothing can be drawn. `noise` is that of one

@@ -86,7 +86,7 @@ impl Names for Identities<'_> {
     }
 
     fn workload(&self, workload: &Workload<'_>) -> String {
-        let first = workload.points.first().copied().unwrap_or_default();
-        format!("{first}")
+        let first = workload.points.first().filter(|_| !workload.is_only());
+        first.map(usize::to_string).unwrap_or_default()
     }
 }

@@ -34,7 +34,7 @@ pub use points::{Point, PointOutcome, Points};
 pub use row::RunRow;
 pub use scalars::{RunFigures, read_scalars};
 pub use search_result::{SearchResult, search_results};
-pub use shares::{DEGREES, count_gpus};
+pub use shares::{DEGREES, SOURCES, count_gpus, used_gpus};
 pub use stack::EXPERIMENT;
 pub use statistics::pareto::{distinct, frontier, knee};
 pub use statistics::sampling::Sampling;

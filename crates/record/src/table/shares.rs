@@ -1,6 +1,7 @@
 //! Number of users of a load and of GPUs of a server, and the share of the throughput for each of them.
 
 use super::{Cell, RunRow, Table, are_alike, normal};
+use crate::journal::StartRecord;
 use vsweep_plan::{Params, ServeCommand};
 
 /// The spellings of the degrees of parallelism.
@@ -8,6 +9,21 @@ pub const DEGREES: [[&str; 2]; 3] = [
     ["tensor_parallel_size", "tp"],
     ["pipeline_parallel_size", "pp"],
     ["data_parallel_size", "dp"],
+];
+
+/// Figures of a run from which others follow, and doubts about its point: a run that keeps these in the journal is judged there as it is by
+/// its file.
+pub const SOURCES: [&str; 10] = [
+    "completed",
+    "duration",
+    "failed",
+    "global_batch_size",
+    "max_concurrent_requests",
+    "mean_e2el_ms",
+    "mean_tpot_ms",
+    "mean_ttft_ms",
+    "peak_concurrent_requests",
+    "total_output_tokens",
 ];
 
 /// GPUs of one server: an explicit `num_gpus` or `gpu_count`, else tensor × pipeline × data parallel size, each from the
@@ -31,6 +47,14 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
         });
         degrees.product()
     })
+}
+
+/// GPUs that a server used: those that its starts were given, whatever its flags say, else those that its flags ask for.
+pub fn used_gpus(params: &Params, argv: &[String], starts: &[StartRecord]) -> f64 {
+    match starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0) {
+        0 => count_gpus(params, argv),
+        given => given as f64,
+    }
 }
 
 /// The figures that follow from others. Names as in `vllm bench sweep plot_pareto`.

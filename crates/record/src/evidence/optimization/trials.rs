@@ -2,7 +2,7 @@
 
 use crate::evidence::Recorded;
 use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, StartRecord, State};
-use crate::table::count_gpus;
+use crate::table::used_gpus;
 use std::collections::{BTreeMap, HashMap};
 use vsweep_answer::{Answer, Better, Experiment, Goal, SURE, Standing, answer, standings};
 use vsweep_base::cause::{Cause, Outcome};
@@ -184,7 +184,8 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The winner of the first question of an answer, which is that of the optimisation.
+/// The winner of the first question of an answer, which is that of the optimisation. A budget is spent as long as more starts are expected
+/// to bring anything; without one, only as long as certainty is expected of them.
 pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
     let answered = answer.questions.first()?;
     let winner = answered.winner.as_ref()?;
@@ -193,7 +194,7 @@ pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
         winner: record.position(&ServerId(winner.config.clone()))?,
         probability: winner.probability,
         is_decidable: match &answered.advice {
-            Some(advice) => advice.expected >= certainty,
+            Some(advice) => record.rules.budget.is_some() || advice.expected >= certainty,
             None => winner.probability >= certainty,
         },
     })
@@ -202,7 +203,7 @@ pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
 /// The settings of all servers, and the GPUs of each.
 fn servers(state: &State) -> BTreeMap<ServerId, (Params, f64)> {
     let of = |(id, server): (&ServerId, &ServerRecord)| {
-        let gpus = count_gpus(&server.params, &server.argv);
+        let gpus = used_gpus(&server.params, &server.argv, &server.starts);
         (id.clone(), (server.params.clone(), gpus))
     };
     state.servers.iter().map(of).collect()

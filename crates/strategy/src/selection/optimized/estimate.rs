@@ -34,7 +34,7 @@ pub struct Judged {
     pub winner: usize,
     /// The probability that it lies within the margin of the best measured one.
     pub probability: f64,
-    /// False if more starts of the measured ones are not expected to make that probability high enough.
+    /// False if more starts of the measured ones are not expected to raise that probability by enough.
     pub is_decidable: bool,
 }
 

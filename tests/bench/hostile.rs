@@ -192,7 +192,7 @@ async fn what_marks_a_run_is_in_its_result() {
     let result = run(&server.url, params).await.expect("two succeed").result;
     let warning = result.values["warnings"][0].as_str().expect("a warning");
     assert!(
-        warning.contains("request_errors: 1 of 3 requests failed, most often with: HTTP 429: slowly"),
+        warning.contains("request errors: 1 of 3 requests failed, most often with: HTTP 429: slowly"),
         "{warning}"
     );
 }

@@ -179,7 +179,7 @@ fn points_that_rest_on_runs_in_doubt_are_told() {
         (found.doubts.clone(), to_text(&found) + &to_markdown(&found))
     };
     let (doubts, text) = told(&doubtful);
-    assert_eq!(doubts, ["1 of 2 points rest on runs in doubt: generator_saturated"]);
+    assert_eq!(doubts, ["1 of 2 points rest on runs in doubt: generator saturated"]);
     assert_eq!(text.matches("1 of 2 points rest on runs in doubt").count(), 2, "{text}");
     assert!(told(&sound).0.is_empty());
 }

@@ -249,7 +249,7 @@ fn advice_on_status(status: u16) -> &'static str {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.cause, self.detail)?;
+        write!(f, "{}: {}", self.cause.in_words(), self.detail)?;
         self.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
 }
@@ -292,7 +292,7 @@ mod tests {
         ] {
             let said = said(error);
             assert!(
-                said.starts_with("request_errors: 3 of 9") && said.ends_with(advice),
+                said.starts_with("request errors: 3 of 9") && said.ends_with(advice),
                 "{said}"
             );
         }

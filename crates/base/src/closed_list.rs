@@ -1,6 +1,16 @@
 //! Declares the closed lists of this crate: an enum whose entries have names in files, and facts that are looked up by entry. The lists
 //! themselves are in `cause` and `validity`.
 
+/// The name of an entry in words, for sentences: `GPU memory held` for `gpu_memory_held`.
+pub fn in_words(name: &str) -> String {
+    let words = name.split('_').map(|word| match word {
+        "oom" => "out of memory".to_owned(),
+        "kv" | "gpu" => word.to_uppercase(),
+        word => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// Declares a closed list and the type of its facts. An entry has what it means, its name in files, its facts, and one sentence that
 /// tells the user what to do.
 macro_rules! closed_list {
@@ -24,6 +34,11 @@ macro_rules! closed_list {
                 match self {
                     $($list::$entry => $name,)+
                 }
+            }
+
+            /// The name in words, for sentences: `out of memory at load`.
+            pub fn in_words(self) -> String {
+                crate::closed_list::in_words(self.name())
             }
 
             /// One sentence that tells the user what to do.

@@ -2,7 +2,7 @@
 //! too large for memory, and work for several threads.
 
 #[macro_use]
-mod closed_list;
+pub mod closed_list;
 
 pub mod cause;
 pub mod error;

@@ -217,7 +217,7 @@ impl Doubt {
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.code, self.detail, self.code.advice())
+        write!(f, "{}: {}; {}", self.code.in_words(), self.detail, self.code.advice())
     }
 }
 

@@ -67,7 +67,7 @@ fn a_config_that_answers_otherwise_is_invalid_everywhere() {
         "noise of batches is no other answer"
     );
     assert!(
-        said(&output).contains("the runs of wrong will be invalid: answers_differ: against plain"),
+        said(&output).contains("the runs of wrong will be invalid: answers differ: against plain"),
         "{}",
         said(&output)
     );

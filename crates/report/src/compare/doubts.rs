@@ -15,7 +15,10 @@ pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {
     let is_doubtful = |pair: &&PointPair<'_>| pair.base.is_suspect() || pair.new.is_suspect();
     let doubtful: Vec<&PointPair<'_>> = pairs.iter().filter(is_doubtful).collect();
     let sides = doubtful.iter().flat_map(|pair| [pair.base, pair.new]);
-    let codes: BTreeSet<&str> = sides.flat_map(|point| &point.codes).map(|code| code.name()).collect();
+    let codes: BTreeSet<String> = sides
+        .flat_map(|point| &point.codes)
+        .map(|code| code.in_words())
+        .collect();
     (!doubtful.is_empty()).then(|| {
         let (all, codes) = (show_many(pairs.len() as u64, "point"), codes.iter().format(", "));
         format!("{} of {all} rest on runs in doubt: {codes}", doubtful.len())

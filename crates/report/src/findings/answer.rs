@@ -217,5 +217,5 @@ impl WorkloadAnswer {
 pub fn mark(point: &Point) -> Option<String> {
     point
         .is_suspect()
-        .then(|| format!("suspect: {}", point.codes.iter().join(", ").replace('_', " ")))
+        .then(|| format!("suspect: {}", point.codes.iter().map(|code| code.in_words()).join(", ")))
 }

@@ -12,6 +12,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use vsweep_base::cause::{Cause, Failure, RuledOut};
+use vsweep_base::closed_list::in_words;
 use vsweep_base::files::open;
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable_lines;
@@ -95,14 +96,9 @@ impl Group {
         self.validity.map_or("failed", Validity::name)
     }
 
-    /// Its reason in words: `GPU out of memory`.
+    /// Its reason in words: `out of memory at load`.
     pub fn in_words(&self) -> String {
-        let words = self.reason.name().split('_').map(|word| match word {
-            "oom" => "out of memory".to_owned(),
-            "kv" | "api" | "gpu" => word.to_uppercase(),
-            word => word.to_owned(),
-        });
-        words.collect_vec().join(" ")
+        in_words(self.reason.name())
     }
 
     fn of(reason: Reason, runs: &[Member<'_>], state: &State) -> Group {

@@ -35,12 +35,12 @@ fn doubt(group: &Group) -> String {
     format!("{runs} {} ({})", group.verb(), group.in_words())
 }
 
-/// `8 runs (GPU out of memory)`.
+/// `8 runs (out of memory at load)`.
 fn lost(group: &Group) -> String {
     format!("{} ({})", show_many(group.runs as u64, "run"), group.in_words())
 }
 
-/// `8 runs (GPU out of memory): lower gpu_memory_utilization`.
+/// `8 runs (out of memory at load): lower gpu_memory_utilization`.
 fn failure(group: &Group) -> String {
     format!("{}: {}", lost(group), first_clause(&group.advice))
 }

@@ -15,8 +15,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use vsweep_answer::PointEstimates;
+use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::shell::{shell_command, shell_line};
+use vsweep_base::validity::Code;
 use vsweep_plan::Params;
 use vsweep_record::evidence::FRONTIER;
 use vsweep_record::journal::RunRecord;
@@ -53,6 +55,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     let Dictionary { of: ids, at: rows } = Dictionary::of(ids);
     let plots = inputs.options.plots.iter();
     let mut page = runs(inputs);
+    page["words"] = words();
     page["workloads"] = workloads(inputs).into();
     page["pareto"] = json!(FRONTIER);
     page["varying"] = inputs.varied.iter().map(|column| column.name.as_str()).collect();
@@ -100,6 +103,16 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     page["columns"] = kept.into();
     page["left_out"] = left_out.into();
     embed_json(&page.to_string())
+}
+
+/// Causes of failures and codes of doubts in words.
+fn words() -> Value {
+    let causes = Cause::ALL.into_iter().map(|cause| (cause.name(), cause.in_words()));
+    let codes = Code::ALL.into_iter().map(|code| (code.name(), code.in_words()));
+    causes
+        .chain(codes)
+        .map(|(name, words)| (name.to_owned(), words))
+        .collect()
 }
 
 /// Distinct values, and the place of each row's.

@@ -17,6 +17,7 @@ use itertools::Itertools;
 use minijinja::{Value, context};
 use std::collections::BTreeMap;
 use vsweep_answer::Answered;
+use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable;
 use vsweep_base::shell::shell_command;
@@ -175,8 +176,10 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
             (true, false) => "<- this".to_owned(),
             (true, true) => "<- this, cut short".to_owned(),
             (false, true) if !point.cut.is_empty() => "cut short".to_owned(),
-            (false, true) if !point.invalid.is_empty() => format!("invalid: {}", point.codes.iter().join(" ")),
-            (false, true) => runs[point.row].cause.map_or("failed".into(), |cause| cause.to_string()),
+            (false, true) if !point.invalid.is_empty() => {
+                format!("invalid: {}", point.codes.iter().map(|code| code.in_words()).join(", "))
+            }
+            (false, true) => runs[point.row].cause.map_or("failed".into(), Cause::in_words),
             (false, false) => suspect(point).unwrap_or_default(),
         };
         let row = load.chain(figures).chain([point.used.len().to_string()]);

@@ -220,16 +220,16 @@ mod tests {
             "TP 1/32/2048/auto".into(),
         ]);
         let lost = format!(
-            "{}: 20 runs lost: oom_at_load: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
+            "{}: 20 runs lost: out of memory at load: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
             forms.0[0]
         );
         assert_eq!(
-            shorten(&lost, &forms, 51),
-            "TP 1/32/2048/auto: 20 runs lost: oom_at_load: …"
+            shorten(&lost, &forms, 61),
+            "TP 1/32/2048/auto: 20 runs lost: out of memory at load: …"
         );
         assert_eq!(
-            shorten(&lost, &forms, 71),
-            "TP 1/32/2048/auto: 20 runs lost: oom_at_load: CUDA out of memory. …"
+            shorten(&lost, &forms, 81),
+            "TP 1/32/2048/auto: 20 runs lost: out of memory at load: CUDA out of memory. …"
         );
     }
 

@@ -135,7 +135,11 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     let lost = [(runs, "run"), (given_up.searches.len() as u64, "search")];
     let lost = lost.iter().filter(|(count, _)| *count > 0);
     let lost = lost.map(|(count, noun)| show_many(*count, &format!("{more}{noun}")));
-    let lost = format!("{name}: {} lost: {cause}", lost.collect::<Vec<_>>().join(" and "));
+    let lost = format!(
+        "{name}: {} lost: {}",
+        lost.collect::<Vec<_>>().join(" and "),
+        cause.in_words()
+    );
     match given_up.blamed {
         None => {
             let advice = cause.advice_with(log_of(&given_up.server, state).as_deref());
@@ -215,7 +219,7 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
         (Outcome::Suspect, _) => {
             let doubts = run.doubts.iter();
             let doubts = doubts
-                .map(|doubt| format!("{}: {}", doubt.code, doubt.detail))
+                .map(|doubt| format!("{}: {}", doubt.code.in_words(), doubt.detail))
                 .join("; ");
             let status = match run.validity {
                 Validity::Invalid => Headword::INVALID,
@@ -232,7 +236,10 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
 }
 
 fn failed(what: &str, cause: Cause, detail: &str, advice: &str) -> Line {
-    Line::new(Headword::FAILED, format!("{what}: {cause}: {detail}; {advice}"))
+    Line::new(
+        Headword::FAILED,
+        format!("{what}: {}: {detail}; {advice}", cause.in_words()),
+    )
 }
 
 /// An answer in a few words: `chat 42`, `chat 42 (met, within 14 %)`, `batch none`.

@@ -3,6 +3,7 @@
 use super::parts::{change, name, percent, target};
 use itertools::Itertools;
 use vsweep_answer::{Alone, Answer, Facts, Warning};
+use vsweep_base::closed_list::in_words;
 use vsweep_base::units::show_many;
 
 /// The warnings, in their order. A simulated server is named in the head of every text.
@@ -28,7 +29,7 @@ fn sentence(warning: &Warning) -> Option<String> {
             format!("Warning: {disturbed} of {} disturbed.", were(*of))
         }
         Warning::Doubtful { codes } => {
-            let codes = codes.iter().map(|code| code.replace('_', " "));
+            let codes = codes.iter().map(|code| in_words(code));
             format!("Its figure is in doubt: {}.", codes.format(", "))
         }
         Warning::OtherNodes { own, others } => format!(

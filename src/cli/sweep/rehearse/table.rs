@@ -91,12 +91,12 @@ fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
 fn remarks(server: &Forecast) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(failure) = &server.failure {
-        remarks.push(format!("  will likely fail: {}", failure.cause));
+        remarks.push(format!("  will likely fail: {}", failure.cause.in_words()));
     }
     for Loss { point, failure } in server.losses.iter().unique_by(|loss| loss.failure.to_string()) {
         let alike = server.losses.iter().filter(|other| other.failure == *failure).count();
         let (point, more) = (short_label(point), and_more(alike - 1));
-        let (cause, detail) = (failure.cause, &failure.detail);
+        let (cause, detail) = (failure.cause.in_words(), &failure.detail);
         remarks.push(format!("  {point}{more}: will likely fail: {cause}: {detail}"));
     }
     for answer in &server.answers {
@@ -246,9 +246,13 @@ mod tests {
             "{rows}"
         );
         assert!(rows.contains("ms  1/256/2048/auto\n"), "{rows}");
-        assert_eq!(rows.matches("\n  will likely fail: oom_at_load").count(), 3, "{rows}");
+        assert_eq!(
+            rows.matches("\n  will likely fail: out of memory at load").count(),
+            3,
+            "{rows}"
+        );
         assert_eq!(text.matches(why).count(), 1, "{text}");
-        let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: oom_at_load: the weights";
+        let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: out of memory at load: the weights";
         assert!(below.starts_with(first), "{below}");
         assert!(
             below.contains("\n1 server that needs at least as much memory will then fail"),
@@ -272,7 +276,7 @@ mod tests {
         ];
         let lines = failures_in_words(&failing);
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: oom_at_load: too large; "));
+        assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: out of memory at load: too large; "));
         assert!(lines[1].starts_with("1 server that needs at least as much memory will then fail"));
     }
 

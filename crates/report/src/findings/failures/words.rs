@@ -13,7 +13,7 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
     let mut text = String::new();
     for group in groups {
         let plural = if group.runs == 1 { "" } else { "s" };
-        let (verb, name) = (group.verb(), group.reason.name());
+        let (verb, name) = (group.verb(), group.in_words());
         text += &format!("{} run{plural} {verb}: {name}", group.runs);
         text += &match group.seen.as_slice() {
             [] => String::new(),
@@ -107,7 +107,7 @@ mod tests {
         let text = describe(Cause::RequestErrors, &details);
         assert!(
             text.starts_with(
-                "6 runs failed: request_errors\n    3, such as: port 8000 is taken\n    2, such as: 40 of"
+                "6 runs failed: request errors\n    3, such as: port 8000 is taken\n    2, such as: 40 of"
             ),
             "{text}"
         );

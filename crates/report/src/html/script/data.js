@@ -12,6 +12,9 @@ const benchCommands = decode(data.bench);
 const fileBegins = decode(data.files.begin);
 const varying = data.varying.map((name) => columnByName.get(name)).filter(Boolean);
 
+/** A cause, or codes of doubts, in words. */
+const inWords = (names) => names.split(" ").filter(Boolean).map((name) => data.words[name] ?? name).join(", ");
+
 function decode(column) {
   // JSON has no infinite numbers.
   const number = (value) => value === "inf" ? Infinity : value === "-inf" ? -Infinity : value;

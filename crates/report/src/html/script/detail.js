@@ -45,7 +45,7 @@ function outcomesOf(point) {
 
 function runsLine(point) {
   const codes = [...new Set(point.rows.map((row) => runValues("codes")[row]).filter(Boolean).flatMap((codes) => codes.split(" ")))];
-  const doubts = codes.length ? ` · ${codes.join(", ").replaceAll("_", " ")}` : "";
+  const doubts = codes.length ? ` · ${inWords(codes.join(" "))}` : "";
   return el("p", { class: "count" }, `Runs: ${outcomesOf(point)}${doubts} · point ${point.id} `, el("button", { type: "button", click: () => openPoint(point) }, "Open its runs"));
 }
 
@@ -76,7 +76,7 @@ function openPoint(point) {
   const told = [...new Set([...TOLD, throughput, latency])].map((name) => columnByName.get(name)).filter((column) => column && spreadOf(point, column));
   const measured = columns.filter((column) => column.kind === "figure" && spreadOf(point, column));
   const heads = ["Run", "Outcome", "Validity", "Doubts or cause", ...told.map((column) => column.title), "File"];
-  const doubts = (row) => [runValues("codes")[row], runValues("cause")[row]].filter(Boolean).join(" ").replaceAll("_", " ") || "–";
+  const doubts = (row) => inWords([runValues("codes")[row], runValues("cause")[row]].filter(Boolean).join(" ")) || "–";
   const body = point.rows.map((row) => el("tr", {},
     el("th", { scope: "row" }, el("button", { type: "button", "aria-label": `Open run ${runValues("run")[row]}`, click: () => openRun(row) }, showValue(runValues("run")[row]))),
     el("td", {}, outcomeTag(row)), el("td", {}, showValue(runValues("validity")[row])), el("td", {}, doubts(row)),
@@ -110,7 +110,7 @@ function openRun(row) {
     el("h3", {}, settingsText(row)),
     el("p", {}, outcomeTag(row), ` run ${runValues("run")[row]} of point ${point.id} `, el("button", { type: "button", click: () => openPoint(point) }, "All its runs")),
     fileOf(row) ? el("p", { class: "count" }, "File: ", el("code", {}, fileOf(row))) : "",
-    cause ? el("p", { class: "detail" }, el("strong", {}, cause.replaceAll("_", " ")), details[row] ? `: ${details[row]}` : "") : "",
+    cause ? el("p", { class: "detail" }, el("strong", {}, inWords(cause)), details[row] ? `: ${details[row]}` : "") : "",
     ...commandBlocks(row).filter(Boolean),
     el("h4", {}, "Parameters"), facts(parametersOf(row)),
     el("h4", {}, "Figures"), facts(figures.map((column) => [column.title, valueText(column, column.values[row])])),

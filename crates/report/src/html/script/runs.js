@@ -130,7 +130,7 @@ class Table {
     if (!this.text) return true;
     const { what, items, rows } = this.listed;
     this.texts[what] ??= new Map(items.map((each) => [each, rows(each).map((row) =>
-      [points[data.rows[row]].id, runValues("outcome")[row], runValues("cause")[row], settingsText(row), details[row]].join(" ")).join(" ").toLowerCase()]));
+      [points[data.rows[row]].id, runValues("outcome")[row], runValues("cause")[row], inWords(runValues("cause")[row] ?? ""), settingsText(row), details[row]].join(" ")).join(" ").toLowerCase()]));
     return this.texts[what].get(item).includes(this.text);
   }
 
@@ -157,7 +157,7 @@ class Table {
         return head(el("span", { class: `tag ${used.length ? (doubtful ? "suspect" : "ok") : "failed"}` }, value + doubt));
       }
       if (column.name === "outcome") return head(outcomeTag(item));
-      if (column.name === "cause") return el("td", {}, value ? value.replaceAll("_", " ") : "");
+      if (["cause", "codes"].includes(column.name)) return el("td", {}, inWords(value ?? ""));
       return el("td", { class: this.numeric[i] ? "number" : null, title: typeof value === "number" ? String(value) : null }, valueText(column, value));
     });
     return el("tr", { "aria-rowindex": place + 2, click: (event) => { if (!event.target.closest("button")) listed.open(item); } }, cells);

@@ -206,7 +206,7 @@ function drawStart(start, at) {
   const bars = [];
   const bar = (look, from, to, story) => bars.push(svg("rect", { class: look, x: at(from), y: 4, width: Math.max(1, at(to) - at(from)), height: LANE_PX - 6, "data-story": story }));
   const ready = start.ready == null ? start.until : Math.min(start.until, start.from + start.ready);
-  const why = start.cause ? `, ended: ${start.cause.replaceAll("_", " ")}` : "";
+  const why = start.cause ? `, ended: ${inWords(start.cause)}` : "";
   const phase = (name) => (start.ready == null ? 0 : columnByName.get(`startup_${name}_s`)?.values[start.runs[0]] ?? 0);
   const [model, engine] = [phase("model"), phase("engine")];
   const parts = [["weights", "weights"], ["model", "model"], ["compile", "compilation"], ["graphs", "graphs"], ["engine", "engine"]].filter(([name]) => phase(name));
@@ -222,7 +222,7 @@ function drawStart(start, at) {
     bar("up", ready, last, `${told}: ready ${moment(ready, 11, 19)}, up for ${showSeconds(start.until - ready)}${why}`);
     if (last < start.until) bar("stopping", last, start.until, `${told}: stopped ${moment(start.until, 11, 19)} after ${showSeconds(start.until - last)}`);
   }
-  if (start.cause) bars.push(svg("path", { class: "died", d: `M${at(start.until)} 1V${LANE_PX - 1}`, "data-story": `${told}, ${moment(start.until, 11, 19)}: ${start.cause.replaceAll("_", " ")}` }));
+  if (start.cause) bars.push(svg("path", { class: "died", d: `M${at(start.until)} 1V${LANE_PX - 1}`, "data-story": `${told}, ${moment(start.until, 11, 19)}: ${inWords(start.cause)}` }));
   return bars;
 }
 
@@ -234,7 +234,7 @@ function storyOfRun(lane, event, picture, at) {
   if (row == null) return null;
   const cause = runValues("cause")[row];
   const before = [["reset", data.resets[row]], ["warm-up", data.warmups[row]]].filter(([, seconds]) => seconds).map(([what, seconds]) => `${what} ${showSeconds(seconds)}`);
-  return `${settingsText(row)}: run ${runValues("run")[row]} ${runValues("outcome")[row]}${cause ? ` (${cause.replaceAll("_", " ")})` : ""}, ${moment(measuring(row), 11, 19)}, ${showSeconds(data.seconds[row])}${before.length ? ` after ${before.join(" and ")}` : ""}${whereabouts(start)}`;
+  return `${settingsText(row)}: run ${runValues("run")[row]} ${runValues("outcome")[row]}${cause ? ` (${inWords(cause)})` : ""}, ${moment(measuring(row), 11, 19)}, ${showSeconds(data.seconds[row])}${before.length ? ` after ${before.join(" and ")}` : ""}${whereabouts(start)}`;
 }
 
 buildTimeline(document.getElementById("lanes"));

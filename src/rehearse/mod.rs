@@ -35,12 +35,13 @@ use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, capacity};
 use crate::selection::optimized::Trial;
 use crate::sim::engine::gpu::Gpu;
+use crate::table::count_gpus;
 use crate::units::{show_duration, show_many};
 use learn::Calibration;
 use load::overhead_s;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use twin::{Known, Twin};
@@ -193,6 +194,10 @@ pub struct Rehearsal {
     pub learned_from: Vec<String>,
     /// The twin that predicted it, if runs of such servers were measured.
     pub twin: Option<Arc<Twin>>,
+    /// Likely GPU-hours; none of simulated servers, unless the plan gives their GPUs a price.
+    pub gpu_hours: Option<f64>,
+    /// What these cost, if the plan gives GPUs a price.
+    pub cost: Option<f64>,
 }
 
 impl Rehearsal {
@@ -267,6 +272,12 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     if let Some(packed) = &rehearsal.packed {
         rehearsal.total = packed.total(&rehearsal.servers);
     }
+    let price = plan.report.price_per_gpu_hour;
+    if !stand_in.is_simulator || price.is_some() {
+        let hours = gpu_hours(schedule.servers(), &rehearsal.servers);
+        rehearsal.gpu_hours = Some(hours);
+        rehearsal.cost = price.map(|price| hours * price);
+    }
     rehearsal.assumptions = assumptions(plan, &stand_in, options);
     rehearsal
         .assumptions
@@ -274,6 +285,18 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     rehearsal.learned_from = calibration.sources;
     rehearsal.twin.clone_from(twin);
     Ok(rehearsal)
+}
+
+/// The likely time for which the servers of some forecasts hold their GPUs, in GPU-hours.
+fn gpu_hours(servers: impl Iterator<Item = ServerConfig>, forecasts: &[Forecast]) -> f64 {
+    let gpus: HashMap<ServerId, f64> = servers
+        .map(|server| (server.id, count_gpus(&server.params, &server.argv)))
+        .collect();
+    let hours = |forecast: &Forecast| {
+        let seconds = forecast.total.interval().likely;
+        gpus.get(&forecast.server).map_or(0.0, |gpus| gpus * seconds / 3600.0)
+    };
+    forecasts.iter().map(hours).sum()
 }
 
 /// Predicts the answers of the searches that have not begun yet, as far as the limits allow. Searches use them as starting points.

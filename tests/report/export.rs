@@ -335,7 +335,7 @@ fn each_load_has_its_winner_even_one_whose_run_was_cut() {
     report(&directory);
     let page = fs::read_to_string(directory.report_html()).expect("readable");
     for sentence in [
-        "Target chat, random_input_len=64: Concurrency 256 or more, the highest load allowed.",
+        "Target chat, random_input_len=64: 256 concurrent requests or more, the highest load allowed.",
         "Target chat, random_input_len=512: no server is known to meet it.",
     ] {
         let at = page.find(sentence).unwrap_or_else(|| panic!("{sentence}"));

@@ -223,6 +223,8 @@ fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
         "seconds": rehearsal.total.interval(),
         "side_by_side": rehearsal.packed.as_ref().map(|packed| json!({"gpus": packed.capacity.gpus, "servers": packed.capacity.groups})),
         "disk_bytes": rehearsal.disk_bytes,
+        "gpu_hours": rehearsal.gpu_hours,
+        "cost": rehearsal.cost,
         "assumed": rehearsal.assumptions,
         "learned_from": rehearsal.learned_from,
         "twin": rehearsal.twin.as_ref().map(|twin| json!({

@@ -95,7 +95,7 @@ fn what_cannot_be_decided_says_so() {
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
     assert!(
-        said(&output).contains("8 starts, max_starts are spent"),
+        said(&output).contains("stopped after 8 starts (max_starts)"),
         "{}",
         said(&output)
     );

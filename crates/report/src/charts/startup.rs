@@ -14,6 +14,8 @@ const STARTUP: &str = "startup_s";
 
 /// Ratio of the slowest start to the fastest below which starts differ by no more than their noise: 28 and 34 s were two starts of one server.
 const TELLING: f64 = 1.3;
+/// Seconds between the two below which nobody chooses a server by them.
+const TELLING_S: f64 = 5.0;
 
 /// Draws the workload that most servers have in common, if their start-up times differ.
 pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
@@ -42,7 +44,7 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     if starts
         .minmax()
         .into_option()
-        .is_none_or(|(least, most)| most < TELLING * least)
+        .is_none_or(|(least, most)| most < TELLING * least || most - least < TELLING_S)
     {
         return Vec::new();
     }

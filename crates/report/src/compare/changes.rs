@@ -1,6 +1,6 @@
 //! The changes of a comparison in words and as a picture: where each metric became better or worse, and by how much.
 
-use super::{Comparison, Figure, percent};
+use super::{Comparison, Figure, percent, percents};
 use crate::chart::Chart;
 use crate::charts::bars::{Bar, panel};
 use crate::ordered::Ordered;
@@ -60,9 +60,9 @@ fn part(own: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
         [(settings, _)] => format!("at {settings}"),
         _ => format!("at {} of {} points", found.len(), own.len()),
     };
-    let by = match (percent(least), percent(most)) {
-        (least, most) if least == most => least,
-        (least, most) => format!("{} to {most}", least.trim_end_matches(" %")),
+    let by = match percent(least) == percent(most) {
+        true => percent(least),
+        false => percents(least, most).replacen(" % to", " to", 1),
     };
     Some(format!("{word} {place} ({by})"))
 }

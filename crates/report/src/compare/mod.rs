@@ -17,7 +17,7 @@ pub(super) use side::between_servers;
 pub use side::{Change, Side};
 
 use super::names::PointNames;
-use super::texts::words::show_number;
+use super::texts::words::{show_figure, show_number};
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use matching::{Matched, PointPair, match_points};
@@ -204,7 +204,10 @@ impl Comparison {
             settings: pair.settings.clone(),
             figures: metrics.iter().filter_map(|measure| figure(pair, measure)).collect(),
         };
-        let points = pairs.iter().map(point).collect_vec();
+        let mut points = pairs.iter().map(point).collect_vec();
+        if question.metrics.is_empty() {
+            drop_repeated(&mut points);
+        }
         let limits = pairs
             .iter()
             .cartesian_product(&question.limits)
@@ -334,6 +337,35 @@ fn percent(ratio: f64) -> String {
     }
 }
 
+/// An interval of ratios, both ends in one form: `-2.8 % to +1.0 %`, `x 0.9 to 3.5`.
+fn percents(low: f64, high: f64) -> String {
+    match high > 2.0 {
+        true => format!("x {} to {}", show_number(low), show_number(high)),
+        false => format!("{} to {}", percent(low), percent(high)),
+    }
+}
+
+/// Leaves out requests per second where the lengths of the answers are fixed, so that tokens per second say the same.
+fn drop_repeated(points: &mut [Pair]) {
+    let [requests, tokens] = [METRICS[0], METRICS[1]];
+    let ratio = |pair: &Pair, metric: &str| {
+        let figure = pair.figures.iter().find(|figure| figure.metric == metric)?;
+        Some((figure.ratio, figure.verdict))
+    };
+    let is_repeated = |pair: &Pair| match (ratio(pair, requests), ratio(pair, tokens)) {
+        (Some((own, verdict)), Some((other, same))) => (own / other - 1.0).abs() < ALIKE && verdict == same,
+        (own, _) => own.is_none(),
+    };
+    if points.iter().all(is_repeated) {
+        for pair in points {
+            pair.figures.retain(|figure| figure.metric != requests);
+        }
+    }
+}
+
+/// Two ratios that are nearer to each other are one figure, computed twice.
+const ALIKE: f64 = 0.001;
+
 /// The columns of a figure's row, in the terminal and in Markdown.
 fn cells(figure: &Figure) -> [String; 7] {
     let starts = |more: usize| show_many(more as u64, "more start");
@@ -343,10 +375,10 @@ fn cells(figure: &Figure) -> [String; 7] {
     };
     [
         figure.metric.clone(),
-        show_number(figure.base),
-        show_number(figure.new),
+        show_figure(figure.base),
+        show_figure(figure.new),
         percent(figure.ratio),
-        format!("{} to {}", percent(figure.interval.0), percent(figure.interval.1)),
+        percents(figure.interval.0, figure.interval.1),
         format!("{} + {}", figure.starts.0, figure.starts.1),
         verdict,
     ]

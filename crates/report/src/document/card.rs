@@ -4,7 +4,7 @@
 use super::points::PointWords;
 use crate::inputs::Inputs;
 use crate::output::configs::Config;
-use crate::texts::words::{axis_title, show_of, show_range};
+use crate::texts::words::{axis_title, money_sign, show_of, show_parts};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_answer::Answered;
@@ -28,7 +28,10 @@ pub fn parts(
     // A load is known even where its run was cut short and has no figures.
     let (value, range) = points.spread(point, metric).map_or_else(
         || (points.param(point, metric).to_string(), String::new()),
-        |spread| (show_of(metric, spread.value), show_range(&spread)),
+        |spread| {
+            let (value, range) = show_parts(&spread);
+            (money_sign(metric).to_owned() + &value, range)
+        },
     );
     let title = axis_title(metric);
     // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.

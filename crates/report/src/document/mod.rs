@@ -96,8 +96,8 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
 
 /// The time and the GPU-hours that the sweep took, with their price where that is known.
 fn spent(inputs: &Inputs<'_>) -> Value {
-    let hours = starts::gpu_hours(inputs.state);
     let price = inputs.options.price_per_gpu_hour;
+    let hours = starts::gpu_hours(inputs.state, price.is_some());
     context! {
         took => starts::took(inputs.state).map(show_duration),
         gpu_hours => hours.map(show_number),

@@ -3,7 +3,7 @@
 use crate::findings::answer::mark;
 use crate::findings::goals::Goals;
 use crate::findings::variation::settings;
-use crate::texts::words::show_number;
+use crate::texts::words::{show_figure, show_number};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_record::table::{Cell, Column, Points};
@@ -52,6 +52,6 @@ impl PointWords<'_> {
     /// The estimates of some figures as a template takes them: nothing where there is none.
     pub fn figures<'m>(&self, at: usize, metrics: impl IntoIterator<Item = &'m str>) -> Vec<Option<String>> {
         let metrics = metrics.into_iter();
-        metrics.map(|metric| self.value(at, metric).map(show_number)).collect()
+        metrics.map(|metric| self.value(at, metric).map(show_figure)).collect()
     }
 }

@@ -7,7 +7,7 @@ use itertools::Itertools;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
 use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
-use vsweep_strategy::stats::{self, Estimate, Interval};
+use vsweep_strategy::stats::{self, Estimate, Interval, Verdict};
 
 /// Describes the comparison, one sentence for each fact; empty without a comparison.
 pub fn in_words(state: &State) -> Vec<String> {
@@ -68,17 +68,18 @@ fn names(compared: &Compared) -> String {
 }
 
 fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) -> Vec<String> {
+    let starts = show_many(outcome.starts as u64, "start");
     let why = match outcome.ending {
-        PairedEnding::Decided => "decided".to_owned(),
-        PairedEnding::Spent if conclusion.is_out_of_time => "max_time is spent".to_owned(),
-        PairedEnding::Spent => "max_starts are spent".to_owned(),
+        PairedEnding::Decided => format!("decided after {starts}"),
+        PairedEnding::Spent if conclusion.is_out_of_time => format!("stopped after {starts} (max_time)"),
+        PairedEnding::Spent => format!("stopped after {starts} (max_starts)"),
         PairedEnding::Unstartable(arm) => {
             let entrant = &compared.entrants[usize::from(arm == Arm::New)];
-            format!("{} failed four times in a row", entrant.name)
+            format!("{starts}, {} failed four times in a row", short_label(&entrant.name))
         }
     };
-    let starts = show_many(outcome.starts as u64, "start");
-    let mut said = vec![format!("compared {}: {starts}, {why}", names(compared))];
+    let better = better(compared, &outcome.findings).map_or(String::new(), |better| format!("{better}; "));
+    let mut said = vec![format!("compared {}: {better}{why}", names(compared))];
     for (asked, finding) in compared.family.iter().zip(&outcome.findings) {
         let (load, verdict) = (at_load(compared, asked), word(finding.verdict));
         let more = finding.more_starts.map(|more| show_many(more as u64, "more start"));
@@ -87,6 +88,25 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) 
         said.push(format!("{}{load}: {verdict}: {ratio}{more}", name(&asked.metric)));
     }
     said
+}
+
+/// The server to run, by all findings: `sim_speed 1.1 is better`; nothing while they leave it open.
+fn better(compared: &Compared, findings: &[Finding]) -> Option<String> {
+    let [base, new] = compared.entrants.as_slice() else {
+        return None;
+    };
+    let found = |verdict: Verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    let [improved, regressed, same] = [Verdict::Improved, Verdict::Regressed, Verdict::Same].map(found);
+    Some(match (improved, regressed) {
+        (1.., 0) if improved + same == findings.len() => format!("{} is better", short_label(&new.name)),
+        (0, 1..) if regressed + same == findings.len() => format!("{} is better", short_label(&base.name)),
+        (0, 0) if same == findings.len() && same > 0 => "they are equally good".to_owned(),
+        (1.., 1..) => format!(
+            "better in {improved}, worse in {regressed} of {} figures",
+            findings.len()
+        ),
+        _ => return None,
+    })
 }
 
 fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion, state: &State) -> Vec<String> {

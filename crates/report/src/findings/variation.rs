@@ -23,7 +23,8 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
         let columns = points.runs.columns().iter();
         let of_load =
             columns.filter(|column| column.section == Section::Bench && (is_load(column) || length(column).is_some()));
-        return of_load.filter(|column| !column.cells[point.row].is_missing()).collect();
+        let known = of_load.filter(|column| !column.cells[point.row].is_missing());
+        return known.sorted_by_key(|column| !is_load(column)).collect();
     }
     let params = points
         .runs

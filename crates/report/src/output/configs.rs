@@ -12,7 +12,7 @@ use crate::sentences::whole_sentence;
 use crate::texts::align::align;
 use crate::texts::status::unfinished;
 use crate::texts::template::plain;
-use crate::texts::words::show_number;
+use crate::texts::words::{show_number, show_together};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use std::collections::BTreeMap;
@@ -195,13 +195,15 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     }
 }
 
-/// `12.5 (12.1-13)`, or the figure alone.
+/// `12.5 (12.1-13.0)`, or the figure alone.
 fn range(spread: &Spread) -> String {
-    let figure = show_number(spread.value);
     let (low, high) = spread.reach();
     match high > low {
-        true => format!("{figure} ({}-{})", show_number(low), show_number(high)),
-        false => figure,
+        true => {
+            let [value, low, high] = show_together([spread.value, low, high]);
+            format!("{value} ({low}-{high})")
+        }
+        false => show_number(spread.value),
     }
 }
 

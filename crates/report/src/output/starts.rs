@@ -162,9 +162,13 @@ fn covered_s(spans: Vec<(Timestamp, Timestamp)>) -> f64 {
         .sum()
 }
 
-/// The GPU-hours that starts of real servers took, as far as known; none if there are none.
-pub(crate) fn gpu_hours(state: &State) -> Option<f64> {
-    let hours: f64 = real(state).iter().filter_map(StartUsage::gpu_hours).sum();
+/// The GPU-hours that starts took, as far as known; none of simulated servers, unless their GPUs have a price.
+pub(crate) fn gpu_hours(state: &State, has_price: bool) -> Option<f64> {
+    let starts = match has_price {
+        true => taken(state).into_iter().filter(|taken| taken.span.is_some()).collect(),
+        false => real(state),
+    };
+    let hours: f64 = starts.iter().filter_map(StartUsage::gpu_hours).sum();
     (hours > 0.0).then_some(hours)
 }
 

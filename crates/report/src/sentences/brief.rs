@@ -196,10 +196,10 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
     let ties = if ties.is_empty() {
         ties
     } else {
-        format!(", not told apart from it: {ties}")
+        format!("; not told apart from it: {ties}")
     };
     let sure = match (is_single, answered.entrants.len()) {
-        (false, 2..) => format!(" ({} sure{ties})", percent(winner.probability)),
+        (false, 2..) => format!(", {} sure{ties}", percent(winner.probability)),
         _ => String::new(),
     };
     // With a single config there is no choice.

@@ -217,16 +217,20 @@ fn difference(ratio: f64, better: Better) -> String {
     }
 }
 
-/// `Output throughput 7,915 tokens/s (7,700 to 8,130)`.
+/// `Output throughput 7,915 tokens/s (7,700 to 8,130)`, or `up to 99 concurrent requests (99 to 119)`.
 fn figure(answered: &Answered, winner: &Winner) -> String {
-    let value = estimate(&winner.value);
+    let (value, range) = estimate(&winner.value);
     match &answered.goal {
-        Goal::Metric { name, .. } => say(name, &show_number(winner.value.value)) + &value,
+        Goal::Metric { name, .. } => say(name, &value) + &range,
         Goal::Load { parameter, .. } => {
-            let load = capital(&short_setting_of(parameter, &show_number(winner.value.value)));
+            let load = match parameter.as_str() {
+                "max_concurrency" => format!("{value} concurrent requests"),
+                "request_rate" => format!("{value} requests/s"),
+                other => short_setting_of(other, &value),
+            };
             match winner.at_ceiling {
                 true => load + " or more, the highest load allowed",
-                false => load + &value,
+                false => format!("up to {load}{range}"),
             }
         }
     }
@@ -253,8 +257,10 @@ fn none(answer: &Answer, answered: &Answered) -> String {
         };
     };
     let missed = nearest.meets.iter().filter(|meeting| !meeting.is_met);
-    let mut missed = missed
-        .map(|meeting| say(&meeting.target.metric, &show_number(meeting.value.value)) + &estimate(&meeting.value));
+    let mut missed = missed.map(|meeting| {
+        let (value, range) = estimate(&meeting.value);
+        say(&meeting.target.metric, &value) + &range
+    });
     format!(
         "no server meets {asked}. The nearest is {}{}, with {}; it meets them with a probability of {}.",
         answer.name_of(&nearest.config),

@@ -1,14 +1,11 @@
 //! Words that several sentences share.
 
-use crate::texts::words::{axis_title, show_number};
+use crate::texts::words::{axis_title, with_range};
 use vsweep_answer::{Estimate, Target};
 
-/// An interval behind its figure: ` (7,700 to 8,130)`; nothing of one without extent.
-pub fn estimate(estimate: &Estimate) -> String {
-    match estimate.high > estimate.low {
-        true => format!(" ({} to {})", show_number(estimate.low), show_number(estimate.high)),
-        false => String::new(),
-    }
+/// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`; nothing of one without extent.
+pub fn estimate(estimate: &Estimate) -> (String, String) {
+    with_range(estimate.value, estimate.low, estimate.high)
 }
 
 /// A probability or a share: `97 %`, `over 99 %`, `under 1 %`.

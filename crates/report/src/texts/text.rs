@@ -4,7 +4,7 @@
 use super::align::align;
 use super::template::plain;
 use super::terminal::width;
-use super::words::{axis_title, short_name, show_number};
+use super::words::{axis_title, short_name, show_figure};
 use crate::document::points::PointWords;
 use crate::findings::answer::{WorkloadAnswer, mark};
 use crate::findings::failures::{Group, describe_reasons};
@@ -71,7 +71,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         return (!remarks.is_empty() || !bests.is_empty()).then(|| context! { name, remarks, bests });
     }
     let listed = &chosen[..chosen.len().min(MOST_ROWS)];
-    let figure = |at: usize, metric: &str| words.value(at, metric).map_or("-".into(), show_number);
+    let figure = |at: usize, metric: &str| words.value(at, metric).map_or("-".into(), show_figure);
     // If every server has one GPU, the column would be a repetition.
     let says_more = |shown: &&Shown| {
         shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))

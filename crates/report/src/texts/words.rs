@@ -49,6 +49,8 @@ pub fn say_setting(name: &str, value: &str) -> String {
         ("" | "command", value) => value.to_owned(),
         (name, "true") => name.to_owned(),
         (name, "false") => format!("no {name}"),
+        // Lengths of prompts and answers.
+        ("in" | "out", value) => format!("{value} {name}"),
         (name, value) => format!("{name} {value}"),
     }
 }
@@ -113,14 +115,45 @@ pub fn show_number(value: f64) -> String {
         let sign = if value < 0.0 { "-" } else { "" };
         return format!("{sign}{}", vsweep_base::units::show_count(size.round() as u64));
     }
-    let decimals = if size >= 10.0 {
+    trim_zeros(format!("{value:.0$}", decimals_of(size)))
+}
+
+/// Like [`show_number`], with zeros at the end, so that the figures of a column have as many digits each: `60.0`, `0.570`.
+pub fn show_figure(value: f64) -> String {
+    match value.abs() {
+        size if size > 0.0 && size < 100.0 => show_digits(value, decimals_of(size)),
+        _ => show_number(value),
+    }
+}
+
+/// Figures that belong together, with the decimals of the first: a value and the ends of its interval. Whole numbers need none.
+pub fn show_together<const N: usize>(values: [f64; N]) -> [String; N] {
+    let is_plain = |value: &f64| value.is_finite() && (1e-4..1e6).contains(&value.abs().max(1e-4));
+    let first = values[0].abs();
+    if values.iter().all(|value| value.fract() == 0.0) || !values.iter().all(is_plain) || first == 0.0 {
+        return values.map(show_number);
+    }
+    let decimals = if first >= 100.0 { 0 } else { decimals_of(first) };
+    values.map(|value| show_digits(value, decimals))
+}
+
+/// A number with so many decimals; thousands have separators.
+fn show_digits(value: f64, decimals: usize) -> String {
+    match value.abs() >= 100.0 && decimals == 0 {
+        true => show_number(value),
+        false => format!("{value:.decimals$}"),
+    }
+}
+
+/// Decimals of a number below 100 that leave three significant digits.
+fn decimals_of(size: f64) -> usize {
+    if size >= 10.0 {
         1
     } else if size >= 1.0 || size == 0.0 {
         2
     } else {
         (2.0 - size.log10().floor()) as usize
-    };
-    trim_zeros(format!("{value:.decimals$}"))
+    }
 }
 
 /// Numbers along one axis in one format: as many decimals for all, one unit for all; zero needs neither.
@@ -155,10 +188,12 @@ pub fn show_ratio(ratio: f64) -> String {
 
 /// Formats a number of a column: money with its sign in front.
 pub fn show_of(column: &str, value: f64) -> String {
-    match axis_title(column).ends_with("($)") {
-        true => format!("${}", show_number(value)),
-        false => show_number(value),
-    }
+    money_sign(column).to_owned() + &show_number(value)
+}
+
+/// The sign before a number of a column of money; nothing before others.
+pub fn money_sign(column: &str) -> &'static str {
+    if axis_title(column).ends_with("($)") { "$" } else { "" }
 }
 
 /// A load in a sentence: `concurrency 72`.
@@ -168,14 +203,24 @@ pub fn short_setting_of(name: &str, value: &str) -> String {
 
 /// A figure with its range: `12.5 (12.1 to 13)`.
 pub fn show_spread(spread: &Spread) -> String {
-    show_number(spread.value) + &show_range(spread)
+    let (value, range) = show_parts(spread);
+    value + &range
 }
 
-/// The range behind a figure, its 95 % interval, else from the lowest to the highest run; nothing where there is none.
-pub fn show_range(spread: &Spread) -> String {
-    match spread.reach() {
-        (low, high) if high > low => format!(" ({} to {})", show_number(low), show_number(high)),
-        _ => String::new(),
+/// A figure, and the range behind it: its 95 % interval, else from the lowest to the highest run; nothing where there is none.
+pub fn show_parts(spread: &Spread) -> (String, String) {
+    let (low, high) = spread.reach();
+    with_range(spread.value, low, high)
+}
+
+/// A figure, and its range: `60.0` and ` (59.9 to 60.0)`.
+pub fn with_range(value: f64, low: f64, high: f64) -> (String, String) {
+    match high > low {
+        true => {
+            let [value, low, high] = show_together([value, low, high]);
+            (value, format!(" ({low} to {high})"))
+        }
+        false => (show_number(value), String::new()),
     }
 }
 
@@ -210,6 +255,21 @@ mod tests {
     }
 
     #[test]
+    fn figures_that_belong_together_have_the_same_decimals() {
+        assert_eq!(show_together([60.0, 59.94, 60.02]), ["60.0", "59.9", "60.0"]);
+        assert_eq!(show_together([0.57, 0.57, 0.5774]), ["0.570", "0.570", "0.577"]);
+        assert_eq!(show_together([80.0, 80.0, 107.0]), ["80", "80", "107"]);
+        assert_eq!(show_together([1.0, 1.0, 1.0492]), ["1.00", "1.00", "1.05"]);
+        assert_eq!(show_together([3994.2, 3821.0, 4174.4]), ["3,994", "3,821", "4,174"]);
+        assert_eq!(show_together([120.4, 8.31, 260.0]), ["120", "8", "260"]);
+        assert_eq!(
+            [60.0, 7.0, 0.57, 0.0, 1250.4].map(show_figure),
+            ["60.0", "7.00", "0.570", "0", "1,250"]
+        );
+        assert_eq!(with_range(4.4, 4.4, 4.4), ("4.4".to_owned(), String::new()));
+    }
+
+    #[test]
     fn numbers_of_an_axis_have_one_format() {
         let shown = |values: &[f64]| show_alike(values).join(" ");
         assert_eq!(shown(&[0.0, 0.25, 0.5, 1.0]), "0 0.25 0.50 1.00");
@@ -227,6 +287,10 @@ mod tests {
         assert_eq!(short_label(long), "fast TP 2, enable_x, concurrency 8");
         assert_eq!(short_label("num_prompts=80"), "prompts 80");
         assert_eq!(short_label("default"), "default");
+        assert_eq!(
+            short_label("random_input_len=128, random_output_len=96"),
+            "128 in, 96 out"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The matrix for people: servers with their points, and how much there is of everything.
+//! The matrix for people: how much there is of everything, and servers with their points.
 
 use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
@@ -12,17 +12,41 @@ use std::io::{self, Write};
 /// A server's points beyond these are counted, not listed.
 const MOST_LISTED: usize = 200;
 
+/// Servers up to which each is shown with its command line and its points.
+const MOST_WHOLE: u64 = 12;
+
+/// Each server with its points. Of many servers, the first is shown so, and the others have a line each.
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
-    for server in matrix.servers() {
+    let counts = matrix.counts();
+    let is_brief = counts.servers > MOST_WHOLE;
+    for (place, server) in matrix.servers().enumerate() {
+        if is_brief && place > 0 {
+            let name = plan.secrets.redact(&short_label(&server.name));
+            let work = match matrix.finds_its_loads() {
+                true => show_many(matrix.searches_of(&server).count() as u64, "search"),
+                false => show_many(matrix.points_of(&server).count() as u64, "point"),
+            };
+            writeln!(out, "server {}  {name}: {work}", server.id)?;
+            continue;
+        }
+        writeln!(out)?;
         write_server(plan, &server, out)?;
         if !matrix.finds_its_loads() {
             write_points(plan, matrix.points_of(&server), None, out)?;
         }
         write_finders(plan, "search", &matrix.searches_of(&server).collect_vec(), out)?;
         write_finders(plan, "exploration", &matrix.explorations_of(&server).collect_vec(), out)?;
-        writeln!(out)?;
+        if is_brief {
+            writeln!(out)?;
+        }
     }
-    write_counts(&matrix.counts(), out)
+    match is_brief {
+        true => writeln!(
+            out,
+            "\nthe first server is shown in full; --only shows others, --format json all"
+        ),
+        false => Ok(()),
+    }
 }
 
 /// A server's id, name, command line and environment.
@@ -115,7 +139,8 @@ pub fn work(counts: &Counts) -> String {
     }
 }
 
-fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
+/// Writes how much there is of everything, and what was removed by what.
+pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     let (starts, pairs) = (
         show_many(counts.starts, "server start"),
         show_many(counts.pairs, "pair"),

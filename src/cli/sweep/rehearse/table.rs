@@ -3,7 +3,7 @@
 use crate::cause::Failure;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
 use crate::report::texts::align::align;
-use crate::report::texts::words::{settings, short_label};
+use crate::report::texts::words::{settings, short_label, show_number};
 use crate::selection::packed::Capacity;
 use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
@@ -19,16 +19,8 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
     if longest(&rows) > columns.or(Some(usize::MAX)) {
         shorten_names(&mut rows, &rehearsal.servers);
     }
-    let table = align(&rows);
-    let mut rows = table.lines().map(str::to_owned);
-    let mut lines: Vec<String> = rows.next().into_iter().collect();
-    for (place, row) in rows.enumerate() {
-        lines.push(row);
-        lines.extend(remarks(&rehearsal.servers[place]));
-    }
-    lines.push(String::new());
+    let mut lines = vec![summary(rehearsal)];
     lines.extend(failures_in_words(&failing(rehearsal)));
-    lines.push(summary(rehearsal));
     if recorded > 0 {
         lines.push(format!(
             "{} are recorded already; this is about the rest",
@@ -48,6 +40,18 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
         lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
     }
     lines.push("prediction only, with a simulated engine: nothing was measured".to_owned());
+    lines.push(String::new());
+    let table = align(&rows);
+    for (place, row) in table.lines().enumerate() {
+        lines.push(row.to_owned());
+        lines.extend(
+            place
+                .checked_sub(1)
+                .map(|place| remarks(&rehearsal.servers[place]))
+                .into_iter()
+                .flatten(),
+        );
+    }
     lines.join("\n") + "\n"
 }
 
@@ -147,7 +151,7 @@ fn and_more(others: usize) -> String {
     }
 }
 
-/// One line with the likely duration.
+/// One line with the likely duration and cost.
 pub fn summary(rehearsal: &Rehearsal) -> String {
     let TimeInterval { low, likely, high } = rehearsal.total.interval();
     let unknown = rehearsal.unknown_runs();
@@ -169,8 +173,14 @@ pub fn summary(rehearsal: &Rehearsal) -> String {
         Some(Capacity { gpus: 0, groups }) => format!(", {groups} servers at once"),
         Some(Capacity { gpus, .. }) => format!(", side by side on {}", show_many(u64::from(gpus), "GPU")),
     };
+    let cost = rehearsal
+        .cost
+        .map_or(String::new(), |cost| format!(" (${})", show_number(cost)));
+    let hours = rehearsal.gpu_hours.map_or(String::new(), |hours| {
+        format!(", {} GPU-hours{cost}", show_number(hours))
+    });
     format!(
-        "predicted: about {} (80 % interval: {} to {}) for {what}{concurrency}{more}",
+        "predicted: about {}{hours} (80 % interval: {} to {}) for {what}{concurrency}{more}",
         show(likely),
         show(low),
         show(high)

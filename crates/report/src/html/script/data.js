@@ -72,6 +72,7 @@ function settingText(column, value) {
   if (column.short === "combo" || column.name === "command") return showValue(value); // its name says enough
   if (value === true) return column.short;
   if (value === false) return `no ${column.short}`;
+  if (["in", "out"].includes(column.short)) return `${showValue(value)} ${column.short}`; // lengths
   return `${column.short} ${showValue(value)}`;
 }
 
@@ -86,9 +87,10 @@ function valueText(column, value) {
   return column.kind === "figure" && typeof value === "number" ? showOf(column, value) : showValue(value);
 }
 
-/** A number of a column: money with its sign in front. */
+/** A number of a column: money with its sign in front. Figures have as many digits each, unless all are whole. */
 function showOf(column, value) {
-  return (column.title.endsWith("($)") ? "$" : "") + showNumber(value);
+  column.isWhole ??= column.kind !== "figure" || column.values.every((each) => typeof each !== "number" || Number.isInteger(each));
+  return (column.title.endsWith("($)") ? "$" : "") + showNumber(value, !column.isWhole);
 }
 
 /** Whether more of a figure is better, by its name; null where it is neither (counts, parameters). */

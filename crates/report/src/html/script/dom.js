@@ -51,14 +51,14 @@ function showCount(count) {
   return thousands.format(count);
 }
 
-/** About three significant digits, as in the rest of the report. */
-function showNumber(value) {
+/** About three significant digits, as in the rest of the report; `isPadded` keeps zeros at the end. */
+function showNumber(value, isPadded = false) {
   const size = Math.abs(value);
   if (!Number.isFinite(value)) return value > 0 ? "unlimited" : "–";
   if (size !== 0 && (size >= 1e15 || size < 1e-4)) return value.toExponential(2);
   if (size >= 1e6) return `${+(value / 1e6).toFixed(2)}M`;
   if (size >= 100) return showCount(Math.round(value));
-  return String(+value.toPrecision(3));
+  return isPadded && size !== 0 ? value.toPrecision(3) : String(+value.toPrecision(3));
 }
 
 /** A setting as it was given; only long fractions are shortened. */

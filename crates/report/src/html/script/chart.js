@@ -17,7 +17,10 @@ class Chart {
     this.current = -1;
     this.pinned = false;
     this.listen();
-    new ResizeObserver(() => this.draw()).observe(host);
+    new ResizeObserver(() => {
+      this.width = host.clientWidth;
+      this.draw();
+    }).observe(host);
   }
 
   show(spec) {
@@ -27,7 +30,8 @@ class Chart {
   }
 
   draw() {
-    const width = this.host.clientWidth;
+    // To ask for the width now would lay out the whole page first.
+    const width = (this.width ??= this.host.clientWidth);
     if (!this.spec || !width) return;
     const height = width < 500 ? 300 : 400;
     const frame = { left: 66, right: width - 14, top: 14, bottom: height - 46 };
@@ -36,12 +40,17 @@ class Chart {
     picture.setAttribute("height", height);
     picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     picture.setAttribute("aria-label", `${spec.label}. Arrow keys move between points, Enter keeps one open.`);
-    const marks = spec.series.flatMap((series) => series.marks.map((mark) => ({ ...mark, series })));
-    const ends = marks.flatMap((mark) => [mark.spread.min, mark.spread.max]);
+    const marks = spec.series.flatMap((series) => series.marks);
+    const ends = [];
+    for (const { spread } of marks) ends.push(spread.min, spread.max);
     const x = makeScale(marks.map((mark) => mark.x), spec.logX, spec.x.kind !== "figure", frame.left, frame.right);
     const y = makeScale(ends, spec.logY, false, frame.bottom, frame.top);
-    this.marks = marks.map((mark) => ({ ...mark, left: x.place(mark.x), top: y.place(mark.y) }));
-    this.marks.sort((a, b) => a.left - b.left || a.top - b.top);
+    for (const mark of marks) {
+      mark.left = x.place(mark.x);
+      mark.top = y.place(mark.y);
+    }
+    this.marks = marks;
+    this.isOrdered = false;
     picture.classList.toggle("crowded", marks.length > CROWD);
     const barred = marks.length <= MOST_BARS;
     this.ring = svg("circle", { class: "ring", r: 9, visibility: "hidden" });
@@ -81,6 +90,13 @@ class Chart {
       return;
     }
     if (event.target !== this.picture || !this.marks?.length) return;
+    if (!this.isOrdered) {
+      // Only keys walk from left to right.
+      const mark = this.marks[this.current];
+      this.marks.sort((a, b) => a.left - b.left || a.top - b.top);
+      this.current = this.marks.indexOf(mark);
+      this.isOrdered = true;
+    }
     const last = this.marks.length - 1;
     const moves = { ArrowRight: this.current + 1, ArrowLeft: this.current < 0 ? last : this.current - 1, Home: 0, End: last };
     if (event.key in moves) {
@@ -187,13 +203,16 @@ function drawSeries(series, x, y, barred) {
   const bar = (mark) => `M${x.place(mark.x).toFixed(1)} ${y.place(mark.spread.min).toFixed(1)}V${y.place(mark.spread.max).toFixed(1)}`;
   const bars = barred ? series.marks.filter((mark) => mark.spread.count > 1) : [];
   if (bars.length) group.append(svg("path", { class: "bar", d: bars.map(bar).join("") }));
-  const dot = (mark) => `M${x.place(mark.x).toFixed(1)} ${y.place(mark.y).toFixed(1)}h0`;
+  const isCrowd = series.marks.length > CROWD;
+  const tenth = (pixels) => (isCrowd ? Math.round(pixels) : Math.round(pixels * 10) / 10);
+  const dot = (mark) => `M${tenth(mark.left)} ${tenth(mark.top)}h0`;
   const [faded, clear] = [series.marks.filter((mark) => mark.faded), series.marks.filter((mark) => !mark.faded)];
   // One path draws thousands of marks as one element; where there are so many, shapes would be too small to see.
   const marks = (some, more) => {
-    const [kind, shape] = series.marks.length > CROWD ? ["dots", null] : shapeOf(series.number ?? 0);
-    const path = some.map((mark) => (shape ? `M${x.place(mark.x).toFixed(1)} ${y.place(mark.y).toFixed(1)}${shape}` : dot(mark)));
-    return svg("path", { class: `${kind}${more}`, d: path.join("") });
+    const [kind, shape] = isCrowd ? ["dots", null] : shapeOf(series.number ?? 0);
+    const path = some.map((mark) => (shape ? `M${tenth(mark.left)} ${tenth(mark.top)}${shape}` : dot(mark)));
+    // Of marks at one place in a crowd, one is seen.
+    return svg("path", { class: `${kind}${more}`, d: (isCrowd ? [...new Set(path)] : path).join("") });
   };
   if (faded.length) group.append(marks(faded, " faded"));
   group.append(marks(clear, ""));

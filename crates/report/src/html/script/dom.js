@@ -80,6 +80,9 @@ function compareValues(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
+/** Orders names as people do, numbers in them by size. To make it for each comparison takes most of a second for 500 names. */
+const inOrder = new Intl.Collator("en", { numeric: true });
+
 /** Appends to the list that a map holds for a key. */
 function gather(lists, key, item) {
   const list = lists.get(key);

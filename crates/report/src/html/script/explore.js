@@ -27,11 +27,13 @@ function isWide(values, ratio) {
 
 /** Marks of the points that pass the filter and have both figures. */
 function marksOf(x, y) {
-  const shown = points.filter((point) => point.used.length && targets.shows(point) && point.rows.some((row) => filter.passes(row)));
-  return shown.flatMap((point) => {
+  const marks = [];
+  for (const point of points) {
+    if (!point.used.length || !targets.shows(point) || !point.rows.some((row) => filter.passes(row))) continue;
     const [across, up] = [spreadOf(point, x), spreadOf(point, y)];
-    return across && up ? [{ point, x: across.median, y: up.median, spread: up, faded: !targets.meets(point) }] : [];
-  });
+    if (across && up) marks.push({ point, x: across.median, y: up.median, spread: up, faded: !targets.meets(point) });
+  }
+  return marks;
 }
 
 const looks = (number) => `look${number % LOOKS}${Math.floor(number / LOOKS) % 2 ? " dashed" : ""}`;
@@ -110,16 +112,10 @@ class Panel {
 
   /** Marks grouped into curves: lines only where x is a setting, for a line between unrelated points means nothing. */
   series(x, marks) {
-    const by = this.by.value;
-    const key = (mark) => {
-      const row = mark.point.rows[0];
-      if (by === "-") return "all points";
-      if (by === "*") return settingsText(row, [x, ...ofWorkload]);
-      return by.split("\n").map((name) => settingText(columnByName.get(name), columnByName.get(name).values[row])).join(", ");
-    };
+    const names = this.names(x);
     const groups = new Map();
-    for (const mark of marks) gather(groups, key(mark), mark);
-    const ordered = [...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+    for (const mark of marks) gather(groups, names[mark.point.index], mark);
+    const ordered = [...groups].sort(([a], [b]) => inOrder.compare(a, b));
     return ordered.map(([name, members], i) => ({
       name,
       look: looks(i),
@@ -127,6 +123,23 @@ class Panel {
       marks: members,
       line: x.kind === "figure" ? null : middles(members),
     }));
+  }
+
+  /** The name of each point's curve. A choice of settings has its names once. */
+  names(x) {
+    const by = this.by.value;
+    const kept = `${by} ${x.name}`;
+    if (this.kept !== kept) {
+      const told = by === "*" ? varying.filter((column) => column !== x && !ofWorkload.includes(column)) : by.split("\n").map((name) => columnByName.get(name));
+      const name = ({ rows: [row] }) => {
+        if (by === "-") return "all points";
+        if (by === "*") return told.map((column) => (column.values[row] == null ? null : settingText(column, column.values[row]))).filter(Boolean).join(", ") || "all points";
+        return told.map((column) => settingText(column, column.values[row])).join(", ");
+      };
+      this.kept = kept;
+      this.curves = points.map(name);
+    }
+    return this.curves;
   }
 
   tell(series, curves, count) {

@@ -59,7 +59,12 @@ class Table {
     });
     this.count = el("span", { class: "count", role: "status" });
     this.table = el("table", { class: "runs" });
-    this.port = el("div", { class: "port", tabindex: 0, role: "region", "aria-label": "Points and runs", scroll: () => this.draw() }, this.table);
+    // Kept, because to ask the page for it would lay it out first.
+    this.scrolled = 0;
+    this.port = el("div", { class: "port", tabindex: 0, role: "region", "aria-label": "Points and runs", scroll: () => {
+      this.scrolled = this.port.scrollTop;
+      this.draw();
+    } }, this.table);
     host.append(el("div", { class: "controls" }, el("label", {}, "Rows", listed), search, wide, this.count), this.port);
     this.redraw = whenSeen(host, () => this.draw());
     filter.listeners.push(() => this.update());
@@ -118,7 +123,7 @@ class Table {
     });
     this.count.textContent = `${showCount(items.length)} ${listed.what}`;
     this.table.setAttribute("aria-rowcount", items.length + 1);
-    this.port.scrollTop = 0;
+    if (this.scrolled) this.port.scrollTop = this.scrolled = 0;
     this.redraw();
   }
 
@@ -136,7 +141,7 @@ class Table {
 
   draw(printed = 0) {
     const seen = Math.ceil(this.port.clientHeight / ROW_PX) + 2 * OVERSCAN;
-    const first = printed ? 0 : Math.max(0, Math.floor(this.port.scrollTop / ROW_PX) - OVERSCAN);
+    const first = printed ? 0 : Math.max(0, Math.floor(this.scrolled / ROW_PX) - OVERSCAN);
     const last = Math.min(this.items.length, first + (printed || seen));
     this.top.style.height = `${first * ROW_PX}px`;
     this.bottom.style.height = `${(printed ? 0 : this.items.length - last) * ROW_PX}px`;

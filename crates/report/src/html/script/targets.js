@@ -35,8 +35,14 @@ const worthOf = (point) => {
 /** Points of the workload that were measured and meet every target, the highest estimate first. A test holds the first against the rule
  *  of the answer. */
 function meeting() {
-  const places = points.filter((point) => point.competes && targets.shows(point) && targets.meets(point) && worthOf(point) != null);
-  return places.sort((a, b) => worthOf(b) - worthOf(a));
+  const asked = [targets.workload, ...[...targets.limits].flatMap(([column, limit]) => [column.name, limit])].join(" ");
+  if (meeting.asked !== asked) {
+    const places = points.filter((point) => point.competes && targets.shows(point) && targets.meets(point));
+    const ranked = places.map((point) => ({ point, worth: worthOf(point) })).filter(({ worth }) => worth != null);
+    meeting.ranked = ranked.sort((a, b) => b.worth - a.worth).map(({ point }) => point);
+    meeting.asked = asked;
+  }
+  return meeting.ranked;
 }
 
 const workloadName = (place) => data.workloads[place].name || "all";

@@ -65,6 +65,8 @@ pub fn examine(draft: Draft, asks: Asks, asking: fn(&Path)) -> Result<CheckedPla
         loads::check(&plan, matrix, &mut found);
         columns::check(&plan, matrix, &mut found);
         optimization::check(&plan, matrix, &mut found);
+    } else {
+        loads::check_names(&plan, &mut found);
     }
     let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
     match matrix {

@@ -126,7 +126,7 @@ fn an_experiment_is_drawn_with_filters_bins_and_missing_values() {
             .collect();
         succeed(&args, &root)
     };
-    let points = |count: usize| format!("would write DIR/FIGURE.png (1 row x 1 column, {count} points)\n");
+    let points = |count: usize| format!("would write DIR/charts/FIGURE.png (1 row x 1 column, {count} points)\n");
     assert_eq!(plot(&[]), points(9));
     assert_eq!(plot(&["--curve-by", ""]), points(3));
     // Two servers of one size are one curve where only the size is asked for.
@@ -143,10 +143,10 @@ fn an_experiment_is_drawn_with_filters_bins_and_missing_values() {
     );
     assert_eq!(plot(&["--bin-by", "max_concurrency%50"]), points(6));
     let facets = plot(&["--fig-by", "tensor_parallel_size", "--col-by", "max_num_seqs"]);
-    let expected = "would write DIR/FIGURE-tensor_parallel_size=1.png (1 row x 2 columns, 6 points; tensor_parallel_size = 1)\n\
-                    would write DIR/FIGURE-tensor_parallel_size=2.png (1 row x 1 column, 3 points; tensor_parallel_size = 2)\n";
+    let expected = "would write DIR/charts/FIGURE-tensor_parallel_size=1.png (1 row x 2 columns, 6 points; tensor_parallel_size = 1)\n\
+                    would write DIR/charts/FIGURE-tensor_parallel_size=2.png (1 row x 1 column, 3 points; tensor_parallel_size = 2)\n";
     assert_eq!(facets, expected);
-    assert!(plot(&["--fig-by", "max_num_seqs"]).starts_with("would write DIR/FIGURE-max_num_seqs=unset.png"));
+    assert!(plot(&["--fig-by", "max_num_seqs"]).starts_with("would write DIR/charts/FIGURE-max_num_seqs=unset.png"));
     assert!(!root.join("FIGURE.png").exists());
 }
 

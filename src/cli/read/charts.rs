@@ -113,6 +113,15 @@ impl Directories {
         self.names().join(", ")
     }
 
+    /// Folder of pictures for which no other is named: that of the report's charts, if there is one.
+    pub fn pictures(&self) -> PathBuf {
+        let folder = self.folder();
+        match self.only().is_some() && Directory::at(&folder).is_experiment() {
+            true => folder.join("charts"),
+            false => folder,
+        }
+    }
+
     /// Folder for pictures: the directory, or the current folder if there are several directories.
     pub fn folder(&self) -> PathBuf {
         self.only().unwrap_or(Path::new(".")).to_path_buf()

@@ -11,7 +11,7 @@ use crate::report::findings::variation::curves_along;
 use crate::report::picture::{Form, Size};
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
 use itertools::Itertools;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Draw line charts from directories of vsweep or result trees of vLLM
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,8 @@ pub struct Args {
     /// First part of the pictures' names
     #[arg(long, value_name = "NAME", default_value = "FIGURE")]
     fig_name: String,
-    /// Folder of the pictures, within DIR unless it is absolute; of several DIRs, within the current folder
+    /// Folder of the pictures, within DIR unless it is absolute; of several DIRs, within the current folder [default: charts, of a
+    /// directory of vsweep]
     #[arg(short, long, visible_alias = "fig-dir", value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Leave out the bars
@@ -119,10 +120,10 @@ pub fn run(mut args: Args) -> Result<Exit> {
             args.var_x, args.var_y
         )));
     }
-    let folder = args
-        .directories
-        .folder()
-        .join(args.output.as_deref().unwrap_or(Path::new("")));
+    let folder = match &args.output {
+        Some(output) => args.directories.folder().join(output),
+        None => args.directories.pictures(),
+    };
     let height = args.fig_height * UNITS_PER_INCH;
     let size = Size {
         panel: Some((height * ASPECT, height)),

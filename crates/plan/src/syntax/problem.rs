@@ -151,7 +151,7 @@ impl Problems {
             .collect();
         if !self.are_warnings {
             let count = show_many(self.list.len() as u64, "problem");
-            shown.push(format!("{count} found; nothing was started"));
+            shown.push(format!("{count} found"));
         }
         shown.join("\n\n")
     }

@@ -5,10 +5,11 @@ use super::{ChartContext, mean_of};
 use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Series, Style};
 use crate::ordered::Ordered;
 use crate::output::sla::search_name;
+use crate::texts::criteria::{phrase, requests};
 use crate::texts::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_record::journal::{SearchRecord, State};
-use vsweep_strategy::search::{Answer, Criterion, Found, Operator, Quantity, Reading, Target};
+use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Target};
 
 /// Ratio of the largest to the smallest figure from which an axis is logarithmic.
 const WIDE_FIGURES: f64 = 20.0;
@@ -58,39 +59,6 @@ fn title_of(target: &Target) -> String {
         true => format!("Highest load that meets {criteria}"),
         false => format!("Highest load that meets {} ({criteria})", target.name),
     }
-}
-
-/// A criterion in a title: `p99 TTFT <= 500 ms`, `E2EL < 500 ms for 95 % of requests`.
-fn phrase(criterion: &Criterion) -> String {
-    match &criterion.quantity {
-        Quantity::Metric(_) => bound(&criterion.figure(), criterion.operator, criterion.limit),
-        Quantity::Attainment(limits) => {
-            let limits = limits.iter().map(|limit| {
-                let latency = limit.latency.name().trim_end_matches("_ms").to_uppercase();
-                format!("{latency} {} {} ms", limit.operator, show_number(limit.limit_ms))
-            });
-            format!("{} for {}", limits.collect_vec().join(" and "), requests(criterion))
-        }
-    }
-}
-
-/// A bound of a figure with its unit.
-fn bound(figure: &str, operator: Operator, limit: f64) -> String {
-    let title = axis_title(figure);
-    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, ""));
-    let unit = unit.trim_end_matches(')');
-    format!("{name} {operator} {} {unit}", show_number(limit))
-        .trim_end()
-        .to_owned()
-}
-
-/// The share of requests that an attainment asks for: `95 % of requests of chat`.
-fn requests(criterion: &Criterion) -> String {
-    let class = criterion
-        .class
-        .as_ref()
-        .map_or(String::new(), |class| format!(" of {class}"));
-    format!("{} % of requests{class}", show_number(criterion.limit * 100.0))
 }
 
 fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {

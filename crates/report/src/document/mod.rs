@@ -117,7 +117,6 @@ fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
     let rows = group.rows.iter().take(MOST_ROWS);
     context! {
         verb => group.verb(),
-        name => group.reason.name(),
         reason => group.in_words(),
         runs => show_many(group.runs as u64, "run"),
         advice => group.advice.as_str(),

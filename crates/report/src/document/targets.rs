@@ -7,6 +7,7 @@ use crate::inputs::Inputs;
 use crate::output::configs::Config;
 use crate::output::sla;
 use crate::sentences::sentence;
+use crate::texts::criteria::phrase_of;
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -86,7 +87,7 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     context! {
         best,
         sentence => Serde(sentence(document, answered)),
-        binding => own.and_then(|own| own.answer()).and_then(|answer| answer.binding.as_deref()),
+        binding => own.and_then(|own| Some(phrase_of(own.target, own.answer()?.binding.as_deref()?))),
         is_cut => at.is_some_and(|at| inputs.points.points[at].used.is_empty()),
         tied => ties.collect_vec(),
         ..part

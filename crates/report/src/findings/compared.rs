@@ -40,7 +40,14 @@ pub(crate) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Itera
         .entrants
         .iter()
         .filter_map(|entrant| Some((entrant, state.doubted_server(&entrant.server)?)));
-    doubted.map(|(entrant, doubt)| format!("{} is invalid: {}: {}", entrant.name, doubt.code, doubt.detail))
+    doubted.map(|(entrant, doubt)| {
+        format!(
+            "{} is invalid: {}: {}",
+            entrant.name,
+            doubt.code.in_words(),
+            doubt.detail
+        )
+    })
 }
 
 /// Returns true if the comparison of the plan has ended; `None` without one.
@@ -78,35 +85,35 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) 
             format!("{starts}, {} failed four times in a row", short_label(&entrant.name))
         }
     };
-    let better = better(compared, &outcome.findings).map_or(String::new(), |better| format!("{better}; "));
-    let mut said = vec![format!("compared {}: {better}{why}", names(compared))];
+    let mut said = vec![format!("{}; {why}", verdict(compared, &outcome.findings))];
     for (asked, finding) in compared.family.iter().zip(&outcome.findings) {
         let (load, verdict) = (at_load(compared, asked), word(finding.verdict));
         let more = finding.more_starts.map(|more| show_many(more as u64, "more start"));
         let more = more.map_or(String::new(), |more| format!("; about {more} would likely decide"));
         let ratio = ratio(Some(finding));
-        said.push(format!("{}{load}: {verdict}: {ratio}{more}", name(&asked.metric)));
+        said.push(format!("{}{load}: {verdict}, {ratio}{more}", name(&asked.metric)));
     }
     said
 }
 
-/// The server to run, by all findings: `sim_speed 1.1 is better`; nothing while they leave it open.
-fn better(compared: &Compared, findings: &[Finding]) -> Option<String> {
+/// The verdict of all findings together: `sim_speed 1.1 is better than sim_speed 1.0`.
+fn verdict(compared: &Compared, findings: &[Finding]) -> String {
     let [base, new] = compared.entrants.as_slice() else {
-        return None;
+        return format!("compared {}", names(compared));
     };
+    let [base, new] = [base, new].map(|entrant| short_label(&entrant.name));
     let found = |verdict: Verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     let [improved, regressed, same] = [Verdict::Improved, Verdict::Regressed, Verdict::Same].map(found);
-    Some(match (improved, regressed) {
-        (1.., 0) if improved + same == findings.len() => format!("{} is better", short_label(&new.name)),
-        (0, 1..) if regressed + same == findings.len() => format!("{} is better", short_label(&base.name)),
-        (0, 0) if same == findings.len() && same > 0 => "they are equally good".to_owned(),
-        (1.., 1..) => format!(
-            "better in {improved}, worse in {regressed} of {} figures",
-            findings.len()
-        ),
-        _ => return None,
-    })
+    let all = findings.len();
+    match (improved, regressed) {
+        (1.., 0) if improved + same == all => format!("{new} is better than {base}"),
+        (0, 1..) if regressed + same == all => format!("{base} is better than {new}"),
+        (0, 0) if same == all && all > 0 => format!("{new} and {base} are equally good"),
+        (1.., 1..) => format!("{new} is better than {base} in {improved} and worse in {regressed} of {all} figures"),
+        (1.., 0) => format!("{new} is better than {base} in {improved} of {all} figures, and not known to be worse"),
+        (0, 1..) => format!("{new} is worse than {base} in {regressed} of {all} figures, and not known to be better"),
+        (0, 0) => format!("whether {new} or {base} is better is not known"),
+    }
 }
 
 fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion, state: &State) -> Vec<String> {
@@ -177,17 +184,17 @@ pub(crate) fn ratio(finding: Option<&Finding>) -> String {
         return "fewer than four pairs were measured".to_owned();
     };
     format!(
-        "{} by {}",
+        "{} in {}",
         shown(ratio, finding.interval),
         show_many(finding.pairs as u64, "pair")
     )
 }
 
-/// `-5.1 % (-6.3 % to -3.9 %)`.
+/// `-5.1 % (-6.3 to -3.9 %)`.
 fn shown(ratio: Estimate, interval: Option<Interval>) -> String {
-    let percent = |log: f64| format!("{:+.1} %", log.exp_m1() * 100.0);
+    let percent = |log: f64| format!("{:+.1}", log.exp_m1() * 100.0);
     let interval = interval.map_or(String::new(), |interval| {
-        format!(" ({} to {})", percent(interval.low), percent(interval.high))
+        format!(" ({} to {} %)", percent(interval.low), percent(interval.high))
     });
-    percent(ratio.log) + &interval
+    format!("{} %{interval}", percent(ratio.log))
 }

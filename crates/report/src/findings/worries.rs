@@ -12,7 +12,7 @@ use vsweep_base::units::show_many;
 pub fn parts(inputs: &Inputs<'_>, reasons: &[Group]) -> Value {
     let answer = &inputs.answers.document;
     let brief = brief(answer);
-    let unit = brief.unit.map(|unit| unit.trim_end_matches('.').to_owned());
+    let unit = brief.unit.map(|unit| lower_first(unit.trim_end_matches('.')));
     let warnings = brief.warnings.into_iter().map(|warning| {
         let warning = warning.trim_start_matches("Warning: ").trim_end_matches('.');
         format!("recommended server: {warning}")
@@ -43,6 +43,12 @@ fn lost(group: &Group) -> String {
 /// `8 runs (out of memory at load): lower gpu_memory_utilization`.
 fn failure(group: &Group) -> String {
     format!("{}: {}", lost(group), first_clause(&group.advice))
+}
+
+fn lower_first(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next();
+    first.map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// The text before its first semicolon; the report has the rest.

@@ -56,10 +56,34 @@ fn with_code(text: &str) -> Value {
     let escaped = escape(text);
     let parts = escaped.split('`').enumerate();
     let parts = parts.map(|(place, part)| match place % 2 {
-        0 => part.to_owned(),
+        0 => with_terms(part),
         _ => format!("<code>{part}</code>"),
     });
     safe(parts.collect::<String>())
+}
+
+/// Latencies whose names are no words.
+const TERMS: [(&str, &str); 4] = [
+    ("TTFT", "time to first token"),
+    ("TPOT", "time per output token, after the first"),
+    ("ITL", "gap between two pieces of an answer"),
+    ("E2EL", "from sending a request to its last token"),
+];
+
+/// A text with links from such names to the words at the end of the page.
+fn with_terms(text: &str) -> String {
+    let parts = text.split_inclusive(|letter: char| !letter.is_alphanumeric());
+    let linked = parts.map(|part| {
+        let word = part.trim_end_matches(|letter: char| !letter.is_alphanumeric());
+        match TERMS.iter().find(|(term, _)| *term == word) {
+            Some((_, meaning)) => {
+                let rest = &part[word.len()..];
+                format!("<a class=\"term\" href=\"#words\" title=\"{meaning}\">{word}</a>{rest}")
+            }
+            None => part.to_owned(),
+        }
+    });
+    linked.collect()
 }
 
 /// HTML as a part of a page.

@@ -3,6 +3,7 @@
 use super::files;
 use crate::rows::with_combo;
 use crate::texts::align::align;
+use crate::texts::criteria::phrase_of;
 use crate::texts::words::{server_name, show_number};
 use itertools::Itertools;
 use serde::Serialize;
@@ -171,7 +172,9 @@ pub fn shown(state: &State) -> Vec<ShownAnswer> {
             interval: interval.unwrap_or_else(dash),
             answer: words(result),
             is_coarse: answer.is_some_and(|answer| answer.is_coarse),
-            binding: answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
+            binding: answer
+                .and_then(|answer| answer.binding.as_deref())
+                .map_or_else(String::new, |name| phrase_of(result.target, name)),
             probes: answer.map_or_else(dash, |answer| answer.probes.to_string()),
             notes: notes(result),
         }

@@ -2,8 +2,8 @@
 
 use super::effects::briefly;
 use super::{
-    capital, cost, difference, figure, lower, near, next, none, parts, percent, sentence, server, so_far, unit,
-    warnings,
+    Sentence, capital, cost, difference, figure, lower, near, next, none, parts, percent, sentence, server, so_far,
+    together, unit, warnings,
 };
 use itertools::Itertools;
 use serde::Serialize;
@@ -58,6 +58,8 @@ pub struct Brief {
     pub run: Vec<String>,
     /// The number of further recommendations.
     pub more: usize,
+    /// The recommendation for all workloads together, unless it is that of each of them.
+    pub together: Option<Sentence>,
     /// Certainty of a single recommendation.
     pub sure: Option<String>,
     /// The settings that made the difference to one or two recommendations, and those that made none.
@@ -140,12 +142,20 @@ pub fn brief(answer: &Answer) -> Brief {
             .map(|answered| recommendation(answer, answered, single.is_some()))
             .collect(),
         more: leading.len().saturating_sub(MOST),
+        together: joint(answer, &leading),
         sure,
         why,
         other: (!other.is_empty()).then_some(other),
         warnings: about_servers(&leading),
         unit: unit(answer),
     }
+}
+
+fn joint(answer: &Answer, leading: &[&Answered]) -> Option<Sentence> {
+    let config = answer.together.first()?.config.as_ref()?;
+    let is_own = |answered: &&Answered| answered.winner.as_ref().is_some_and(|winner| winner.config == *config);
+    let text = together(answer).into_iter().next();
+    text.filter(|_| !leading.iter().all(is_own))
 }
 
 /// The reason for a recommendation, with its title where there are several.
@@ -191,7 +201,7 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
         .ties
         .iter()
         .take(MOST_TIES)
-        .map(|tie| answer.name_of(tie))
+        .map(|tie| parts::apart(answer.name_of(tie), answer.name_of(&winner.config)))
         .join("; ");
     let ties = if ties.is_empty() {
         ties
@@ -250,7 +260,9 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
         so_far(answer)
     );
     if !answered.ties.is_empty() {
-        let named = answered.ties.iter().take(MOST_TIES).map(|tie| answer.name_of(tie));
+        let own = answer.name_of(&winner.config);
+        let named = answered.ties.iter().take(MOST_TIES);
+        let named = named.map(|tie| parts::apart(answer.name_of(tie), own));
         text += &format!("; not told apart from it: {}", named.format("; "));
         match answered.ties.len().saturating_sub(MOST_TIES) {
             0 => {}
@@ -268,7 +280,7 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
         let time = advice.seconds.map(std::time::Duration::from_secs_f64);
         let time = time.map_or(String::new(), |time| format!(", about {},", show_duration(time)));
         text += &format!(
-            "; --confirm starts {} again{time} for {}",
+            "; `--confirm` starts {} again{time} for {}",
             show_many(advice.configs.len() as u64, "server"),
             percent(advice.expected)
         );

@@ -148,7 +148,9 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
         Chosen::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
         Chosen::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),
     };
-    let ties = answered.ties.iter().map(|tie| answer.name_of(tie));
+    let own_name = answer.name_of(&winner.config);
+    let ties = answered.ties.iter();
+    let ties = ties.map(|tie| parts::apart(answer.name_of(tie), own_name));
     let mut too_large = answered.too_large.iter().map(|config| answer.name_of(config));
     let advice = answered.advice.as_ref().map(|advice| {
         context! {

@@ -8,6 +8,16 @@ pub fn estimate(estimate: &Estimate) -> (String, String) {
     with_range(estimate.value, estimate.low, estimate.high)
 }
 
+/// Another server by what differs from one: `the same with KV cache fp8` beside `TP 2, KV cache auto`; by its name if nothing is the same.
+pub fn apart(name: &str, from: &str) -> String {
+    let own: Vec<&str> = from.split(", ").collect();
+    let (same, differing): (Vec<&str>, Vec<&str>) = name.split(", ").partition(|part| own.contains(part));
+    match same.is_empty() || differing.is_empty() {
+        true => name.to_owned(),
+        false => format!("the same with {}", differing.join(", ")),
+    }
+}
+
 /// A probability or a share: `97 %`, `over 99 %`, `under 1 %`.
 pub fn percent(part: f64) -> String {
     match part * 100.0 {
@@ -63,4 +73,27 @@ pub fn at_load(load: &str) -> String {
 /// `p99_ttft_ms<=500`.
 pub fn target(target: &Target) -> String {
     format!("{}{}{}", target.metric, target.bound, target.limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn a_server_is_named_by_what_differs() {
+        let from = "TP 8, seqs 256, KV cache auto";
+        assert_eq!(
+            apart("TP 8, seqs 256, KV cache fp8", from),
+            "the same with KV cache fp8"
+        );
+        assert_eq!(
+            apart("TP 8, seqs 32, KV cache fp8", from),
+            "the same with seqs 32, KV cache fp8"
+        );
+        assert_eq!(
+            apart("TP 4, seqs 32, KV cache fp8", from),
+            "TP 4, seqs 32, KV cache fp8"
+        );
+        assert_eq!(apart("base", "new"), "base");
+    }
 }

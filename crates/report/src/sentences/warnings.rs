@@ -26,7 +26,10 @@ fn sentence(warning: &Warning) -> Option<String> {
             format!("Warning: {failed} of its {} failed.", show_many(*requests, "request"))
         }
         Warning::Disturbed { disturbed, of } => {
-            format!("Warning: {disturbed} of {} disturbed.", were(*of))
+            format!(
+                "Warning: {} disturbed.",
+                was(*disturbed, &format!("of {}", show_many((*of).into(), "run")))
+            )
         }
         Warning::Doubtful { codes } => {
             let codes = codes.iter().map(|code| in_words(code));
@@ -77,12 +80,5 @@ fn was(count: u32, of: &str) -> String {
     match count {
         1 => format!("1 {of} was"),
         count => format!("{count} {of} were"),
-    }
-}
-
-fn were(of: u32) -> String {
-    match of {
-        1 => "1 run was".to_owned(),
-        of => format!("{of} runs were"),
     }
 }

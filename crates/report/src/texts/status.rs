@@ -20,8 +20,9 @@ use vsweep_answer::Answer;
 use vsweep_base::cause::Outcome;
 use vsweep_base::error::Result;
 use vsweep_base::files::{RESULT, read_text};
+use vsweep_base::shell::shell_line;
 use vsweep_base::units::{show_duration, show_many};
-use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
+use vsweep_record::journal::{self, Check, Directory, Manifest, ServerRecord, State};
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -75,6 +76,9 @@ pub struct Status {
     pub doubts: Vec<Group>,
     /// Estimate for the remaining runs, in seconds. Filled in by a caller that can predict it, once a run is done.
     pub seconds_left: Option<f64>,
+    /// The command that goes on with the plan, if it is known where that was.
+    #[serde(skip)]
+    pub again: Option<String>,
     /// True if a session was ever begun.
     #[serde(skip)]
     pub has_begun: bool,
@@ -150,6 +154,12 @@ impl Status {
         let mut status = Status::of(&directory.name(), state);
         status.read_answer(directory);
         status.running = journal::holders(directory)?;
+        let plan = Manifest::plan_of(directory).map(|plan| plan.display().to_string());
+        let root = directory.root().display().to_string();
+        status.again = plan.filter(|plan| !plan.is_empty() && plan != "-").map(|plan| {
+            let words = ["vsweep", "run", plan.as_str(), "-o", root.as_str()];
+            shell_line(words)
+        });
         if !status.running.is_empty() {
             status.servers_up = Up::of(state);
         }

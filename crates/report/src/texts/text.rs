@@ -26,6 +26,8 @@ const IN_MILLISECONDS: &str = " (ms)";
 const MOST_ROWS: usize = 10;
 /// Columns before a row, for the mark of the frontier.
 const MARGIN: usize = 2;
+/// Figures of a row that are shown however narrow the terminal is.
+const FEWEST_FIGURES: usize = 2;
 /// Letters of the settings of a row.
 const MOST_LETTERS: usize = 100;
 /// Causes of failures and codes of doubts that are explained.
@@ -83,55 +85,66 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         .of_classes()
         .filter(|name| points.runs.column(name).is_some());
     let of_classes = of_classes.map(|name| (axis_title(name), name)).collect_vec();
-    let heads = shown.iter().map(|shown| shown.heading.trim_end_matches(MILLISECONDS));
-    let heads = heads.chain(
-        of_classes
-            .iter()
-            .map(|(title, _)| title.trim_end_matches(IN_MILLISECONDS)),
-    );
-    let heads = heads
-        .chain(has_goals.then_some("meets"))
-        .map(str::to_owned)
-        .collect_vec();
-    let table = |heading: String, settings: &dyn Fn(usize) -> String| {
-        let mut rows = vec![heads.iter().cloned().chain([heading]).collect_vec()];
+    let has_times = shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS))
+        || of_classes.iter().any(|(title, _)| title.ends_with(IN_MILLISECONDS));
+    let shown = shown
+        .iter()
+        .map(|shown| (shown.heading.trim_end_matches(MILLISECONDS), shown.metric));
+    let of_classes = of_classes.iter();
+    let of_classes = of_classes.map(|(title, name)| (title.trim_end_matches(IN_MILLISECONDS), *name));
+    let columns = shown.chain(of_classes).collect_vec();
+    let table = |most: usize, settings: &dyn Fn(usize) -> String| {
+        let columns = &columns[..most];
+        let heads = columns.iter().map(|(head, _)| *head);
+        let heads = heads.chain(has_goals.then_some("meets")).chain(["settings"]);
+        let mut rows = vec![heads.map(str::to_owned).collect_vec()];
         for at in listed.iter().copied() {
-            let figures = shown.iter().map(|shown| shown.metric);
-            let figures = figures.chain(of_classes.iter().map(|(_, name)| *name));
-            let figures = figures.map(|name| figure(at, name));
+            let figures = columns.iter().map(|(_, name)| figure(at, name));
             let meets = has_goals.then(|| inputs.goals.met_by(at));
             rows.push(figures.chain(meets).chain([settings(at)]).collect());
         }
         align(&rows)
     };
     let is_front = |row: usize| row > 0 && answer.frontier.contains(&listed[row - 1]);
-    let whole = table("settings".to_owned(), &|at| {
+    let whole = |at: usize| {
         let settings: String = words.settings(at).chars().take(MOST_LETTERS).collect();
         settings + &mark(&points.points[at]).map_or(String::new(), |mark| format!(" ({mark})"))
-    });
-    let longest = whole.lines().map(|line| line.chars().count() + MARGIN).max();
-    let aligned = match longest > width(&Term::stdout()).or(Some(usize::MAX)) {
-        true => {
-            let names = words.params.iter().map(|column| short_name(&column.name));
-            table(names.collect_vec().join("/"), &|at| {
-                let doubt = if points.points[at].is_suspect() {
-                    " (suspect)"
-                } else {
-                    ""
-                };
-                words.values(at) + doubt
-            })
-        }
-        false => whole,
     };
+    let brief = |at: usize| {
+        let doubt = if points.points[at].is_suspect() {
+            " (suspect)"
+        } else {
+            ""
+        };
+        words.values(at) + doubt
+    };
+    let room = width(&Term::stdout()).unwrap_or(usize::MAX);
+    let fits = |table: &String| table.lines().all(|line| line.chars().count() + MARGIN <= room);
+    // Where the settings find no room with their names, these are said once; then the last figures are left out.
+    let whole = Some(table(columns.len(), &whole)).filter(fits);
+    let legend = whole.is_none().then(|| {
+        let names = words.params.iter().map(|column| short_name(&column.name));
+        format!("settings: {}", names.collect_vec().join("/"))
+    });
+    let aligned = whole.unwrap_or_else(|| {
+        let fewest = columns.len().min(FEWEST_FIGURES);
+        let fewer = (fewest..=columns.len()).rev().map(|most| table(most, &brief));
+        let fewer = fewer.collect_vec();
+        fewer
+            .iter()
+            .find(|table| fits(table))
+            .or(fewer.last())
+            .cloned()
+            .unwrap_or_default()
+    });
     let lines = aligned.lines().map(str::to_owned).enumerate();
     Some(context! {
         name,
         remarks,
         lines => lines.map(|(row, line)| (is_front(row), line)).collect_vec(),
+        legend,
         has_front => !answer.frontier.is_empty(),
-        has_times => shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS))
-            || of_classes.iter().any(|(title, _)| title.ends_with(IN_MILLISECONDS)),
+        has_times => has_times,
         bests,
         more => chosen.len().saturating_sub(MOST_ROWS),
     })

@@ -112,8 +112,8 @@ impl Status {
             ([], Some(reason)) if reason == "submitted" => {
                 "no worker is at work; start some with `vsweep worker`\n".to_owned()
             }
-            ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),
-            ([], None) => "not running: the last vsweep was killed; run the plan again to continue\n".to_owned(),
+            ([], Some(reason)) => format!("not running: {reason}; {}\n", self.going_on()),
+            ([], None) => format!("not running: the last vsweep was killed; {}\n", self.going_on()),
             (pids, _) => {
                 let pids = pids.iter().join(", ");
                 let what = if self.has_begun {
@@ -123,6 +123,15 @@ impl Status {
                 };
                 format!("running now (pid {pids}){what}\n")
             }
+        }
+    }
+}
+
+impl Status {
+    fn going_on(&self) -> String {
+        match &self.again {
+            Some(command) => format!("continue with: {command}"),
+            None => "run the plan again to continue".to_owned(),
         }
     }
 }

@@ -1,0 +1,44 @@
+//! Criteria of targets in words.
+
+use super::words::{axis_title, show_number};
+use itertools::Itertools;
+use vsweep_strategy::search::{Criterion, Operator, Quantity, Target};
+
+/// The criterion of a target that has this name in records, in words.
+pub fn phrase_of(target: &Target, name: &str) -> String {
+    let own = target.criteria.iter().find(|criterion| criterion.to_string() == name);
+    own.map_or_else(|| name.to_owned(), phrase)
+}
+
+/// A criterion in a title: `p99 TTFT <= 500 ms`, `E2EL < 500 ms for 95 % of requests`.
+pub fn phrase(criterion: &Criterion) -> String {
+    match &criterion.quantity {
+        Quantity::Metric(_) => bound(&criterion.figure(), criterion.operator, criterion.limit),
+        Quantity::Attainment(limits) => {
+            let limits = limits.iter().map(|limit| {
+                let latency = limit.latency.name().trim_end_matches("_ms").to_uppercase();
+                format!("{latency} {} {} ms", limit.operator, show_number(limit.limit_ms))
+            });
+            format!("{} for {}", limits.collect_vec().join(" and "), requests(criterion))
+        }
+    }
+}
+
+/// A bound of a figure with its unit.
+pub fn bound(figure: &str, operator: Operator, limit: f64) -> String {
+    let title = axis_title(figure);
+    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, ""));
+    let unit = unit.trim_end_matches(')');
+    format!("{name} {operator} {} {unit}", show_number(limit))
+        .trim_end()
+        .to_owned()
+}
+
+/// The share of requests that an attainment asks for: `95 % of requests of chat`.
+pub fn requests(criterion: &Criterion) -> String {
+    let class = criterion
+        .class
+        .as_ref()
+        .map_or(String::new(), |class| format!(" of {class}"));
+    format!("{} % of requests{class}", show_number(criterion.limit * 100.0))
+}

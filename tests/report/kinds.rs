@@ -7,7 +7,7 @@ use std::path::Path;
 use vsweep::answer::Answer;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::ReportOptions;
-use vsweep::report::texts::words::show_number;
+use vsweep::report::texts::words::show_together;
 use vsweep::report::write_all;
 
 /// An experiment of one server with a small batch and one with a large one.
@@ -33,7 +33,8 @@ fn answers(experiment: &Experiment) -> (Vec<[String; 3]>, String, Vec<String>) {
     let told = answer.questions.iter().filter_map(|answered| {
         let winner = answered.winner.as_ref()?;
         let settings = format!("{}, {}", winner.load, answer.name_of(&winner.config));
-        Some([answered.question.clone(), settings, show_number(winner.value.value)])
+        let [figure, ..] = show_together([winner.value.value, winner.value.low, winner.value.high]);
+        Some([answered.question.clone(), settings, figure])
     });
     let told: Vec<[String; 3]> = told.collect();
     for [_, settings, figure] in &told {

@@ -12,7 +12,7 @@ use vsweep::evidence::{MARGIN, Recorded};
 use vsweep::ids::ServerId;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::{Format, Params, World};
-use vsweep::report::texts::words::show_number;
+use vsweep::report::texts::words::{show_figure, show_number, show_together};
 use vsweep::table::used_gpus;
 
 /// Panics if an output of an experiment contradicts its answer. `said` is the text of `vsweep report`.
@@ -65,13 +65,13 @@ pub fn assert_comparison_agreed(json: &Value, (text, page, markdown): (&str, &st
     let rows: Vec<(&str, Vec<String>)> = figures(json)
         .map(|(settings, figure)| {
             let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-            let ends = [0, 1].map(|end| percent(number(&figure["interval"][end])));
+            let ends = [0, 1].map(|end| number(&figure["interval"][end]));
             let cells = vec![
                 own_text(&figure["metric"]).to_owned(),
-                show_number(number(&figure["base"])),
-                show_number(number(&figure["new"])),
+                show_figure(number(&figure["base"])),
+                show_figure(number(&figure["new"])),
                 percent(number(&figure["ratio"])),
-                ends.join(" to "),
+                percents(ends),
                 verdict_of(figure),
             ];
             (settings, cells)
@@ -117,6 +117,24 @@ fn percent(ratio: f64) -> String {
     match ratio > 2.0 {
         true => format!("x {}", show_number(ratio)),
         false => format!("{:+.1} %", ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0),
+    }
+}
+
+/// An interval of changes as every output shows it.
+fn percents([low, high]: [f64; 2]) -> String {
+    match high > 2.0 {
+        true => format!("x {} to {}", show_number(low), show_number(high)),
+        false => format!("{} to {}", percent(low), percent(high)),
+    }
+}
+
+/// A server as sentences name it beside another one: by what differs.
+fn apart(name: &str, from: &str) -> String {
+    let own: Vec<&str> = from.split(", ").collect();
+    let differing: Vec<&str> = name.split(", ").filter(|part| !own.contains(part)).collect();
+    match differing.len() {
+        0 => name.to_owned(),
+        _ => differing.join(", "),
     }
 }
 
@@ -345,13 +363,14 @@ impl Outputs<'_> {
         if self.answer.configs.len() > 1 {
             facts.push(self.answer.name_of(&winner.config).to_owned());
         }
-        facts.push(show_number(winner.value.value));
-        if winner.value.high > winner.value.low && !winner.at_ceiling {
-            facts.push(format!(
-                "{} to {}",
-                show_number(winner.value.low),
-                show_number(winner.value.high)
-            ));
+        let has_range = winner.value.high > winner.value.low;
+        let [value, low, high] = match has_range {
+            true => show_together([winner.value.value, winner.value.low, winner.value.high]),
+            false => [winner.value.value; 3].map(show_number),
+        };
+        facts.push(value);
+        if has_range && !winner.at_ceiling {
+            facts.push(format!("{low} to {high}"));
         }
         let next = answered
             .entrants
@@ -373,7 +392,7 @@ impl Outputs<'_> {
             facts.push(sure);
         }
         for tie in answered.ties.iter().take(1) {
-            facts.push(self.answer.name_of(tie).to_owned());
+            facts.push(apart(self.answer.name_of(tie), self.answer.name_of(&winner.config)));
         }
         facts
     }
@@ -570,11 +589,11 @@ fn of_finding(finding: &PairedFinding) -> Vec<String> {
             _ => word.to_owned(),
         });
     let metric = words.collect::<Vec<_>>().join(" ");
-    let mut facts = vec![metric, format!(": {}: ", own_text(&verdict))];
-    let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    let mut facts = vec![metric, format!(": {}, ", own_text(&verdict))];
+    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
     facts.extend(finding.ratio.map(|ratio| {
         format!(
-            "{} ({} to {}) by {} pair",
+            "{} % ({} to {} %) in {} pair",
             percent(ratio.value),
             percent(ratio.low),
             percent(ratio.high),

@@ -152,7 +152,9 @@ async fn compile(settings: &ServerSettings, phases: &StartPhases, cache: Option<
 fn plan_memory(settings: &ServerSettings) -> Result<usize, String> {
     let (mut cost, mut limits) = (settings.cost.clone(), settings.limits.clone());
     if settings.has(Fault::OomAtLoad) {
-        cost.model.parameters *= 1e6;
+        while !matches!(kv_blocks(&cost, &limits), Err(Misfit::OutOfMemory(_))) {
+            cost.model.parameters *= 2.0;
+        }
     }
     if settings.has(Fault::KvTooSmall) {
         limits.num_gpu_blocks_override = Some(1);

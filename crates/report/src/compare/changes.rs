@@ -1,6 +1,7 @@
 //! The changes of a comparison in words and as a picture: where each metric became better or worse, and by how much.
 
-use super::{Comparison, Figure, percent, percents};
+use super::words::{percent, percents};
+use super::{Comparison, Figure};
 use crate::chart::Chart;
 use crate::charts::bars::{Bar, panel};
 use crate::ordered::Ordered;

@@ -1,8 +1,8 @@
 //! The forms of a comparison: a text, Markdown and one offline page, which templates fill in with the same words, and JSON in the Bencher
 //! Metric Format.
 
-use super::{Comparison, Figure, HEADS, Judged, STARTS, Side, changes, frontiers};
-use super::{cells, percent, show_limit, tally, word};
+use super::words::{HEADS, STARTS, cells, percent, show_limit, tally, word};
+use super::{Comparison, Figure, Judged, Side, changes, frontiers};
 use crate::chart::Chart;
 use crate::html::text::{self, safe};
 use crate::picture::{Form, render};

@@ -1,6 +1,7 @@
 //! A comparison as JUnit XML, which CI systems show as tests: one case for each limit at each point.
 
-use super::{Comparison, Figure, HEADS, Judged, cells, percent, show_limit, tally};
+use super::words::{HEADS, cells, percent, show_limit, tally};
+use super::{Comparison, Figure, Judged};
 use crate::html::text;
 use crate::texts::template::{fill, of_lines};
 use crate::texts::words::show_number;

@@ -5,6 +5,7 @@ mod words;
 pub use words::describe_reasons;
 
 use crate::ordered::Ordered;
+use crate::texts::words::shorten;
 use itertools::Itertools;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -288,7 +289,7 @@ fn is_within(line: &str, detail: &str) -> bool {
 
 /// A harmless line of at most 400 characters.
 fn clean(line: &str) -> String {
-    printable_lines(line).chars().take(400).collect()
+    shorten(&printable_lines(line).to_string(), 400)
 }
 
 #[cfg(test)]

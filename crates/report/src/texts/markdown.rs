@@ -2,6 +2,7 @@
 //! values are escaped, so that they mean nothing in Markdown, HTML or on GitHub.
 
 use super::template::{fill, of_lines, share};
+use super::words::shorten;
 use minijinja::{Environment, Value};
 use vsweep_base::printable::printable;
 
@@ -49,7 +50,7 @@ pub fn environment() -> Environment<'static> {
 /// Text as code, on one line and not too long for a comment.
 pub fn code(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let line: String = printable(&words.join(" ")).chars().take(200).collect();
+    let line = shorten(&printable(&words.join(" ")), 200);
     format!("`{}`", line.replace('`', "'"))
 }
 

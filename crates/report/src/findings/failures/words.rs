@@ -1,7 +1,7 @@
 //! Describes failures for a terminal.
 
 use super::{Detail, Group, one_line};
-use crate::texts::words::shortened;
+use crate::texts::words::{shorten, shortened};
 
 /// Greatest number of observations per cause.
 const MOST_SEEN: usize = 3;
@@ -17,14 +17,14 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
         text += &format!("{} run{plural} {verb}: {name}", group.runs);
         text += &match group.seen.as_slice() {
             [] => String::new(),
-            [only] if only.differs => format!(" (such as: {})", shorten(&only.text)),
-            [only] => format!(" ({})", shorten(&only.text)),
+            [only] if only.differs => format!(" (such as: {})", shorten(&only.text, MOST_CHARACTERS)),
+            [only] => format!(" ({})", shorten(&only.text, MOST_CHARACTERS)),
             several => {
                 let texts = several.iter().map(|seen| match seen.ruled_out.as_deref() {
                     Some(ruled_out) => one_line(&shortened(ruled_out).to_string()),
                     None => seen.text.clone(),
                 });
-                let texts: Vec<(String, String)> = texts.map(|text| (shorten(&text), text)).collect();
+                let texts: Vec<(String, String)> = texts.map(|text| (shorten(&text, MOST_CHARACTERS), text)).collect();
                 let line = |(seen, (short, whole)): (&Detail, &(String, String))| {
                     let such_as = if seen.differs { ", such as" } else { "" };
                     // Lines that begin alike are shown in full, so that they stay different.
@@ -42,15 +42,6 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
         text += &format!("\n    {}\n", group.advice);
     }
     text
-}
-
-/// A sentence for a terminal, cut between words.
-fn shorten(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) else {
-        return text.to_owned();
-    };
-    let end = text[..end].rfind(' ').unwrap_or(end);
-    format!("{} …", &text[..end])
 }
 
 #[cfg(test)]
@@ -143,9 +134,12 @@ mod tests {
     #[test]
     fn long_sentences_are_cut_between_words() {
         let long = "word ".repeat(50);
-        let short = shorten(&long);
+        let short = shorten(&long, MOST_CHARACTERS);
         assert!(short.ends_with("word …") && short.chars().count() <= MOST_CHARACTERS + 2);
-        assert_eq!(shorten("short"), "short");
-        assert_eq!(shorten(&"é".repeat(200)).chars().count(), MOST_CHARACTERS + 2);
+        assert_eq!(shorten("short", MOST_CHARACTERS), "short");
+        assert_eq!(
+            shorten(&"é".repeat(200), MOST_CHARACTERS).chars().count(),
+            MOST_CHARACTERS + 2
+        );
     }
 }

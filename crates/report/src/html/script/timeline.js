@@ -68,7 +68,8 @@ function allStarts() {
   }
   const all = byServer.flat().filter((start) => start.from != null || start.runs.length);
   for (const start of all) start.runs.sort((a, b) => data.ended[a] - data.ended[b]);
-  return all.sort((a, b) => (a.from ?? 0) - (b.from ?? 0));
+  const begin = (start) => start.from ?? measuring(start.runs[0]);
+  return all.sort((a, b) => begin(a) - begin(b));
 }
 
 /** What tells each server from the others; its id beside it where settings do not. */

@@ -1,0 +1,92 @@
+//! The words of a comparison: changes in percent, the columns of a row, limits, the tally.
+
+use super::{Comparison, Figure};
+use crate::ordered::Ordered;
+use crate::texts::words::{show_figure, show_number};
+use itertools::Itertools;
+use serde::Serialize;
+use serde_json::Value;
+use vsweep_answer::Verdict;
+use vsweep_base::units::show_many;
+use vsweep_plan::Limit;
+
+/// `-2.8 %`, or `x 3.5` for what is more than twice as much.
+pub fn percent(ratio: f64) -> String {
+    match ratio > 2.0 {
+        true => format!("x {}", show_number(ratio)),
+        // Adding zero takes the sign from a zero.
+        false => format!("{:+.1} %", ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0),
+    }
+}
+
+/// An interval of ratios, both ends in one form: `-2.8 % to +1.0 %`, `x 0.9 to 3.5`.
+pub fn percents(low: f64, high: f64) -> String {
+    match high > 2.0 {
+        true => format!("x {} to {}", show_number(low), show_number(high)),
+        false => format!("{} to {}", percent(low), percent(high)),
+    }
+}
+
+/// The columns of a figure's row, in the terminal and in Markdown.
+pub fn cells(figure: &Figure) -> [String; 7] {
+    let starts = |more: usize| show_many(more as u64, "more start");
+    let verdict = match (figure.verdict, figure.more_starts) {
+        (Verdict::Undecided, Some(more)) => format!("undecided; needs about {} per side", starts(more)),
+        (verdict, _) => word(verdict),
+    };
+    [
+        figure.metric.clone(),
+        show_figure(figure.base),
+        show_figure(figure.new),
+        percent(figure.ratio),
+        percents(figure.interval.0, figure.interval.1),
+        format!("{} + {}", figure.starts.0, figure.starts.1),
+        verdict,
+    ]
+}
+
+const INTERVAL: &str = "95 % interval";
+pub const STARTS: &str = "starts";
+pub const HEADS: [&str; 7] = ["metric", "base", "new", "change", INTERVAL, STARTS, "verdict"];
+
+/// The word for a verdict, or for what became of a limit; JSON has the same.
+pub fn word(of: impl Serialize) -> String {
+    let word = serde_json::to_value(of).ok();
+    word.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// `p99_ttft_ms:+5%`
+pub fn show_limit(limit: &Limit) -> String {
+    format!("{}:{:+}%", limit.metric, limit.percent)
+}
+
+/// Metrics of one margin that are named.
+const MOST_METRICS: usize = 2;
+
+/// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
+pub fn tally(comparison: &Comparison) -> String {
+    let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
+    let counts = verdicts.map(|verdict| (comparison.count(verdict), word(verdict)));
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts = match counts.map(|(count, name)| format!("{count} {name}")).join(", ") {
+        none if none.is_empty() => "nothing could be compared".to_owned(),
+        counts => counts,
+    };
+    let own = comparison.own_margins.iter();
+    let own = own
+        .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
+        .into_group_map();
+    let own = own.into_iter().ordered();
+    let own = own.map(|(percent, metrics)| match metrics.len() {
+        ..=MOST_METRICS => format!("{percent} % of {}", metrics.join(", ")),
+        count => format!("{percent} % of {count} metrics"),
+    });
+    let own = own.collect_vec();
+    match own.is_empty() {
+        true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
+        false => format!(
+            "{counts}; changes below this machine's noise count as equal ({}; change it with --margin)",
+            own.join("; ")
+        ),
+    }
+}

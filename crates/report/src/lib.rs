@@ -31,6 +31,7 @@ pub mod texts;
 mod timeline;
 
 pub use findings::answer::{answer_by_table, estimate_by_table};
+pub use findings::compared::so_far as comparison_so_far;
 pub use inputs::Inputs;
 pub use known_noise::known_noise;
 pub use live::LiveStatus;

@@ -2,6 +2,7 @@
 
 use super::{Comparison, Figure};
 use crate::ordered::Ordered;
+use crate::sentences::parts::name;
 use crate::texts::words::{show_figure, show_number};
 use itertools::Itertools;
 use serde::Serialize;
@@ -78,7 +79,10 @@ pub fn tally(comparison: &Comparison) -> String {
         .into_group_map();
     let own = own.into_iter().ordered();
     let own = own.map(|(percent, metrics)| match metrics.len() {
-        ..=MOST_METRICS => format!("{percent} % of {}", metrics.join(", ")),
+        ..=MOST_METRICS => format!(
+            "{percent} % of {}",
+            metrics.iter().map(|metric| name(metric)).join(", ")
+        ),
         count => format!("{percent} % of {count} metrics"),
     });
     let own = own.collect_vec();

@@ -34,6 +34,36 @@ pub fn in_words(state: &State) -> Vec<String> {
     said
 }
 
+/// The pairs of a comparison that goes on, and what they say so far: `pair 5 of at most 7: output throughput +9.6 % (+1.0 to +19.0 %)`.
+/// `None` before the first.
+pub fn so_far(state: &State) -> Option<(usize, String)> {
+    // Without time it ends with what was found.
+    let stopped = Compared {
+        max_seconds: Some(0.0),
+        ..state.compared()?.clone()
+    };
+    let ComparisonProgress::Ended(Conclusion {
+        found: ComparisonFound::Pairs(outcome),
+        ..
+    }) = stopped.progress(state, &|_, _| false)
+    else {
+        return None;
+    };
+    let first = outcome.findings.first().filter(|finding| finding.pairs > 0)?;
+    let asked = stopped.family.first()?;
+    let change = first
+        .ratio
+        .map_or("too few pairs to say".to_owned(), |ratio| shown(ratio, first.interval));
+    let text = format!(
+        "pair {} of at most {}: {}{} {change}",
+        first.pairs,
+        stopped.max_starts / 2,
+        name(&asked.metric),
+        at_load(&stopped, asked)
+    );
+    Some((first.pairs, text))
+}
+
 /// The servers whose answers to the fixed questions speak against what was measured on them.
 pub(crate) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Iterator<Item = String> + 'a {
     let doubted = compared

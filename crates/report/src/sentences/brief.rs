@@ -56,6 +56,8 @@ pub struct Alternative {
 pub struct Brief {
     /// The recommendation for the main question of each workload or target.
     pub run: Vec<String>,
+    /// True if there is one config, so that nothing is to be chosen.
+    pub has_no_choice: bool,
     /// The number of further recommendations.
     pub more: usize,
     /// The recommendation for all workloads together, unless it is that of each of them.
@@ -141,6 +143,7 @@ pub fn brief(answer: &Answer) -> Brief {
         run: shown
             .map(|answered| recommendation(answer, answered, single.is_some()))
             .collect(),
+        has_no_choice: answer.configs.len() == 1,
         more: leading.len().saturating_sub(MOST),
         together: joint(answer, &leading),
         sure,

@@ -9,6 +9,7 @@ use crate::cli::forecast;
 use crate::error::Result;
 use crate::journal::{Entry, Event, Launch, Recorder, State};
 use crate::rehearse::Options;
+use crate::report::comparison_so_far;
 use crate::report::progress::{Counter, Eta, Progress, RequestsSoFar, RunPhase, ServerActivity};
 use crate::run::{Sweep, Update};
 use crate::server::startup;
@@ -23,6 +24,8 @@ pub struct Display<'a> {
     tables: Option<Tables>,
     /// The config that was shown as the best one.
     best: String,
+    /// Pairs of a comparison that were shown.
+    pairs: usize,
 }
 
 impl<'a> Display<'a> {
@@ -39,6 +42,7 @@ impl<'a> Display<'a> {
             countdown,
             tables,
             best: String::new(),
+            pairs: 0,
         }
     }
 
@@ -95,6 +99,12 @@ impl<'a> Display<'a> {
         if let Some(best) = best.filter(|best| best.config != self.best) {
             self.progress.best(&best.text);
             self.best = best.config;
+        }
+        if matches!(entry.event, Event::RunFinished(_))
+            && let Some((pairs, text)) = comparison_so_far(state).filter(|(pairs, _)| *pairs > self.pairs)
+        {
+            self.progress.note(&text);
+            self.pairs = pairs;
         }
         match (&entry.event, &mut self.tables) {
             (

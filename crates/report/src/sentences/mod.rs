@@ -225,6 +225,12 @@ fn figure(answered: &Answered, winner: &Winner) -> String {
     match &answered.goal {
         Goal::Metric { name, .. } => say(name, &value) + &range,
         Goal::Load { parameter, .. } => {
+            // A load is a whole number, though an end of its interval need not be.
+            let [value, low, high] = [winner.value.value, winner.value.low, winner.value.high].map(show_number);
+            let range = match low == high {
+                true => String::new(),
+                false => format!(" ({low} to {high})"),
+            };
             let load = match parameter.as_str() {
                 "max_concurrency" => format!("{value} concurrent requests"),
                 "request_rate" => format!("{value} requests/s"),

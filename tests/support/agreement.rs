@@ -364,9 +364,9 @@ impl Outputs<'_> {
             facts.push(self.answer.name_of(&winner.config).to_owned());
         }
         let has_range = winner.value.high > winner.value.low;
-        let [value, low, high] = match has_range {
+        let [value, low, high] = match has_range && !answered.is_load() {
             true => show_together([winner.value.value, winner.value.low, winner.value.high]),
-            false => [winner.value.value; 3].map(show_number),
+            false => [winner.value.value, winner.value.low, winner.value.high].map(show_number),
         };
         facts.push(value);
         if has_range && !winner.at_ceiling {

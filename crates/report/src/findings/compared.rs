@@ -51,17 +51,13 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     };
     let first = outcome.findings.first().filter(|finding| finding.pairs > 0)?;
     let asked = stopped.family.first()?;
-    let change = first
-        .ratio
-        .map_or("too few pairs to say".to_owned(), |ratio| shown(ratio, first.interval));
-    let text = format!(
-        "pair {} of at most {}: {}{} {change}",
-        first.pairs,
-        stopped.max_starts / 2,
-        name(&asked.metric),
-        at_load(&stopped, asked)
-    );
-    Some((first.pairs, text))
+    // Fewer than four pairs have no change.
+    let change = first.ratio.map_or(String::new(), |ratio| {
+        let change = shown(ratio, first.interval);
+        format!(": {}{} {change}", name(&asked.metric), at_load(&stopped, asked))
+    });
+    let most = stopped.max_starts / 2;
+    Some((first.pairs, format!("pair {} of at most {most}{change}", first.pairs)))
 }
 
 /// The servers whose answers to the fixed questions speak against what was measured on them.

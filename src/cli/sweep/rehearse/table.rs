@@ -224,6 +224,8 @@ mod tests {
             assumptions: Vec::new(),
             learned_from: Vec::new(),
             twin: None,
+            gpu_hours: None,
+            cost: None,
         }
     }
 
@@ -249,7 +251,7 @@ mod tests {
             ),
         ];
         let text = table(&rehearsal(servers), 0, Some(80));
-        let (rows, below) = text.split_once("\n\n").expect("an end");
+        let (above, rows) = text.split_once("\n\n").expect("a beginning");
         assert!(rows.lines().all(|line| line.len() <= 80), "{rows}");
         assert!(
             rows.starts_with("starts") && rows.contains("high  TP/seqs/batched tokens/KV cache\n"),
@@ -263,10 +265,10 @@ mod tests {
         );
         assert_eq!(text.matches(why).count(), 1, "{text}");
         let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: out of memory at load: the weights";
-        assert!(below.starts_with(first), "{below}");
+        assert!(above.contains(&format!("\n{first}")), "{above}");
         assert!(
-            below.contains("\n1 server that needs at least as much memory will then fail"),
-            "{below}"
+            above.contains("\n1 server that needs at least as much memory will then fail"),
+            "{above}"
         );
     }
 
@@ -288,6 +290,17 @@ mod tests {
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: out of memory at load: too large; "));
         assert!(lines[1].starts_with("1 server that needs at least as much memory will then fail"));
+    }
+
+    #[test]
+    fn the_cost_stands_beside_the_duration() {
+        let priced = Rehearsal {
+            gpu_hours: Some(6.3),
+            cost: Some(15.6),
+            ..rehearsal(vec![server("max_num_seqs=4", 1, None)])
+        };
+        let text = summary(&priced);
+        assert!(text.contains(", 6.3 GPU-hours ($15.6) (80 % interval: "), "{text}");
     }
 
     #[test]

@@ -83,9 +83,9 @@ mod tests {
         assert_eq!(
             Names::of_run(&server, load, "1", &state).0,
             [
-                "TP 8, seqs 32, no prefix caching, in 128, out 96, concurrency 4 #1",
-                "TP 8/32/no prefix caching, in 128, out 96, concurrency 4 #1",
-                "TP 8/32/no prefix caching, in 128/96/4 #1",
+                "TP 8, seqs 32, no prefix caching, 128 in, 96 out, concurrency 4 #1",
+                "TP 8/32/no prefix caching, 128 in, 96 out, concurrency 4 #1",
+                "TP 8/32/no prefix caching, 128 in/96/4 #1",
             ]
         );
         let names = Names::of_server(&server, &state).within("GPU 3: ", ": ready");

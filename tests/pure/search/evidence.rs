@@ -40,6 +40,7 @@ fn run(settings: &Settings, question: Question, ttft_ms: f64, late: usize) -> Pr
         stopped: None,
         readings: [(criterion.to_string(), reading.expect("it was measured"))].into(),
         served: Some(75.0),
+        throughput: None,
         disturbances: Vec::new(),
     }
 }

@@ -31,6 +31,7 @@ fn measure(settings: &Settings, question: Question, p99_ms: f64) -> Probe {
         stopped: None,
         readings,
         served: None,
+        throughput: None,
         disturbances: Vec::new(),
     }
 }
@@ -292,6 +293,7 @@ fn a_server_that_falls_under_load_bounds_the_search() {
                 stopped: Some(vsweep::search::Verdict::Fail),
                 readings: BTreeMap::new(),
                 served: None,
+                throughput: None,
                 disturbances: Vec::new(),
             }),
             Err(question) => {
@@ -352,6 +354,7 @@ fn attainment_and_goodput_count_together() {
                     stopped: None,
                     readings,
                     served: None,
+                    throughput: None,
                     disturbances: Vec::new(),
                 });
             }

@@ -37,6 +37,7 @@ fn measured(settings: &Settings, question: Question) -> Probe {
         stopped: None,
         readings,
         served: None,
+        throughput: None,
         disturbances: Vec::new(),
     }
 }
@@ -129,6 +130,7 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
         stopped: Some(Verdict::Fail),
         readings: failed.collect(),
         served: None,
+        throughput: None,
         disturbances: Vec::new(),
     });
     // Where the second target alone is asked for, it starts from the guess as if nothing had been measured.

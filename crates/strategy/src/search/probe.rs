@@ -36,6 +36,9 @@ pub struct Probe {
     /// Requests answered a second; None of a run that was not measured whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<f64>,
+    /// Output tokens a second; None of a run that was not measured whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<f64>,
     /// The codes of what disturbed the run, such as `generator_stalled`; empty if nothing did. A disturbed run shows that a load is held,
     /// never that it is not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -50,6 +53,7 @@ impl Probe {
             stopped: Some(Verdict::Fail),
             readings: BTreeMap::new(),
             served: None,
+            throughput: None,
             disturbances: Vec::new(),
         }
     }

@@ -32,6 +32,7 @@ impl Probe {
             stopped: cut.map(|cut| cut.verdict),
             readings: readings.collect(),
             served: metric("request_throughput").filter(|_| cut.is_none()),
+            throughput: metric("output_throughput").filter(|_| cut.is_none()),
             disturbances: Vec::new(),
         }
     }

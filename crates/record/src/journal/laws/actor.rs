@@ -313,6 +313,7 @@ impl Actor {
                     stopped: None,
                     readings: BTreeMap::new(),
                     served: None,
+                    throughput: None,
                     disturbances: Vec::new(),
                 })
             }),

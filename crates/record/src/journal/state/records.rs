@@ -169,10 +169,14 @@ impl RunRecord {
         }
     }
 
-    /// The figures that decide how often its point is measured, where they do.
+    /// The figures by which decisions judge it.
     pub fn figures(&self) -> Figures {
         match &self.learned {
             Some(Learned::Figures(figures)) => figures.clone(),
+            Some(Learned::Probe(probe)) => {
+                let throughput = probe.throughput.map(|value| ("output_throughput".to_owned(), value));
+                Figures::from_iter(throughput)
+            }
             _ => Figures::default(),
         }
     }

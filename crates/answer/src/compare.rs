@@ -7,9 +7,9 @@ use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
 use super::experiment::{Experiment, Metric, Scale};
 use super::known::{Figures, Known, estimate_by};
-use super::model::{Parts, Posterior};
+use super::model::{Draws, Parts, Posterior};
 use statrs::function::erf::erfc;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::SQRT_2;
 use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, Requirement, Verdict, holm, more_starts};
 
@@ -55,7 +55,10 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
             continue;
         };
         let margin = (comparing.margin)(&figures.metric.name);
-        let ratios = places.iter().filter_map(|place| Ratio::of((figures, others), *place));
+        let drawn = draw((figures, others), &places);
+        let ratios = places
+            .iter()
+            .filter_map(|place| Ratio::of((figures, others), &drawn, *place));
         judged.extend(ratios.map(|ratio| (ratio.judge(margin), ratio)));
     }
     let noise = |known: &Known<'_>| known.metrics().iter().map(|figures| figures.noise()).collect();
@@ -67,10 +70,37 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
     }
 }
 
+/// Draws of the compared points on both sides.
+fn draw((base, new): (&Figures<'_>, &Figures<'_>), places: &[(usize, usize)]) -> [Draws; 2] {
+    let draw = |figures: &Figures<'_>, place: fn(&(usize, usize)) -> usize| {
+        let own: BTreeSet<usize> = places.iter().map(place).collect();
+        figures.drawn(&own.into_iter().collect::<Vec<usize>>(), usize::MAX)
+    };
+    [draw(base, |(at, _)| *at), draw(new, |(_, to)| *to)]
+}
+
 /// The place of each point by its id.
 fn places_of(experiment: &Experiment) -> HashMap<&str, usize> {
     let points = experiment.points.iter().enumerate();
     points.map(|(at, point)| (&*point.id, at)).collect()
+}
+
+/// The distributions of a metric on both sides: of logarithms normal ones, on other scales draws.
+enum Sides<'k> {
+    Normal([Parts<'k>; 2]),
+    Drawn([Draws; 2]),
+}
+
+impl<'k> Sides<'k> {
+    /// Those of some points, which have one metric.
+    fn of(points: &[&(ComparedPoint, Ratio<'k>)]) -> Option<Sides<'k>> {
+        let (_, Ratio { base, new, .. }) = points.first()?;
+        if base.0.metric.scale == Scale::Log {
+            return Some(Sides::Normal([base.0, new.0].map(|figures| figures.posterior.parts())));
+        }
+        let places: Vec<(usize, usize)> = points.iter().map(|(_, own)| (own.base.1, own.new.1)).collect();
+        Some(Sides::Drawn(draw((base.0, new.0), &places)))
+    }
 }
 
 /// The figures of a metric on both sides at one point.
@@ -83,9 +113,13 @@ struct Ratio<'k> {
 }
 
 impl<'k> Ratio<'k> {
-    fn of((base, new): (&'k Figures<'k>, &'k Figures<'k>), (at, to): (usize, usize)) -> Option<Ratio<'k>> {
+    fn of(
+        (base, new): (&'k Figures<'k>, &'k Figures<'k>),
+        drawn: &[Draws; 2],
+        (at, to): (usize, usize),
+    ) -> Option<Ratio<'k>> {
         let (was, is) = (base.estimates[at]?, new.estimates[to]?);
-        let (before, now) = (base.draws(at), new.draws(to));
+        let (before, now) = (base.values_of(&drawn[0], at), new.values_of(&drawn[1], to));
         let draws = before.iter().zip(&now);
         // On a linear scale draws pass 0, which figures of 0 and more do not.
         let least = if was.value >= 0.0 && is.value >= 0.0 {
@@ -132,20 +166,24 @@ impl<'k> Ratio<'k> {
     }
 
     /// The probability that the ratio is at most a bound.
-    fn probability_below(&self, bound: f64, [of_base, of_new]: &[Parts<'_>; 2]) -> f64 {
-        if self.base.0.metric.scale != Scale::Log {
-            let (was, is) = (self.base.0.draws(self.base.1), self.new.0.draws(self.new.1));
-            let below = was.iter().zip(&is).filter(|(was, is)| *is / *was <= bound).count();
-            let all = was.len().min(is.len()).max(1) as f64;
-            return (below as f64 / all).clamp(0.5 / all, 1.0 - 0.5 / all);
-        }
+    fn probability_below(&self, bound: f64, sides: &Sides<'_>) -> f64 {
+        let [of_base, of_new] = match sides {
+            Sides::Normal(sides) => sides,
+            Sides::Drawn([of_base, of_new]) => {
+                let was = self.base.0.values_of(of_base, self.base.1);
+                let is = self.new.0.values_of(of_new, self.new.1);
+                let below = was.iter().zip(&is).filter(|(was, is)| *is / *was <= bound).count();
+                let all = was.len().min(is.len()).max(1) as f64;
+                return (below as f64 / all).clamp(0.5 / all, 1.0 - 0.5 / all);
+            }
+        };
         // Both posteriors are mixtures of normal distributions of logarithms. Draws would not reach the tails that Holm's correction needs.
         let base = of_base.of(self.base.1).unwrap_or_default();
         let new = of_new.of(self.new.1).unwrap_or_default();
         let pairs = base.iter().flat_map(|was| new.iter().map(move |is| (was, is)));
         let below = pairs.map(|(was, is)| {
-            let off = (is.0 - was.0 - bound.ln()) / (was.1 + is.1).sqrt().max(f64::MIN_POSITIVE);
-            was.2 * is.2 * erfc(off / SQRT_2) / 2.0
+            let off = (is.mean - was.mean - bound.ln()) / (was.variance + is.variance).sqrt().max(f64::MIN_POSITIVE);
+            was.weight * is.weight * erfc(off / SQRT_2) / 2.0
         });
         below.sum::<f64>().clamp(0.0, 1.0)
     }
@@ -168,10 +206,11 @@ pub fn verdict(ratio: Estimate, margin: f64, better: Better) -> Verdict {
 fn limits(limits: &[Limit], points: &[(ComparedPoint, Ratio<'_>)]) -> Vec<ComparedLimit> {
     let (mut asked, mut chances) = (Vec::new(), Vec::new());
     for limit in limits {
-        let mut parts = None;
-        for (point, ratio) in points.iter().filter(|(point, _)| point.metric == limit.metric) {
-            let sides = || [ratio.base.0, ratio.new.0].map(|figures| figures.posterior.parts());
-            let below = ratio.probability_below(1.0 + limit.change, parts.get_or_insert_with(sides));
+        let own: Vec<&(ComparedPoint, Ratio<'_>)> =
+            points.iter().filter(|(point, _)| point.metric == limit.metric).collect();
+        let Some(sides) = Sides::of(&own) else { continue };
+        for (point, ratio) in own {
+            let below = ratio.probability_below(1.0 + limit.change, &sides);
             let kept = if limit.change >= 0.0 { below } else { 1.0 - below };
             chances.push((2.0 * kept).min(1.0));
             asked.push((limit, point));

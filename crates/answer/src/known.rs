@@ -6,13 +6,12 @@ use super::experiment::{Experiment, Metric};
 use super::model::{Draws, Observations, Posterior, shrink};
 use super::plain::plain;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use vsweep_base::threads;
 use vsweep_strategy::stats::Better;
 
 /// Most draws of the model, and fewest.
 const DRAWS: (usize, usize) = (4000, 400);
-/// Drawn numbers of a metric that are kept.
+/// Drawn numbers of a metric that are held at a time.
 const NUMBERS: usize = 4_000_000;
 /// The probability of an interval.
 pub const INTERVAL: f64 = 0.95;
@@ -44,8 +43,6 @@ pub struct Figures<'e> {
     pub experiment: &'e Experiment,
     /// Mean and standard deviation of each point on the scale.
     moments: Vec<Option<(f64, f64)>>,
-    /// Draws of each point on the scale; empty for one that was not measured.
-    drawn: OnceLock<Draws>,
 }
 
 impl<'e> Known<'e> {
@@ -93,25 +90,33 @@ impl<'e> Figures<'e> {
             estimates,
             experiment,
             moments,
-            drawn: OnceLock::new(),
         }
     }
 
-    /// The draws of a point, in the metric's unit; empty if it was not measured. For ratios.
-    pub fn draws(&self, point: usize) -> Vec<f64> {
-        let draws = self.drawn()[point].iter();
-        draws.map(|draw| self.metric.scale.value(*draw)).collect()
+    /// The first `kept` draws of some points, on the scale.
+    pub fn drawn(&self, points: &[usize], kept: usize) -> Draws {
+        let all = draws_of(self.experiment);
+        self.posterior.draw(self.experiment.seed, all, kept.min(all), points)
     }
 
-    /// The draws of the points of a workload, in the metric's unit, with means shrunk towards those of the other configs at the same load;
-    /// empty for other points. For probabilities.
-    pub fn shrunk(&self, workload: &str) -> Vec<Vec<f64>> {
-        let drawn = self.drawn();
-        let mut shrunk = vec![Vec::new(); drawn.points()];
+    /// The draws of a point, in the metric's unit; none if it was not measured. For ratios.
+    pub fn values_of(&self, drawn: &Draws, point: usize) -> Vec<f64> {
+        drawn[point].iter().map(|draw| self.metric.scale.value(*draw)).collect()
+    }
+
+    /// The first `kept` draws of the points of a workload, shrunk: see [`Figures::shrink`].
+    pub fn shrunk(&self, workload: &str, kept: usize) -> Draws {
+        let mut drawn = self.drawn(&self.points_of(workload), kept);
+        self.shrink(workload, &mut drawn);
+        drawn
+    }
+
+    /// Moves the draws of all points of a workload into the metric's unit, with means shrunk towards those of the other configs at the
+    /// same load. For probabilities.
+    pub fn shrink(&self, workload: &str, drawn: &mut Draws) {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        let points = self.experiment.points.iter().enumerate();
-        for (at, point) in points.filter(|(at, point)| point.workload == workload && !drawn[*at].is_empty()) {
-            groups.entry(&point.load).or_default().push(at);
+        for at in self.points_of(workload).into_iter().filter(|at| !drawn[*at].is_empty()) {
+            groups.entry(&self.experiment.points[at].load).or_default().push(at);
         }
         let observations = &self.posterior.observations;
         for members in groups.into_values() {
@@ -121,17 +126,18 @@ impl<'e> Figures<'e> {
             let first = &self.experiment.points[members[0]].id;
             let mut random = Random::of(self.experiment.seed, &["shrink", &observations.metric, first]);
             shrink(&moments, &mut own, observations.size(), &mut random);
-            for (at, mut own) in members.into_iter().zip(own) {
-                own.iter_mut().for_each(|draw| *draw = self.metric.scale.value(*draw));
-                shrunk[at] = own;
+            for (at, own) in members.into_iter().zip(own) {
+                let places = drawn[at].iter_mut().zip(own);
+                places.for_each(|(place, draw)| *place = self.metric.scale.value(draw));
             }
         }
-        shrunk
     }
 
-    fn drawn(&self) -> &Draws {
-        let draw = || self.posterior.draw(self.experiment.seed, draws_of(self.experiment));
-        self.drawn.get_or_init(draw)
+    /// The points of a workload.
+    pub fn points_of(&self, workload: &str) -> Vec<usize> {
+        let points = self.experiment.points.iter().enumerate();
+        let own = points.filter(|(_, point)| point.workload == workload);
+        own.map(|(at, _)| at).collect()
     }
 
     /// The good direction.

@@ -12,7 +12,7 @@ pub(super) struct Reduced {
     /// Weighted mean and weight of each point.
     pub means: Vec<(f64, f64)>,
     /// Share of each start in the weight of each point: `[point][start]`.
-    pub shares: Vec<Vec<f64>>,
+    shares: Vec<f64>,
     /// `B`.
     between: Square,
     /// `b`.
@@ -43,32 +43,38 @@ pub(super) struct Square {
 impl Reduced {
     pub fn of(block: &Block, run: f64) -> Reduced {
         let (points, starts) = (block.points, block.nodes.len());
-        let mut weights = vec![vec![0.0; starts]; points];
-        let mut values = vec![vec![0.0; starts]; points];
+        let mut weights = vec![0.0; points * starts];
+        let mut values = vec![0.0; points * starts];
         let mut settled = 0.0;
+        // Many runs are of one precision, whose logarithm is known then.
+        let (mut known, mut logarithm) = (1.0, 0.0);
+        let mut precisions = Vec::new();
         for cell in &block.cells {
-            let precisions = || {
-                cell.runs
-                    .iter()
-                    .map(|(value, variance)| (value, 1.0 / (run * run + variance)))
+            let runs = block.runs_of(cell);
+            precisions.clear();
+            precisions.extend(runs.iter().map(|(_, variance)| 1.0 / (run * run + variance)));
+            let own = || runs.iter().map(|(value, _)| value).zip(&precisions);
+            let weight: f64 = precisions.iter().sum();
+            let mean = own().map(|(value, precision)| value * precision).sum::<f64>() / weight;
+            let scatter: f64 = own().map(|(value, precision)| precision * (value - mean).powi(2)).sum();
+            let log = |precision: &f64| {
+                if *precision != known {
+                    (known, logarithm) = (*precision, precision.ln());
+                }
+                logarithm
             };
-            let weight: f64 = precisions().map(|(_, precision)| precision).sum();
-            let mean = precisions().map(|(value, precision)| value * precision).sum::<f64>() / weight;
-            let scatter: f64 = precisions()
-                .map(|(value, precision)| precision * (value - mean).powi(2))
-                .sum();
-            settled += precisions().map(|(_, precision)| precision.ln()).sum::<f64>() / 2.0 - scatter / 2.0;
-            weights[cell.point][cell.start] = weight;
-            values[cell.point][cell.start] = mean;
+            settled += precisions.iter().map(log).sum::<f64>() / 2.0 - scatter / 2.0;
+            weights[cell.point * starts + cell.start] = weight;
+            values[cell.point * starts + cell.start] = mean;
         }
         let mut reduced = Reduced {
             means: Vec::with_capacity(points),
-            shares: Vec::with_capacity(points),
+            shares: Vec::with_capacity(points * starts),
             between: Square::zero(starts),
             pull: vec![0.0; starts],
             settled,
         };
-        for (weights, values) in weights.iter().zip(&values) {
+        for (weights, values) in weights.chunks_exact(starts).zip(values.chunks_exact(starts)) {
             let weight: f64 = weights.iter().sum();
             let mean = weights.iter().zip(values).map(|(w, y)| w * y).sum::<f64>() / weight;
             for (s, w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
@@ -81,9 +87,15 @@ impl Reduced {
             }
             reduced.settled -= weight.ln() / 2.0;
             reduced.means.push((mean, weight));
-            reduced.shares.push(weights.iter().map(|w| w / weight).collect());
+            reduced.shares.extend(weights.iter().map(|w| w / weight));
         }
         reduced
+    }
+
+    /// Share of each start in the weight of a point.
+    pub fn shares(&self, point: usize) -> &[f64] {
+        let starts = self.pull.len();
+        &self.shares[point * starts..][..starts]
     }
 
     pub fn solve(&self, start: f64) -> Solved {
@@ -133,20 +145,23 @@ impl Reduced {
         means
     }
 
-    /// Mean and variance of a point without nodes.
-    pub fn moments(&self, solved: &Solved, point: usize) -> (f64, f64) {
+    /// Mean and variance of a point without nodes. `room` is used again and again.
+    pub fn moments(&self, solved: &Solved, point: usize, room: &mut Vec<f64>) -> (f64, f64) {
         let (mean, weight) = self.means[point];
-        let shares = &self.shares[point];
+        let shares = self.shares(point);
         let squared = solved.start * solved.start;
         let moved: f64 = shares.iter().zip(&solved.pulled).map(|(f, p)| f * p).sum();
-        let spread: f64 = shares.iter().zip(solved.factor.solve(shares)).map(|(f, a)| f * a).sum();
+        room.clear();
+        room.extend_from_slice(shares);
+        solved.factor.solve_in_place(room);
+        let spread: f64 = shares.iter().zip(&*room).map(|(f, a)| f * a).sum();
         (mean - squared * moved, 1.0 / weight + squared * spread)
     }
 
     /// The dependence of a point on the effect of each of `count` nodes: minus the result for each unit of effect.
     pub fn leans_on_nodes(&self, solved: &Solved, point: usize, nodes: &[usize], count: usize) -> Vec<f64> {
         let mut found = vec![0.0; count];
-        for (s, value) in solved.factor.solve(&self.shares[point]).iter().enumerate() {
+        for (s, value) in solved.factor.solve(self.shares(point)).iter().enumerate() {
             found[nodes[s]] += value;
         }
         found
@@ -191,16 +206,20 @@ impl Square {
 
     /// Solves M x = b with the lower factor L of M.
     pub fn solve(&self, b: &[f64]) -> Vec<f64> {
-        let n = self.size;
         let mut x = b.to_vec();
+        self.solve_in_place(&mut x);
+        x
+    }
+
+    fn solve_in_place(&self, x: &mut [f64]) {
+        let n = self.size;
         for i in 0..n {
             for k in 0..i {
                 x[i] -= self.cells[i * n + k] * x[k];
             }
             x[i] /= self.cells[i * n + i];
         }
-        self.back(&mut x);
-        x
+        self.back(x);
     }
 
     /// A normal vector of these means whose precision has the lower factor L.

@@ -3,6 +3,7 @@
 use super::super::experiment::{Experiment, Metric, Point, Run, Scale};
 use super::scale::variance_of_sampling;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// All runs of one metric.
 #[derive(Debug, Clone)]
@@ -38,8 +39,10 @@ pub(super) struct Block {
     pub nodes: Vec<usize>,
     /// Number of points.
     pub points: usize,
-    /// The runs, those of one point and start together.
+    /// The points on their starts, those of one point together.
     pub cells: Vec<Cell>,
+    /// Place on the scale and variance of sampling of each run, those of one cell together.
+    runs: Vec<(f64, f64)>,
 }
 
 /// The runs of one point on one start.
@@ -47,8 +50,8 @@ pub(super) struct Block {
 pub(super) struct Cell {
     pub point: usize,
     pub start: usize,
-    /// Place on the scale and variance of sampling of each run.
-    pub runs: Vec<(f64, f64)>,
+    /// The places of its runs among those of the block.
+    runs: Range<usize>,
 }
 
 impl Observations {
@@ -83,7 +86,9 @@ impl Observations {
         let runs = points.iter().flat_map(|point| &point.runs);
         let measured = runs.filter(|run| run.figures.get(&metric.name).is_some());
         let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
-        measured.for_each(|run| *nodes.entry(&run.node).or_default() += 1);
+        for run in measured {
+            *nodes.entry(&run.node).or_default() += 1;
+        }
         let most = nodes.values().copied().max();
         found.reference = nodes.values().position(|count| Some(*count) == most).unwrap_or(0);
         found.nodes = nodes.into_keys().map(str::to_owned).collect();
@@ -105,27 +110,42 @@ impl Observations {
             nodes: Vec::new(),
             points: 0,
             cells: Vec::new(),
+            runs: Vec::new(),
         };
-        let own = || own.iter().map(|at| (*at, points[*at]));
-        let placed = |run: &Run| metric.scale.place(*run.figures.get(&metric.name)?);
-        let runs = own().flat_map(|(_, point)| &point.runs);
-        let measured = runs.filter(|run| placed(run).is_some());
-        let mut starts: Vec<(&str, &str)> = measured.map(|run| (&*run.start, &*run.node)).collect();
+        let figure = |run: &Run| {
+            let figure = *run.figures.get(&metric.name)?;
+            let variance = || variance_of_sampling(metric.scale, run, figure, self.size);
+            Some((metric.scale.place(figure)?, variance()))
+        };
+        let mut starts: Vec<(&str, &str)> = Vec::new();
+        let mut measured: Vec<(usize, (&str, &str), (f64, f64))> = Vec::new();
+        for at in own {
+            for run in &points[*at].runs {
+                let Some(figure) = figure(run) else { continue };
+                let start = (&*run.start, &*run.node);
+                if starts.last() != Some(&start) {
+                    starts.push(start);
+                }
+                measured.push((*at, start, figure));
+            }
+        }
         starts.sort_unstable();
         starts.dedup();
-        for (at, point) in own() {
-            for run in &point.runs {
-                let Some(place) = placed(run) else {
-                    continue;
-                };
-                let variance = variance_of_sampling(metric.scale, run, run.figures[&*metric.name], self.size);
-                let start = starts.partition_point(|other| *other < (&*run.start, &*run.node));
-                let (_, point) = *self.places[at].get_or_insert_with(|| {
-                    block.points += 1;
-                    (self.blocks.len(), block.points - 1)
+        for own in measured.chunk_by(|(one, ..), (other, ..)| one == other) {
+            self.places[own[0].0] = Some((self.blocks.len(), block.points));
+            let start = |start: &(&str, &str)| starts.partition_point(|other| other < start);
+            let mut runs: Vec<(usize, (f64, f64))> = own.iter().map(|(_, at, run)| (start(at), *run)).collect();
+            runs.sort_by_key(|(start, _)| *start);
+            for cell in runs.chunk_by(|(one, _), (other, _)| one == other) {
+                let first = block.runs.len();
+                block.runs.extend(cell.iter().map(|(_, run)| *run));
+                block.cells.push(Cell {
+                    point: block.points,
+                    start: cell[0].0,
+                    runs: first..block.runs.len(),
                 });
-                block.add(point, start, (place, variance));
             }
+            block.points += 1;
         }
         if block.points == 0 {
             return;
@@ -137,22 +157,15 @@ impl Observations {
         own_nodes.dedup();
         self.repeated_starts += starts.len() - own_nodes.len();
         self.nodes_repeat |= own_nodes.len() > 1;
-        self.repeated_runs += block.cells.iter().map(|cell| cell.runs.len() - 1).sum::<usize>();
+        self.repeated_runs += block.runs.len() - block.cells.len();
         self.blocks.push(block);
     }
 }
 
 impl Block {
-    fn add(&mut self, point: usize, start: usize, run: (f64, f64)) {
-        let is_own = |cell: &&mut Cell| (cell.point, cell.start) == (point, start);
-        match self.cells.iter_mut().find(is_own) {
-            Some(cell) => cell.runs.push(run),
-            None => self.cells.push(Cell {
-                point,
-                start,
-                runs: vec![run],
-            }),
-        }
+    /// Place on the scale and variance of sampling of the runs of a cell.
+    pub fn runs_of(&self, cell: &Cell) -> &[(f64, f64)] {
+        &self.runs[cell.runs.clone()]
     }
 }
 

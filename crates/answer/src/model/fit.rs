@@ -2,12 +2,13 @@
 
 use super::super::experiment::{NoisePrior, Point};
 use super::block::{Reduced, Solved};
-use super::data::Observations;
+use super::data::{Block, Observations};
 use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseKnown, Range};
+use super::mixture::{self, Part};
 use super::scale::variance_of_sampling;
-use statrs::function::erf::erf;
 use std::rc::Rc;
+use vsweep_strategy::stats::normal_quantile;
 
 /// Sizes of each noise of the first look, and of the second.
 const COARSE: usize = 12;
@@ -16,8 +17,6 @@ const FINE: usize = 14;
 const LOOKS: usize = 3;
 /// Sizes with less than this part of the greatest weight are left out.
 const NEGLIGIBLE: f64 = 1e-3;
-/// The square root of twice pi.
-const ROOT_TAU: f64 = 2.506_628_274_631_000_7;
 
 /// The posterior of every point of a metric.
 #[derive(Debug, Clone)]
@@ -32,8 +31,10 @@ pub struct Posterior {
 #[derive(Debug)]
 pub struct Parts<'p> {
     posterior: &'p Posterior,
-    /// By size of noise, block and point of the block.
-    moments: Vec<Vec<Vec<(f64, f64)>>>,
+    /// The number of points in the blocks before each block.
+    begins: Vec<usize>,
+    /// By point, in the order of the blocks, and size of noise.
+    moments: Vec<(f64, f64)>,
 }
 
 impl Posterior {
@@ -67,11 +68,23 @@ impl Posterior {
 
     /// The mean and variance of every point for each size of noise.
     pub fn parts(&self) -> Parts<'_> {
+        let mut points = 0;
+        let begin = |block: &Block| {
+            points += block.points;
+            points - block.points
+        };
+        let begins = self.observations.blocks.iter().map(begin).collect();
+        let count = self.noises.len();
+        let mut moments = vec![(0.0, 0.0); points * count];
         let mut states = States::of(&self.observations);
-        let moments = self.noises.iter().map(|(noise, _)| states.at(*noise).moments());
+        for (at, (noise, _)) in self.noises.iter().enumerate() {
+            let places = moments.iter_mut().skip(at).step_by(count);
+            states.at(*noise).put_moments(places);
+        }
         Parts {
-            moments: moments.collect(),
             posterior: self,
+            begins,
+            moments,
         }
     }
 
@@ -137,68 +150,33 @@ impl Posterior {
 impl Parts<'_> {
     /// Mean and standard deviation of a point on the metric's scale, over all sizes of noise; none if it was not measured.
     pub fn moments(&self, point: usize) -> Option<(f64, f64)> {
-        let parts = self.of(point)?;
-        let mean: f64 = parts.iter().map(|(mean, _, weight)| mean * weight).sum();
-        let second = parts
-            .iter()
-            .map(|(m, variance, weight)| (variance + (m - mean).powi(2)) * weight);
-        Some((mean, second.sum::<f64>().sqrt()))
+        Some(mixture::moments(&self.of(point)?))
     }
 
     /// The values between which a point lies with a probability, on the metric's scale.
     pub fn interval(&self, point: usize, probability: f64) -> Option<(f64, f64)> {
         let parts = self.of(point)?;
         let outside = (1.0 - probability) / 2.0;
-        Some((quantile(&parts, outside), quantile(&parts, 1.0 - outside)))
+        let normal = normal_quantile(outside);
+        Some((
+            mixture::quantile(&parts, outside, -normal),
+            mixture::quantile(&parts, 1.0 - outside, normal),
+        ))
     }
 
-    /// Mean, variance and probability of a point for each size of noise.
-    pub fn of(&self, point: usize) -> Option<Vec<(f64, f64, f64)>> {
+    /// The distributions of a point, one for each size of noise.
+    pub fn of(&self, point: usize) -> Option<Vec<Part>> {
         let (block, place) = (*self.posterior.observations.places.get(point)?)?;
         let noises = &self.posterior.noises;
-        let parts = self.moments.iter().zip(noises).map(|(moments, (_, weight))| {
-            let (mean, variance) = moments[block][place];
-            (mean, variance, *weight)
+        let from = (self.begins[block] + place) * noises.len();
+        let moments = self.moments[from..].iter().zip(noises);
+        let parts = moments.map(|((mean, variance), (_, weight))| Part {
+            mean: *mean,
+            variance: *variance,
+            weight: *weight,
         });
         Some(parts.collect())
     }
-}
-
-/// The value below which a mixture of normal distributions lies with a probability: Newton's steps, kept between bounds.
-fn quantile(parts: &[(f64, f64, f64)], probability: f64) -> f64 {
-    let deviations: Vec<f64> = parts.iter().map(|(_, variance, _)| variance.sqrt()).collect();
-    let reach = |sign: f64| {
-        let parts = parts.iter().zip(&deviations);
-        parts.map(move |((mean, ..), deviation)| mean + sign * 9.0 * deviation)
-    };
-    let mut low = reach(-1.0).fold(f64::INFINITY, f64::min);
-    let mut high = reach(1.0).fold(f64::NEG_INFINITY, f64::max);
-    let width = (high - low).max(f64::MIN_POSITIVE);
-    let mut at = (low + high) / 2.0;
-    for _ in 0..60 {
-        let (mut below, mut density) = (0.0, 0.0);
-        for ((mean, _, weight), deviation) in parts.iter().zip(&deviations) {
-            let deviation = deviation.max(f64::MIN_POSITIVE);
-            let off = (at - mean) / deviation;
-            below += weight * (1.0 + erf(off / std::f64::consts::SQRT_2)) / 2.0;
-            density += weight * (-off * off / 2.0).exp() / (deviation * ROOT_TAU);
-        }
-        match below < probability {
-            true => low = at,
-            false => high = at,
-        }
-        let newton = at + (probability - below) / density;
-        let next = if low < newton && newton < high {
-            newton
-        } else {
-            (low + high) / 2.0
-        };
-        if (next - at).abs() < 1e-10 * width {
-            return next;
-        }
-        at = next;
-    }
-    at
 }
 
 /// Makes states at one size of noise after another.
@@ -209,16 +187,16 @@ pub(super) struct States<'o> {
 }
 
 /// Everything at one size of noise.
-pub(super) struct State {
-    pub noise: Noise,
-    pub reduced: Rc<[Reduced]>,
-    pub solved: Vec<Solved>,
+pub(super) struct State<'o> {
+    blocks: &'o [Block],
+    noise: Noise,
+    reduced: Rc<[Reduced]>,
+    solved: Vec<Solved>,
     /// The effects of nodes; none on one node.
     pub nodes: Option<NodeEffects>,
-    places: Vec<Vec<usize>>,
 }
 
-impl States<'_> {
+impl<'o> States<'o> {
     pub fn of(observations: &Observations) -> States<'_> {
         States {
             observations,
@@ -226,55 +204,51 @@ impl States<'_> {
         }
     }
 
-    pub fn at(&mut self, noise: Noise) -> State {
+    pub fn at(&mut self, noise: Noise) -> State<'o> {
         let observations = self.observations;
+        let blocks = &observations.blocks;
         if self.reduced.0 != noise.run {
-            let blocks = observations.blocks.iter();
-            self.reduced = (noise.run, blocks.map(|block| Reduced::of(block, noise.run)).collect());
+            let reduced = blocks.iter().map(|block| Reduced::of(block, noise.run));
+            self.reduced = (noise.run, reduced.collect());
         }
         let reduced = Rc::clone(&self.reduced.1);
         let solved: Vec<Solved> = reduced.iter().map(|reduced| reduced.solve(noise.start)).collect();
-        let places: Vec<Vec<usize>> = observations.blocks.iter().map(|block| block.nodes.clone()).collect();
         let count = observations.nodes.len();
         let nodes = (count > 1).then(|| {
-            let blocks = reduced.iter().zip(&solved).zip(&places);
-            let all = blocks.map(|((reduced, solved), nodes)| (reduced, solved, &**nodes));
+            let own = reduced.iter().zip(&solved).zip(blocks);
+            let all = own.map(|((reduced, solved), block)| (reduced, solved, &*block.nodes));
             NodeSystem::of(all, (observations.reference, count)).solve(noise.node)
         });
         State {
+            blocks,
             noise,
             reduced,
             solved,
             nodes,
-            places,
         }
     }
 }
 
-impl State {
-    fn moments(&self) -> Vec<Vec<(f64, f64)>> {
-        let of_block = |((reduced, solved), places): ((&Reduced, &Solved), &Vec<usize>)| {
-            let moments = (0..reduced.means.len()).map(|point| {
-                let (mut mean, mut variance) = reduced.moments(solved, point);
+impl State<'_> {
+    /// Mean and variance of all points, block by block, into these places.
+    fn put_moments<'p>(&self, mut places: impl Iterator<Item = &'p mut (f64, f64)>) {
+        let mut room = Vec::new();
+        for ((reduced, solved), block) in self.reduced.iter().zip(&self.solved).zip(self.blocks) {
+            for (point, place) in (0..block.points).zip(&mut places) {
+                let (mut mean, mut variance) = reduced.moments(solved, point, &mut room);
                 if let Some(NodeEffects {
                     means: effects, factor, ..
                 }) = &self.nodes
                 {
-                    let mut leans = reduced.leans_on_nodes(solved, point, places, effects.len());
+                    let mut leans = reduced.leans_on_nodes(solved, point, &block.nodes, effects.len());
                     leans.iter_mut().for_each(|lean| *lean *= self.noise.node);
-                    mean -= leans
-                        .iter()
-                        .zip(effects)
-                        .map(|(lean, effect)| lean * effect)
-                        .sum::<f64>();
+                    let moved = leans.iter().zip(effects).map(|(lean, effect)| lean * effect);
+                    mean -= moved.sum::<f64>();
                     variance += leans.iter().zip(factor.solve(&leans)).map(|(a, b)| a * b).sum::<f64>();
                 }
-                (mean, variance)
-            });
-            moments.collect()
-        };
-        let blocks = self.reduced.iter().zip(&self.solved).zip(&self.places);
-        blocks.map(of_block).collect()
+                *place = (mean, variance);
+            }
+        }
     }
 }
 
@@ -392,7 +366,7 @@ mod tests {
                     value: *value,
                     variance: *variance,
                 };
-                runs.extend(cell.runs.iter().map(of));
+                runs.extend(block.runs_of(cell).iter().map(of));
             }
         }
         let n = runs.len();
@@ -473,8 +447,8 @@ mod tests {
     #[test]
     fn draws_have_the_moments_of_the_posterior() {
         let own = Posterior::fit(observations(), &NoisePrior::THROUGHPUT);
-        let (draws, parts) = (own.draw(1, 4000), own.parts());
-        for (point, draws) in (0..draws.points()).map(|point| (point, &draws[point])) {
+        let (draws, parts) = (own.draw(1, 4000, 4000, &[0, 1, 2, 3]), own.parts());
+        for (point, draws) in (0..4).map(|point| (point, &draws[point])) {
             let (mean, deviation) = parts.moments(point).expect("measured");
             let drawn = draws.iter().sum::<f64>() / draws.len() as f64;
             let spread = draws.iter().map(|draw| (draw - drawn).powi(2)).sum::<f64>() / draws.len() as f64;

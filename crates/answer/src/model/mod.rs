@@ -16,6 +16,7 @@
 mod block;
 mod data;
 mod fit;
+mod mixture;
 mod nodes;
 mod noise;
 mod sample;

@@ -1,102 +1,147 @@
 //! Draws from the posterior of a metric: what all its points may be at once, with the effects that they share.
 
 use super::super::Random;
+use super::block::Reduced;
 use super::fit::{Posterior, States};
-use std::ops::Index;
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut, Range};
+use vsweep_strategy::stats::Normals;
 
-/// Draws of every point; none of one that was not measured. They stand in one piece of memory, which the system gets back as a whole: a
-/// large experiment has millions.
+/// Draws of some points, in one piece of memory, which the system gets back as a whole: a large experiment has millions.
 #[derive(Debug)]
 pub struct Draws {
     /// Draws of a point.
     count: usize,
-    /// The place of each point among the measured ones.
+    /// The place of each point among those that were drawn.
     places: Vec<Option<usize>>,
     values: Vec<f64>,
 }
 
 impl Draws {
-    fn zero(count: usize, is_measured: impl Iterator<Item = bool>) -> Draws {
-        let mut measured = 0;
-        let place = |is_measured: bool| {
-            let place = is_measured.then_some(measured);
-            measured += usize::from(is_measured);
-            place
-        };
-        let places = is_measured.map(place).collect();
-        let values = vec![0.0; measured * count];
+    fn zero(count: usize, points: usize, drawn: impl Iterator<Item = usize>) -> Draws {
+        let (mut places, mut own) = (vec![None; points], 0);
+        for point in drawn {
+            places[point] = Some(own);
+            own += 1;
+        }
+        let values = vec![0.0; own * count];
         Draws { count, places, values }
     }
 
-    /// Number of points.
-    pub fn points(&self) -> usize {
-        self.places.len()
-    }
-
-    fn set(&mut self, point: usize, draw: usize, value: f64) {
-        if let Some(place) = self.places[point] {
-            self.values[place * self.count + draw] = value;
-        }
+    fn range(&self, point: usize) -> Range<usize> {
+        let from = self.places[point].map(|place| place * self.count);
+        from.map_or(0..0, |from| from..from + self.count)
     }
 }
 
-/// The draws of a point.
+/// The draws of a point; none if it was not measured, or not drawn.
 impl Index<usize> for Draws {
     type Output = [f64];
 
     fn index(&self, point: usize) -> &[f64] {
-        match self.places[point] {
-            Some(place) => &self.values[place * self.count..][..self.count],
-            None => &[],
-        }
+        &self.values[self.range(point)]
+    }
+}
+
+impl IndexMut<usize> for Draws {
+    fn index_mut(&mut self, point: usize) -> &mut [f64] {
+        let range = self.range(point);
+        &mut self.values[range]
     }
 }
 
 impl Posterior {
-    /// Draws of every point, on the metric's scale.
+    /// The first `kept` of `count` draws of some points, each named once, on the metric's scale. They are the same whichever points are
+    /// drawn together.
     ///
     /// Sizes of noise are drawn in proportion to their probabilities, in random order. Each config has a stream of random numbers of its
     /// own, so another config hardly moves its draws.
-    pub fn draw(&self, seed: u64, count: usize) -> Draws {
+    pub fn draw(&self, seed: u64, count: usize, kept: usize, points: &[usize]) -> Draws {
         let own = &self.observations;
-        let mut drawn = Draws::zero(count, own.places.iter().map(Option::is_some));
-        let by_block: Vec<Vec<usize>> = (0..own.blocks.len()).map(|block| self.points_of(block)).collect();
-        let mut streams: Vec<Random> = own
-            .blocks
-            .iter()
-            .map(|block| Random::of(seed, &[&own.metric, &block.config]))
-            .collect();
-        let mut of_nodes = Random::of(seed, &[&own.metric, "", "nodes"]);
+        let measured = || points.iter().filter_map(|point| Some((own.places[*point]?, *point)));
+        let mut drawn = Draws::zero(kept, own.places.len(), measured().map(|(_, point)| point));
+        let mut by_block: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+        for ((block, place), point) in measured() {
+            by_block.entry(block).or_default().push((place, point));
+        }
+        let allotted = self.allot(seed, count);
+        let of_nodes = self.draw_nodes(seed, &allotted);
+        for (block, mut members) in by_block {
+            members.sort_unstable();
+            self.draw_block(seed, block, &members, (&allotted, of_nodes.as_deref()), &mut drawn);
+        }
+        drawn
+    }
+
+    /// The effects of the nodes in each draw, in the order of the draws by size of noise; none on one node.
+    fn draw_nodes(&self, seed: u64, allotted: &[Vec<usize>]) -> Option<Vec<Vec<f64>>> {
+        let own = &self.observations;
+        if own.nodes.len() < 2 {
+            return None;
+        }
+        let mut random = Random::of(seed, &[&own.metric, "", "nodes"]);
         let mut states = States::of(own);
-        for (at, draws) in self
-            .allot(seed, count)
-            .iter()
-            .enumerate()
-            .filter(|(_, draws)| !draws.is_empty())
-        {
-            let state = states.at(self.noises[at].0);
+        let mut effects = Vec::new();
+        for ((noise, _), draws) in self.noises.iter().zip(allotted).filter(|(_, draws)| !draws.is_empty()) {
+            let nodes = states.at(*noise).nodes;
+            effects.extend(draws.iter().map(|_| {
+                let drawn = nodes
+                    .iter()
+                    .flat_map(|nodes| nodes.factor.scatter(&nodes.means, || random.normal()));
+                drawn.map(|effect| effect * noise.node).collect()
+            }));
+        }
+        Some(effects)
+    }
+
+    /// Draws members of a block, given by their places in it. One config is drawn at a time, so what is written stays at hand.
+    fn draw_block(
+        &self,
+        seed: u64,
+        block: usize,
+        members: &[(usize, usize)],
+        (allotted, of_nodes): (&[Vec<usize>], Option<&[Vec<f64>]>),
+        drawn: &mut Draws,
+    ) {
+        let own = &self.observations;
+        let block = &own.blocks[block];
+        let starts = block.nodes.len();
+        let still = vec![0.0; own.nodes.len()];
+        let mut normals = Normals::of(Random::of(seed, &[&own.metric, &block.config]));
+        let mut reduced: Option<(f64, Reduced)> = None;
+        let mut number = 0;
+        for ((noise, _), draws) in self.noises.iter().zip(allotted).filter(|(_, draws)| !draws.is_empty()) {
+            let kept = reduced.take().filter(|(run, _)| *run == noise.run);
+            let (_, reduced) = reduced.insert(kept.unwrap_or_else(|| (noise.run, Reduced::of(block, noise.run))));
+            let solved = reduced.solve(noise.start);
+            let alone = reduced.starts_given(&solved, &block.nodes, &still);
             for draw in draws {
-                let effects: Vec<f64> = match &state.nodes {
-                    Some(nodes) => nodes.factor.scatter(&nodes.means, || of_nodes.normal()),
-                    None => vec![0.0; own.nodes.len()],
-                };
-                let effects: Vec<f64> = effects.iter().map(|effect| effect * state.noise.node).collect();
-                for (at, (reduced, solved)) in state.reduced.iter().zip(&state.solved).enumerate() {
-                    let nodes = &own.blocks[at].nodes;
-                    let random = &mut streams[at];
-                    let means = reduced.starts_given(solved, nodes, &effects);
-                    let starts = solved.scatter(&means, || random.normal());
-                    for (point, place) in by_block[at].iter().enumerate() {
-                        let (mean, weight) = reduced.means[point];
-                        let shares = reduced.shares[point].iter().enumerate();
-                        let effect = shares.map(|(s, share)| share * (solved.start() * starts[s] + effects[nodes[s]]));
-                        let value = mean - effect.sum::<f64>() + random.normal() / weight.sqrt();
-                        drawn.set(*place, *draw, value);
-                    }
+                let effects = of_nodes.map_or(&still, |effects| &effects[number]);
+                // A draw takes a number of each start, and then of each point.
+                let mut first = (number * (starts + block.points)) as u64;
+                number += 1;
+                if *draw >= drawn.count {
+                    continue;
+                }
+                let given = of_nodes.map(|_| reduced.starts_given(&solved, &block.nodes, effects));
+                let mut moved = solved.scatter(given.as_ref().unwrap_or(&alone), || {
+                    first += 1;
+                    normals.at(first - 1)
+                });
+                let node_effects = block.nodes.iter().map(|node| effects[*node]);
+                moved
+                    .iter_mut()
+                    .zip(node_effects)
+                    .for_each(|(start, effect)| *start = solved.start() * *start + effect);
+                for (place, point) in members {
+                    let (mean, weight) = reduced.means[*place];
+                    let shares = reduced.shares(*place).iter().zip(&moved);
+                    let effect: f64 = shares.map(|(share, effect)| share * effect).sum();
+                    let own = normals.at(first + *place as u64) / weight.sqrt();
+                    drawn[*point][*draw] = mean - effect + own;
                 }
             }
         }
-        drawn
     }
 
     /// The sizes of start noise in the draws.
@@ -108,15 +153,6 @@ impl Posterior {
             }
         }
         drawn
-    }
-
-    /// The points of a block, in the order of the block.
-    fn points_of(&self, block: usize) -> Vec<usize> {
-        let places = self.observations.places.iter().enumerate();
-        let own = places.filter_map(|(point, place)| place.filter(|(of, _)| *of == block).map(|(_, at)| (at, point)));
-        let mut own: Vec<(usize, usize)> = own.collect();
-        own.sort_unstable();
-        own.into_iter().map(|(_, point)| point).collect()
     }
 
     /// Assigns draws to each size of noise.

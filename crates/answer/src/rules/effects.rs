@@ -4,46 +4,51 @@ use super::super::asked::{Goal, Question};
 use super::super::compare::verdict;
 use super::super::document::{Effect, Estimate};
 use super::super::experiment::Config;
-use super::super::known::{Figures, Known, estimate_by};
+use super::super::known::{Figures, Known, draws_of, estimate_by};
+use super::super::model::Draws;
 use super::entrants::replicas;
+use std::collections::HashMap;
 
 /// The effects of the winner's settings on the metrics that a question asks for, at its point. A figure that adds up is that of all
 /// servers which fit on the user's GPUs, as in the question itself.
 pub fn effects(known: &Known<'_>, winner: usize, point: usize, question: &Question) -> Vec<Effect> {
     let experiment = known.experiment;
-    let at = &experiment.points[point];
     let own = f64::from(replicas(experiment, &experiment.configs[winner]));
+    let at = &experiment.points[point];
+    let alike = experiment.points.iter().enumerate();
+    let alike = alike.filter(|(_, other)| other.workload == at.workload && other.load == at.load);
+    let mut at_load: HashMap<&str, usize> = HashMap::new();
+    alike.for_each(|(place, other)| {
+        at_load.entry(&*other.config).or_insert(place);
+    });
+    let beside = |other| {
+        let setting = only_difference(&experiment.configs[winner], other)?;
+        Some((other, setting, *at_load.get(&*other.id)?, replicas(experiment, other)))
+    };
+    let others: Vec<(&Config, &str, usize, u32)> = experiment.configs.iter().filter_map(beside).collect();
+    let drawn: Vec<usize> = others.iter().map(|(_, _, place, _)| *place).chain([point]).collect();
     let mut found = Vec::new();
     for metric in &question.effects {
         let adds_up = matches!(&question.goal, Goal::Metric { name, adds_up: true } if name == metric);
         let Some(figures) = known.figures(metric) else {
             continue;
         };
-        for other in &experiment.configs {
-            let Some(setting) = only_difference(&experiment.configs[winner], other) else {
-                continue;
-            };
-            let same = |place: &usize| {
-                let point = &experiment.points[*place];
-                point.config == other.id && point.workload == at.workload && point.load == at.load
-            };
-            let Some(beside) = (0..experiment.points.len()).find(same) else {
-                continue;
-            };
-            let times = match replicas(experiment, other) {
+        let drawn = figures.drawn(&drawn, draws_of(experiment));
+        for (other, setting, beside, replicas) in &others {
+            let times = match replicas {
                 0 => continue,
-                others if adds_up => own / f64::from(others),
+                others if adds_up => own / f64::from(*others),
                 _ => 1.0,
             };
-            let Some(ratio) = ratio(figures, point, beside, times) else {
+            let Some(ratio) = ratio(figures, &drawn, point, *beside, times) else {
                 continue;
             };
             found.push(Effect {
                 metric: metric.clone(),
                 better: figures.better(),
-                setting: setting.to_owned(),
-                own: experiment.configs[winner].settings.get(setting).cloned(),
-                other: other.settings.get(setting).cloned(),
+                setting: (*setting).to_owned(),
+                own: experiment.configs[winner].settings.get(*setting).cloned(),
+                other: other.settings.get(*setting).cloned(),
                 config: other.id.clone(),
                 ratio,
                 verdict: verdict(ratio, experiment.margin, figures.better()),
@@ -62,8 +67,8 @@ fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
 }
 
 /// A point's figure, so many times, as a multiple of another's.
-fn ratio(figures: &Figures<'_>, one: usize, other: usize, times: f64) -> Option<Estimate> {
+fn ratio(figures: &Figures<'_>, drawn: &Draws, one: usize, other: usize, times: f64) -> Option<Estimate> {
     let value = times * figures.estimates[one]?.value / figures.estimates[other]?.value;
-    let (own, beside) = (figures.draws(one), figures.draws(other));
+    let (own, beside) = (figures.values_of(drawn, one), figures.values_of(drawn, other));
     estimate_by(value, own.iter().zip(&beside).map(|(a, b)| times * a / b))
 }

@@ -48,12 +48,14 @@ pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
 /// The entrants of a question about a metric of points.
 pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric: &str, adds_up: bool) -> Field {
     let mut field = Field::default();
+    // The points of each config that is placed, and the factor of its replicas.
+    let mut competing: Vec<(Vec<usize>, f64)> = Vec::new();
     let Some(figures) = known.figures(metric) else {
         return field;
     };
     let better = figures.better();
     let count = draws_of(known.experiment);
-    let shrunk = figures.shrunk(&question.workload);
+    let mut drawn = figures.drawn(&figures.points_of(&question.workload), count);
     let mut measured: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, point) in points_of(known, &question.workload, question.load.as_deref()) {
         if figures.estimates[at].is_some() {
@@ -71,18 +73,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         }
         let times = if adds_up { f64::from(replicas) } else { 1.0 };
         let value = |at: usize| figures.estimates[at].map_or(better.worst(), |estimate| estimate.value);
-        let mut draws = vec![f64::NAN; count];
-        let mut chances: Vec<usize> = Vec::new();
-        for at in &points {
-            let meets = met.all(*at);
-            chances.push(meets.iter().filter(|meets| **meets).count());
-            let own = shrunk[*at].iter().map(|draw| draw * times);
-            for ((best, own), _) in draws.iter_mut().zip(own).zip(meets).filter(|(_, meets)| *meets) {
-                if best.is_nan() || better.prefers(own, *best) {
-                    *best = own;
-                }
-            }
-        }
+        let chances: Vec<usize> = points.iter().map(|at| met.count(*at)).collect();
         let meeting: Vec<usize> = points
             .iter()
             .copied()
@@ -116,7 +107,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         field.placed.push(Placed {
             contender: Contender {
                 plain: best.map(|_| estimate.value),
-                draws,
+                draws: Vec::new(),
                 changes: own.changes,
                 other_targets: 0,
                 per_gpu: None,
@@ -127,8 +118,26 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             load: known.experiment.points[point].load.clone(),
             replicas,
             value: estimate,
-            at_point: figures.draws(point).iter().map(|draw| draw * times).collect(),
+            at_point: figures
+                .values_of(&drawn, point)
+                .iter()
+                .map(|draw| draw * times)
+                .collect(),
         });
+        competing.push((points, times));
+    }
+    figures.shrink(&question.workload, &mut drawn);
+    for (placed, (points, times)) in field.placed.iter_mut().zip(competing) {
+        let mut draws = vec![f64::NAN; count];
+        for at in points {
+            let own = drawn[at].iter().map(|draw| draw * times);
+            for ((best, own), _) in draws.iter_mut().zip(own).zip(met.all(at)).filter(|(_, meets)| *meets) {
+                if best.is_nan() || better.prefers(own, *best) {
+                    *best = own;
+                }
+            }
+        }
+        placed.contender.draws = draws;
     }
     field
 }

@@ -3,7 +3,7 @@
 
 use super::super::asked::FrontierQuestion;
 use super::super::document::{Estimate, Frontier, FrontierPoint};
-use super::super::known::{Known, draws_of, rounded};
+use super::super::known::{Figures, Known, draws_of, rounded};
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;
 
@@ -36,7 +36,8 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
         Better::Lower => one * margin < other,
     };
     let draws = draws_of(known.experiment) / PART;
-    let (on_x, on_y) = (x.shrunk(&question.workload), y.shrunk(&question.workload));
+    let shrunk = |figures: &Figures<'_>| figures.shrunk(&question.workload, draws);
+    let (on_x, on_y) = (shrunk(x), shrunk(y));
     let probability = |at: usize| {
         let stands = (0..draws).filter(|draw| {
             let (own_x, own_y) = (on_x[at][*draw], on_y[at][*draw]);

@@ -43,6 +43,14 @@ impl Meetings {
         meets
     }
 
+    /// The number of draws in which a point meets all targets.
+    pub fn count(&self, at: usize) -> usize {
+        match self.holds.is_empty() {
+            true => self.draws,
+            false => self.all(at).into_iter().filter(|meets| *meets).count(),
+        }
+    }
+
     /// Each target, and the chance that a point meets it.
     pub fn each(&self, known: &Known<'_>, at: usize) -> Vec<Meeting> {
         let meeting = |(target, holds): (&Target, &Vec<Vec<bool>>)| {
@@ -69,7 +77,7 @@ fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) ->
     let Some(figures) = known.figures(&target.metric) else {
         return found;
     };
-    let shrunk = figures.shrunk(workload);
+    let shrunk = figures.shrunk(workload, draws_of(known.experiment));
     for at in asked {
         let Some(judged) = judged(known.experiment, target, *at) else {
             continue;

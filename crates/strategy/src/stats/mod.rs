@@ -30,7 +30,7 @@ pub use holm::holm;
 pub(crate) use looks::level_of_look;
 pub use margin::{Margin, Margins};
 pub use node::Noise;
-pub use random::Random;
+pub use random::{Normals, Random};
 pub use ratio::{ALPHA, Better, Verdict};
 pub use repeats::Repeats;
 pub use starts::{RunPrior, Start, estimate};

@@ -7,6 +7,9 @@ pub struct Random {
     spare: Option<f64>,
 }
 
+/// The distance from one state to the next.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 impl Random {
     /// The stream of a seed and a name. So what is drawn for one config does not depend on the others.
     pub fn of(seed: u64, name: &[&str]) -> Random {
@@ -25,7 +28,7 @@ impl Random {
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.state = self.state.wrapping_add(STEP);
         mixed(self.state)
     }
 
@@ -58,8 +61,57 @@ impl Random {
     }
 }
 
+/// The numbers that [`Random::normal`] gives one after the other, by their places: a large experiment draws only some of them at a time.
+#[derive(Debug, Clone)]
+pub struct Normals {
+    begin: Random,
+    /// Two numbers are made at once: the number of the last such pair, and the pair.
+    last: Option<(u64, [f64; 2])>,
+}
+
+impl Normals {
+    /// Those of a stream, from where it stands.
+    pub fn of(begin: Random) -> Normals {
+        Normals {
+            begin: Random { spare: None, ..begin },
+            last: None,
+        }
+    }
+
+    /// The number at a place, from 0.
+    pub fn at(&mut self, place: u64) -> f64 {
+        let (pair, of_pair) = (place / 2, (place % 2) as usize);
+        match self.last {
+            Some((last, numbers)) if last == pair => numbers[of_pair],
+            _ => {
+                let mut there = self.begin.clone();
+                // A pair takes two steps.
+                there.state = there.state.wrapping_add(STEP.wrapping_mul(2).wrapping_mul(pair));
+                let numbers = [there.normal(), there.normal()];
+                self.last = Some((pair, numbers));
+                numbers[of_pair]
+            }
+        }
+    }
+}
+
 fn mixed(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_by_its_place_is_the_one_that_comes_then() {
+        let mut random = Random::of(7, &["by", "place"]);
+        let mut normals = Normals::of(random.clone());
+        let numbers: Vec<f64> = (0..50).map(|_| random.normal()).collect();
+        for place in [3, 2, 49, 0, 1, 7, 6, 6, 48, 31] {
+            assert_eq!(normals.at(place), numbers[place as usize]);
+        }
+    }
 }

@@ -72,9 +72,10 @@ fn versions(state: &State) -> String {
     versions.into_iter().join(", ")
 }
 
-/// The charts with that in their feet.
-pub fn sign(mut chart: Chart, manifest: &Value, state: &State) -> Chart {
-    chart.footer = [chart.footer].into_iter().chain(origin(manifest, state)).join(" · ");
+/// A chart with that in its foot.
+pub fn sign(mut chart: Chart, origin: &[String]) -> Chart {
+    let footer = [&chart.footer].into_iter().chain(origin).join(" · ");
+    chart.footer = footer;
     chart
 }
 

@@ -38,7 +38,7 @@ pub use live::LiveStatus;
 pub use output::basis::is_current;
 pub use output::pages::{Pages, make_pages};
 pub use output::vllm_tree::{Exported, write_vllm_tree};
-pub use output::write::{LiveTables, Written, judge, write_all};
+pub use output::write::{LiveTables, Written, judge, rewrite_all, write_all};
 pub use rows::{Runs, read_runs};
 pub use sentences::Best;
 pub use source::{read_any, read_records};

@@ -8,11 +8,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use vsweep_base::cause::{Cause, NOT_TRIED, Outcome};
+use vsweep_base::error::Error;
 use vsweep_base::files::{RESULT, read};
 use vsweep_base::ids::{ServerId, sha256_hex};
 use vsweep_base::threads;
 use vsweep_plan::{Params, ReportOptions, spelling};
-use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
+use vsweep_record::journal::{self, Check, Directory, RunRecord, ServerRecord, State, StoredFile};
 use vsweep_record::table::{COMBO, RunFigures, RunRow, Table, TableBuilder, read_scalars, used_gpus};
 
 /// The table of an experiment's runs, and what is wrong with its files.
@@ -36,6 +37,19 @@ pub type FigureCache = HashMap<String, RunFigures>;
 /// Reads the files of all recorded runs and makes one row of each.
 pub fn read_runs(directory: &Directory, state: &State) -> Runs {
     read_asked(directory, state, &ReportOptions::default(), None)
+}
+
+/// The record of a directory and the table of its runs, as `read_asked` makes it. Every run file is compared byte for byte, and read once
+/// unless one was changed.
+pub(super) fn load(directory: &Directory, options: &ReportOptions) -> Result<(State, Runs), Error> {
+    let state = journal::load(directory, Check::Lengths)?;
+    let runs = read_asked(directory, &state, options, None);
+    if runs.damaged.is_empty() {
+        return Ok((state, runs));
+    }
+    let state = journal::load(directory, Check::Hashes)?;
+    let runs = read_asked(directory, &state, options, None);
+    Ok((state, runs))
 }
 
 /// Like `read_runs`, with the columns that a plan asks for: shares of requests within limits, and the cost of tokens. Files in `cache`

@@ -55,24 +55,26 @@ pub fn run(args: Args) -> Result<Exit> {
         live::serve(&directory, args.listen, args.price_per_gpu_hour)?;
         return Ok(Exit::Done);
     }
-    let state = journal::load(&directory, Check::Hashes)?;
+    let load = || journal::load(&directory, Check::Hashes);
     if args.output.is_none() {
         args.owner.check(directory.root())?;
     }
     if let Some(wanted) = &args.timeline {
+        let state = load()?;
         let path = report::write_timeline(&directory, &state, wanted)?;
         finish(writeln!(output::text(), "wrote {}", path.display()))?;
         return Ok(print_damage(&state.damage));
     }
     let options = options(&directory, args.price_per_gpu_hour);
     if let Some(file) = &args.output {
+        let state = load()?;
         let pages = report::make_pages(&directory, &state, &options, None);
         let is_markdown = file.extension().is_some_and(|extension| extension == "md");
         write_one(if is_markdown { &pages.markdown } else { &pages.page }, file)?;
         let judged = report::judge(&directory, &state, &options);
         return Ok(output::print_requirements(&judged, true).or(print_damage(&state.damage)));
     }
-    let written = report::write_all(&directory, &state, &options)?;
+    let (state, written) = report::rewrite_all(&directory, &options)?;
     let damage = print_damage(&state.damage);
     written.problems.iter().for_each(print_note);
     written.notes.iter().for_each(inform);

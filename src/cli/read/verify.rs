@@ -4,8 +4,8 @@ use super::charts;
 use crate::cli::experiment::{named_or_newest, options};
 use crate::cli::output;
 use crate::error::{Error, Exit, Result};
-use crate::journal::{self, Check, Directory};
-use crate::report::output::verify::verify;
+use crate::journal::Directory;
+use crate::report::output::verify::verify_all;
 use crate::units::show_many;
 use std::path::PathBuf;
 
@@ -24,9 +24,8 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(named_or_newest(args.directory)?)?;
-    let state = journal::load(&directory, Check::Hashes)?;
     let options = options(&directory, args.price_per_gpu_hour);
-    let verified = verify(&directory, &state, &options);
+    let (state, verified) = verify_all(&directory, &options)?;
     for finding in state.damage.iter().chain(&verified.differences) {
         output::say(finding);
     }

@@ -6,29 +6,85 @@ use super::sequence::{beyond, deviation_at};
 /// The relative error of a figure of which nothing is known.
 pub const ASSUMED: f64 = 0.05;
 /// Percentiles that programs report.
-const PERCENTS: [&str; 9] = ["25", "50", "75", "90", "95", "98", "99", "99.5", "99.9"];
+const PERCENTS: [f64; 9] = [25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
 /// Growth of a latency's logarithm a factor e of rarity, assumed where a percentile lies beyond the sample.
 const TAIL: f64 = 0.15;
 
-/// The relative sampling error of a figure, by the other figures of its run: `of` gives them by their names.
-pub fn assumed_error(figure: &str, of: impl Fn(&str) -> Option<f64>) -> f64 {
-    let of = |name: &str| of(name).filter(|value| value.is_finite() && *value > 0.0);
-    let Some(count) = of("completed").or_else(|| of("num_prompts")) else {
-        return ASSUMED;
-    };
-    let error = match split(figure) {
-        Some(("mean", metric)) => spread(metric, &of).map(|spread| spread / count.sqrt()),
-        Some((statistic, metric)) => {
-            let percent = match statistic {
-                "median" => Some(50.0),
-                _ => statistic.strip_prefix('p').and_then(|percent| percent.parse().ok()),
-            };
-            percent.and_then(|percent| of_percentile(percent / 100.0, metric, count, &of))
+/// The way in which the relative sampling error of a figure is estimated from the other figures of its run. It is made once for all runs,
+/// since their names are the same.
+#[derive(Debug, Clone)]
+pub struct Assumption {
+    kind: Kind,
+    names: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Mean,
+    /// The share of requests below it.
+    Percentile(f64),
+    Rate,
+    Unknown,
+}
+
+/// Places of the other figures among the names.
+const COUNTS: [usize; 2] = [0, 1];
+const DEVIATION: usize = 2;
+const MEAN: usize = 3;
+const REQUEST_RATE: usize = 4;
+const MEDIAN: usize = 5;
+const FIRST_PERCENT: usize = 6;
+
+impl Assumption {
+    /// That of a figure.
+    pub fn of(figure: &str) -> Assumption {
+        let (kind, metric) = match split(figure) {
+            Some(("mean", metric)) => (Kind::Mean, metric),
+            Some((statistic, metric)) => {
+                let percent = match statistic {
+                    "median" => Some(50.0),
+                    _ => statistic.strip_prefix('p').and_then(|percent| percent.parse().ok()),
+                };
+                let kind = percent.map_or(Kind::Unknown, |percent: f64| Kind::Percentile(percent / 100.0));
+                (kind, metric)
+            }
+            None if is_rate(figure) => (Kind::Rate, "e2el"),
+            None => (Kind::Unknown, ""),
+        };
+        let statistic = |statistic: &str| format!("{statistic}_{metric}_ms");
+        let counts = ["completed", "num_prompts"].map(str::to_owned).into_iter();
+        let others = [
+            statistic("std"),
+            statistic("mean"),
+            "request_rate".to_owned(),
+            statistic("median"),
+        ];
+        let percents = PERCENTS.iter().map(|percent| statistic(&format!("p{percent}")));
+        Assumption {
+            kind,
+            names: counts.chain(others).chain(percents).collect(),
         }
-        None if is_rate(figure) => of_rate(count, &of),
-        None => None,
-    };
-    error.filter(|error| error.is_finite()).unwrap_or(ASSUMED)
+    }
+
+    /// The names of the other figures.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The error, by the other figures of the run: `of` gives them by their places among the names.
+    pub fn error(&self, of: impl Fn(usize) -> Option<f64>) -> f64 {
+        let of = |place: usize| of(place).filter(|value| value.is_finite() && *value > 0.0);
+        let Some(count) = COUNTS.into_iter().find_map(of) else {
+            return ASSUMED;
+        };
+        let error = match self.kind {
+            Kind::Mean => spread(&of).map(|spread| spread / count.sqrt()),
+            Kind::Percentile(share) => of_percentile(share, count, &of),
+            Kind::Rate => of_rate(count, &of),
+            Kind::Unknown => None,
+        };
+        error.filter(|error| error.is_finite()).unwrap_or(ASSUMED)
+    }
 }
 
 /// `p99` and `ttft` of `p99_ttft_ms`.
@@ -42,32 +98,34 @@ fn is_rate(figure: &str) -> bool {
 }
 
 /// Standard deviation by mean.
-fn spread(metric: &str, of: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
-    Some(of(&format!("std_{metric}_ms"))? / of(&format!("mean_{metric}_ms"))?)
+fn spread(of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
+    Some(of(DEVIATION)? / of(MEAN)?)
 }
 
 /// In a closed loop by the latency, at a given rate by chance arrivals.
-fn of_rate(count: f64, of: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
-    let spread = match of("request_rate") {
+fn of_rate(count: f64, of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
+    let spread = match of(REQUEST_RATE) {
         Some(_) => Some(1.0),
-        None => spread("e2el", of),
+        None => spread(of),
     };
     spread.map(|spread| spread / count.sqrt())
 }
 
 /// Growth of the latency with rarity, between the percentiles around it.
-fn of_percentile(share: f64, metric: &str, count: f64, of: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
+fn of_percentile(share: f64, count: f64, of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
     let place = |share: f64| -(1.0 - share).ln();
     let share = share.clamp(0.0, 1.0 - 1e-6);
-    let mut known: Vec<(f64, f64)> = PERCENTS
-        .into_iter()
-        .filter_map(|percent| {
-            let named = of(&format!("p{percent}_{metric}_ms"));
-            let value = named.or_else(|| of(&format!("median_{metric}_ms")).filter(|_| percent == "50"))?;
-            Some((percent.parse::<f64>().ok()? / 100.0, value))
-        })
-        .collect();
-    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Ascending, as the percentiles are.
+    let mut known = [(0.0, 0.0); PERCENTS.len()];
+    let mut count_known = 0;
+    for (at, percent) in PERCENTS.into_iter().enumerate() {
+        let median = || of(MEDIAN).filter(|_| percent == 50.0);
+        if let Some(value) = of(FIRST_PERCENT + at).or_else(median) {
+            known[count_known] = (percent / 100.0, value);
+            count_known += 1;
+        }
+    }
+    let known = &known[..count_known];
     let nearest = |pair: &&[(f64, f64)]| pair[1].0 + 1e-9 >= share;
     let pair = known.windows(2).find(nearest).or_else(|| known.windows(2).last());
     let growth = pair.map(|pair| {
@@ -75,7 +133,7 @@ fn of_percentile(share: f64, metric: &str, count: f64, of: &impl Fn(&str) -> Opt
         let at = if share > pair[0].0 + 1e-9 { pair[1].1 } else { pair[0].1 };
         (slope / at).max(0.0)
     });
-    let growth = growth.or_else(|| spread(metric, of))?;
+    let growth = growth.or_else(|| spread(of))?;
     let unseen = growth.max(TAIL) * beyond(share, count);
     Some((growth * deviation_at(share, count)).hypot(unseen))
 }
@@ -91,7 +149,8 @@ mod tests {
                 .find(|(known, _)| *known == name)
                 .map(|(_, value)| *value)
         };
-        assumed_error(figure, of)
+        let assumption = Assumption::of(figure);
+        assumption.error(|place| of(&assumption.names()[place]))
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod assumed;
 mod rates;
 mod sequence;
 
-pub use assumed::{ASSUMED, assumed_error};
+pub use assumed::{ASSUMED, Assumption};
 pub use rates::{Flow, of_events};
 
 use super::goodput::Goodput;

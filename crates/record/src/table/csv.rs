@@ -2,31 +2,59 @@
 //! compute has an apostrophe before it; numbers are never texts here and stay numbers.
 
 use super::{Cell, Column, Table};
+use itertools::Itertools;
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write};
 
 /// Writes a table as CSV. Equal tables give equal bytes.
 pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(table.columns().iter().map(|column| inert(&column.name).into_owned()))?;
-    let same = |column: &Column| column.cells.same().map(|cell| field(cell).into_owned());
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    let heads = table.columns().iter().map(|column| quoted(&inert(&column.name)).into_owned());
+    writeln!(out, "{}", heads.format(","))?;
+    let same = |column: &Column| {
+        let cell = column.cells.same()?;
+        let mut line = String::new();
+        push_field(&mut line, cell);
+        Some(line)
+    };
     let same: Vec<Option<String>> = table.columns().iter().map(same).collect();
+    let mut line = String::new();
     for row in 0..table.rows() {
+        line.clear();
         for (column, same) in table.columns().iter().zip(&same) {
             match same {
-                Some(same) => writer.write_field(same)?,
-                None => writer.write_field(&*field(&column.cells[row]))?,
+                Some(same) => line.push_str(same),
+                None => push_field(&mut line, &column.cells[row]),
             }
+            line.push(',');
         }
-        writer.write_record(None::<&[u8]>)?;
+        line.pop();
+        if line.is_empty() {
+            // Readers step over an empty line.
+            line.push_str("\"\"");
+        }
+        line.push('\n');
+        out.write_all(line.as_bytes())?;
     }
-    writer.flush()
+    out.flush()
 }
 
-fn field(cell: &Cell) -> Cow<'_, str> {
+/// Appends a cell to a line. Only a text can have to be quoted.
+fn push_field(line: &mut String, cell: &Cell) {
     match cell {
-        Cell::Text(text) => inert(text),
-        number => Cow::Owned(number.to_string()),
+        Cell::Text(text) => line.push_str(&quoted(&inert(text))),
+        number => {
+            let _ = write!(line, "{number}");
+        }
+    }
+}
+
+/// A text in quotation marks if it could be taken for several fields.
+fn quoted(text: &str) -> Cow<'_, str> {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
+        false => Cow::Borrowed(text),
     }
 }
 

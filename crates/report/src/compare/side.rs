@@ -2,7 +2,7 @@
 //! sides besides their figures: the machine, versions, environments, commands and settings.
 
 use super::super::environment::facts;
-use super::super::rows::{Runs, read_runs};
+use crate::rows::{Runs, load};
 use super::matching::constants;
 use crate::ordered::Ordered;
 use itertools::Itertools;
@@ -13,8 +13,8 @@ use vsweep_answer::MetricNoise;
 use vsweep_base::error::Result;
 use vsweep_base::files::{FACTS, read};
 use vsweep_plan::matrix::ServeFlags;
-use vsweep_plan::spelling;
-use vsweep_record::journal::{self, Check, Directory, Machine, ServerRecord, State};
+use vsweep_plan::{ReportOptions, spelling};
+use vsweep_record::journal::{Directory, Machine, ServerRecord, State};
 use vsweep_record::table::{Points, Table};
 
 /// Results, and what is known of how they came about.
@@ -53,8 +53,7 @@ impl Side {
     /// If its journals cannot be read.
     pub fn read(directory: &Directory) -> Result<Side> {
         let name = directory.root().display().to_string();
-        let state = journal::load(directory, Check::Hashes)?;
-        let Runs { table, mut damaged, .. } = read_runs(directory, &state);
+        let (state, Runs { table, mut damaged, .. }) = load(directory, &ReportOptions::default())?;
         damaged.extend(state.damage.iter().cloned());
         let machines = state.runs().map(|run| state.measured_at(run)).collect();
         let manifest = read(&directory.manifest(), FACTS).ok();

@@ -75,10 +75,22 @@ impl StartUsage<'_> {
 
 /// All starts, in the order in which they began.
 fn taken(state: &State) -> Vec<StartUsage<'_>> {
-    let mut spent: HashMap<(&ServerId, Launch), Spent> = HashMap::new();
+    let mut all: Vec<Spent> = Vec::new();
+    let mut places: HashMap<(&ServerId, Launch), usize> = HashMap::new();
+    // The runs of a start mostly follow each other.
+    let mut last = None;
     for run in state.runs().filter(|run| run.seconds.is_finite()) {
         if let Some(launch) = run.launch {
-            let spent = spent.entry((&run.server, launch)).or_default();
+            let key = (&run.server, launch);
+            let place = match last {
+                Some((known, place)) if known == key => place,
+                _ => *places.entry(key).or_insert_with(|| {
+                    all.push(Spent::default());
+                    all.len() - 1
+                }),
+            };
+            last = Some((key, place));
+            let spent = &mut all[place];
             spent.runs += 1;
             spent.measured_s += run.seconds;
             spent.warmup_s += run.warmup_seconds.unwrap_or_default();
@@ -103,7 +115,7 @@ fn taken(state: &State) -> Vec<StartUsage<'_>> {
                 given => given as f64,
             },
             span: at(&start.started_at).zip(until.and_then(at)),
-            spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
+            spent: places.get(&(id, start.launch)).map_or_else(Spent::default, |place| all[*place]),
         }
     });
     taken

@@ -5,7 +5,7 @@ use super::files::written;
 use super::pages::Pages;
 use super::write::{Content, make_tables, make_typed};
 use crate::inputs::Inputs;
-use crate::rows::read_asked;
+use crate::rows::{Runs, load, read_asked};
 use crate::{findings::answer, html};
 use itertools::{EitherOrBoth, Itertools};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use vsweep_base::error::Result;
 use vsweep_base::files::{RESULT, open, read, read_text};
 use vsweep_plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
@@ -34,9 +35,19 @@ pub struct Verified {
     pub differences: Vec<String>,
 }
 
-/// Compares every table, both reports and the files of `best/`.
+/// Compares every table, both reports and the files of `best/` with the record, which it returns.
+pub fn verify_all(directory: &Directory, options: &ReportOptions) -> Result<(State, Verified)> {
+    let (state, runs) = load(directory, options)?;
+    let verified = verify_runs(directory, &state, &runs, options);
+    Ok((state, verified))
+}
+
+/// Compares them with a record.
 pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> Verified {
-    let runs = read_asked(directory, state, options, None);
+    verify_runs(directory, state, &read_asked(directory, state, options, None), options)
+}
+
+fn verify_runs(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Verified {
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
     let mut verified = Verified {
@@ -48,7 +59,7 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     for (path, content) in make_tables(
         directory,
         state,
-        &runs,
+        runs,
         &points,
         &inputs.goals,
         &inputs.answers.document,

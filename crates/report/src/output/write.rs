@@ -6,13 +6,13 @@ use super::pages::Pages;
 use super::sla;
 use crate::chart::Chart;
 use crate::charts::{ChartContext, cdf, make_answer_charts, make_charts, make_search_charts};
-use crate::environment::sign;
+use crate::environment::{origin, sign};
 use crate::findings::answer;
 use crate::findings::goals::Goals;
 use crate::findings::requirements::{self, Judged};
 use crate::inputs::Inputs;
 use crate::picture::{Form, render};
-use crate::rows::{FigureCache, Runs, read_asked};
+use crate::rows::{FigureCache, Runs, load, read_asked};
 use crate::sentences::{Best, best};
 use crate::{output::duplicates, output::optimized, output::starts};
 use std::borrow::Cow;
@@ -113,14 +113,24 @@ impl LiveTables {
     }
 }
 
-/// Writes the tables and every chart, all from the journal and the run files.
+/// Writes the tables and every chart anew, all from the journal and the run files, and returns the record.
+pub fn rewrite_all(directory: &Directory, options: &ReportOptions) -> Result<(State, Written)> {
+    let (state, runs) = load(directory, options)?;
+    let written = write_runs(directory, &state, &runs, options)?;
+    Ok((state, written))
+}
+
+/// Writes the tables and every chart of a record.
 pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
-    let runs = read_asked(directory, state, options, None);
+    write_runs(directory, state, &read_asked(directory, state, options, None), options)
+}
+
+fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Result<Written> {
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
     let inputs = Inputs::gather(directory, state, &points, options, answer);
     let (written, (notes, charts)) = threads::both(
-        || write_all_tables(directory, state, &runs, &points, &inputs),
+        || write_all_tables(directory, state, runs, &points, &inputs),
         || draw(&inputs, options),
     );
     let mut written = written?;
@@ -172,12 +182,13 @@ fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn
         points,
     };
     let charts = make_charts(&subject, options);
+    let origin = origin(&inputs.manifest, state);
     let all: Vec<Chart> = make_search_charts(&subject, state)
         .into_iter()
         .chain(charts.charts)
         .chain(make_answer_charts(&subject, &inputs.answers))
         .chain(cdf::charts(&subject, &inputs.answers.workloads, &inputs.distributions))
-        .map(|chart| sign(chart, &inputs.manifest, state))
+        .map(|chart| sign(chart, &origin))
         .collect();
     let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, Form::Png));
     (charts.missing, all.into_iter().zip(drawn).collect())

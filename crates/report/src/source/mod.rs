@@ -3,7 +3,7 @@
 
 mod dashboard;
 
-use super::rows::{Runs, read_runs};
+use crate::rows::{Runs, load};
 use crate::ordered::Order;
 use itertools::Itertools;
 use serde_json::Value;
@@ -15,9 +15,9 @@ use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{RESULT, read};
 use vsweep_base::python_json;
 use vsweep_base::validity::{Code, Doubt, Validity};
-use vsweep_plan::Params;
+use vsweep_plan::{Params, ReportOptions};
 use vsweep_plan::import::vllm_sweep;
-use vsweep_record::journal::{self, Check, Directory};
+use vsweep_record::journal::Directory;
 use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
 
 /// The runs of either kind of directory.
@@ -30,8 +30,7 @@ pub fn read_any(root: &Path) -> Result<Runs> {
     }
     let directory = Directory::at(root);
     if directory.is_experiment() {
-        let state = journal::load(&directory, Check::Hashes)?;
-        let mut runs = read_runs(&directory, &state);
+        let (state, mut runs) = load(&directory, &ReportOptions::default())?;
         runs.damaged.extend(state.damage.iter().cloned());
         runs.state = Some(state);
         return Ok(runs);

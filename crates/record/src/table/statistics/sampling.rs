@@ -1,9 +1,7 @@
 //! Chance error of the figures of a row: as the run states it, or estimated from its other figures.
 
 use crate::table::{Column, Points, Section, Table, normal};
-use std::cell::RefCell;
-use std::collections::HashMap;
-use vsweep_metrics::confidence::assumed_error;
+use vsweep_metrics::confidence::Assumption;
 use vsweep_strategy::stats::normal_quantile;
 
 /// Derived figures, and the one that varies as they do.
@@ -40,22 +38,14 @@ impl Sampling {
 impl Table {
     /// The chance errors of a column's figures, by the name of the figure that varies as they do.
     fn chance_errors(&self, column: &Column, name: &str) -> Vec<Option<ChanceError>> {
-        // Every row asks for the same columns.
-        let found: RefCell<HashMap<String, Option<&Column>>> = RefCell::default();
-        let find = |other: &str| -> Option<&Column> {
-            if let Some(known) = found.borrow().get(other) {
-                return *known;
-            }
-            let column = self.column(other);
-            found.borrow_mut().insert(other.to_owned(), column);
-            column
-        };
+        let assumption = Assumption::of(name);
+        let others: Vec<Option<&Column>> = assumption.names().iter().map(|other| self.column(other)).collect();
         let error = |row: usize| {
             column.cells[row].number().filter(|value| *value > 0.0)?;
             let stated = self.runs.get(row)?.errors.get(name);
             Some(match stated {
                 Some(error) => ChanceError::Stated(error),
-                None => ChanceError::Assumed(assumed_error(name, |other| find(other)?.cells[row].number())),
+                None => ChanceError::Assumed(assumption.error(|other| others[other]?.cells[row].number())),
             })
         };
         (0..self.rows).map(error).collect()

@@ -70,7 +70,7 @@ fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zo
             let mut drawn = Ok(());
             let (begin, size) = ((begin.0 * zoom, begin.1 * zoom), kind.size * zoom);
             font::rasterize(text, Type { size, ..*kind }, begin, |pixel, coverage| {
-                if drawn.is_ok() {
+                if drawn.is_ok() && coverage > 0.0 {
                     drawn = area.draw_pixel(pixel, &colour.mix(coverage));
                 }
             });
@@ -83,34 +83,38 @@ fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zo
 fn average(pixels: &[u8], width: usize) -> Vec<u8> {
     let (n, row) = (OVERSAMPLING, width * OVERSAMPLING * 3);
     let mut small = Vec::with_capacity(pixels.len() / (n * n));
-    let mut sums = vec![0_u16; row];
     for rows in pixels.chunks_exact(row * n) {
-        // Most of a picture is paper.
-        if rows.iter().all(|value| *value == u8::MAX) {
-            small.resize(small.len() + width * 3, u8::MAX);
-            continue;
-        }
-        sums.fill(0);
-        // Whole rows first, many bytes at once.
-        for one in rows.chunks_exact(row) {
-            sums.iter_mut()
-                .zip(one)
-                .for_each(|(sum, value)| *sum += u16::from(*value));
-        }
-        // Each pixel by a fixed number of sums, which the compiler adds without a loop.
-        let (blocks, _) = sums.as_chunks::<{ 3 * OVERSAMPLING }>();
-        let mean = |block: &[u16; 3 * OVERSAMPLING], colour: usize| {
-            let sum: u16 = (0..n).map(|pixel| block[colour + 3 * pixel]).sum();
-            (sum / (n * n) as u16) as u8
-        };
         let before = small.len();
-        small.resize(before + width * 3, 0);
-        let (pixels, _) = small[before..].as_chunks_mut::<3>();
-        for (pixel, block) in pixels.iter_mut().zip(blocks) {
-            *pixel = [mean(block, 0), mean(block, 1), mean(block, 2)];
+        small.resize(before + width * 3, u8::MAX);
+        let (upper, lower) = rows.split_at(row);
+        let pieces = upper.chunks(PIECE * 3 * n).zip(lower.chunks(PIECE * 3 * n));
+        for ((upper, lower), small) in pieces.zip(small[before..].chunks_mut(PIECE * 3)) {
+            // Most of a picture is paper.
+            if is_white(upper) && is_white(lower) {
+                continue;
+            }
+            let (upper, _) = upper.as_chunks::<{ 3 * OVERSAMPLING }>();
+            let (lower, _) = lower.as_chunks::<{ 3 * OVERSAMPLING }>();
+            let (pixels, _) = small.as_chunks_mut::<3>();
+            for (pixel, (upper, lower)) in pixels.iter_mut().zip(upper.iter().zip(lower)) {
+                let mean = |colour: usize| {
+                    let [one, other] = [upper, lower].map(|row| u16::from(row[colour]) + u16::from(row[colour + 3]));
+                    ((one + other) / (OVERSAMPLING * OVERSAMPLING) as u16) as u8
+                };
+                *pixel = [mean(0), mean(1), mean(2)];
+            }
         }
     }
     small
+}
+
+/// Pixels of the picture that are white, or not, together.
+const PIECE: usize = 16;
+
+/// Returns true if all bytes are those of white pixels; eight are compared at once.
+fn is_white(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().all(|word| u64::from_ne_bytes(*word) == u64::MAX) && rest.iter().all(|byte| *byte == u8::MAX)
 }
 
 fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {

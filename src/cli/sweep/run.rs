@@ -121,8 +121,7 @@ pub fn run(args: Args) -> Result<Exit> {
         if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {
             ending = confirm(sweep, &mut recorder, mode, &mut interrupt)?;
         }
-        drop(state);
-        let exit = conclude((ending, args.table), &plan, &mut recorder, mode, &mut interrupt, began)?;
+        let exit = conclude((ending, args.table), &plan, &directory, mode, &mut interrupt, began)?;
         Ok((ending, exit))
     };
     let ended = work();
@@ -178,30 +177,17 @@ fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mu
 fn conclude(
     (ending, table): (Ending, bool),
     plan: &Plan,
-    recorder: &mut Recorder,
+    directory: &Directory,
     mode: Mode,
     interrupt: &mut Interrupt,
     began: Instant,
 ) -> Result<Exit> {
-    let directory = &recorder.directory().clone();
-    // Other shards may have recorded meanwhile. Where nothing was left, all was read a moment ago.
-    recorder.refresh()?;
-    let (loaded, damage);
-    let state = match ending {
-        Ending::NothingLeft => {
-            damage = recorder.damage();
-            recorder.state()
-        }
-        _ => {
-            loaded = journal::load(directory, Check::Hashes)?;
-            damage = loaded.damage.clone();
-            &loaded
-        }
-    };
+    // Reads from disk again, because other shards may have recorded meanwhile.
+    let state = journal::load(directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
-    let last_words = |ending| words::last(ending, directory, state, began.elapsed());
+    let last_words = |ending| words::last(ending, directory, &state, began.elapsed());
     let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
-    let judged = if has_results && !report::is_current(directory, state) {
+    let judged = if has_results && !report::is_current(directory, &state) {
         let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());
         let write = move || report::write_all(&root, &recorded, &options);
         let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
@@ -219,9 +205,9 @@ fn conclude(
         }
         written.requirements
     } else {
-        report::judge(directory, state, &plan.report)
+        report::judge(directory, &state, &plan.report)
     };
-    let damage = print_damage(&damage);
+    let damage = print_damage(&state.damage);
     let required = output::print_requirements(&judged, is_shown);
     if ending == Ending::Interrupted {
         output::print_note(last_words(ending));

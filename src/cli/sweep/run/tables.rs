@@ -22,20 +22,14 @@ impl Tables {
     /// Tables of a directory with the plan's options. They are made from the files on disk, because the runs of other shards belong in
     /// them, too.
     pub fn of(directory: &Directory, options: &ReportOptions) -> Result<Tables> {
-        let directory = directory.clone();
-        let mut tables = LiveTables::of(&directory, options);
+        let mut follower = Follower::open(directory)?;
+        let mut tables = LiveTables::of(directory, options);
         let (news, receiver) = channel();
         let best = Arc::new(Mutex::new(None));
         let found = Arc::clone(&best);
         let work = move || {
-            // The record is not read again before there is news.
-            let mut follower = None;
             while receiver.recv().is_ok() {
                 while receiver.try_recv().is_ok() {}
-                let follower = match &mut follower {
-                    Some(follower) => follower,
-                    empty => empty.insert(Follower::open(&directory)?),
-                };
                 follower.refresh()?;
                 tables.write(follower.state())?;
                 *found.lock().expect("no thread panics with it") = tables.best();

@@ -25,6 +25,7 @@ fn main() -> Result<(), String> {
                         .into_iter()
                         .collect(),
                     served: None,
+                    throughput: None,
                     disturbances: Vec::new(),
                 });
             }

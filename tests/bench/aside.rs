@@ -252,7 +252,7 @@ async fn counters_before_and_after_and_the_profiler_frame_the_run() {
     assert_eq!(result["spec_decode_acceptance_length"], 2.0);
     assert_eq!(result["prefix_cache_hit_rate"], 1.0);
     let warnings = result["warnings"].to_string();
-    assert!(warnings.contains("prefix_cache_hits: 100 % of the prompt tokens came from the server's prefix cache"));
+    assert!(warnings.contains("prefix cache hits: 100 % of the prompt tokens came from the server's prefix cache"));
     let text = vsweep::bench::result::console::console(&result);
     assert!(text.contains(
         "---------------Speculative Decoding---------------\nAcceptance rate (%):                     33.33"

@@ -206,8 +206,10 @@ pub fn verdict(ratio: Estimate, margin: f64, better: Better) -> Verdict {
 fn limits(limits: &[Limit], points: &[(ComparedPoint, Ratio<'_>)]) -> Vec<ComparedLimit> {
     let (mut asked, mut chances) = (Vec::new(), Vec::new());
     for limit in limits {
-        let own: Vec<&(ComparedPoint, Ratio<'_>)> =
-            points.iter().filter(|(point, _)| point.metric == limit.metric).collect();
+        let own: Vec<&(ComparedPoint, Ratio<'_>)> = points
+            .iter()
+            .filter(|(point, _)| point.metric == limit.metric)
+            .collect();
         let Some(sides) = Sides::of(&own) else { continue };
         for (point, ratio) in own {
             let below = ratio.probability_below(1.0 + limit.change, &sides);

@@ -242,7 +242,7 @@ fn arms_of_a_comparison_run_at_once_and_swap_their_gpus() {
     let output = node.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(
-        said(&output).contains("output throughput: regressed: -"),
+        said(&output).contains("output throughput: regressed, -"),
         "{}",
         said(&output)
     );

@@ -188,7 +188,7 @@ fn a_sweep_of_servers_draws_start_up_against_throughput() {
     let harness = Harness::new();
     harness.write(
         "plan.toml",
-        "runs = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b\"\n[serve.params]\nsim_start = [\"300ms\", \"1500ms\"]\n\
+        "runs = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b\"\n[serve.params]\nsim_start = [\"300ms\", \"6s\"]\n\
          [bench.params]\ndataset_name = \"random\"\nrandom_input_len = 16\nrandom_output_len = 4\nmax_concurrency = 4\nnum_prompts = 40\n",
     );
     let output = run(&harness, &[]);

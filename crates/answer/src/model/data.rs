@@ -118,7 +118,7 @@ impl Observations {
             Some((metric.scale.place(figure)?, variance()))
         };
         let mut starts: Vec<(&str, &str)> = Vec::new();
-        let mut measured: Vec<(usize, (&str, &str), (f64, f64))> = Vec::new();
+        let mut measured = Vec::new();
         for at in own {
             for run in &points[*at].runs {
                 let Some(figure) = figure(run) else { continue };

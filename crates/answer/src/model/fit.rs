@@ -3,9 +3,9 @@
 use super::super::experiment::{NoisePrior, Point};
 use super::block::{Reduced, Solved};
 use super::data::{Block, Observations};
+use super::mixture::{self, Part};
 use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseKnown, Range};
-use super::mixture::{self, Part};
 use super::scale::variance_of_sampling;
 use std::rc::Rc;
 use vsweep_strategy::stats::normal_quantile;

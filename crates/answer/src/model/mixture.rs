@@ -35,7 +35,10 @@ pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
         .iter()
         .map(|part| (part.mean, part.variance.sqrt().max(f64::MIN_POSITIVE), part.weight))
         .collect();
-    let reach = |sign: f64| own.iter().map(move |(mean, deviation, _)| mean + sign * 9.0 * deviation);
+    let reach = |sign: f64| {
+        own.iter()
+            .map(move |(mean, deviation, _)| mean + sign * 9.0 * deviation)
+    };
     let mut low = reach(-1.0).fold(f64::INFINITY, f64::min);
     let mut high = reach(1.0).fold(f64::NEG_INFINITY, f64::max);
     let mut at = (mean + normal * spread).clamp(low, high);
@@ -57,7 +60,11 @@ pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
         let newton = (probability - below) / density;
         // Far off, only bounds lead on.
         let bend = newton * slope / (2.0 * density);
-        let step = if bend.abs() < 0.5 { newton / (1.0 + bend) } else { newton };
+        let step = if bend.abs() < 0.5 {
+            newton / (1.0 + bend)
+        } else {
+            newton
+        };
         if newton.abs() <= enough {
             return at + step;
         }
@@ -100,7 +107,9 @@ fn standard_normal(at: f64) -> (f64, f64) {
         part * polynomial(&ABOVE) / polynomial(&BELOW)
     } else {
         // Beyond, the first terms of the continued fraction are as exact.
-        let fraction = (1..=4).rev().fold(far + 0.65, |below, term| far + f64::from(term) / below);
+        let fraction = (1..=4)
+            .rev()
+            .fold(far + 0.65, |below, term| far + f64::from(term) / below);
         part / fraction / TAU.sqrt()
     };
     let below = if at > 0.0 { 1.0 - tail } else { tail };

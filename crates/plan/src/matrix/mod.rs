@@ -36,7 +36,7 @@ pub struct ServerConfig {
     pub name: String,
     /// Program and arguments; empty when attaching to a running server.
     pub argv: Vec<String>,
-    /// Environment added to vsweep's own; may hold secrets, so never write it without [`crate::plan`]'s redaction.
+    /// Environment added to vsweep's own; may hold secrets, so never write it without [`crate::Secrets`]'s redaction.
     pub env: BTreeMap<String, String>,
     /// Every server parameter with its value.
     pub params: Params,

@@ -10,7 +10,10 @@ use std::io::{self, BufWriter, Write};
 /// Writes a table as CSV. Equal tables give equal bytes.
 pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, out);
-    let heads = table.columns().iter().map(|column| quoted(&inert(&column.name)).into_owned());
+    let heads = table
+        .columns()
+        .iter()
+        .map(|column| quoted(&inert(&column.name)).into_owned());
     writeln!(out, "{}", heads.format(","))?;
     let same = |column: &Column| {
         let cell = column.cells.same()?;

@@ -2,9 +2,9 @@
 //! sides besides their figures: the machine, versions, environments, commands and settings.
 
 use super::super::environment::facts;
-use crate::rows::{Runs, load};
 use super::matching::constants;
 use crate::ordered::Ordered;
+use crate::rows::{Runs, load};
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;

@@ -289,7 +289,7 @@ fn is_within(line: &str, detail: &str) -> bool {
 
 /// A harmless line of at most 400 characters.
 fn clean(line: &str) -> String {
-    shorten(&printable_lines(line).to_string(), 400)
+    shorten(printable_lines(line).as_ref(), 400)
 }
 
 #[cfg(test)]

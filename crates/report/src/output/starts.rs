@@ -115,7 +115,9 @@ fn taken(state: &State) -> Vec<StartUsage<'_>> {
                 given => given as f64,
             },
             span: at(&start.started_at).zip(until.and_then(at)),
-            spent: places.get(&(id, start.launch)).map_or_else(Spent::default, |place| all[*place]),
+            spent: places
+                .get(&(id, start.launch))
+                .map_or_else(Spent::default, |place| all[*place]),
         }
     });
     taken

@@ -56,14 +56,7 @@ fn verify_runs(directory: &Directory, state: &State, runs: &Runs, options: &Repo
         ..Verified::default()
     };
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
-    for (path, content) in make_tables(
-        directory,
-        state,
-        runs,
-        &points,
-        &inputs.goals,
-        &inputs.answers.document,
-    ) {
+    for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
         verified.compare(directory.root(), &path, content.as_ref(), csv_differences);
     }
     // The folder may have another name since the pages were made.

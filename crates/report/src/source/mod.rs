@@ -3,8 +3,8 @@
 
 mod dashboard;
 
-use crate::rows::{Runs, load};
 use crate::ordered::Order;
+use crate::rows::{Runs, load};
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -15,8 +15,8 @@ use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{RESULT, read};
 use vsweep_base::python_json;
 use vsweep_base::validity::{Code, Doubt, Validity};
-use vsweep_plan::{Params, ReportOptions};
 use vsweep_plan::import::vllm_sweep;
+use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::Directory;
 use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
 

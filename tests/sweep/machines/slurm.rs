@@ -202,14 +202,19 @@ impl Cluster {
             .collect();
         for task in tasks {
             let job = task.split(' ').next_back().expect("a number").to_owned();
+            let signal_all = |signal: Signal| {
+                for pid in self.processes_of(&job) {
+                    let _ = kill(Pid::from_raw(pid), signal);
+                }
+            };
+            // A node dies at once: no worker is to see that its server died before it.
+            signal_all(Signal::SIGSTOP);
             for (pid, command) in all_processes() {
                 if command.starts_with(&format!("slurmstepd: [{job}.")) {
                     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
                 }
             }
-            for pid in self.processes_of(&job) {
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            }
+            signal_all(Signal::SIGKILL);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::cli::experiment::{named_or_newest, options};
 use crate::cli::output;
 use crate::error::{Error, Exit, Result};
 use crate::journal::Directory;
-use crate::report::output::verify::verify_all;
+use crate::report::output::verify::verify;
 use crate::units::show_many;
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(named_or_newest(args.directory)?)?;
     let options = options(&directory, args.price_per_gpu_hour);
-    let (state, verified) = verify_all(&directory, &options)?;
+    let (state, verified) = verify(&directory, &options)?;
     for finding in state.damage.iter().chain(&verified.differences) {
         output::say(finding);
     }

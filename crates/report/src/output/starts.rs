@@ -12,7 +12,7 @@ use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{Launch, ServerRecord, StartRecord, State};
-use vsweep_record::table::{count_gpus, inert};
+use vsweep_record::table::{inert, used_gpus};
 
 /// One start, and its use of the machine.
 struct StartUsage<'s> {
@@ -75,22 +75,10 @@ impl StartUsage<'_> {
 
 /// All starts, in the order in which they began.
 fn taken(state: &State) -> Vec<StartUsage<'_>> {
-    let mut all: Vec<Spent> = Vec::new();
-    let mut places: HashMap<(&ServerId, Launch), usize> = HashMap::new();
-    // The runs of a start mostly follow each other.
-    let mut last = None;
+    let mut spent: HashMap<(&ServerId, Launch), Spent> = HashMap::new();
     for run in state.runs().filter(|run| run.seconds.is_finite()) {
         if let Some(launch) = run.launch {
-            let key = (&run.server, launch);
-            let place = match last {
-                Some((known, place)) if known == key => place,
-                _ => *places.entry(key).or_insert_with(|| {
-                    all.push(Spent::default());
-                    all.len() - 1
-                }),
-            };
-            last = Some((key, place));
-            let spent = &mut all[place];
+            let spent = spent.entry((&run.server, launch)).or_default();
             spent.runs += 1;
             spent.measured_s += run.seconds;
             spent.warmup_s += run.warmup_seconds.unwrap_or_default();
@@ -110,14 +98,9 @@ fn taken(state: &State) -> Vec<StartUsage<'_>> {
             server,
             start,
             node: machine.map_or(String::new(), |machine| machine.node),
-            gpus: match start.gpus.len() {
-                0 => count_gpus(&server.params, &server.argv),
-                given => given as f64,
-            },
+            gpus: used_gpus(&server.params, &server.argv, std::slice::from_ref(start)),
             span: at(&start.started_at).zip(until.and_then(at)),
-            spent: places
-                .get(&(id, start.launch))
-                .map_or_else(Spent::default, |place| all[*place]),
+            spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
         }
     });
     taken

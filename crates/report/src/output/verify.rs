@@ -5,7 +5,7 @@ use super::files::written;
 use super::pages::Pages;
 use super::write::{Content, make_tables, make_typed};
 use crate::inputs::Inputs;
-use crate::rows::{Runs, load, read_asked};
+use crate::rows::{Runs, load};
 use crate::{findings::answer, html};
 use itertools::{EitherOrBoth, Itertools};
 use serde_json::Value;
@@ -36,18 +36,13 @@ pub struct Verified {
 }
 
 /// Compares every table, both reports and the files of `best/` with the record, which it returns.
-pub fn verify_all(directory: &Directory, options: &ReportOptions) -> Result<(State, Verified)> {
+pub fn verify(directory: &Directory, options: &ReportOptions) -> Result<(State, Verified)> {
     let (state, runs) = load(directory, options)?;
-    let verified = verify_runs(directory, &state, &runs, options);
+    let verified = compare_files(directory, &state, &runs, options);
     Ok((state, verified))
 }
 
-/// Compares them with a record.
-pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> Verified {
-    verify_runs(directory, state, &read_asked(directory, state, options, None), options)
-}
-
-fn verify_runs(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Verified {
+fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Verified {
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
     let mut verified = Verified {

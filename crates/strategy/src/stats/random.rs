@@ -15,7 +15,7 @@ impl Random {
     pub fn of(seed: u64, name: &[&str]) -> Random {
         let bytes = name.iter().flat_map(|part| part.bytes().chain([0]));
         // FNV-1a, whose basis carries the seed.
-        let basis = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let basis = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(STEP);
         let state = bytes.fold(basis, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });

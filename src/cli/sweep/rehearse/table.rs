@@ -44,13 +44,10 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
     let table = align(&rows);
     for (place, row) in table.lines().enumerate() {
         lines.push(row.to_owned());
-        lines.extend(
-            place
-                .checked_sub(1)
-                .map(|place| remarks(&rehearsal.servers[place]))
-                .into_iter()
-                .flatten(),
-        );
+        // The first row has the headings.
+        if let Some(place) = place.checked_sub(1) {
+            lines.extend(remarks(&rehearsal.servers[place]));
+        }
     }
     lines.join("\n") + "\n"
 }

@@ -1,7 +1,7 @@
 //! Ratios as bars: how far each lies from "no difference", with its interval, in the strength of its verdict.
 
 use crate::chart::{Axis, Mark, Panel, Scale, Series, Style, Tick};
-use crate::texts::words::axis_title;
+use crate::texts::{changes, words::axis_title};
 use itertools::Itertools;
 use vsweep_answer::Verdict;
 
@@ -40,7 +40,7 @@ pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
         let own = bars.iter().enumerate().filter(|(_, bar)| bar.verdict == verdict);
         let marks = own.map(|(rank, bar)| Mark {
             bar: Some((change(bar.interval.0), change(bar.interval.1))),
-            label: vec![format!("{:+.1} %", change(bar.ratio))],
+            label: vec![changes::change(bar.ratio)],
             ..Mark::at(change(bar.ratio), place(rank))
         });
         Series::new(name, Style::Bar(number), marks.collect())

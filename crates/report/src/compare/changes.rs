@@ -1,11 +1,11 @@
 //! The changes of a comparison in words and as a picture: where each metric became better or worse, and by how much.
 
-use super::words::{percent, percents};
 use super::{Comparison, Figure};
 use crate::chart::Chart;
 use crate::charts::bars::{Bar, panel};
 use crate::ordered::Ordered;
 use crate::sentences::parts::{name, title};
+use crate::texts::changes::{change, changes};
 use itertools::Itertools;
 use vsweep_answer::Verdict;
 
@@ -61,9 +61,9 @@ fn part(own: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
         [(settings, _)] => format!("at {settings}"),
         _ => format!("at {} of {} points", found.len(), own.len()),
     };
-    let by = match percent(least) == percent(most) {
-        true => percent(least),
-        false => percents(least, most).replacen(" % to", " to", 1),
+    let by = match change(least) == change(most) {
+        true => change(least),
+        false => changes((least, most)),
     };
     Some(format!("{word} {place} ({by})"))
 }

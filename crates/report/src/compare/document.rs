@@ -1,12 +1,13 @@
 //! The forms of a comparison: a text, Markdown and one offline page, which templates fill in with the same words, and JSON in the Bencher
 //! Metric Format.
 
-use super::words::{HEADS, STARTS, cells, percent, show_limit, tally, word};
+use super::words::{HEADS, STARTS, cells, show_limit, tally, word};
 use super::{Comparison, Figure, Judged, Side, changes, frontiers};
 use crate::chart::Chart;
 use crate::html::text::{self, safe};
 use crate::picture::{Form, render};
 use crate::texts::align::align;
+use crate::texts::changes::change;
 use crate::texts::markdown::environment;
 use crate::texts::template::{fill, plain};
 use itertools::Itertools;
@@ -78,7 +79,7 @@ fn parts(comparison: &Comparison) -> Value {
         [
             show_limit(&judged.limit),
             judged.settings.clone(),
-            percent(judged.ratio),
+            change(judged.ratio),
             format!("{:.3}", judged.p_value),
             word(judged.requirement),
         ]

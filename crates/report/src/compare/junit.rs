@@ -1,8 +1,9 @@
 //! A comparison as JUnit XML, which CI systems show as tests: one case for each limit at each point.
 
-use super::words::{HEADS, cells, percent, show_limit, tally};
+use super::words::{HEADS, cells, show_limit, tally};
 use super::{Comparison, Figure, Judged};
 use crate::html::text;
+use crate::texts::changes::change_within;
 use crate::texts::template::{fill, of_lines};
 use crate::texts::words::show_number;
 use minijinja::{Value, context};
@@ -55,12 +56,9 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
 
 /// A limit at a point, with both values, and with the change and its interval.
 fn of_limit(judged: &Judged) -> Value {
-    let bare = |ratio: f64| percent(ratio).trim_end_matches(" %").to_owned();
     let text = format!(
-        "{} ({} to {}), {} -> {}, p = {:.3}",
-        percent(judged.ratio),
-        bare(judged.interval.0),
-        bare(judged.interval.1),
+        "{}, {} -> {}, p = {:.3}",
+        change_within(judged.ratio, Some(judged.interval)),
         show_number(judged.base),
         show_number(judged.new),
         judged.p_value

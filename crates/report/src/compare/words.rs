@@ -1,32 +1,16 @@
-//! The words of a comparison: changes in percent, the columns of a row, limits, the tally.
+//! The words of a comparison: the columns of a row, limits, the tally.
 
 use super::{Comparison, Figure};
 use crate::ordered::Ordered;
 use crate::sentences::parts::name;
-use crate::texts::words::{show_figure, show_number};
+use crate::texts::changes::{change, changes};
+use crate::texts::words::show_figure;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
 use vsweep_answer::Verdict;
 use vsweep_base::units::show_many;
 use vsweep_plan::Limit;
-
-/// `-2.8 %`, or `x 3.5` for what is more than twice as much.
-pub fn percent(ratio: f64) -> String {
-    match ratio > 2.0 {
-        true => format!("x {}", show_number(ratio)),
-        // Adding zero takes the sign from a zero.
-        false => format!("{:+.1} %", ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0),
-    }
-}
-
-/// An interval of ratios, both ends in one form: `-2.8 % to +1.0 %`, `x 0.9 to 3.5`.
-pub fn percents(low: f64, high: f64) -> String {
-    match high > 2.0 {
-        true => format!("x {} to {}", show_number(low), show_number(high)),
-        false => format!("{} to {}", percent(low), percent(high)),
-    }
-}
 
 /// The columns of a figure's row, in the terminal and in Markdown.
 pub fn cells(figure: &Figure) -> [String; 7] {
@@ -39,8 +23,8 @@ pub fn cells(figure: &Figure) -> [String; 7] {
         figure.metric.clone(),
         show_figure(figure.base),
         show_figure(figure.new),
-        percent(figure.ratio),
-        percents(figure.interval.0, figure.interval.1),
+        change(figure.ratio),
+        changes(figure.interval),
         format!("{} + {}", figure.starts.0, figure.starts.1),
         verdict,
     ]

@@ -2,6 +2,7 @@
 
 use crate::compare::{between_servers, word};
 use crate::sentences::parts::name;
+use crate::texts::changes::change_within;
 use crate::texts::words::short_label;
 use itertools::Itertools;
 use vsweep_base::units::show_many;
@@ -218,9 +219,6 @@ pub(crate) fn ratio(finding: Option<&Finding>) -> String {
 
 /// `-5.1 % (-6.3 to -3.9 %)`.
 fn shown(ratio: Estimate, interval: Option<Interval>) -> String {
-    let percent = |log: f64| format!("{:+.1}", log.exp_m1() * 100.0);
-    let interval = interval.map_or(String::new(), |interval| {
-        format!(" ({} to {} %)", percent(interval.low), percent(interval.high))
-    });
-    format!("{} %{interval}", percent(ratio.log))
+    let interval = interval.map(|interval| (interval.low.exp(), interval.high.exp()));
+    change_within(ratio.log.exp(), interval)
 }

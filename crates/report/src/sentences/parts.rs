@@ -1,5 +1,6 @@
 //! Words that several sentences share.
 
+use crate::texts::changes::change_within;
 use crate::texts::words::{axis_title, with_range};
 use vsweep_answer::{Estimate, Target};
 
@@ -18,6 +19,17 @@ pub fn apart(name: &str, from: &str) -> String {
     }
 }
 
+/// The name of a server whose varied settings are all left out.
+pub const DEFAULT_SETTINGS: &str = "default settings";
+
+/// `the default settings (TP 2)`; without a name of its own `the default settings`.
+pub fn defaults(name: &str) -> String {
+    match name {
+        DEFAULT_SETTINGS => format!("the {DEFAULT_SETTINGS}"),
+        name => format!("the {DEFAULT_SETTINGS} ({name})"),
+    }
+}
+
 /// A probability or a share: `97 %`, `over 99 %`, `under 1 %`.
 pub fn percent(part: f64) -> String {
     match part * 100.0 {
@@ -27,15 +39,9 @@ pub fn percent(part: f64) -> String {
     }
 }
 
-/// A ratio as a change with its interval: `+5.1 % (+2.0 to +8.3 %)`.
+/// An estimated ratio as a change with its interval: `+5.1 % (+2.0 to +8.3 %)`.
 pub fn change(ratio: Estimate) -> String {
-    let change = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
-    format!(
-        "{} % ({} to {} %)",
-        change(ratio.value),
-        change(ratio.low),
-        change(ratio.high)
-    )
+    change_within(ratio.value, Some((ratio.low, ratio.high)))
 }
 
 /// A metric as people call it, without its unit.

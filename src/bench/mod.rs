@@ -259,6 +259,17 @@ pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
     problems.unwrap_or_default()
 }
 
+/// The message for a parameter that one of our benchmarks does not have; none if it has it.
+pub fn unknown(runner: &BenchRunner, name: &str) -> Option<String> {
+    let table = match runner {
+        BenchRunner::Native => &native::settings::TABLE,
+        BenchRunner::Iterations => &iterations::settings::TABLE,
+        BenchRunner::Phases => &phases::settings::TABLE,
+        BenchRunner::Offline(_) | BenchRunner::Command(_) => return None,
+    };
+    table.find(name).is_none().then(|| table.unknown(name))
+}
+
 /// A failure of the benchmark itself.
 fn broken(detail: impl Into<String>) -> Failure {
     Failure::new(Cause::BenchFailed, detail)

@@ -4,8 +4,7 @@ use super::{OUTPUT_JSON, launched, loads, place_of_param};
 use crate::bench;
 use crate::matrix::Matrix;
 use crate::plan::{
-    Axis, BenchRunner, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show,
-    spelling,
+    BenchRunner, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling,
 };
 use crate::search::{Quantity, Vary};
 use std::collections::BTreeSet;
@@ -88,13 +87,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
 
 /// Checks the names of parameters of a plan that is too broken to be expanded. A name that is wrong explains what refers to it.
 pub(super) fn check_names(plan: &Plan, found: &mut Diagnostics) {
-    let first = |(name, axis): &(String, Axis)| Some((name.clone(), axis.values().first()?.clone()));
-    let load: Params = plan.params(Side::Bench).iter().filter_map(first).collect();
-    for (name, _) in &load {
-        let alone: Params = [(name.clone(), load[name].clone())].into_iter().collect();
-        let unknown = bench::check(&plan.bench.runner, &alone).into_iter();
-        let unknown = unknown.filter(|sentence| sentence.contains(&format!("has no parameter \"{name}\"")));
-        for sentence in unknown {
+    for (name, _) in plan.params(Side::Bench) {
+        if let Some(sentence) = bench::unknown(&plan.bench.runner, name) {
             let span = plan.origin.key_span(&[Side::Bench.table(), "params", name]);
             found.add(problem(span, &sentence));
         }

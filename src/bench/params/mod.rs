@@ -53,7 +53,7 @@ impl Table {
     }
 
     /// Returns the message for an unknown name.
-    fn unknown(&self, name: &str) -> String {
+    pub(in crate::bench) fn unknown(&self, name: &str) -> String {
         let wanted = name.replace('-', "_");
         let refused = self.refused.iter().find(|(refused, _)| *refused == wanted);
         let near = nearest(&wanted, self.all().map(|(_, param)| param.name));

@@ -1,5 +1,4 @@
-//! Checks that an optimisation has figures to choose by: of points or of searches, and of one workload, since another one may have another
-//! best server.
+//! Checks that an optimisation has figures to choose by: of points or of searches.
 
 use super::loads;
 use crate::matrix::Matrix;
@@ -7,7 +6,7 @@ use crate::plan::{Diagnostics, Params, Plan, equality_key};
 use crate::table::is_of_load;
 use itertools::Itertools;
 
-/// Checks that a plan with `[optimize]` measures what it can choose by, for a single workload.
+/// Checks that a plan with `[optimize]` measures what it can choose by.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if plan.optimize.is_none() || !found.is_empty() {
         return;
@@ -30,16 +29,11 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         let own = params.into_iter().filter(|(name, _)| !is_of_load(name));
         own.map(|(name, value)| (name, equality_key(&value))).collect_vec()
     };
-    let all = loads(matrix).map(workload).unique().collect_vec();
-    let settings = all.iter().flatten();
-    let settings = settings.filter(|setting| !all.iter().all(|own| own.contains(setting)));
-    let names = settings.map(|(name, _)| name).unique().join(", ");
-    if all.len() > 1 {
+    let workloads = loads(matrix).map(workload).unique().count();
+    if workloads > 1 && plan.sla.as_ref().is_some_and(|sla| sla.skip_beaten) {
         let message = format!(
-            "[optimize] has one workload, and the plan has {}, which differ in {names}",
-            all.len()
+            "skip_beaten ends the searches of a server that loses one workload, and [optimize] weighs all {workloads}"
         );
-        let remedy = "leave one value of each, or write a plan for each workload";
-        refuse(message, remedy);
+        refuse(message, "remove skip_beaten, or leave one workload");
     }
 }

@@ -29,12 +29,12 @@ pub use spread::{TimeFactor, TimeInterval, Total};
 
 use crate::agenda::{Predictions, Schedule, optimization, wants_forecast};
 use crate::cause::Failure;
+use crate::evidence::Results;
 use crate::ids::ServerId;
 use crate::journal::{Optimization, State};
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use crate::run::Forecasts;
-use crate::selection::optimized::Trial;
 use crate::sim::engine::gpu::Gpu;
 use crate::table::count_gpus;
 use assumptions::assumptions;
@@ -170,8 +170,8 @@ pub struct Forecast {
     pub disk_bytes: u64,
     /// Total duration.
     pub total: Total,
-    /// The result of its first start, if an optimisation that has not begun may choose it.
-    pub trial: Option<Trial>,
+    /// The results of its first start, if an optimisation that has not begun may choose it.
+    pub results: Option<Results>,
     /// Its start with graphs that other servers share; none if it will not become ready.
     pub shared: Option<SharedGraphs>,
 }
@@ -354,6 +354,6 @@ impl Forecast {
         self.losses.extend(new);
         self.disk_bytes += other.disk_bytes;
         self.total += other.total;
-        self.trial = self.trial.or(other.trial);
+        self.results = self.results.take().or(other.results);
     }
 }

@@ -6,7 +6,7 @@ use super::Rehearsers;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
 use crate::agenda::{Ending, Start};
-use crate::evidence::first_trial;
+use crate::evidence::first_results;
 use crate::ids::ServerId;
 use crate::journal::{ServerDeclared, State};
 use crate::threads;
@@ -102,7 +102,7 @@ impl Rehearsers<'_> {
         let mut played = stand_in.and_then(|stand_in| play_group(self, group, &stand_in, state).map_err(named));
         if let (Ok((forecast, _)), Some(record)) = (&mut played, &self.optimization) {
             let requirements = &self.schedule.plan.report.requirements;
-            forecast.trial = first_trial(record, &start.server.id, state, requirements);
+            forecast.results = first_results(record, &start.server.id, state, requirements);
         }
         Some(played)
     }

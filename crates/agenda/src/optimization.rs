@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use vsweep_base::ids::ServerId;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::{Optimize, Parallel, Plan, equality_key, number};
-use vsweep_record::evidence::MARGIN;
+use vsweep_record::evidence::{MARGIN, Results, Shares};
 use vsweep_record::journal::{Contestant, Objective, Optimization};
 use vsweep_record::table::count_gpus;
 use vsweep_strategy::selection::optimized::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial, WarmStart};
@@ -43,8 +43,13 @@ pub struct Prediction {
 pub type Predictions = BTreeMap<ServerId, Prediction>;
 
 /// The predicted figures of servers, by the results that the twin foresees of their first starts, each with the relative error of its times.
-pub fn predicted_values(plan: &Plan, foreseen: &[(Option<Trial>, f64)]) -> Vec<Option<Predicted>> {
-    let values = foreseen.iter().filter_map(|(trial, _)| match trial {
+pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Vec<Option<Predicted>> {
+    let shares = Shares::of(foreseen.iter().filter_map(|(results, _)| *results));
+    let trials = foreseen
+        .iter()
+        .map(|(results, error)| (results.and_then(|results| shares.join(results)), *error));
+    let trials: Vec<(Option<Trial>, f64)> = trials.collect();
+    let values = trials.iter().filter_map(|(trial, _)| match trial {
         Some(Trial::Measured { ln_value, .. }) => Some(*ln_value),
         _ => None,
     });
@@ -64,7 +69,7 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<Trial>, f64)]) -> Vec<O
             _ => None,
         }
     };
-    foreseen.iter().map(predicted).collect()
+    trials.iter().map(predicted).collect()
 }
 
 /// The optimisation of a plan, as its session records it; none if it asks for none. What was predicted when it was begun stays; of servers

@@ -13,6 +13,24 @@ impl Answer {
             .unwrap_or(config)
     }
 
+    /// The estimated figure of a config that meets what the first question asks; over several workloads its smallest share of each one's
+    /// best. None if it does not compete for all of them.
+    pub fn first_figure(&self, config: &str) -> Option<f64> {
+        let first = self.questions.first()?;
+        let questions = self.questions.iter().filter(|own| own.question == first.question);
+        let figures = questions.map(|answered| {
+            let entrants = answered.entrants.iter().filter(|own| own.meets);
+            let own = entrants.clone().find(|own| own.config == config)?.value.value;
+            let best = answered.better.best(entrants.map(|own| own.value.value))?;
+            Some((own, answered.better.share(own, best)))
+        });
+        let figures: Vec<(f64, f64)> = figures.collect::<Option<_>>()?;
+        match figures.as_slice() {
+            [(figure, _)] => Some(*figure),
+            all => all.iter().map(|(_, share)| *share).reduce(f64::min),
+        }
+    }
+
     /// The questions whose winners are recommended: those for the highest load, else the first one about each workload.
     pub fn leading(&self) -> Vec<&Answered> {
         let loads: Vec<&Answered> = self.questions.iter().filter(|answered| answered.is_load()).collect();

@@ -77,7 +77,7 @@ pub enum CandidateState {
     CannotWin,
     /// It was not started: servers that need less memory did not fit.
     Memory,
-    /// It was not started, and may still win.
+    /// It was not started, and is not ruled out.
     Open,
 }
 

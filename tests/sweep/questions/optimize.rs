@@ -104,6 +104,42 @@ fn started(directory: &Path) -> Vec<String> {
     names
 }
 
+/// The script with a second workload, whose best server has four times as many sequences.
+fn of_two_workloads() -> (String, String) {
+    let script = SCRIPT
+        .replace(
+            "rm \"",
+            "case \" $* \" in *\" 16 \"*) best=16;; *) best=64;; esac\n    rm \"",
+        )
+        .replace("-v s=", "-v b=$best -v s=")
+        .replace("log(s / 32)", "log(s / b)");
+    let plan = plan("starts = 14") + "[bench.params]\nrandom_input_len = [16, 64]\n";
+    (script, plan)
+}
+
+#[test]
+fn of_two_workloads_the_best_compromise_is_found() {
+    let harness = Harness::new();
+    let (script, plan) = of_two_workloads();
+    harness.write("bench.sh", &script);
+    harness.write("plan.toml", &plan);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let starts = started(&harness.folder.path().join("out"));
+    assert!(starts.contains(&BEST.to_owned()), "{starts:?}");
+    let answer = answer(&harness, "out");
+    let together = &answer["together"][0];
+    assert_eq!(answer["optimization"]["best"], together["config"], "{answer}");
+    // The best for both: 96 % of the best of each, or more where that was not started.
+    assert!(
+        said(&output)
+            .contains("seqs 32, batched tokens 2048 is within 1 % of the best of all 25 for all workloads together"),
+        "{}",
+        said(&output)
+    );
+    assert_sweep_agreed(&harness, "out");
+}
+
 fn answer(harness: &Harness, directory: &str) -> Value {
     let path = harness.folder.path().join(directory).join("answer.json");
     serde_json::from_str(&std::fs::read_to_string(path).expect("an answer")).expect("JSON")
@@ -178,7 +214,7 @@ fn a_budget_ends_it_and_a_larger_one_goes_on() {
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("the budget is spent"), "{}", said(&output));
-    assert!(said(&output).contains("may still win"), "{}", said(&output));
+    assert!(said(&output).contains("are not ruled out"), "{}", said(&output));
     assert_eq!(started(&harness.folder.path().join("out")).len(), 3);
     harness.write("plan.toml", &plan("starts = 5"));
     let output = harness.run(&["run", "plan.toml", "-o", "out", "--dry-run"]);
@@ -305,17 +341,6 @@ fn a_wrong_plan_is_refused_with_all_problems() {
     let output = harness.run(&["check", "one.toml"]);
     assert!(
         said(&output).contains("there is nothing to choose"),
-        "{}",
-        said(&output)
-    );
-    let several = plan("").replace(
-        "command = \"sh bench.sh\"\n",
-        "[bench.params]\nrandom_input_len = [16, 32]\nnum_prompts = 64\n",
-    );
-    harness.write("several.toml", &several);
-    let output = harness.run(&["check", "several.toml"]);
-    assert!(
-        said(&output).contains("[optimize] has one workload, and the plan has 2, which differ in random_input_len"),
         "{}",
         said(&output)
     );

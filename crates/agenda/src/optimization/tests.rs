@@ -5,7 +5,7 @@ use std::path::Path;
 use vsweep_answer::{CandidateState, OptimizationFound};
 use vsweep_base::cause::{Cause, Outcome};
 use vsweep_plan::{Format, World, parse};
-use vsweep_record::evidence::OptimizationProgress;
+use vsweep_record::evidence::{OptimizationProgress, Results};
 use vsweep_record::journal::{
     Event, GroupBegun, Learned, RecordedPlan, RunFinished, RunStarted, SessionStarted, Shard, State,
 };
@@ -221,15 +221,17 @@ fn what_is_foreseen_of_first_starts_predicts_figures() {
             ln_value: value.ln(),
             sd: 0.0,
         };
-        (Some(trial), 0.1)
+        Some(Results::from([(String::new(), trial)]))
     };
+    let ended = |trial: Trial| Some(Results::from([(String::new(), trial)]));
     let foreseen = [
         measured(40.0),
         measured(30.0),
-        (Some(Trial::Unmet), 0.1),
-        (Some(Trial::Failed), 0.1),
-        (None, 0.0),
+        ended(Trial::Unmet),
+        ended(Trial::Failed),
+        None,
     ];
+    let foreseen: Vec<(Option<&Results>, f64)> = foreseen.iter().map(|own| (own.as_ref(), 0.1)).collect();
     let predicted = |more: &str| predicted_values(&plan(more), &foreseen);
     let values: Vec<Option<f64>> = predicted("")
         .iter()

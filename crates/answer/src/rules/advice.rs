@@ -10,7 +10,6 @@ use super::super::experiment::Experiment;
 use super::super::known::{moments, rounded};
 use super::contest::{Margin, SURE};
 use super::entrants::{Field, Placed};
-use vsweep_strategy::stats::Better;
 
 /// Numbers of starts that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
@@ -102,11 +101,8 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
 /// Marks the values of one draw that are within the margin of the best.
 fn held(row: &[f64], placed: &[&Placed], margin: Margin) -> Vec<bool> {
     let values = row.iter().copied().filter(|value| !value.is_nan());
-    let best = values.reduce(|one, other| if margin.better.prefers(other, one) { other } else { one });
-    let best = best.unwrap_or(match margin.better {
-        Better::Higher => f64::INFINITY,
-        Better::Lower => f64::NEG_INFINITY,
-    });
+    // Without a value there is none that could be within the margin.
+    let best = margin.better.best(values).unwrap_or(f64::NAN);
     let pairs = row.iter().zip(placed);
     pairs
         .map(|(value, own)| !value.is_nan() && margin.holds(*value, best, own.contender.unit))

@@ -92,8 +92,9 @@ pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
             .iter()
             .map(|entrant| entrant.draws[draw])
             .filter(|value| !value.is_nan());
-        let best = values.reduce(|one, other| if margin.better.prefers(other, one) { other } else { one });
-        let Some(best) = best else { continue };
+        let Some(best) = margin.better.best(values) else {
+            continue;
+        };
         decided[draw] = true;
         for (entrant, within) in entrants.iter().zip(&mut within) {
             let value = entrant.draws[draw];

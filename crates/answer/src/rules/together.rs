@@ -29,11 +29,11 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
     let configs = &known.experiment.configs;
     let best = |own: &&Settled| {
         let values = own.field.placed.iter().filter_map(|placed| placed.contender.plain);
-        values.reduce(|a, b| if own.answered.better.prefers(b, a) { b } else { a })
+        own.answered.better.best(values)
     };
     let share = |own: &&Settled, config: usize| {
         let placed = own.field.placed.iter().find(|placed| placed.config == config)?;
-        Some(part(own.answered.better, placed.contender.plain?, best(own)?))
+        Some(own.answered.better.share(placed.contender.plain?, best(own)?))
     };
     let shares = |config: usize| {
         questions
@@ -81,15 +81,6 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
     }
 }
 
-/// A figure as a part of the best one, at most 1.
-fn part(better: Better, own: f64, best: f64) -> f64 {
-    let part = match better {
-        Better::Higher => own / best,
-        Better::Lower => best / own,
-    };
-    if part.is_finite() { part.min(1.0) } else { 1.0 }
-}
-
 /// The share of the draws in which a config's smallest share is within the margin of the largest.
 fn probability(questions: &[&Settled], config: usize, configs: usize, margin: Margin) -> f64 {
     let draws = questions
@@ -105,12 +96,11 @@ fn probability(questions: &[&Settled], config: usize, configs: usize, margin: Ma
             for placed in &own.field.placed {
                 values[placed.config] = placed.contender.draws[draw];
             }
-            let known = values.iter().copied().filter(|value| !value.is_nan());
-            let best = known.reduce(|a, b| if better.prefers(b, a) { b } else { a });
+            let best = better.best(values.iter().copied().filter(|value| !value.is_nan()));
             for (least, value) in least.iter_mut().zip(&values) {
                 let share = best
                     .filter(|_| !value.is_nan())
-                    .map_or(f64::NEG_INFINITY, |best| part(better, *value, best));
+                    .map_or(f64::NEG_INFINITY, |best| better.share(*value, best));
                 *least = least.min(share);
             }
         }

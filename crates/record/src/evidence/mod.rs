@@ -13,7 +13,7 @@ mod side;
 mod targets;
 
 pub use metrics::FRONTIER;
-pub use optimization::{BegunStart, Next, NextProposal, OptimizationProgress, first_trial};
+pub use optimization::{BegunStart, Next, NextProposal, OptimizationProgress, Results, Shares, first_results};
 pub use recorded::Recorded;
 pub use side::side;
 

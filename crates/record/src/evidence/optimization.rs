@@ -3,7 +3,10 @@
 //! next.
 
 mod found;
+mod shares;
 mod trials;
+
+pub use shares::{Results, Shares};
 
 use crate::journal::{Contestant, FIRST_SLOT, Optimization, State};
 use std::collections::BTreeSet;
@@ -63,7 +66,7 @@ impl<'a> OptimizationProgress<'a> {
     /// The state of an optimisation. A failed start for which `retries` returns true is measured again.
     pub fn of(
         record: &'a Optimization,
-        state: &State,
+        state: &'a State,
         requirements: &[Requirement],
         retries: &dyn Fn(&ServerId, u32) -> bool,
     ) -> OptimizationProgress<'a> {
@@ -77,7 +80,7 @@ impl<'a> OptimizationProgress<'a> {
             if reason.is_none() && !is_complete {
                 continue;
             }
-            let result = is_complete.then(|| trials.result(contestant, slot, state));
+            let result = is_complete.then(|| trials.result(contestant, slot));
             begun.push(BegunStart {
                 contestant,
                 slot,
@@ -91,13 +94,14 @@ impl<'a> OptimizationProgress<'a> {
                 optimized.add(start.contestant, trial, seconds);
             }
         }
-        optimized.judge(trials.winner(state, requirements));
+        let (better, question) = (trials.better, trials.question.clone());
+        optimized.judge(trials.winner());
         OptimizationProgress {
             record,
             optimized,
             begun,
-            better: trials.better,
-            question: trials.question,
+            better,
+            question,
         }
     }
 
@@ -203,16 +207,16 @@ impl<'a> OptimizationProgress<'a> {
     }
 }
 
-/// The result of a server's first start by what a state says of it; none of a server that is not chosen from.
-pub fn first_trial(
+/// The results of a server's first start by what a state says of it; none of a server that is not chosen from.
+pub fn first_results(
     record: &Optimization,
     server: &ServerId,
     state: &State,
     requirements: &[Requirement],
-) -> Option<Trial> {
+) -> Option<Results> {
     let contestant = record.position(server)?;
     let trials = Trials::of(record, state, requirements);
-    Some(trials.result(contestant, FIRST_SLOT, state).0)
+    Some(trials.results(contestant, FIRST_SLOT))
 }
 
 /// The starts that were asked for, after those of servers that were measured before anybody asked.

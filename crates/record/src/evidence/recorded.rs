@@ -2,7 +2,7 @@
 
 use super::{Evidence, Names};
 use crate::journal::{Objective, RunRecord, State};
-use crate::table::{Points, RunFigures, RunRow, TableBuilder, Workload, is_of_load};
+use crate::table::{Column, Points, RunFigures, RunRow, TableBuilder, Workload, is_of_load};
 use std::collections::BTreeMap;
 use vsweep_answer::Experiment;
 use vsweep_base::ids::ServerId;
@@ -53,8 +53,9 @@ impl Recorded<'_> {
             });
         }
         let table = builder.finish();
+        let points = Points::of(&table);
         let evidence = Evidence {
-            points: &Points::of(&table),
+            points: &points,
             runs: &runs,
             state: self.state,
             starts: self.starts,
@@ -62,7 +63,10 @@ impl Recorded<'_> {
             margin: self.margin,
             gpus: self.gpus,
             objective: self.objective,
-            names: &Identities { runs: &runs },
+            names: &Identities {
+                runs: &runs,
+                points: &points,
+            },
         };
         evidence.experiment()
     }
@@ -71,6 +75,7 @@ impl Recorded<'_> {
 /// Internal names that distinguish configs, loads and workloads.
 struct Identities<'a> {
     runs: &'a [&'a RunRecord],
+    points: &'a Points<'a>,
 }
 
 impl Names for Identities<'_> {
@@ -86,7 +91,11 @@ impl Names for Identities<'_> {
     }
 
     fn workload(&self, workload: &Workload<'_>) -> String {
-        let first = workload.points.first().filter(|_| !workload.is_only());
-        first.map(usize::to_string).unwrap_or_default()
+        let Some(first) = workload.points.first().filter(|_| !workload.is_only()) else {
+            return String::new();
+        };
+        let row = self.points.points[*first].row;
+        let setting = |column: &&Column| format!("{}={} ", column.name, column.cells[row]);
+        workload.settings.iter().map(setting).collect()
     }
 }

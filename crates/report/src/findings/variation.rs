@@ -1,6 +1,7 @@
 //! The varied parameters of a sweep: those that distinguish its points, and the load for the x axis.
 
 use crate::ordered::Order;
+use crate::sentences::parts::DEFAULT_SETTINGS;
 use crate::texts::words::{SIZING, short_name, short_setting};
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashSet};
@@ -145,7 +146,7 @@ pub fn settings(varying: &[&Column], row: usize) -> String {
         [] => "the only point".into(),
         _ if set.peek().is_some() => set.join(", "),
         [unset] => name(unset),
-        _ => "default settings".into(),
+        _ => DEFAULT_SETTINGS.into(),
     }
 }
 

@@ -9,7 +9,7 @@ use vsweep_record::journal::{Optimization, State};
 /// The optimisation of the plan, if it is one.
 pub(crate) fn of<'a>(
     record: Option<&'a Optimization>,
-    state: &State,
+    state: &'a State,
     requirements: &[vsweep_plan::Requirement],
 ) -> Option<OptimizationProgress<'a>> {
     record.map(|record| OptimizationProgress::of(record, state, requirements, &|_, _| false))

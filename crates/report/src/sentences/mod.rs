@@ -133,9 +133,9 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
     let beside = |other: &Entrant| {
         let ratio = other.winner_over?;
         let load = (other.load != winner.load && !answered.is_load()).then(|| other.load.clone());
-        Some(
-            context! { name => answer.name_of(&other.config), ratio => difference(ratio.value, answered.better), load },
-        )
+        let name = answer.name_of(&other.config);
+        let ratio = difference(ratio.value, answered.better);
+        Some(context! { name, defaults => parts::defaults(name), ratio, load })
     };
     let next = next(answered, winner);
     let default = others().find(|other| other.is_default && other.winner_over.is_some());

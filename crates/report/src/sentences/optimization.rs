@@ -1,7 +1,8 @@
 //! An optimisation in sentences: how many servers were started and why it ended, how sure the best is among all servers of the plan, what
 //! was not started and why, and what more time would bring.
 
-use super::parts::{margin, percent};
+use super::parts::{DEFAULT_SETTINGS, defaults, margin, percent};
+use crate::texts::changes::change;
 use itertools::Itertools;
 use std::time::Duration;
 use vsweep_answer::{Answer, CandidateState, Ended, OptimizationFound};
@@ -41,43 +42,41 @@ fn started(found: &OptimizationFound) -> String {
     )
 }
 
-/// `It is 97 % sure that TP 2 is within 1 % of the best of all 200; it has 1.31 times the figure of the default settings`.
+/// `97 % sure that TP 2 is within 1 % of the best of all 200; its figure is +31.0 % against the default settings`.
 fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
     let best = found.best.as_ref()?;
-    let candidates = &found.candidates;
-    let named = candidates.iter().find(|own| own.config == *best)?;
+    let is_joint = answer.together.iter().any(|own| own.question == found.question);
     let mut text = format!(
-        "{} sure that {} is within {} of the best of all {}",
+        "{} sure that {} is within {} of the best of all {}{}",
         percent(found.probability),
-        named.name,
+        answer.name_of(best),
         margin(answer.margin),
-        candidates.len()
+        found.candidates.len(),
+        if is_joint { " for all workloads together" } else { "" }
     );
     let is_default = found.defaults.as_ref() == Some(best);
     match found.over_defaults {
         _ if is_default => text += "; it has the settings nearest to the defaults",
         Some(ratio) => {
-            let defaults = candidates
-                .iter()
-                .find(|own| Some(&own.config) == found.defaults.as_ref());
-            let name = defaults
-                .map(|own| own.name.as_str())
-                .filter(|name| !["", "default"].contains(name));
-            let name = name.map_or("the default settings".to_owned(), |name| {
-                format!("the defaults ({name})")
-            });
-            text += &format!("; its figure is {:+.1} % against {name}", (ratio - 1.0) * 100.0);
+            let name = found.defaults.as_ref().map(|config| answer.name_of(config));
+            let defaults = name.map_or_else(|| defaults(DEFAULT_SETTINGS), defaults);
+            let figure = if is_joint {
+                "its smallest share of a workload's best"
+            } else {
+                "its figure"
+            };
+            text += &format!("; {figure} is {} against {defaults}", change(ratio));
         }
         None => {}
     }
     Some(text)
 }
 
-/// `Not started: 160 cannot win, 12 lack memory, 11 may still win; see optimize.csv`.
+/// `Not started: 160 cannot win; 11 are not ruled out; optimize.csv lists them`.
 fn left_out(found: &OptimizationFound) -> Option<String> {
     let open = match found.ended {
         Some(Ended::Certain | Ended::Exhausted) => "are unlikely to win",
-        Some(Ended::Budget) | None => "may still win",
+        Some(Ended::Budget) | None => "are not ruled out",
     };
     let states = [
         (CandidateState::CannotWin, "cannot win"),
@@ -101,8 +100,8 @@ fn cost(found: &OptimizationFound) -> Option<String> {
     let is_open = found.ended != Some(Ended::Exhausted) && found.hour_gain > LEAST_GAIN;
     let hour = is_open.then(|| {
         format!(
-            "another hour of servers is expected to bring {:+.1} %",
-            found.hour_gain * 100.0
+            "another hour of servers is expected to bring {}",
+            change(1.0 + found.hour_gain)
         )
     });
     let error = found

@@ -54,6 +54,21 @@ impl Better {
         }
     }
 
+    /// The best of some values; of equal ones the first.
+    pub fn best(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
+        let better = |one: f64, other: f64| if self.prefers(other, one) { other } else { one };
+        values.into_iter().reduce(better)
+    }
+
+    /// A value as a share of the best one, at most 1.
+    pub fn share(self, own: f64, best: f64) -> f64 {
+        let share = match self {
+            Better::Higher => own / best,
+            Better::Lower => best / own,
+        };
+        if share.is_finite() { share.min(1.0) } else { 1.0 }
+    }
+
     /// The worst value there is.
     pub fn worst(self) -> f64 {
         match self {

@@ -203,7 +203,7 @@ mod tests {
             runs: 12,
             unknown_runs: 0,
             answers: Vec::new(),
-            trial: None,
+            results: None,
             shared: None,
             failure,
             losses: Vec::new(),

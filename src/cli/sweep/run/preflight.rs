@@ -138,7 +138,8 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predi
     let Ok(rehearsal) = estimate(sweep.schedule(), state, state, options) else {
         return Predictions::new();
     };
-    let foreseen = rehearsal.servers.iter().map(|own| (own.trial, own.total.runs.error()));
+    let foreseen = rehearsal.servers.iter();
+    let foreseen = foreseen.map(|own| (own.results.as_ref(), own.total.runs.error()));
     let values = match forecast::is_known(sweep.wanted, options) {
         true => predicted_values(sweep.plan, &foreseen.collect::<Vec<_>>()),
         // The figures of a GPU that is not there would only lead the choice astray.

@@ -18,9 +18,7 @@ impl OptimizationProgress<'_> {
         optimized.judge(judged(self.record, answer));
         let best = optimized.best();
         let defaults = self.record.rules.defaults;
-        let value = |at: usize| self.optimized.estimate(at).ln_value;
-        let is_measured = |at: usize| self.state(at, &self.begun_of(at)) == CandidateState::Measured;
-        let over_defaults = best.zip(defaults.filter(|at| is_measured(*at)));
+        let plain = |at: Option<usize>| answer.first_figure(&self.id(at?));
         let candidates = || self.record.contestants.iter().map(|own| &own.candidate);
         OptimizationFound {
             question: self.question.clone(),
@@ -36,8 +34,7 @@ impl OptimizationProgress<'_> {
                 .then(|| candidates().map(|own| own.start_s + own.measure_s).sum()),
             hour_gain: optimized.expected_gain(HOUR_S).exp_m1(),
             defaults: defaults.map(|at| self.id(at)),
-            over_defaults: over_defaults
-                .map(|(best, defaults)| (sign(self.better) * (value(best) - value(defaults))).exp()),
+            over_defaults: plain(best).zip(plain(defaults)).map(|(best, other)| best / other),
             prediction_error: self.prediction_error(),
             candidates: (0..self.record.contestants.len())
                 .map(|at| self.candidate(at))

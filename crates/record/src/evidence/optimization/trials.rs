@@ -1,10 +1,11 @@
-//! The result of each start of an optimisation: its value with its error, or the reason why it has none; and the time that it took.
+//! The result of each start of an optimisation: its value with its error, for each workload and for all together, or the reason why it has none; and the time that it took.
 
+use super::shares::{Results, Shares};
 use crate::evidence::Recorded;
 use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, StartRecord, State};
 use crate::table::used_gpus;
-use std::collections::{BTreeMap, HashMap};
-use vsweep_answer::{Answer, Better, Experiment, Goal, SURE, Standing, answer, standings};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use vsweep_answer::{Advice, Answer, Better, Experiment, Goal, SURE, Standing, answer, standings};
 use vsweep_base::cause::{Cause, Outcome};
 use vsweep_base::ids::ServerId;
 use vsweep_plan::{Params, Requirement};
@@ -19,12 +20,15 @@ const LEAST_LOAD: f64 = 0.005;
 /// The results of the starts of an optimisation.
 pub(super) struct Trials<'a> {
     record: &'a Optimization,
-    /// The settings of all servers, and the GPUs of each.
-    servers: BTreeMap<ServerId, (Params, f64)>,
-    /// Worth of each server on each start, by its slot.
-    standings: BTreeMap<u32, BTreeMap<String, Standing>>,
+    state: &'a State,
+    /// The experiment by all starts, with the question that ranks the servers, once for each workload.
+    experiment: Experiment,
+    /// Worth of each server on each start, by its slot and by workload.
+    standings: BTreeMap<u32, BTreeMap<String, BTreeMap<String, Standing>>>,
     /// Seconds of runs, and the cause of the last failure, by server and slot.
     tallies: HashMap<(ServerId, u32), Tally>,
+    /// The best of each workload.
+    shares: Shares,
     /// The good direction of the figure.
     pub better: Better,
     /// The name of the question.
@@ -38,7 +42,7 @@ struct Tally {
 }
 
 impl<'a> Trials<'a> {
-    pub fn of(record: &'a Optimization, state: &State, requirements: &[Requirement]) -> Trials<'a> {
+    pub fn of(record: &'a Optimization, state: &'a State, requirements: &[Requirement]) -> Trials<'a> {
         let mut tallies: HashMap<(ServerId, u32), Tally> = HashMap::new();
         for run in state.measured() {
             let tally = tallies.entry((run.server.clone(), run.slot)).or_default();
@@ -48,82 +52,117 @@ impl<'a> Trials<'a> {
                 tally.cause = run.cause.or(tally.cause);
             }
         }
+        let servers = servers(state);
+        let recorded = Recorded {
+            state,
+            servers: &servers,
+            starts: u32::MAX,
+            requirements,
+            margin: record.rules.margin.exp_m1(),
+            gpus: record.gpus,
+            objective: record.objective.as_ref(),
+        };
+        let mut experiment = recorded.experiment(|_| true);
+        let question = experiment.questions.first().map(|question| question.name.clone());
+        let question = question.unwrap_or_default();
+        experiment.questions.retain(|own| own.name == question);
+        experiment.frontiers.clear();
         let mut trials = Trials {
             record,
-            servers: servers(state),
+            state,
+            experiment,
             standings: BTreeMap::new(),
             tallies,
+            shares: Shares::default(),
             better: Better::Higher,
-            question: match &record.objective {
-                Some(Objective::Load(target)) => format!("Target {target}"),
-                _ => String::new(),
-            },
+            question,
         };
-        if !matches!(record.objective, Some(Objective::Load(_))) {
-            trials.judge(state, requirements);
+        match &record.objective {
+            Some(Objective::Load(target)) => trials.question = format!("Target {target}"),
+            _ => trials.rank(recorded),
+        }
+        let starts: Vec<Results> = trials.measured().map(|(own, slot)| trials.results(own, slot)).collect();
+        trials.shares = Shares::of(&starts);
+        if trials.shares.are_of_several() {
+            trials.better = Better::Higher;
         }
         trials
     }
 
-    /// Ranks the servers by the first question, start by start.
-    fn judge(&mut self, state: &State, requirements: &[Requirement]) {
-        let mut slots: Vec<u32> = self.tallies.keys().map(|(_, slot)| *slot).collect();
-        slots.sort_unstable();
-        slots.dedup();
+    /// Ranks the servers by the question, start by start and for each workload.
+    fn rank(&mut self, recorded: Recorded<'_>) {
+        let slots: BTreeSet<u32> = self.tallies.keys().map(|(_, slot)| *slot).collect();
         for slot in slots {
-            let recorded = self.recorded(state, requirements);
             let experiment = recorded.experiment(|run: &RunRecord| run.slot == slot);
-            let found = self.rank(&experiment);
-            self.standings.insert(slot, found);
+            let ranked = self.experiment.questions.iter().filter_map(|question| {
+                let Goal::Metric { name, adds_up } = &question.goal else {
+                    return None;
+                };
+                Some((
+                    question.workload.clone(),
+                    standings(&experiment, question, name, *adds_up),
+                ))
+            });
+            let ranked = ranked.collect();
+            self.standings.insert(slot, ranked);
         }
-    }
-
-    /// The winner of the first question among the servers that were measured, as the answer finds it.
-    pub fn winner(&self, state: &State, requirements: &[Requirement]) -> Option<Judged> {
-        let mut experiment = self.recorded(state, requirements).experiment(|_| true);
-        experiment.questions.truncate(1);
-        experiment.frontiers.clear();
-        judged(self.record, &answer(experiment))
-    }
-
-    fn recorded<'s>(&'s self, state: &'s State, requirements: &'s [Requirement]) -> Recorded<'s> {
-        Recorded {
-            state,
-            servers: &self.servers,
-            starts: u32::MAX,
-            requirements,
-            margin: self.record.rules.margin.exp_m1(),
-            gpus: self.record.gpus,
-            objective: self.record.objective.as_ref(),
-        }
-    }
-
-    fn rank(&mut self, experiment: &Experiment) -> BTreeMap<String, Standing> {
-        let Some(question) = experiment.questions.first() else {
-            return BTreeMap::new();
-        };
-        let Goal::Metric { name, adds_up } = &question.goal else {
-            return BTreeMap::new();
-        };
-        if let Some(metric) = experiment.metrics.iter().find(|metric| metric.name == *name) {
+        let goal = self.experiment.questions.first().map(|question| &question.goal);
+        if let Some(Goal::Metric { name, .. }) = goal
+            && let Some(metric) = self.experiment.metrics.iter().find(|metric| metric.name == *name)
+        {
             self.better = metric.better;
         }
-        self.question.clone_from(&question.name);
-        standings(experiment, question, name, *adds_up)
     }
 
-    /// The result of a start that has all its results, and the seconds that its server took.
-    pub fn result(&self, contestant: usize, slot: u32, state: &State) -> (Trial, f64) {
+    /// The winner of the question among the servers that were measured, as the answer finds it.
+    pub fn winner(self) -> Option<Judged> {
+        judged(self.record, &answer(self.experiment))
+    }
+
+    /// The starts with runs, each by the position of its server and its slot.
+    fn measured(&self) -> impl Iterator<Item = (usize, u32)> {
+        let starts = self.tallies.keys();
+        starts.filter_map(|(server, slot)| Some((self.record.position(server)?, *slot)))
+    }
+
+    /// The value of a start that has all its results, and the seconds that its server took.
+    pub fn result(&self, contestant: usize, slot: u32) -> (Trial, f64) {
         let server = &self.record.contestants[contestant].server;
-        let trial = match &self.record.objective {
-            Some(Objective::Load(target)) => self.load(contestant, slot, target, state),
-            _ => self.figure(server, slot),
-        };
-        (trial, self.seconds(server, slot, state))
+        let trial = self.shares.join(&self.results(contestant, slot));
+        let trial = trial.unwrap_or_else(|| self.failed(server, slot));
+        (trial, self.seconds(server, slot))
     }
 
-    fn figure(&self, server: &ServerId, slot: u32) -> Trial {
-        let standing = self.standings.get(&slot).and_then(|own| own.get(&server.0));
+    /// The results of a start, one for each workload.
+    pub fn results(&self, contestant: usize, slot: u32) -> Results {
+        let own = &self.record.contestants[contestant];
+        match &self.record.objective {
+            Some(Objective::Load(target)) => {
+                let searches = own.searches.iter();
+                let records = searches.filter_map(|search| self.state.search(search, slot));
+                let load = |record: &SearchRecord| {
+                    let workload = record.started.workload().to_owned();
+                    (workload, self.load(contestant, slot, target, record))
+                };
+                records.map(load).collect()
+            }
+            _ => {
+                let questions = self.experiment.questions.iter();
+                let workloads = questions.map(|question| question.workload.clone());
+                let figure = |workload: String| {
+                    let figure = self.figure(&own.server, slot, &workload);
+                    (workload, figure)
+                };
+                workloads.map(figure).collect()
+            }
+        }
+    }
+
+    fn figure(&self, server: &ServerId, slot: u32, workload: &str) -> Trial {
+        let standing = self
+            .standings
+            .get(&slot)
+            .and_then(|own| own.get(workload)?.get(&server.0));
         match standing {
             Some(Standing::Valued { value, error }) => Trial::Measured {
                 ln_value: sign(self.better) * value.ln(),
@@ -140,15 +179,11 @@ impl<'a> Trials<'a> {
     }
 
     /// The load that a search found, of all replicas.
-    fn load(&self, contestant: usize, slot: u32, target: &str, state: &State) -> Trial {
+    fn load(&self, contestant: usize, slot: u32, target: &str, record: &SearchRecord) -> Trial {
         let own = &self.record.contestants[contestant];
         let replicas = match (self.record.gpus, own.candidate.gpus) {
             (Some(gpus), own) if own > 0 => f64::from(gpus / own).max(1.0),
             _ => 1.0,
-        };
-        let records = own.searches.iter().filter_map(|search| state.search(search, slot));
-        let Some(record) = records.into_iter().next() else {
-            return self.failed(&own.server, slot);
         };
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
             return of_cause(Some(failure.cause));
@@ -172,8 +207,13 @@ impl<'a> Trials<'a> {
     }
 
     /// Seconds of a server's launches for a start: of each until it ended, or as far as it is known.
-    fn seconds(&self, server: &ServerId, slot: u32, state: &State) -> f64 {
-        let launches = || state.starts_of(server).iter().filter(move |start| start.slot == slot);
+    fn seconds(&self, server: &ServerId, slot: u32) -> f64 {
+        let launches = || {
+            self.state
+                .starts_of(server)
+                .iter()
+                .filter(move |start| start.slot == slot)
+        };
         let held: f64 = launches().filter_map(|start| start.exit.held_seconds).sum();
         let ready: f64 = launches().filter_map(StartRecord::ready_seconds).sum();
         let runs = self
@@ -184,19 +224,26 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The winner of the first question of an answer, which is that of the optimisation. A budget is spent as long as more starts are expected
-/// to bring anything; without one, only as long as certainty is expected of them.
+/// The winner of the first question of an answer, which is that of the optimisation; of several workloads together where it is asked for
+/// each. A budget is spent as long as more starts are expected to bring anything; without one, only as long as certainty is expected of
+/// them.
 pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
-    let answered = answer.questions.first()?;
-    let winner = answered.winner.as_ref()?;
+    let first = answer.questions.first()?;
+    let (config, probability) = match answer.together.iter().find(|own| own.question == first.question) {
+        Some(together) => (together.config.as_ref()?, together.probability),
+        None => first
+            .winner
+            .as_ref()
+            .map(|winner| (&winner.config, winner.probability))?,
+    };
     let certainty = record.rules.certainty.min(SURE);
+    let asked = answer.questions.iter().filter(|own| own.question == first.question);
+    let mut advice = asked.filter_map(|own| own.advice.as_ref());
+    let is_worthwhile = |advice: &Advice| record.rules.budget.is_some() || advice.expected >= certainty;
     Some(Judged {
-        winner: record.position(&ServerId(winner.config.clone()))?,
-        probability: winner.probability,
-        is_decidable: match &answered.advice {
-            Some(advice) => record.rules.budget.is_some() || advice.expected >= certainty,
-            None => winner.probability >= certainty,
-        },
+        winner: record.position(&ServerId(config.clone()))?,
+        probability,
+        is_decidable: probability >= certainty || advice.any(is_worthwhile),
     })
 }
 

@@ -3,11 +3,11 @@
 use super::output;
 use super::plan_file::{asking, show_all};
 use crate::error::{Error, Exit, Result};
-use crate::files;
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint::{self, Asks, CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions};
+use crate::report::plan_text;
 use crate::run::Changes;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,19 +140,16 @@ pub fn read_plan(
 
 /// The `[report]` table of the plan that was run, with the price that the user gave. Elsewhere than where it ran, the rest of the plan
 /// may refer to files and variables that are not there; nothing of it matters here.
-pub fn options(directory: &Directory, price: Option<f64>) -> ReportOptions {
-    let paths = [false, true].map(|json| directory.plan(json));
-    let path = paths.into_iter().find(|path| path.symlink_metadata().is_ok());
-    let draft = |path: &Path| {
-        let text = files::read_text(path, files::TEXT).ok()?;
-        plan::draft_of(&text, Format::of(path), path).ok()
-    };
-    let mut options = path.map_or_else(ReportOptions::default, |path| match draft(&path) {
-        Some(draft) => draft.plan.report,
-        None => {
+pub fn options(directory: &Directory, state: &State, price: Option<f64>) -> ReportOptions {
+    let recorded = plan_text(directory, state);
+    let mut options = recorded.map_or_else(ReportOptions::default, |(text, format)| {
+        let path = directory.plan(format == Format::Json);
+        if let Ok(draft) = plan::draft_of(&text, format, &path) {
+            draft.plan.report
+        } else {
             let path = path.display();
             output::print_note(format_args!(
-                "{path} cannot be read here, so the plots it asks for are left out and its requirements not judged; see `vsweep check {path}`"
+                "the plan recorded here cannot be read, so the plots it asks for are left out and its requirements not judged; `vsweep check {path}` says why"
             ));
             ReportOptions::default()
         }

@@ -7,6 +7,7 @@ pub mod flags;
 mod loads;
 mod machine;
 mod optimization;
+mod requirements;
 
 pub use addresses::check_side_by_side;
 pub use machine::check as check_machine;
@@ -65,6 +66,7 @@ pub fn examine(draft: Draft, asks: Asks, asking: fn(&Path)) -> Result<CheckedPla
         loads::check(&plan, matrix, &mut found);
         columns::check(&plan, matrix, &mut found);
         optimization::check(&plan, matrix, &mut found);
+        requirements::check(&plan, matrix, &mut found);
     } else {
         loads::check_names(&plan, &mut found);
     }

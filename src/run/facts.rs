@@ -38,6 +38,12 @@ pub async fn collect(plan: &Plan) -> Manifest {
             .await
             .map(|status| !status.is_empty()),
         plan: plan.path.display().to_string(),
+        options: plan
+            .origin
+            .options()
+            .iter()
+            .map(|word| plan.secrets.redact(word))
+            .collect(),
     }
 }
 

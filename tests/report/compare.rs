@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use vsweep::cause::Outcome;
 use vsweep::plan::{Limit, Params};
 use vsweep::report::Runs;
 use vsweep::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
@@ -179,8 +180,12 @@ fn points_that_rest_on_runs_in_doubt_are_told() {
         (found.doubts.clone(), to_text(&found) + &to_markdown(&found))
     };
     let (doubts, text) = told(&doubtful);
-    assert_eq!(doubts, ["1 of 2 points rest on runs in doubt: generator saturated"]);
-    assert_eq!(text.matches("1 of 2 points rest on runs in doubt").count(), 2, "{text}");
+    assert_eq!(doubts, ["1 of 2 points rests on runs in doubt: generator saturated"]);
+    assert_eq!(
+        text.matches("1 of 2 points rests on runs in doubt").count(),
+        2,
+        "{text}"
+    );
     assert!(told(&sound).0.is_empty());
 }
 
@@ -311,6 +316,46 @@ fn exit_codes_and_wrong_inputs() {
         assert_eq!(found.0, Some(code), "{args:?}: {}", found.1);
         assert!(found.1.contains(said), "{args:?}: {}", found.1);
     }
+}
+
+#[test]
+fn a_point_that_the_new_side_fails_breaks_every_limit() {
+    let (_folder, base, mut new) = sides();
+    for (limits, required) in [(&["output_throughput:-30%"][..], Some(Requirement::Met)), (&[], None)] {
+        let found = Comparison::of(&base, &new, &question(limits)).expect("common points");
+        assert_eq!(
+            found.requirement(),
+            required,
+            "a point that the new side lacks says nothing"
+        );
+    }
+    let mut builder = TableBuilder::new();
+    let serve = Params::from_iter([("attention_backend".to_owned(), json!("fa3 <b>"))]);
+    let metrics = [("output_throughput", Cell::Float(1000.0))].into_iter().collect();
+    for (load, outcome) in [(8, Outcome::Ok), (16, Outcome::Failed)] {
+        let is_measured = outcome == Outcome::Ok;
+        builder.push(RunRow {
+            point: &load.to_string(),
+            outcome,
+            validity: is_measured.then_some(Validity::Valid),
+            serve: Some(&serve),
+            bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(load))])),
+            metrics: is_measured.then_some(&metrics),
+            ..RunRow::default()
+        });
+    }
+    new.table = builder.finish();
+    let found = Comparison::of(&base, &new, &question(&["output_throughput:-30%"])).expect("common points");
+    assert_eq!(
+        (found.failed_new.len(), found.requirement()),
+        (1, Some(Requirement::Broken))
+    );
+    assert!(
+        to_text(&found).contains("1 point of base without a valid run in new: concurrency 16"),
+        "{}",
+        to_text(&found)
+    );
+    assert!(to_junit(&[found]).contains("failures=\"1\""));
 }
 
 #[test]

@@ -630,7 +630,12 @@ fn a_folder_with_another_name_verifies() {
     let renamed = folder.path().join("later");
     fs::rename(before.root(), &renamed).expect("renamed");
     let directory = Directory::at(renamed);
-    let differences = || verify(&directory, &options).expect("a sound journal").1.differences;
+    let differences = || {
+        verify(&directory, |_| options.clone())
+            .expect("a sound journal")
+            .1
+            .differences
+    };
     assert_eq!(differences(), [""; 0]);
     let page = text(&directory.report_markdown());
     fs::write(directory.report_markdown(), page.replacen("night", "day", 1)).expect("written");

@@ -124,7 +124,7 @@ fn percent(ratio: f64) -> String {
 fn percents([low, high]: [f64; 2]) -> String {
     match high > 2.0 {
         true => format!("x {} to {}", show_number(low), show_number(high)),
-        false => format!("{} to {}", percent(low), percent(high)),
+        false => format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high)),
     }
 }
 

@@ -240,6 +240,13 @@ pub enum Warning {
         /// Their number.
         retries: u32,
     },
+    /// Runs at the recommended point failed.
+    FailedRuns {
+        /// Their number.
+        failed: u32,
+        /// Number of all.
+        of: u32,
+    },
     /// Requests failed.
     FailedRequests {
         /// Their number.

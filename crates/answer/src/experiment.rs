@@ -60,6 +60,8 @@ pub enum Scale {
     Log,
     /// Figures that can be 0 or below.
     Linear,
+    /// Counts of what was measured, such as failed requests. Whether they keep a limit is a fact, without noise.
+    Count,
     /// Shares of a count, such as attainment.
     Share,
 }
@@ -127,9 +129,17 @@ pub struct Point {
     pub load: String,
     /// The runs that count: valid, not superseded, of the server as it is now.
     pub runs: Vec<Run>,
+    /// Number of runs that failed.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub failed: u32,
     /// Names of doubts by the metric that they touch, without disturbances and failed requests, which are known of runs and configs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub doubts: BTreeMap<String, Vec<String>>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// One repetition of a point.

@@ -2,7 +2,7 @@
 
 use super::Random;
 use super::document::{Estimate, MetricNoise};
-use super::experiment::{Experiment, Metric};
+use super::experiment::{Experiment, Metric, Scale};
 use super::model::{Draws, Observations, Posterior, shrink};
 use super::plain::plain;
 use std::collections::BTreeMap;
@@ -71,6 +71,13 @@ impl<'e> Figures<'e> {
         let parts = posterior.parts();
         let estimate = |(at, point)| {
             let value = plain(point, metric)?;
+            if metric.scale == Scale::Count {
+                return Some(Estimate {
+                    value,
+                    low: value,
+                    high: value,
+                });
+            }
             let (low, high) = parts.interval(at, INTERVAL)?;
             let (low, high) = (metric.scale.value(low), metric.scale.value(high));
             let is_finite = value.is_finite() && low.is_finite() && high.is_finite();

@@ -2,11 +2,11 @@
 //! a target and who wins. So nothing that is measured elsewhere changes a winner.
 
 use super::experiment::{Metric, Point, Scale};
-use super::model::{PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};
+use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};
 use super::run_figures::Figure;
 use std::collections::BTreeMap;
 
-/// The generalised-least-squares mean of a point's runs, in the metric's unit; for shares the pooled share.
+/// The generalised-least-squares mean of a point's runs, in the metric's unit; for shares the pooled share, for counts their mean.
 pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     let figures = || {
         point
@@ -19,6 +19,10 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     {
         return Some(share);
     }
+    if metric.scale == Scale::Count {
+        let counts: Vec<f64> = figures().map(|(_, figure)| scaled(figure)).collect();
+        return (!counts.is_empty()).then(|| counts.iter().sum::<f64>() / counts.len() as f64);
+    }
     let mut placed = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
     // A single run is the estimate, without an error of rounding.
     if let (Some((_, figure)), None) = (placed.next(), placed.next()) {
@@ -27,8 +31,8 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     let sizes = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
     let sizes = sizes.map(|(_, figure)| scaled(figure).abs());
     let size = match metric.scale {
-        Scale::Linear => sizes.fold(0.0, f64::max).max(f64::MIN_POSITIVE.sqrt()),
-        Scale::Log | Scale::Share => 1.0,
+        Scale::Linear => sizes.fold(0.0, f64::max).max(LEAST_SIZE),
+        Scale::Log | Scale::Share | Scale::Count => 1.0,
     };
     let mut starts: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
     for (run, figure) in figures() {

@@ -69,8 +69,8 @@ closed_list! {
         "stop the other server, or correct url, model or served_model_name in the plan";
     /// Not ready within `ready_timeout`.
     ReadyTimeout "ready_timeout" again=false load=false:
-        "raise serve.ready_timeout if the server's log shows that it was still loading; correct serve.url if it \
-         runs elsewhere";
+        "raise serve.ready_timeout if the server was still loading, as its log says; with serve.url, start that server \
+         or correct the URL";
     /// The server ended before it was ready, for no reason we recognise.
     CrashedStarting "crashed_starting" again=false load=false: "read the end of the server's log";
     /// The server ended, or lost its engine, while it was being measured.
@@ -84,7 +84,7 @@ closed_list! {
         "end the processes that hold GPU memory (their pids are listed), then run again";
     /// The benchmark program failed, or left no readable result.
     BenchFailed "bench_failed" again=false load=false:
-        "correct the bench parameter that is named; the output of a benchmark command is in the run's bench.log";
+        "see what its detail names: a bench parameter, or a file; the output of a benchmark command is in the run's bench.log";
     /// The benchmark did not end within `bench.timeout`.
     BenchTimeout "bench_timeout" again=false load=true: "raise bench.timeout, or lower num_prompts for this load";
     /// Too many requests failed for the figures to mean anything.

@@ -68,10 +68,9 @@ impl<'a> Inputs<'a> {
         options: &'a ReportOptions,
         answer: Answer,
     ) -> Inputs<'a> {
-        let read = |path: &Path| read_text(path, TEXT).ok();
-        let mut plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
-        let plan = plans.find_map(|(json, format)| Some((read(&directory.plan(json))?, format)));
-        let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
+        let plan = plan_text(directory, state);
+        let manifest = read_text(&directory.manifest(), TEXT).ok();
+        let manifest = manifest.and_then(|text| serde_json::from_str(&text).ok());
         let failures = group(points, state);
         let goals = Goals::judge(&options.requirements, state, points);
         let runs: Vec<&RunRecord> = state.runs().collect();
@@ -114,6 +113,20 @@ impl<'a> Inputs<'a> {
         };
         argv::apply(&base, params)
     }
+}
+
+/// The text of the plan that counts, as the record has it: a file that was changed since says nothing of what was measured. The file counts
+/// where the record has lost the text.
+pub fn plan_text(directory: &Directory, state: &State) -> Option<(String, Format)> {
+    let recorded = state.plan_that_counts().map(|(_, _, text)| text.to_owned());
+    let recorded = recorded.filter(|text| !text.is_empty());
+    let read = |json| read_text(&directory.plan(json), TEXT).ok();
+    let text = recorded.or_else(|| [false, true].into_iter().find_map(read))?;
+    let format = match text.trim_start().starts_with('{') {
+        true => Format::Json,
+        false => Format::Toml,
+    };
+    Some((text, format))
 }
 
 /// The source of the load, from the plan. The native generator is assumed if the plan cannot be read without the files and variables of its

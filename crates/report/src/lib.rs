@@ -32,7 +32,7 @@ mod timeline;
 
 pub use findings::answer::{answer_by_table, estimate_by_table};
 pub use findings::compared::so_far as comparison_so_far;
-pub use inputs::Inputs;
+pub use inputs::{Inputs, plan_text};
 pub use known_noise::known_noise;
 pub use live::LiveStatus;
 pub use output::basis::is_current;

@@ -39,17 +39,21 @@ pub fn read_runs(directory: &Directory, state: &State) -> Runs {
     read_asked(directory, state, &ReportOptions::default(), None)
 }
 
-/// The record of a directory and the table of its runs, as `read_asked` makes it. Every run file is compared byte for byte, and read once
+/// The record of a directory and the table of its runs, as `read_asked` makes it with the options of the recorded plan. Every run file is compared byte for byte, and read once
 /// unless one was changed.
-pub(super) fn load(directory: &Directory, options: &ReportOptions) -> Result<(State, Runs), Error> {
+pub(super) fn load(
+    directory: &Directory,
+    options: impl FnOnce(&State) -> ReportOptions,
+) -> Result<(State, Runs, ReportOptions), Error> {
     let state = journal::load(directory, Check::Lengths)?;
-    let runs = read_asked(directory, &state, options, None);
+    let options = options(&state);
+    let runs = read_asked(directory, &state, &options, None);
     if runs.damaged.is_empty() {
-        return Ok((state, runs));
+        return Ok((state, runs, options));
     }
     let state = journal::load(directory, Check::Hashes)?;
-    let runs = read_asked(directory, &state, options, None);
-    Ok((state, runs))
+    let runs = read_asked(directory, &state, &options, None);
+    Ok((state, runs, options))
 }
 
 /// Like `read_runs`, with the columns that a plan asks for: shares of requests within limits, and the cost of tokens. Files in `cache`

@@ -42,7 +42,9 @@ pub struct Asked<'a> {
 pub fn in_itself(result: &Params) -> Option<String> {
     not_a_number(result)
         .or_else(|| falling(result))
+        .or_else(|| no_count(result))
         .or_else(|| wrong_rate(result))
+        .or_else(|| too_long(result))
         .or_else(|| too_many(result, number(result, "num_prompts")?))
 }
 
@@ -127,6 +129,36 @@ fn falling(result: &Params) -> Option<String> {
         let ((_, low, below), (_, high, above)) = (pair[0], pair[1]);
         Some(format!("has {high} = {above} below {low} = {below}"))
     })
+}
+
+/// Counts of requests that are no whole numbers, and requests that ended in no time.
+fn no_count(result: &Params) -> Option<String> {
+    let counts = ["completed", "failed"].into_iter();
+    let is_part = |name: &str| number(result, name).filter(|count| count.fract() != 0.0);
+    let part = counts
+        .filter_map(|name| Some((name, is_part(name)?)))
+        .map(|(name, count)| format!("has a part of a request ({name} = {count})"))
+        .next();
+    let load = number(result, "max_concurrency").filter(|load| *load < 1.0);
+    let load = load.map(|load| format!("has less than one request in flight (max_concurrency = {load})"));
+    let in_no_time = || {
+        let completed = number(result, "completed").filter(|completed| *completed > 0.0)?;
+        let duration = number(result, "duration").filter(|duration| *duration <= 0.0)?;
+        Some(format!("has {completed} completed requests in {duration} s"))
+    };
+    part.or(load).or_else(in_no_time)
+}
+
+/// Latencies of requests that are longer than the whole run. Other clients may leave out their ramp.
+fn too_long(result: &Params) -> Option<String> {
+    let duration_s = number(result, "duration").filter(|_| !result.contains_key("client"))?;
+    let mut latencies = result.iter().filter_map(|(name, value)| {
+        let (statistic, of) = latency(name)?;
+        let is_of_requests = statistic != "std" && ["ttft", "tpot", "itl", "e2el"].contains(&of);
+        Some((name, value.as_f64()?)).filter(|_| is_of_requests)
+    });
+    let (name, value) = latencies.find(|(_, value)| *value > NEAR * duration_s * 1000.0)?;
+    Some(format!("has {name} = {value}, and the whole run took {duration_s} s"))
 }
 
 /// Rates that are not what was counted over the duration.
@@ -255,6 +287,18 @@ mod tests {
                 "has no finite number as p90_ttft_ms (\"inf\")",
             ),
             ("duration", json!(-3), "has a negative duration (-3)"),
+            ("duration", json!(0), "has 400 completed requests in 0 s"),
+            ("completed", json!(99.5), "has a part of a request (completed = 99.5)"),
+            (
+                "max_concurrency",
+                json!(-4),
+                "has less than one request in flight (max_concurrency = -4)",
+            ),
+            (
+                "mean_ttft_ms",
+                json!(1e6),
+                "has mean_ttft_ms = 1000000, and the whole run took 20 s",
+            ),
             (
                 "completed",
                 json!(4000),

@@ -16,7 +16,10 @@ pub(in crate::bench) fn refuse_empty(samples: &Samples) -> Result<(), Failure> {
     if samples.ok().next().is_some() {
         return Ok(());
     }
-    let detail = format!("all {} requests failed", samples.len());
+    let detail = match samples.len() {
+        1 => "the only request failed".to_owned(),
+        all => format!("all {all} requests failed"),
+    };
     Err(Failure::of_requests(detail, commonest_error([samples])))
 }
 

@@ -58,11 +58,11 @@ impl Directories {
             } = results::read(directory)?;
             damage = damage.or(print_damage(&damaged));
             prepare(&mut table)?;
-            let options = options(&Directory::at(directory), self.price_per_gpu_hour);
+            let state = state.unwrap_or_default();
+            let options = options(&Directory::at(directory), &state, self.price_per_gpu_hour);
             if let Some(price) = options.price_per_gpu_hour {
                 table.add_costs(price);
             }
-            let state = state.unwrap_or_default();
             let answer = match about {
                 None => answer_by_table(&Directory::at(directory), &state, &table, &options),
                 Some(names) => {

@@ -37,7 +37,7 @@ type Served = Arc<Mutex<LiveReport>>;
 
 /// Serves until it is interrupted. The first page is made before the address is printed.
 pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> Result<()> {
-    let mut live = LiveReport::open(directory, options(directory, price))?;
+    let mut live = LiveReport::open(directory, price)?;
     live.look()?;
     live.draw();
     // The address begins with a secret token, so that only those who were given it can read the page.
@@ -83,8 +83,9 @@ struct LiveReport {
 }
 
 impl LiveReport {
-    fn open(directory: &Directory, options: ReportOptions) -> Result<LiveReport> {
+    fn open(directory: &Directory, price: Option<f64>) -> Result<LiveReport> {
         let follower = Follower::open(directory)?;
+        let options = options(directory, follower.state(), price);
         let now = LiveStatus::of(directory, follower.state(), None, false, Timestamp::now());
         Ok(LiveReport {
             directory: directory.clone(),

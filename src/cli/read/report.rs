@@ -7,7 +7,7 @@ use crate::cli::output::{self, finish, inform, print_note};
 use crate::cli::owner::Owner;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_named;
-use crate::journal::{self, Check, Directory};
+use crate::journal::{self, Check, Directory, State};
 use crate::report::{self, Written};
 use crate::units::show_many;
 use itertools::Itertools;
@@ -65,16 +65,17 @@ pub fn run(args: Args) -> Result<Exit> {
         finish(writeln!(output::text(), "wrote {}", path.display()))?;
         return Ok(print_damage(&state.damage));
     }
-    let options = options(&directory, args.price_per_gpu_hour);
+    let options = |state: &State| options(&directory, state, args.price_per_gpu_hour);
     if let Some(file) = &args.output {
         let state = load()?;
+        let options = options(&state);
         let pages = report::make_pages(&directory, &state, &options, None);
         let is_markdown = file.extension().is_some_and(|extension| extension == "md");
         write_one(if is_markdown { &pages.markdown } else { &pages.page }, file)?;
         let judged = report::judge(&directory, &state, &options);
         return Ok(output::print_requirements(&judged, true).or(print_damage(&state.damage)));
     }
-    let (state, written) = report::rewrite_all(&directory, &options)?;
+    let (state, written) = report::rewrite_all(&directory, options)?;
     let damage = print_damage(&state.damage);
     written.problems.iter().for_each(print_note);
     written.notes.iter().for_each(inform);

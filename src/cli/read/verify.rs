@@ -24,8 +24,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(named_or_newest(args.directory)?)?;
-    let options = options(&directory, args.price_per_gpu_hour);
-    let (state, verified) = verify(&directory, &options)?;
+    let (state, verified) = verify(&directory, |state| options(&directory, state, args.price_per_gpu_hour))?;
     for finding in state.damage.iter().chain(&verified.differences) {
         output::say(finding);
     }

@@ -60,9 +60,64 @@ fn assertions_of_points_decide_the_exit_code() {
     let (unmet, said) = share("0.001");
     assert_eq!(unmet, [Some(4); 3], "{said}");
     assert!(said.contains("not share(ttft_ms<0.001 & tpot_ms<60000)>=0.9"), "{said}");
+}
 
-    let (undecided, said) = asserted("[[assert]]\nfailed = \"<=0\"\nwhere = { max_concurrency = \">64\" }\n");
-    assert_eq!(undecided, [Some(5); 3], "{said}");
+#[test]
+fn counts_are_facts_and_the_server_that_keeps_them_is_recommended() {
+    let harness = Harness::new();
+    let plan = PLAN
+        .replace("runs = 1", "runs = 2")
+        .replace("num_prompts = 8", "num_prompts = 200");
+    let counts = "[[assert]]\nfailed = \"<=0\"\ncompleted = \">=200\"\n";
+    harness.write("plan.toml", &format!("{plan}{counts}"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(!said(&output).contains("no server meets"), "{}", said(&output));
+    let answer = harness.folder.path().join("out/answer.json");
+    let answer: serde_json::Value = serde_json::from_slice(&std::fs::read(answer).expect("written")).expect("JSON");
+    for met in answer["questions"][0]["winner"]["meets"].as_array().expect("targets") {
+        assert_eq!(
+            (&met["is_met"], met["probability"].as_f64()),
+            (&true.into(), Some(1.0)),
+            "{met}"
+        );
+    }
+}
+
+#[test]
+fn a_copy_of_the_plan_that_was_changed_is_not_believed() {
+    let harness = Harness::new();
+    harness.write("plan.toml", &format!("{PLAN}[[assert]]\nfailed = \"<=0\"\n"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let verify = || harness.run(&["verify", "out"]);
+    assert_eq!(verify().status.code(), Some(0), "{}", said(&verify()));
+    harness.write(
+        "out/plan.toml",
+        &format!("{PLAN}[[assert]]\np99_ttft_ms = \"<=0.001\"\n"),
+    );
+    let output = harness.run(&["report", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(
+        said(&output).contains("requirement met: failed<=0"),
+        "{}",
+        said(&output)
+    );
+    let verified = verify();
+    assert_eq!(verified.status.code(), Some(1), "{}", said(&verified));
+    assert!(
+        said(&verified).contains("plan.toml: is not the plan that was run"),
+        "{}",
+        said(&verified)
+    );
+}
+
+#[test]
+fn a_requirement_of_one_workload_says_nothing_of_the_others() {
+    let plan = PLAN.replace("random_input_len = 16", "random_input_len = [16, 32]");
+    let one = "[[assert]]\nfailed = \"<=0\"\nwhere = { random_input_len = 32 }\n";
+    let (met, said) = codes(&format!("{plan}{one}"));
+    assert_eq!(met, [Some(0); 3], "{said}");
 }
 
 #[test]
@@ -88,8 +143,12 @@ fn a_target_is_an_answer_unless_it_is_required() {
             "{plan}[sla]\nvary = \"max_concurrency\"\nmax = 2\n[[sla.target]]\nname = \"chat\"\n{required}\np99_ttft_ms = \"<=0.001\"\n"
         ))
     };
-    let (free, said) = target("");
-    assert_eq!(free, [Some(0); 3], "{said}");
+    let (free, told) = target("");
+    assert_eq!(free, [Some(0); 3], "{told}");
+    assert!(
+        told.contains("no server is known to meet the target at any load"),
+        "{told}"
+    );
     let (required, said) = target("required = true");
     assert_eq!(required, [Some(4); 3], "{said}");
     assert!(
@@ -118,5 +177,26 @@ fn a_requirement_that_says_nothing_is_refused() {
         "assert.servers",
     ] {
         assert!(said.contains(told), "{told}: {said}");
+    }
+}
+
+#[test]
+fn a_requirement_that_is_about_no_point_is_refused() {
+    let harness = Harness::new();
+    let none = "[[assert]]\nfailed = \"<=0\"\nwhere = { max_concurrency = \">64\" }\n";
+    let searched =
+        "[sla]\nvary = \"max_concurrency\"\n[[sla.target]]\np99_ttft_ms = \"<=9\"\n[[assert]]\nfailed = \"<=0\"\n";
+    let searching = PLAN.replace("max_concurrency = [1, 2]\n", "");
+    for (plan, problem) in [
+        (format!("{PLAN}{none}"), "no point of the plan has these parameters"),
+        (
+            format!("{searching}{searched}"),
+            "[[assert]] is about the points of a plan",
+        ),
+    ] {
+        harness.write("plan.toml", &plan);
+        let output = harness.run(&["check", "plan.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(problem), "{}", said(&output));
     }
 }

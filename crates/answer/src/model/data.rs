@@ -1,7 +1,7 @@
 //! The runs of one metric, arranged for the model: by config, since nothing but nodes connects one config with another.
 
 use super::super::experiment::{Experiment, Metric, Point, Run, Scale};
-use super::scale::variance_of_sampling;
+use super::scale::{LEAST_SIZE, variance_of_sampling};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -64,7 +64,7 @@ impl Observations {
     /// Observations of some points.
     pub fn among(points: &[&Point], metric: &Metric) -> Observations {
         let size = match metric.scale {
-            Scale::Linear => typical_size(points, metric),
+            Scale::Linear | Scale::Count => typical_size(points, metric),
             Scale::Log | Scale::Share => 1.0,
         };
         let mut configs: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -175,9 +175,5 @@ fn typical_size(points: &[&Point], metric: &Metric) -> f64 {
     let figures = runs.filter_map(|run| metric.scale.place(*run.figures.get(&metric.name)?));
     let mut sizes: Vec<f64> = figures.map(f64::abs).filter(|size| *size > 0.0).collect();
     sizes.sort_by(f64::total_cmp);
-    sizes
-        .get(sizes.len() / 2)
-        .copied()
-        .unwrap_or(1.0)
-        .max(f64::MIN_POSITIVE.sqrt())
+    sizes.get(sizes.len() / 2).copied().unwrap_or(1.0).max(LEAST_SIZE)
 }

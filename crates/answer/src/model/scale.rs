@@ -10,6 +10,8 @@ pub const PLAIN_START: f64 = 0.01;
 /// Additional noise of a disturbed run.
 const DISTURBED: f64 = 0.1;
 
+/// The size of figures that are 0, to which their noise is relative. Its square is a number, and so is the inverse of that.
+pub const LEAST_SIZE: f64 = 1e-100;
 /// Figures beyond this are no measurements, and their squares would overflow.
 const LARGEST: f64 = 1e100;
 
@@ -22,13 +24,13 @@ impl Scale {
     pub fn place(self, figure: Figure) -> Option<f64> {
         let place = match (self, figure) {
             (Scale::Log, Figure::Value { value, .. }) => (value > 0.0).then(|| value.ln()),
-            (Scale::Linear, Figure::Value { value, .. }) => Some(value),
+            (Scale::Linear | Scale::Count, Figure::Value { value, .. }) => Some(value),
             (Scale::Share, Figure::Value { value, .. }) => Some(value.clamp(0.0, 1.0).sqrt().asin()),
             (Scale::Share, Figure::Share { met, of }) => {
                 (of > 0.0).then(|| ((met + 0.375) / (of + 0.75)).clamp(0.0, 1.0).sqrt().asin())
             }
             (Scale::Log, Figure::Share { met, of }) => (met > 0.0 && of > 0.0).then(|| (met / of).ln()),
-            (Scale::Linear, Figure::Share { met, of }) => (of > 0.0).then(|| met / of),
+            (Scale::Linear | Scale::Count, Figure::Share { met, of }) => (of > 0.0).then(|| met / of),
         };
         place.filter(|place| place.abs() < LARGEST)
     }
@@ -37,7 +39,7 @@ impl Scale {
     pub fn value(self, place: f64) -> f64 {
         match self {
             Scale::Log => place.exp(),
-            Scale::Linear => place,
+            Scale::Linear | Scale::Count => place,
             Scale::Share => place.clamp(0.0, std::f64::consts::FRAC_PI_2).sin().powi(2),
         }
     }
@@ -55,14 +57,14 @@ pub fn scaled(figure: Figure) -> f64 {
 /// scale is linear.
 pub fn variance_of_sampling(scale: Scale, run: &Run, figure: Figure, size: f64) -> f64 {
     let sampling = match (scale, figure) {
-        (Scale::Log | Scale::Linear, Figure::Value { error, .. }) => error.powi(2),
+        (Scale::Log | Scale::Linear | Scale::Count, Figure::Value { error, .. }) => error.powi(2),
         (Scale::Share, Figure::Value { value, error }) => {
             let share = value.clamp(0.005, 0.995);
             error.powi(2) / (4.0 * share * (1.0 - share))
         }
         (Scale::Share, Figure::Share { of, .. }) => 0.25 / (of + 0.5),
         (Scale::Log, Figure::Share { met, of }) => (1.0 / met.max(1.0) - 1.0 / of).max(0.0),
-        (Scale::Linear, Figure::Share { met, of }) => {
+        (Scale::Linear | Scale::Count, Figure::Share { met, of }) => {
             let share = (met + 0.5) / (of + 1.0);
             share * (1.0 - share) / of
         }

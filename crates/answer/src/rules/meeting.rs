@@ -2,7 +2,7 @@
 
 use super::super::asked::{About, Question, Target};
 use super::super::document::Meeting;
-use super::super::experiment::{Experiment, Point};
+use super::super::experiment::{Experiment, Point, Scale};
 use super::super::known::{Known, draws_of, rounded};
 
 /// The draws in which each point meets each target of a question.
@@ -83,6 +83,13 @@ fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) ->
             continue;
         };
         let mut holds = vec![true; draws_of(known.experiment)];
+        if figures.metric.scale == Scale::Count {
+            let counts = judged.iter().map(|place| figures.estimates[*place]);
+            let mut kept = counts.map(|count| count.is_some_and(|count| target.bound.holds(count.value, target.limit)));
+            holds.fill(kept.all(|kept| kept));
+            found[*at] = holds;
+            continue;
+        }
         for draws in judged.iter().map(|place| &shrunk[*place]) {
             match draws.is_empty() {
                 true => holds.fill(false),

@@ -148,7 +148,7 @@ fn noise_of_a_start(known: &Known<'_>, question: &Question, placed: &Placed) -> 
     match figures.metric.scale {
         Scale::Log => noise,
         // On other scales relative to the figure.
-        Scale::Linear | Scale::Share => noise / placed.value.value.abs().max(f64::MIN_POSITIVE),
+        Scale::Linear | Scale::Count | Scale::Share => noise / placed.value.value.abs().max(f64::MIN_POSITIVE),
     }
     .max(1e-4)
 }

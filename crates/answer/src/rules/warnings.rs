@@ -28,6 +28,16 @@ pub fn warnings(
     if facts.retries > 0 {
         found.push(Warning::Retries { retries: facts.retries });
     }
+    let point = experiment
+        .points
+        .iter()
+        .find(|point| Some(&point.id) == winner.point.as_ref());
+    if let Some(point) = point.filter(|point| point.failed > 0) {
+        found.push(Warning::FailedRuns {
+            failed: point.failed,
+            of: point.failed + point.runs.len() as u32,
+        });
+    }
     if facts.failed_requests > 0 {
         found.push(Warning::FailedRequests {
             failed: facts.failed_requests,

@@ -198,6 +198,14 @@ impl Plan {
             let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
             reader.object(repeat.span, message, remedy);
         }
+        if let Some(assert) = root.entry("assert").filter(|_| finds_its_loads) {
+            let message = "[[assert]] is about the points of a plan, and [sla] and [explore] choose their loads";
+            let remedy = match self.sla.is_some() {
+                true => "write its bounds into an [[sla.target]], with `required`",
+                false => "remove it, or list loads in [bench.params]",
+            };
+            reader.object(assert.key_span, message, remedy);
+        }
         let varies = matches!(self.runs, Runs::Until { .. });
         if let Some(runs) = root.child("runs").filter(|_| varies && is_explored) {
             let message = "[explore] measures every level equally often";

@@ -45,8 +45,10 @@ pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
                 show_many(others as u64, "other load")
             ),
         };
-        let message =
-            format!("{requests} requests (num_prompts) cannot keep {users} in flight (max_concurrency){others}");
+        let message = format!(
+            "{requests} {} (num_prompts) cannot keep {users} in flight (max_concurrency){others}",
+            if *requests == 1 { "request" } else { "requests" }
+        );
         let instead = match bench.derived(NUM_PROMPTS) {
             Some(_) => format!("raise `times` and `max` here until num_prompts is at least {users}"),
             None => String::from("write num_prompts = { per = \"max_concurrency\", times = 10 }"),

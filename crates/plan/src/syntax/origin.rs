@@ -14,6 +14,20 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The options of the command line that changed the plan, such as `--set runs=5`.
+    pub fn options(&self) -> Vec<String> {
+        let words = self.sources.0.iter().filter_map(|source| {
+            let option = source.name.to_str()?;
+            let value = match option {
+                "--set" => source.text.as_str(),
+                "--budget" => source.text.split_once('=')?.1,
+                _ => return None,
+            };
+            Some([option.to_owned(), value.to_owned()])
+        });
+        words.flatten().collect()
+    }
+
     /// Returns true if there is a value at a path.
     pub fn has(&self, path: &[&str]) -> bool {
         self.reach(path).1.is_some()

@@ -3,7 +3,7 @@
 use crate::{Node, Reader, table};
 use serde::Serialize;
 use std::time::Duration;
-use vsweep_strategy::stats::{Better, Margins};
+use vsweep_strategy::stats::{Better, Margins, split_class};
 
 /// Starts of a plan that does not say how many.
 const USUAL_STARTS: u32 = 40;
@@ -68,6 +68,11 @@ impl Limit {
         let metric = metric.trim();
         if !is_signed || !percent.is_finite() || percent <= -100.0 || metric.is_empty() {
             return Err(wrong());
+        }
+        if split_class(metric).1 == "failed" {
+            return Err(format!(
+                "`{text}` is a change in percent of a count that is 0 in a good run; write `failed = \"<=0\"` below [[assert]] in the plan"
+            ));
         }
         let (good, sign) = match Better::by_name(metric) {
             Some(Better::Higher) if percent > 0.0 => ("more", '-'),

@@ -55,8 +55,8 @@ words! {
 }
 
 table! {
-    /// A requirement of ordinary points, judged for each workload by the estimate of each point. A server meets it if each of its
-    /// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with
+    /// A requirement of ordinary points, judged for each workload that it covers by the estimate of each point. A server meets it if each
+    /// of its points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with
     /// `ttft_ms` or `tpot_ms` needs `save_detailed = true` in `[bench.params]`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Assertion("AssertTable", "assert.") {

@@ -289,12 +289,12 @@ fn objection(key: &str, criterion: &Criterion) -> Option<String> {
         ));
     }
     if operator.wants_small() == is_throughput {
-        let (side, sign) = match is_throughput {
-            true => ("above", ">="),
-            false => ("below", "<="),
+        let (good, sign) = match is_throughput {
+            true => ("high", ">="),
+            false => ("low", "<="),
         };
         return Some(format!(
-            "`{key}` bounded from {side} cannot be the target of a search for the highest load; write a bound such as \"{sign}{limit}\""
+            "`{key}` is better when it is {good}, and this bounds the good side; write a bound such as \"{sign}{limit}\""
         ));
     }
     (limit <= 0.0).then(|| format!("`{key}{operator}{limit}` bounds nothing; write a limit above 0"))

@@ -7,6 +7,7 @@ use crate::table::{Cell, Column, MetricSet, Table, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::{Better, Metric, MetricNoise, NoisePrior, Scale};
 use vsweep_strategy::search::Quantity;
+use vsweep_strategy::stats::split_class;
 
 /// The axes of the frontier: speed per user against throughput per GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
@@ -14,6 +15,9 @@ pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
 pub(super) const COST: &str = "cost_per_million_output_tokens";
 /// The energy of an output token, where it was measured.
 pub(super) const ENERGY: &str = "joules_per_output_token";
+
+/// Counts of a run that have no noise.
+const COUNTS: [&str; 3] = ["completed", "failed", "preemptions"];
 
 /// The metrics of an experiment that some run has.
 pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<Metric> {
@@ -72,11 +76,13 @@ pub(super) fn metric(table: &Table, name: &str, (better, is_share): (Better, boo
         (false, true) => NoisePrior::LATENCY,
         (false, false) => NoisePrior::THROUGHPUT,
     };
+    let is_count = COUNTS.contains(&split_class(name).1);
     let is_positive = cells.all(|cell| cell.number().is_none_or(|number| number > 0.0) || *cell == Cell::Missing);
     Metric {
         name: name.to_owned(),
         scale: match (is_share, is_positive) {
             (true, _) => Scale::Share,
+            _ if is_count => Scale::Count,
             (false, true) => Scale::Log,
             (false, false) => Scale::Linear,
         },

@@ -55,6 +55,7 @@ fn points_by(
                 workload: name.clone(),
                 load: evidence.names.load(point.row),
                 runs: runs(evidence.points.runs, rows, metrics, &node),
+                failed: point.failed as u32,
                 doubts: doubts(point, metrics),
             });
         }

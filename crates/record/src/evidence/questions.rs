@@ -24,9 +24,15 @@ pub(super) fn questions(
         .searches()
         .any(|record| !record.started.targets.is_empty())
     {
-        let asked = searches.iter().map(|search| (&search.target, &search.workload));
+        let found = searches.iter().map(|search| (&*search.target, &*search.workload));
+        // Where no search found a load, the question has no entrant.
+        let begun = evidence.state.searches().flat_map(|record| {
+            let targets = record.started.targets.iter();
+            targets.map(|target| (&*target.name, record.started.workload()))
+        });
         let is_later = |target: &str| matches!(evidence.objective, Some(Objective::Load(own)) if own != target);
-        return asked
+        return found
+            .chain(begun)
             .unique()
             .sorted_by_key(|(target, _)| is_later(target))
             .map(|(target, workload)| of_load(evidence, target, workload))

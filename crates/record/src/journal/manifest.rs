@@ -3,7 +3,7 @@
 use super::directory::Directory;
 use super::event::FORMAT;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
 use vsweep_base::files::{FACTS, read_text, write_atomic};
 
@@ -34,12 +34,22 @@ pub struct Manifest {
     pub git_dirty: Option<bool>,
     /// Path of the plan as given.
     pub plan: String,
+    /// Options of the command line that changed the plan, without secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
 }
 
 impl Manifest {
     /// The path of the plan that the manifest of a directory names, if there is one.
     pub fn plan_of(directory: &Directory) -> Option<PathBuf> {
         Some(Manifest::of(directory)?.plan.into())
+    }
+
+    /// The path of that plan, and the options that changed it: the arguments that continue with it. None if the file is not there.
+    pub fn continuing(directory: &Directory) -> Option<Vec<String>> {
+        let manifest = Manifest::of(directory)?;
+        let is_there = Path::new(&manifest.plan).is_file();
+        is_there.then(|| std::iter::once(manifest.plan).chain(manifest.options).collect())
     }
 
     /// The number of GPUs of the machine that the manifest of a directory is about; none if it has none, or that is not known.

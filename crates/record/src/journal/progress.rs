@@ -153,10 +153,11 @@ impl Compared {
             (0..self.runs).map(run).collect()
         };
         let by_load: Vec<Vec<&RunRecord>> = points.iter().map(runs_at).collect::<Option<_>>()?;
+        let is_valid = |run: &&&RunRecord| {
+            matches!(run.outcome, Outcome::Ok | Outcome::Suspect) && run.validity != Validity::Invalid
+        };
         let log = |asked: &AskedMetric| {
-            let measured = by_load[asked.load].iter().filter(|run| {
-                matches!(run.outcome, Outcome::Ok | Outcome::Suspect) && run.validity != Validity::Invalid
-            });
+            let measured = by_load[asked.load].iter().filter(is_valid);
             let values = measured.filter_map(|run| run.figures().get(&asked.metric));
             Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
         };
@@ -165,7 +166,8 @@ impl Compared {
         let until_ready: f64 = launches.filter_map(StartRecord::ready_seconds).sum();
         let runs = || by_load.iter().flatten();
         Some(MeasuredStart {
-            logs: logs.iter().any(Option::is_some).then_some(logs),
+            // A start that was measured without these figures has not failed; it says nothing of them.
+            logs: runs().any(|run| is_valid(&run)).then_some(logs),
             seconds: until_ready + runs().map(|run| run.seconds).sum::<f64>(),
             machines: runs().filter_map(|run| state.measured_at(run)).collect(),
         })

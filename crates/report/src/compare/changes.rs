@@ -6,9 +6,13 @@ use crate::charts::bars::{Bar, panel};
 use crate::ordered::Ordered;
 use crate::sentences::parts::{name, title};
 use crate::texts::changes::{change, changes};
+use crate::texts::words::show_some;
 use itertools::Itertools;
 use vsweep_answer::Verdict;
+use vsweep_base::units::show_many;
 
+/// Points that are named.
+const MOST_NAMED: usize = 3;
 /// Metrics that the picture shows.
 const MOST_PANELS: usize = 2;
 
@@ -33,7 +37,15 @@ pub(super) fn by_weight(comparison: &Comparison) -> Vec<Placed<'_>> {
 /// A sentence for each metric that changed or may have changed, such as `p99 TTFT: better at 3 of 8 points (-4.2 to -12.1 %)`, and one for
 /// those that did not.
 pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
-    let (mut told, mut same) = (Vec::new(), Vec::new());
+    let failed = |settings: &[String], side: &str, other: &str| {
+        let count = show_many(settings.len() as u64, "point");
+        let named = show_some(settings.iter().map(String::as_str), MOST_NAMED);
+        (!settings.is_empty()).then(|| format!("{count} of {other} without a valid run in {side}: {named}"))
+    };
+    let new = failed(&comparison.failed_new, "new", "base");
+    let base = failed(&comparison.failed_base, "base", "new");
+    let mut told: Vec<String> = new.into_iter().chain(base).collect();
+    let mut same = Vec::new();
     for (metric, own) in by_metric(comparison) {
         let found = [
             (Verdict::Regressed, "worse"),

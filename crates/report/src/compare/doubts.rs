@@ -8,7 +8,7 @@ use itertools::Itertools;
 use std::collections::BTreeSet;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::Machine;
-use vsweep_record::table::Point;
+use vsweep_record::table::{Point, Points};
 
 /// Describes points that rest on suspect runs; `None` if there are none.
 pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {
@@ -21,8 +21,39 @@ pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {
         .collect();
     (!doubtful.is_empty()).then(|| {
         let (all, codes) = (show_many(pairs.len() as u64, "point"), codes.iter().format(", "));
-        format!("{} of {all} rest on runs in doubt: {codes}", doubtful.len())
+        let rest = if doubtful.len() == 1 { "rests" } else { "rest" };
+        format!("{} of {all} {rest} on runs in doubt: {codes}", doubtful.len())
     })
+}
+
+/// Describes runs and requests that failed at points that both sides measured, if either has some.
+pub fn of_failures(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>)) -> Vec<String> {
+    let base: Vec<&Point> = pairs.iter().map(|pair| pair.base).collect();
+    let new: Vec<&Point> = pairs.iter().map(|pair| pair.new).collect();
+    let runs = |points: &[&Point]| {
+        let failed: usize = points.iter().map(|point| point.failed).sum();
+        let others: usize = points.iter().map(|point| point.ok + point.suspect).sum();
+        (failed > 0, format!("{failed} of {}", failed + others))
+    };
+    let ((in_base, of_base), (in_new, of_new)) = (runs(&base), runs(&new));
+    let runs = (in_base || in_new).then(|| format!("{of_base} runs failed in base, {of_new} in new"));
+    let (of_base, of_new) = (failed_share(&sides.0, &base), failed_share(&sides.1, &new));
+    let requests = (of_base.max(of_new) > 0.0).then(|| {
+        format!(
+            "{:.1} % of requests failed in base, {:.1} % in new",
+            of_base * 100.0,
+            of_new * 100.0
+        )
+    });
+    runs.into_iter().chain(requests).collect()
+}
+
+/// The share of requests that failed in the judged runs of some points.
+fn failed_share(points: &Points<'_>, of: &[&Point]) -> f64 {
+    let rows = || of.iter().flat_map(|point| &point.used);
+    let sum = |name: &str| -> f64 { rows().filter_map(|row| points.runs.cell(name, *row).number()).sum() };
+    let failed = sum("failed");
+    failed / (failed + sum("completed")).max(1.0)
 }
 
 /// Nodes that are named.

@@ -17,6 +17,7 @@ pub fn to_junit(comparisons: &[Comparison]) -> String {
     let failures = limits()
         .filter(|judged| judged.requirement == Requirement::Broken)
         .count();
+    let failures = failures + comparisons.iter().flat_map(Comparison::breaking).count();
     let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();
     let tests: usize = counts.iter().sum();
     fill(
@@ -29,11 +30,12 @@ pub fn to_junit(comparisons: &[Comparison]) -> String {
 /// The number of its cases, and the suite.
 fn suite(comparison: &Comparison) -> (usize, Value) {
     let limits = comparison.limits.iter().map(of_limit);
+    let limits = limits.chain(comparison.breaking().map(|settings| of_failed(settings)));
     let figures = comparison.points.iter();
     let figures = figures.flat_map(|pair| pair.figures.iter().map(|figure| of_figure(figure, &pair.settings)));
-    let cases: Vec<Value> = match comparison.limits.is_empty() {
-        true => figures.collect(),
-        false => limits.collect(),
+    let cases: Vec<Value> = match comparison.is_limited {
+        false => figures.collect(),
+        true => limits.collect(),
     };
     let tests = cases.len();
     let count = |requirement| {
@@ -46,7 +48,7 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
     let suite = context! {
         name => format!("{} against {}", comparison.new, comparison.base),
         tests,
-        failures => count(Requirement::Broken),
+        failures => count(Requirement::Broken) + comparison.breaking().count(),
         skipped => count(Requirement::Undecided),
         cases,
         tally => tally(comparison),
@@ -70,6 +72,15 @@ fn of_limit(judged: &Judged) -> Value {
         failed => is(Requirement::Broken).then(|| text.clone()),
         skipped => is(Requirement::Undecided).then(|| format!("undecided: {text}; measure more starts")),
         lines => is(Requirement::Met).then(|| vec![text]),
+    }
+}
+
+/// A point that only the base has a valid run of.
+fn of_failed(settings: &str) -> Value {
+    context! {
+        name => format!("valid run at {settings}"),
+        class => "limit",
+        failed => "no run in new is valid; see the failures in its report",
     }
 }
 

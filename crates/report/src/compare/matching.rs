@@ -3,7 +3,7 @@
 use crate::findings::variation::{bare_name, settings, varying};
 use crate::ordered::Ordered;
 use itertools::Itertools;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use vsweep_record::table::{Cell, Column, ECHOED, Point, Points, Section};
 
 /// Points that belong together, and the rest.
@@ -12,6 +12,9 @@ pub struct Matched<'p> {
     /// Settings of points without a counterpart.
     pub only_base: Vec<String>,
     pub only_new: Vec<String>,
+    /// Settings of points that the other side measured, and whose runs all failed on this one.
+    pub failed_base: Vec<String>,
+    pub failed_new: Vec<String>,
     /// The settings that decide, by name.
     pub keys: BTreeSet<String>,
 }
@@ -29,7 +32,8 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     let (in_base, in_new) = (varying(base), varying(new));
     let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(plain).collect();
     let mut news = by_key(new, &keys);
-    let (mut pairs, mut only_base) = (Vec::new(), Vec::new());
+    let (failed_in_base, failed_in_new) = (failed(base, &keys), failed(new, &keys));
+    let (mut pairs, mut only_base, mut failed_new) = (Vec::new(), Vec::new(), Vec::new());
     let bases = by_key(base, &keys).into_iter();
     for (key, points) in bases.ordered_by_key(|(_, points)| points[0].row) {
         match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
@@ -41,16 +45,35 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
                 pairs.push(PointPair { settings, base, new });
                 news.remove(&key);
             }
-            _ => only_base.extend(points.iter().map(|point| settings(&in_base, point.row))),
+            (points, other) => {
+                let has_failed = other.is_none() && failed_in_new.contains(&key);
+                let lone = if has_failed { &mut failed_new } else { &mut only_base };
+                lone.extend(points.iter().map(|point| settings(&in_base, point.row)));
+            }
         }
     }
-    let left = news.into_values().flatten().ordered_by_key(|point| point.row);
+    let left = news.into_iter().flat_map(|(key, points)| {
+        let has_failed = failed_in_base.contains(&key);
+        points.into_iter().map(move |point| (point, has_failed))
+    });
+    let left = left.ordered_by_key(|(point, _)| point.row);
+    let (failed_base, only_new): (Vec<_>, Vec<_>) = left.partition(|(_, has_failed)| *has_failed);
+    let named = |points: Vec<(&Point, bool)>| points.iter().map(|(point, _)| settings(&in_new, point.row)).collect();
     Matched {
         pairs,
         only_base,
-        only_new: left.map(|point| settings(&in_new, point.row)).collect(),
+        only_new: named(only_new),
+        failed_base: named(failed_base),
+        failed_new,
         keys,
     }
+}
+
+/// The points without a valid run, by their values of the deciding settings.
+fn failed(points: &Points<'_>, keys: &BTreeSet<String>) -> HashSet<Vec<String>> {
+    let values = values_of(points, keys);
+    let failed = points.points.iter().filter(|point| point.used.is_empty());
+    failed.map(values).collect()
 }
 
 /// The deciding settings, for a message that explains why nothing matches.

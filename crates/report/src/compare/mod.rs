@@ -78,7 +78,16 @@ pub struct Comparison {
     pub only_base: Vec<String>,
     /// Points that the new side alone has, by their settings.
     pub only_new: Vec<String>,
-    /// Result of each limit at each point.
+    /// Points that the new side measured and that have no valid run in the base, by their settings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_base: Vec<String>,
+    /// Points that the base measured and that have no valid run in the new side, by their settings. They break every limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_new: Vec<String>,
+    /// True if a change must not happen.
+    #[serde(skip)]
+    pub is_limited: bool,
+    /// Result of each limit at each point that both sides measured.
     pub limits: Vec<Judged>,
     /// The noise of each metric, of the base and of the new side.
     pub noise: (Vec<MetricNoise>, Vec<MetricNoise>),
@@ -160,9 +169,12 @@ impl Comparison {
             pairs,
             only_base,
             only_new,
+            failed_base,
+            failed_new,
             keys,
         } = match_points(&sides.0, &sides.1);
-        if pairs.is_empty() {
+        let has_failed = !(failed_base.is_empty() && failed_new.is_empty());
+        if pairs.is_empty() && !has_failed {
             return Err(format!(
                 "{} and {} have no measured point in common; compare results of the same workloads and settings{}",
                 base.name,
@@ -234,14 +246,20 @@ impl Comparison {
             own_margins: question.margins.own.clone(),
             changes: side::between(base, new, &keys),
             nodes: doubts::of_nodes(base, new, &pairs),
-            doubts: doubts::of_runs(&pairs).into_iter().collect(),
+            doubts: doubts::of_runs(&pairs)
+                .into_iter()
+                .chain(doubts::of_failures(&pairs, &sides))
+                .collect(),
             points,
             only_base,
             only_new,
+            failed_base,
+            failed_new,
+            is_limited: !question.limits.is_empty(),
             limits: limits.collect(),
             noise: (compared.base_noise, compared.new_noise),
         };
-        match found.unanswered(question) {
+        match found.unanswered(question).filter(|_| !found.points.is_empty()) {
             None => Ok(found),
             Some((metric, instead)) => {
                 base.table.numeric_column(metric)?;
@@ -273,9 +291,16 @@ impl Comparison {
         self.figures().filter(|figure| figure.verdict == verdict).count()
     }
 
-    /// Combined result of the limits: broken if one is, else undecided if one is, else met. `None` without limits.
+    /// Combined result of the limits: broken if one is, or if the new side has no valid run of a point; else undecided if one is, else met.
+    /// `None` without limits.
     pub fn requirement(&self) -> Option<Requirement> {
-        self.limits.iter().map(|judged| judged.requirement).max()
+        let judged = self.limits.iter().map(|judged| judged.requirement);
+        judged.chain(self.breaking().map(|_| Requirement::Broken)).max()
+    }
+
+    /// The points that break every limit, as they have no valid run in the new side.
+    fn breaking(&self) -> impl Iterator<Item = &String> {
+        self.failed_new.iter().filter(|_| self.is_limited)
     }
 
     /// The sentence about noise between starts that was assumed, as too few starts repeat a config on a side.

@@ -53,7 +53,7 @@ impl Side {
     /// If its journals cannot be read.
     pub fn read(directory: &Directory) -> Result<Side> {
         let name = directory.root().display().to_string();
-        let (state, Runs { table, mut damaged, .. }) = load(directory, &ReportOptions::default())?;
+        let (state, Runs { table, mut damaged, .. }, _) = load(directory, |_| ReportOptions::default())?;
         damaged.extend(state.damage.iter().cloned());
         let machines = state.runs().map(|run| state.measured_at(run)).collect();
         let manifest = read(&directory.manifest(), FACTS).ok();

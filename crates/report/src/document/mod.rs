@@ -61,6 +61,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
             invalid,
             failed => sum(|point| point.failed),
             cut => sum(|point| point.cut.len()),
+            alone => sum(|point| point.alone.len()),
             left => planned.saturating_sub(runs),
         },
         simulated => simulated(points),

@@ -66,7 +66,7 @@ fn say(limit: &str, is_quantised: bool, is_fp8: bool, share: impl Fn(&str) -> Op
             cache.map_or(String::new(), |cache| format!("; {cache} holds about twice the tokens"))
         ),
         "max_num_seqs" => format!(
-            "max_num_seqs binds: requests wait while at most {} of the KV blocks are in use; try more",
+            "max_num_seqs binds: requests wait while most KV blocks are free (use peaks at {}); try more",
             share("kv_cache_usage_max")?
         ),
         "load" => format!(

@@ -115,7 +115,12 @@ fn of_points(
 ) -> Vec<Judged> {
     let runs: Vec<&RunRecord> = state.runs().collect();
     let said = of_each_point(assertion, state, &runs, points);
-    let judged = points.workloads().into_iter().map(|workload| {
+    let mut workloads = points.workloads();
+    // A requirement of some workloads says nothing of the others.
+    if said.iter().any(Option::is_some) {
+        workloads.retain(|workload| workload.points.iter().any(|at| said[*at].is_some()));
+    }
+    let judged = workloads.into_iter().map(|workload| {
         let of_servers = by_server(&workload, &said, &runs, points).map(|(server, (verdict, why))| {
             let name = state.servers.get(server).map_or(server.0.as_str(), |known| &known.name);
             (*verdict, format!("{name}: {why}"))

@@ -15,7 +15,7 @@ pub fn parts(inputs: &Inputs<'_>, reasons: &[Group]) -> Value {
     let unit = brief.unit.map(|unit| lower_first(unit.trim_end_matches('.')));
     let warnings = brief.warnings.into_iter().map(|warning| {
         let warning = warning.trim_start_matches("Warning: ").trim_end_matches('.');
-        format!("recommended server: {warning}")
+        format!("recommended server: {}", lower_first(warning))
     });
     let (failed, doubted): (Vec<&Group>, Vec<&Group>) = reasons.iter().partition(|group| group.validity.is_none());
     let remarks = remarks(inputs.state, inputs.points).into_iter();

@@ -10,9 +10,8 @@ use vsweep_record::journal::{Directory, State};
 
 /// The last line of `report.md`; a comment, which Markdown does not show.
 pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> String {
-    let read = |path: PathBuf| read_text(&path, TEXT).unwrap_or_default();
-    let plans = [false, true].map(|json| read(directory.plan(json))).concat();
-    let texts = [state.basis(), plans, read(directory.manifest())];
+    let manifest = read_text(&directory.manifest(), TEXT).unwrap_or_default();
+    let texts = [state.basis(), manifest];
     let charts = show_many(count(directory, &directory.charts(), "png") as u64, "chart");
     let configs = show_many(configs as u64, "configuration");
     format!(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::units::show_many;
-use vsweep_record::journal::{Launch, ServerRecord, StartRecord, State};
+use vsweep_record::journal::{ALONE_SLOT, Launch, ServerRecord, StartRecord, State};
 use vsweep_record::table::{inert, used_gpus};
 
 /// One start, and its use of the machine.
@@ -108,6 +108,14 @@ fn taken(state: &State) -> Vec<StartUsage<'_>> {
         .collect()
 }
 
+/// The number of a planned start, or `alone`.
+fn show_slot(slot: u32) -> String {
+    match slot {
+        ALONE_SLOT => "alone".to_owned(),
+        slot => slot.to_string(),
+    }
+}
+
 /// The table; `None` where no server was started.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let figure = |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
@@ -117,7 +125,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         vec![
             ("server", taken.id.to_string()),
             ("name", inert(&taken.server.name).into_owned()),
-            ("start", start.slot.to_string()),
+            ("start", show_slot(start.slot)),
             ("launch", start.launch.to_string()),
             ("node", inert(&taken.node).into_owned()),
             ("gpus", start.gpus.iter().join(" ")),

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
-use vsweep_base::files::{RESULT, open, read, read_text};
+use vsweep_base::files::{RESULT, TEXT, open, read, read_text};
 use vsweep_plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
@@ -36,9 +36,9 @@ pub struct Verified {
 }
 
 /// Compares every table, both reports and the files of `best/` with the record, which it returns.
-pub fn verify(directory: &Directory, options: &ReportOptions) -> Result<(State, Verified)> {
-    let (state, runs) = load(directory, options)?;
-    let verified = compare_files(directory, &state, &runs, options);
+pub fn verify(directory: &Directory, options: impl FnOnce(&State) -> ReportOptions) -> Result<(State, Verified)> {
+    let (state, runs, options) = load(directory, options)?;
+    let verified = compare_files(directory, &state, &runs, &options);
     Ok((state, verified))
 }
 
@@ -50,6 +50,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
         differences: runs.damaged.clone(),
         ..Verified::default()
     };
+    verified.differences.extend(changed_plan(directory, state));
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
     for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
         verified.compare(directory.root(), &path, content.as_ref(), csv_differences);
@@ -101,6 +102,22 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
         verified.compare(directory.root(), &path, content.as_ref(), line_differences);
     }
     verified
+}
+
+/// Describes a copy of the plan that is not what the record has.
+fn changed_plan(directory: &Directory, state: &State) -> Option<String> {
+    let (_, _, recorded) = state.plan_that_counts().filter(|(_, _, text)| !text.is_empty())?;
+    let path = directory.plan(recorded.trim_start().starts_with('{'));
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    match read_text(&path, TEXT) {
+        Ok(text) if text == recorded => None,
+        Ok(_) => Some(format!(
+            "{name}: is not the plan that was run; the record has it, and reports follow the record"
+        )),
+        Err(_) => Some(format!(
+            "{name}: cannot be read; the record has the plan, and reports follow the record"
+        )),
+    }
 }
 
 impl Verified {

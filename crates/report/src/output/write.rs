@@ -114,9 +114,9 @@ impl LiveTables {
 }
 
 /// Writes the tables and every chart anew, all from the journal and the run files, and returns the record.
-pub fn rewrite_all(directory: &Directory, options: &ReportOptions) -> Result<(State, Written)> {
-    let (state, runs) = load(directory, options)?;
-    let written = write_runs(directory, &state, &runs, options)?;
+pub fn rewrite_all(directory: &Directory, options: impl FnOnce(&State) -> ReportOptions) -> Result<(State, Written)> {
+    let (state, runs, options) = load(directory, options)?;
+    let written = write_runs(directory, &state, &runs, &options)?;
     Ok((state, written))
 }
 

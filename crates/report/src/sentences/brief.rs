@@ -1,6 +1,7 @@
 //! The answer in a few lines, made of the document alone: the recommendations, how sure they are, and what made the difference.
 
 use super::effects::briefly;
+use super::preferred;
 use super::{
     Sentence, capital, cost, difference, figure, lower, near, next, none, parts, percent, sentence, server, so_far,
     together, unit, warnings,
@@ -170,11 +171,20 @@ fn reason(pick: &Pick, is_single: bool) -> Option<String> {
     })
 }
 
-/// `1.2 times the next server, TP 2`; nothing where no other server is known to be worse.
+/// `1.2 times the next server, TP 2`; nothing where no other server is known to be worse. Of a winner that was preferred to a better
+/// estimate the reason.
 fn next_best(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    if let Some((best, why)) = preferred(winner) {
+        let near = near(answer, answered, winner);
+        return Some(format!("within {near} of {}, and {why}", answer.name_of(best)));
+    }
     let next = next(answered, winner)?;
     let ratio = difference(next.winner_over?.value, answered.better);
-    Some(format!("{ratio} the next server, {}", answer.name_of(&next.config)))
+    let at = match answered.is_load() || next.load == winner.load {
+        true => String::new(),
+        false => parts::at_load(&next.load),
+    };
+    Some(format!("{ratio} the next server, {}{at}", answer.name_of(&next.config)))
 }
 
 /// The warnings about the servers that win some questions, each once.
@@ -192,7 +202,8 @@ fn is_about_servers(warning: &&Warning) -> bool {
 /// `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`.
 fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> String {
     let question = match (is_single, answered.workload.as_str()) {
-        (true, _) => String::new(),
+        (true, "") => String::new(),
+        (true, workload) => format!("{workload}: "),
         (false, "") => format!("{}: ", lower(&answered.question)),
         (false, workload) if answered.is_load() => format!("{}, {workload}: ", lower(&answered.question)),
         (false, workload) => format!("{workload}: "),
@@ -249,7 +260,16 @@ fn measured(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
 /// Describes the certainty: `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
 fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     if answered.entrants.len() < 2 {
-        return (answer.configs.len() > 1).then(|| "no other server competes".to_owned());
+        let too_large = answered
+            .too_large
+            .iter()
+            .map(|config| answer.name_of(config))
+            .join("; ");
+        let too_large = match too_large.as_str() {
+            "" => String::new(),
+            names => format!("; too large for these GPUs: {names}"),
+        };
+        return (answer.configs.len() > 1).then(|| format!("no other server competes{too_large}"));
     }
     let kind = match answer.optimization {
         Some(_) => "measured server",

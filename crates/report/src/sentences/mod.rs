@@ -23,6 +23,8 @@ use vsweep_base::units::{show_duration, show_many};
 
 /// The money for a million output tokens, where GPUs have a price.
 const COST: &str = "cost_per_million_output_tokens";
+/// A share of the best above which it is the best itself.
+const ALL: f64 = 0.9995;
 /// Ties that are named.
 const MOST_TIES: usize = 4;
 
@@ -59,7 +61,17 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
     let sentence = |together: &vsweep_answer::Together| {
         let config = together.config.as_ref()?;
         let shares = together.shares.iter();
-        let mut shares = shares.map(|share| format!("{} of the best for {}", percent(share.share), share.workload));
+        let mut questions = answer.questions.iter();
+        let first = questions.find(|own| own.question == together.question);
+        let better = first.map_or(Better::Higher, |own| own.better);
+        let mut shares = shares.map(|share| {
+            let part = match better {
+                _ if share.share > ALL => "the best".to_owned(),
+                Better::Higher => format!("{} of the best", percent(share.share)),
+                Better::Lower => format!("{} the best", show_ratio(1.0 / share.share)),
+            };
+            format!("{part} for {}", share.workload)
+        });
         Some(Sentence {
             lead: format!("For the {} of all workloads together, run", lower(&together.question)),
             server: answer.name_of(config).to_owned(),
@@ -88,6 +100,10 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
         .questions
         .iter()
         .filter(|other| other.workload == answered.workload);
+    let is_first = questions
+        .clone()
+        .next()
+        .is_none_or(|first| first.question == answered.question);
     let choices = questions.filter(|other| other.entrants.len() > 1).count();
     let at = answered.load.as_deref().map_or(String::new(), parts::at_load);
     // The points of a workload stand below its name.
@@ -106,7 +122,7 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
             lead: match (answered.entrants.len(), choices) {
                 (..=1, _) if answer.configs.len() > 1 => format!("{},", capital(&asked)),
                 (..=1, _) => capital(&asked),
-                (_, 1) => "Run".to_owned(),
+                (_, 1) if is_first => "Run".to_owned(),
                 _ => format!("For the {asked}, run"),
             },
             server: match answer.configs.len() {
@@ -142,12 +158,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
     let own = answered.entrants.iter().find(|own| own.config == winner.config);
     let has_defaults = own.is_some_and(|own| own.is_default);
     let is_next_default = next.is_some_and(|next| next.is_default);
-    let chosen = match &winner.chosen {
-        Chosen::Best => None,
-        Chosen::MoreTargets { best } => Some((best, "meets more of the other targets")),
-        Chosen::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
-        Chosen::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),
-    };
+    let chosen = preferred(winner);
     let own_name = answer.name_of(&winner.config);
     let ties = answered.ties.iter();
     let ties = ties.map(|tie| parts::apart(answer.name_of(tie), own_name));
@@ -185,6 +196,16 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
 }
 
 /// The best of the other servers, if it differs from the winner by more than noise.
+/// The entrant with the better estimate to which a winner was preferred, and why.
+fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
+    match &winner.chosen {
+        Chosen::Best => None,
+        Chosen::MoreTargets { best } => Some((best, "meets more of the other targets")),
+        Chosen::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
+        Chosen::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),
+    }
+}
+
 fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
     let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
     let next = others.find(|other| other.meets && other.winner_over.is_some());
@@ -259,7 +280,16 @@ fn cost(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String>
 fn none(answer: &Answer, answered: &Answered) -> String {
     let asked = answered.targets.iter().map(target).unique().join(", ");
     let Some(nearest) = &answered.nearest else {
+        let too_large = answered
+            .too_large
+            .iter()
+            .map(|config| answer.name_of(config))
+            .join("; ");
         return match asked.as_str() {
+            _ if !too_large.is_empty() => format!("every server is too large for these GPUs: {too_large}."),
+            "" if answered.is_load() => {
+                "no server is known to meet the target at any load; sla.csv has the end of each search.".to_owned()
+            }
             "" => "nothing is known yet.".to_owned(),
             asked => format!("no server meets {asked}."),
         };
@@ -269,11 +299,14 @@ fn none(answer: &Answer, answered: &Answered) -> String {
         let (value, range) = estimate(&meeting.value);
         say(&meeting.target.metric, &value) + &range
     });
+    let missed = match missed.join(", ") {
+        none if none.is_empty() => "where not all of these figures were measured".to_owned(),
+        missed => format!("with {missed}"),
+    };
     format!(
-        "no server meets {asked}. The nearest is {}{}, with {}; it meets them with a probability of {}.",
+        "no server meets {asked}. The nearest is {}{}, {missed}; it meets them with a probability of {}.",
         answer.name_of(&nearest.config),
         parts::at_load(&nearest.load),
-        missed.join(", "),
         percent(nearest.probability)
     )
 }

@@ -30,11 +30,12 @@ pub fn defaults(name: &str) -> String {
     }
 }
 
-/// A probability or a share: `97 %`, `over 99 %`, `under 1 %`.
+/// A probability or a share: `97 %`, `over 99 %`, `under 1 %`. Nothing is rounded up to the 95 % from which an answer is sure.
 pub fn percent(part: f64) -> String {
     match part * 100.0 {
         percent if percent > 99.0 => "over 99 %".to_owned(),
         percent if percent > 0.0 && percent < 1.0 => "under 1 %".to_owned(),
+        percent if percent < 95.0 => format!("{:.0} %", percent.min(94.0)),
         percent => format!("{percent:.0} %"),
     }
 }

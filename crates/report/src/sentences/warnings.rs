@@ -22,6 +22,12 @@ fn sentence(warning: &Warning) -> Option<String> {
         Warning::Retries { retries } => {
             format!("Warning: {} tried again.", was(*retries, "of its runs"))
         }
+        Warning::FailedRuns { failed, of } => {
+            format!(
+                "Warning: {failed} of its {} at this load failed.",
+                show_many((*of).into(), "run")
+            )
+        }
         Warning::FailedRequests { failed, requests } => {
             format!("Warning: {failed} of its {} failed.", show_many(*requests, "request"))
         }
@@ -63,7 +69,8 @@ fn sentence(warning: &Warning) -> Option<String> {
     })
 }
 
-/// Deaths of servers that are not recommended: `2 of 9 launches of other servers failed or died`. `None` if nothing did.
+/// Deaths of servers that are not recommended: `2 of 9 launches of servers that are not recommended failed or died`; of all servers where
+/// nothing is recommended. `None` if nothing did.
 pub fn losers(answer: &Answer) -> Option<String> {
     let winners = answer.questions.iter().filter_map(|answered| answered.winner.as_ref());
     let winners: Vec<&str> = winners.map(|winner| &*winner.config).collect();
@@ -72,7 +79,10 @@ pub fn losers(answer: &Answer) -> Option<String> {
     let (launches, deaths) = (count(|facts| facts.launches), count(|facts| facts.deaths));
     (deaths > 0).then(|| {
         let launches = show_many(launches.into(), "launch");
-        format!("{deaths} of {launches} of servers that are not recommended failed or died")
+        match winners.is_empty() {
+            true => format!("{deaths} of {launches} failed or died"),
+            false => format!("{deaths} of {launches} of servers that are not recommended failed or died"),
+        }
     })
 }
 

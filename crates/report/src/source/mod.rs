@@ -30,7 +30,7 @@ pub fn read_any(root: &Path) -> Result<Runs> {
     }
     let directory = Directory::at(root);
     if directory.is_experiment() {
-        let (state, mut runs) = load(&directory, &ReportOptions::default())?;
+        let (state, mut runs, _) = load(&directory, |_| ReportOptions::default())?;
         runs.damaged.extend(state.damage.iter().cloned());
         runs.state = Some(state);
         return Ok(runs);

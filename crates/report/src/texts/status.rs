@@ -55,6 +55,9 @@ pub struct Status {
     /// Results that are in no table because their server was replaced or is measured anew, one sentence per reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retired: Vec<String>,
+    /// Planned starts of each server.
+    #[serde(skip)]
+    pub starts: u32,
     /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches: u64,
@@ -154,11 +157,10 @@ impl Status {
         let mut status = Status::of(&directory.name(), state);
         status.read_answer(directory);
         status.running = journal::holders(directory)?;
-        let plan = Manifest::plan_of(directory).map(|plan| plan.display().to_string());
         let root = directory.root().display().to_string();
-        status.again = plan.filter(|plan| !plan.is_empty() && plan != "-").map(|plan| {
-            let words = ["vsweep", "run", plan.as_str(), "-o", root.as_str()];
-            shell_line(words)
+        status.again = Manifest::continuing(directory).map(|options| {
+            let own = ["vsweep".to_owned(), "run".to_owned()].into_iter();
+            shell_line(own.chain(options).chain(["-o".to_owned(), root]))
         });
         if !status.running.is_empty() {
             status.servers_up = Up::of(state);
@@ -185,7 +187,11 @@ impl Status {
             let said: String = optimized.chain(said).collect();
             if !said.is_empty() {
                 let age = show_duration(age);
-                self.answers = format!("the answer so far, made {age} ago:\n{said}{}", self.answers);
+                let answer = match self.ended.as_deref() {
+                    Some("finished") => "the answer",
+                    _ => "the answer so far",
+                };
+                self.answers = format!("{answer}, made {age} ago:\n{said}{}", self.answers);
             }
         }
     }
@@ -222,6 +228,7 @@ impl Status {
             damaged: state.lost() as u64,
             damage: state.damage.clone(),
             retired: duplicates::retired(state),
+            starts: state.planning_session().map_or(1, |planned| planned.starts),
             searches: state.planning_session().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             answers: compared.collect::<String>() + &sla::to_text(state),
@@ -276,7 +283,12 @@ impl Status {
     pub fn to_text(&self) -> String {
         let is_done = match self.started {
             Some(_) => self.ended.as_deref() == Some("finished"),
-            None => self.left == 0 && self.searches_left == 0,
+            // Finalists may start again after the last planned run.
+            None => {
+                self.left == 0
+                    && self.searches_left == 0
+                    && (self.starts < 2 || self.ended.as_deref() == Some("finished"))
+            }
         };
         let parts = context! {
             progress => self.progress(),

@@ -44,7 +44,8 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     recorder.hide(plan.secrets.clone());
     let hidden = import_results(&plan, &matrix, runs, &mut recorder)?;
     write_atomic(&path, plan.redacted_text().as_bytes())?;
-    let lost = |name| format!("the figure `{name}` is lost: vLLM writes a parameter of that name over it");
+    let lost =
+        |name| format!("what a run measured as `{name}` is lost: vLLM writes the parameter of that name over it");
     problems.extend(hidden.into_iter().map(lost));
     let (taken, all) = (show_many(count, "run"), show_many(matrix.counts().runs, "run"));
     say(format_args!("wrote {}: {taken} of {all}", to.display()));

@@ -13,6 +13,8 @@ use vsweep_base::ids::{PointId, ServerId};
 /// Declares the files and folders of which there is one in a directory.
 macro_rules! names {
     ($($(#[$doc:meta])+ $name:ident $path:literal;)+) => {
+        const NAMES: &[&str] = &[$($path),+];
+
         impl Directory {
             $($(#[$doc])+
             pub fn $name(&self) -> PathBuf {
@@ -112,21 +114,19 @@ impl Directory {
         self.journals().is_ok_and(|journals| !journals.is_empty())
     }
 
-    /// Returns true if an experiment may begin or continue here: the directory holds one already, or nothing but what is there before its
-    /// first line is written.
+    /// Returns true if an experiment may begin or continue here: the directory holds one already, or nothing else.
     pub fn is_ours(&self) -> bool {
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
         };
-        let is_empty = |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-        let is_ours = |entry: fs::DirEntry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            match name.split(['.', '-']).next().unwrap_or_default() {
-                "journal" | "runs" | "servers" | "lock" | "plan" | "manifest" => true,
-                "charts" => is_empty(&entry.path()),
-                _ => false,
-            }
-        };
+        let stem = |name: &str| name.split(['.', '-']).next().unwrap_or_default().to_owned();
+        let ours: Vec<String> = NAMES
+            .iter()
+            .copied()
+            .chain(["servers", "plan", "lock"])
+            .map(stem)
+            .collect();
+        let is_ours = |entry: fs::DirEntry| ours.contains(&stem(&entry.file_name().to_string_lossy()));
         self.is_experiment() || entries.flatten().all(is_ours)
     }
 

@@ -173,7 +173,7 @@ fn charts_that_no_longer_apply_are_removed() {
     assert_eq!(charts_in(&directory), ["mine.txt"]);
     assert_eq!(
         written.notes,
-        ["no run was measured, or all are invalid, so there is nothing to draw"]
+        ["no run was measured to its end, or all are invalid, so there is nothing to draw"]
     );
     assert_eq!(text(&directory.summary_csv()).lines().count(), 9);
 }

@@ -69,8 +69,8 @@ closed_list! {
         "stop the other server, or correct url, model or served_model_name in the plan";
     /// Not ready within `ready_timeout`.
     ReadyTimeout "ready_timeout" again=false load=false:
-        "raise serve.ready_timeout if the server was still loading, as its log says; with serve.url, start that server \
-         or correct the URL";
+        "raise serve.ready_timeout if the server's log shows that it was still loading; with serve.url, start that \
+         server or correct the URL";
     /// The server ended before it was ready, for no reason we recognise.
     CrashedStarting "crashed_starting" again=false load=false: "read the end of the server's log";
     /// The server ended, or lost its engine, while it was being measured.

@@ -141,7 +141,7 @@ fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
     let mut rows = rows.sorted_unstable().collect_vec();
     if rows.is_empty() {
         return Err(Error::Usage(
-            "no run was measured, or all are invalid, so there is nothing to draw; see its causes in summary.csv"
+            "no run was measured to its end, or all are invalid, so there is nothing to draw; see its causes in summary.csv"
                 .into(),
         ));
     }

@@ -52,7 +52,7 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions) -> Chart
     if subject.points.points.iter().all(|point| point.used.is_empty()) {
         charts
             .missing
-            .push("no run was measured, or all are invalid, so there is nothing to draw".into());
+            .push("no run was measured to its end, or all are invalid, so there is nothing to draw".into());
         return charts;
     }
     let ranking = Ranking::of(subject.points);

@@ -6,7 +6,6 @@ use crate::charts::bars::{Bar, panel};
 use crate::ordered::Ordered;
 use crate::sentences::parts::{name, title};
 use crate::texts::changes::{change, changes};
-use crate::texts::words::show_some;
 use itertools::Itertools;
 use vsweep_answer::Verdict;
 use vsweep_base::units::show_many;
@@ -39,7 +38,13 @@ pub(super) fn by_weight(comparison: &Comparison) -> Vec<Placed<'_>> {
 pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     let failed = |settings: &[String], side: &str, other: &str| {
         let count = show_many(settings.len() as u64, "point");
-        let named = show_some(settings.iter().map(String::as_str), MOST_NAMED);
+        let named = settings.iter().take(MOST_NAMED).join("; ");
+        let more = settings.len().saturating_sub(MOST_NAMED);
+        let named = if more > 0 {
+            format!("{named}; and {more} more")
+        } else {
+            named
+        };
         (!settings.is_empty()).then(|| format!("{count} of {other} without a valid run in {side}: {named}"))
     };
     let new = failed(&comparison.failed_new, "new", "base");

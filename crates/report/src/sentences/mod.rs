@@ -122,7 +122,7 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
             lead: match (answered.entrants.len(), choices) {
                 (..=1, _) if answer.configs.len() > 1 => format!("{},", capital(&asked)),
                 (..=1, _) => capital(&asked),
-                (_, 1) if is_first => "Run".to_owned(),
+                (_, 1) if is_first && workload.is_empty() => "Run".to_owned(),
                 _ => format!("For the {asked}, run"),
             },
             server: match answer.configs.len() {

@@ -242,7 +242,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         ..Rehearsal::default()
     };
     let mut starts = schedule.foreseen(done);
-    let Some(first) = starts.find(|start| schedule.sure_group(start, done).is_some()) else {
+    let Some(first) = starts.find(|start| schedule.has_group(start, done)) else {
         return Ok(rehearsal);
     };
     let (options, twin) = &options.with_twin(record, plan, &first.server);

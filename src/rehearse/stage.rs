@@ -11,7 +11,8 @@ use super::server::ModelledServer;
 use super::spread::Time;
 use super::{Forecast, Loss, SharedGraphs, Unknown};
 use crate::agenda::{
-    Action, ActionOutcome, Agenda, Ending, Group, Hint, Hints, MeasuredRun, ReadyInfo, Run, RunReader, wants_forecast,
+    Action, ActionOutcome, Agenda, Ending, Group, Hint, Hints, MeasuredRun, ReadyInfo, Run, RunReader, Schedule,
+    wants_forecast,
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
@@ -126,7 +127,9 @@ fn play(
         (planned.id.clone(), runs_of(&planned.settings).saturating_sub(measured))
     };
     let levels_left = group.explorations.iter().map(level_left).collect();
-    let steps = rehearsers.budget.steps(STEPS_OF_RUN * most_runs(&group));
+    let steps = rehearsers
+        .budget
+        .steps(STEPS_OF_RUN * most_runs(&group, rehearsers.schedule));
     let mut agenda = Agenda::new(rehearsers.schedule, group, hints, state);
     let mut stage = VirtualStage {
         rehearsers,
@@ -145,12 +148,13 @@ fn play(
 }
 
 /// More runs than any strategy asks for on one start.
-fn most_runs(group: &Group) -> u64 {
+fn most_runs(group: &Group, schedule: Schedule<'_>) -> u64 {
     let searches = group.searches.iter().map(|search| 2 * search.settings.max_probes);
     // The saturated end may be halved once for each bit of its load.
     let explorations = group.explorations.iter().map(|planned| runs_of(&planned.settings) + 64);
     let searched: usize = searches.chain(explorations).map(|runs| runs + 1).sum();
-    (group.tasks.len() + searched + 1) as u64
+    let planned = group.grid.as_ref().map_or(0, |grid| grid.most(schedule));
+    planned + searched as u64 + 1
 }
 
 /// Runs of an exploration whose first and highest loads can be measured.

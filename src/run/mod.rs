@@ -32,7 +32,7 @@ pub use share::{Share, chosen_group, group_name};
 
 pub use crate::server::members::host;
 
-use crate::agenda::{Action, Ending, Finals, Group, Predictions, Schedule, Start, compared, optimization};
+use crate::agenda::{Action, Ending, Finals, Predictions, Schedule, Start, compared, optimization};
 use crate::answer::MetricNoise;
 use crate::bench::Counters;
 use crate::error::Result;
@@ -316,17 +316,17 @@ impl Sweep<'_> {
     pub fn needs(&self, node: &Node, starts: impl Iterator<Item = Start>, state: &State) -> Vec<(Start, Need)> {
         let schedule = self.schedule();
         let starts = starts.filter(|start| schedule.has_group(start, state));
-        // Without a prediction, the number of tasks is used as the duration.
-        let work = |group: Group| {
-            let work = group.tasks.len() + USUAL_PROBES * (group.searches.len() + group.explorations.len());
-            work as f64
+        // Without a prediction, the number of runs is used as the duration.
+        let work = |start: &Start| {
+            let group = schedule.group(start, state)?;
+            let searched = USUAL_PROBES * (group.searches.len() + group.explorations.len());
+            Some((schedule.sure_runs(start, state) + searched as u64) as f64)
         };
         let need = |start: Start| {
             let known = self.lengths.get(&start.server.id);
             let seconds = known.map(|seconds| seconds / f64::from(self.plan.starts.max(1)));
             // Durations decide the order only where servers share the machine.
-            let group = || schedule.group(&start, state);
-            let seconds = seconds.or_else(|| (!node.is_undivided()).then(group).flatten().map(work));
+            let seconds = seconds.or_else(|| work(&start).filter(|_| !node.is_undivided()));
             let need = Need {
                 gpus: demand(&self.plan.exec, node.capacity, &start.server),
                 seconds: seconds.unwrap_or(0.0),

@@ -1,56 +1,196 @@
 //! The runs of a plan's points on one start, in order: all points once, then all points again. If the plan repeats until an interval is
 //! narrow, unnecessary repetitions are left out. If the first point is measured once more at the end, that run comes after the greatest
 //! possible number of repetitions.
+//!
+//! A start may have a million points, so each run is made when it is asked for.
 
+use super::alone::probed_points;
+use super::finals::figures;
+use super::schedule::{Schedule, Start};
 use super::task::Task;
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::PointId;
 use vsweep_base::validity::Validity;
-use vsweep_plan::{Plan, Runs};
+use vsweep_plan::Runs;
+use vsweep_plan::matrix::Point;
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_strategy::stats::Repeats;
 
 /// The runs that may be left.
-#[derive(Debug)]
-pub(super) struct Grid {
-    pub tasks: VecDeque<Task>,
-    runs: Runs,
+#[derive(Debug, Clone)]
+pub struct Grid {
+    start: Start,
+    /// Points that searches found, behind those of the plan.
+    probed: Vec<Point>,
+    /// Place of the point that is measured once more at the end.
+    repeated: Option<usize>,
+    /// True if runs are left out that intervals may make unnecessary.
+    is_sure: bool,
+    /// Everything before it is done.
+    next: Position,
+    /// The run that was taken last.
+    taken: Position,
+    /// Points of which nothing more is measured.
+    dropped: BTreeSet<PointId>,
+}
+
+/// The position of a run: its repetition, and the place of its point.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Position {
+    run: u32,
+    place: usize,
 }
 
 impl Grid {
-    pub fn of(tasks: Vec<Task>, plan: &Plan) -> Grid {
+    /// The runs of a start that the journal lacks; with `is_sure` those that are left in any case.
+    pub(super) fn of(schedule: Schedule<'_>, start: &Start, state: &State, is_sure: bool) -> Grid {
+        let alone = start.only.iter().filter(|only| only.is_alone);
+        let probed = alone.flat_map(|only| probed_points(only, &start.server, schedule.matrix, state));
+        let grid = Grid {
+            probed: probed.collect(),
+            start: start.clone(),
+            repeated: None,
+            is_sure,
+            next: Position::default(),
+            taken: Position::default(),
+            dropped: BTreeSet::new(),
+        };
+        let repeats = schedule.repeats_first(start);
+        let first = repeats.then(|| grid.ids(schedule, 0).next()).flatten();
         Grid {
-            tasks: tasks.into(),
-            runs: plan.runs.clone(),
+            repeated: first.map(|(place, _)| place),
+            ..grid
         }
     }
 
-    /// Leaves out what is not needed before the next run that is.
-    pub fn skip(&mut self, state: &State) {
-        let is_needless = |task: &Task| !is_wanted(&self.runs, &task.point.id, task.slot, task.run, state);
-        while self.tasks.front().is_some_and(is_needless) {
-            self.tasks.pop_front();
+    /// Takes the next run.
+    pub(super) fn take(&mut self, schedule: Schedule<'_>, state: &State) -> Option<Task> {
+        let at = self.first(schedule, state)?;
+        self.taken = at;
+        self.next = Position {
+            place: at.place + 1,
+            ..at
+        };
+        let point = self.point(schedule, at.place);
+        Some(Task::of(point, self.start.slot, at.run, figures(schedule.plan)))
+    }
+
+    /// The first run that is left: the next one of this round, else the earliest of all.
+    fn first(&self, schedule: Schedule<'_>, state: &State) -> Option<Position> {
+        let first_of = |(place, id): (usize, PointId)| {
+            let run = self.runs_of(schedule, place, &id, state).next()?;
+            Some(Position { run, place })
+        };
+        let mut in_this_round = self.ids(schedule, self.next.place).filter_map(first_of);
+        in_this_round
+            .find(|at| at.run == self.next.run)
+            .or_else(|| self.ids(schedule, 0).filter_map(first_of).min())
+    }
+
+    /// Makes the run that was taken last the next one again.
+    pub(super) fn put_back(&mut self) {
+        self.next = self.taken;
+    }
+
+    /// Leaves out the point of the run that was taken last. Returns its runs that are left in any case.
+    pub(super) fn drop_point(&mut self, schedule: Schedule<'_>, point: &PointId, state: &State) -> Vec<u32> {
+        let left = self.runs_of(schedule, self.taken.place, point, state);
+        let owed = left.filter(|run| is_owed(&schedule.plan.runs, *run)).collect();
+        self.dropped.insert(point.clone());
+        owed
+    }
+
+    /// The points with runs that are left in any case, and the numbers of these runs.
+    pub(super) fn owed(&self, schedule: Schedule<'_>, state: &State) -> impl Iterator<Item = (Point, Vec<u32>)> {
+        self.left(schedule, state).filter_map(move |(place, mut runs)| {
+            runs.retain(|run| is_owed(&schedule.plan.runs, *run));
+            (!runs.is_empty()).then(|| (self.point(schedule, place), runs))
+        })
+    }
+
+    /// True if a run that is left failed before, and is to be measured again.
+    pub(super) fn has_failed(&self, schedule: Schedule<'_>, state: &State) -> bool {
+        let has_failed = |id: &PointId, run: u32| state.outcome(id, self.start.slot, run) == Some(Outcome::Failed);
+        let has_such = |(place, id): (usize, PointId)| {
+            let mut left = self.runs_of(schedule, place, &id, state);
+            left.any(|run| has_failed(&id, run))
+        };
+        schedule.retry_failed && self.ids(schedule, 0).any(has_such)
+    }
+
+    /// True if nothing is left.
+    pub(super) fn is_empty(&self, schedule: Schedule<'_>, state: &State) -> bool {
+        let mut ids = self.ids(schedule, 0);
+        ids.all(|(place, id)| self.runs_of(schedule, place, &id, state).next().is_none())
+    }
+
+    /// Number of runs that are left. Without any record of the server there are as many of each point as of the first.
+    pub fn count(&self, schedule: Schedule<'_>, state: &State) -> u64 {
+        let ids = self.ids(schedule, 0);
+        let mut counts = ids.map(|(place, id)| self.runs_of(schedule, place, &id, state).count() as u64);
+        let server = &self.start.server;
+        if self.start.only.is_some() || state.servers.contains_key(&server.id) {
+            return counts.sum();
+        }
+        let repeated = u64::from(self.repeated.is_some());
+        let of_each = counts.next().map_or(0, |of_first| of_first - repeated);
+        of_each * schedule.matrix.count_of(server) + repeated
+    }
+
+    /// More runs than are ever asked for.
+    pub fn most(&self, schedule: Schedule<'_>) -> u64 {
+        let points = schedule.matrix.count_of(&self.start.server) + self.probed.len() as u64;
+        points * u64::from(schedule.plan.runs.most()) + 1
+    }
+
+    /// The places of the points with anything left, in the order of the plan, and the numbers of their runs.
+    pub fn left(&self, schedule: Schedule<'_>, state: &State) -> impl Iterator<Item = (usize, Vec<u32>)> {
+        self.ids(schedule, 0).filter_map(move |(place, id)| {
+            let left: Vec<u32> = self.runs_of(schedule, place, &id, state).collect();
+            (!left.is_empty()).then_some((place, left))
+        })
+    }
+
+    /// The point at a place.
+    pub fn point(&self, schedule: Schedule<'_>, place: usize) -> Point {
+        match place.checked_sub(schedule.matrix.loads()) {
+            None => schedule.matrix.point_of(&self.start.server, place),
+            Some(at) => self.probed[at].clone(),
         }
     }
 
-    /// Takes out all that is left of a point. Returns the runs that it owes in any case.
-    pub fn drop_point(&mut self, point: &PointId) -> Vec<Task> {
-        let (lost, rest) = self.tasks.drain(..).partition(|task| task.point.id == *point);
-        self.tasks = rest;
-        let lost: VecDeque<Task> = lost;
-        lost.into_iter().filter(|task| self.is_owed(task)).collect()
+    /// The numbers of the runs of a point that are left.
+    fn runs_of(&self, schedule: Schedule<'_>, place: usize, id: &PointId, state: &State) -> impl Iterator<Item = u32> {
+        let most = schedule.plan.runs.most();
+        let from = self.next.run + u32::from(place < self.next.place);
+        let to = if self.dropped.contains(id) { 0 } else { most };
+        let again = self
+            .repeated
+            .filter(|repeated| *repeated == place && to > 0)
+            .map(|_| most);
+        let runs = (from..to).chain(again.filter(|run| *run >= from));
+        runs.filter(move |run| match self.is_sure {
+            true => schedule.is_sure(id, self.start.slot, *run, state),
+            false => schedule.is_open(id, self.start.slot, *run, state),
+        })
     }
 
-    /// The runs that are left in any case.
-    pub fn owed(&self) -> Vec<Task> {
-        let owed = self.tasks.iter().filter(|task| self.is_owed(task));
-        owed.cloned().collect()
+    /// The ids of the points from a place on: those of the plan, by the places of their loads, then those that searches found.
+    fn ids(&self, schedule: Schedule<'_>, from: usize) -> impl Iterator<Item = (usize, PointId)> {
+        let only = self.start.only.as_ref();
+        let planned = schedule.matrix.point_ids_from(&self.start.server, from);
+        let planned = planned.filter(move |(_, id)| only.is_none_or(|only| only.points.contains(id)));
+        let loads = schedule.matrix.loads();
+        let probed = self.probed.iter().enumerate();
+        let probed = probed.map(move |(at, point)| (loads + at, point.id.clone()));
+        planned.chain(probed.filter(move |(place, _)| *place >= from))
     }
+}
 
-    fn is_owed(&self, task: &Task) -> bool {
-        task.run < self.runs.least() || task.run >= self.runs.most()
-    }
+/// Returns true if a run is measured whatever intervals say.
+fn is_owed(runs: &Runs, run: u32) -> bool {
+    run < runs.least() || run >= runs.most()
 }
 
 /// Returns true if a repetition may still be needed, after those before it.

@@ -30,12 +30,12 @@ mod warmth;
 pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use comparison::compared;
 pub use finals::{Finals, advised};
+pub use grid::Grid;
 pub use optimization::{Prediction, Predictions, optimization, predicted_values};
 pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seeded};
 
-use grid::Grid;
 use launch::Launched;
 use loss::Lost;
 use run::Attempt;
@@ -102,7 +102,7 @@ enum AgendaPhase {
 impl<'p> Agenda<'p> {
     /// The work of a group that the journal still lacks.
     pub fn new(schedule: Schedule<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
-        let grid = Strategy::Grid(Grid::of(group.tasks, schedule.plan));
+        let grid = group.grid.map(Strategy::Grid);
         let searches = group.searches.into_iter().map(|search| {
             let hint = hints.remove(&search.id).unwrap_or_default();
             Strategy::Search(Box::new(search), hint)
@@ -110,7 +110,7 @@ impl<'p> Agenda<'p> {
         let explorations = group.explorations.into_iter().map(Box::new).map(Strategy::Exploration);
         Agenda {
             schedule,
-            strategies: [grid].into_iter().chain(searches).chain(explorations).collect(),
+            strategies: grid.into_iter().chain(searches).chain(explorations).collect(),
             phase: AgendaPhase::Beginning,
             due: VecDeque::new(),
             signal: None,
@@ -241,15 +241,9 @@ impl<'p> Agenda<'p> {
         if let Some(failure) = objection {
             return self.end_search(SearchEnd::GivenUp(failure), state);
         }
-        if let Strategy::Grid(grid) = strategy {
-            grid.skip(state);
-        }
         match strategy.ask(self.schedule, self.slot, state) {
             Next::Begin(started) => Some(self.begin_search(*started)),
             Next::Run(task) => {
-                if let Strategy::Grid(grid) = strategy {
-                    grid.tasks.pop_front();
-                }
                 self.attempt = Some(self.attempt_at(*task, state));
                 None
             }

@@ -2,8 +2,7 @@
 
 use super::run::{Attempt, failed};
 use super::step::{Action, Ending, Step};
-use super::strategy::{Next, Strategy};
-use super::task::Task;
+use super::strategy::{Next, Strategy, untried};
 use super::{Agenda, AgendaPhase, LOST_POINTS, TRIES, record, search_finished, tip};
 use vsweep_base::cause::{Failure, Outcome};
 use vsweep_base::ids::SearchId;
@@ -26,7 +25,10 @@ impl Agenda<'_> {
     pub(super) fn hopeless(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
         let is_new = || {
             state.starts_of(&self.server.id).is_empty()
-                && !self.strategies.iter().any(|one| one.has_failed(self.slot, state))
+                && !self
+                    .strategies
+                    .iter()
+                    .any(|one| one.has_failed(self.schedule, self.slot, state))
         };
         let failure = match state.never_starts(&self.server.id, self.slot) {
             Some(failure) => Failure::new(failure.cause, format!("not started again: {}", failure.detail)),
@@ -50,7 +52,12 @@ impl Agenda<'_> {
     }
 
     /// Goes on after the server died under a run: once more, without its point, or without the server.
-    pub(super) fn on_server_death(&mut self, mut attempt: Attempt, failure: Failure, seconds: f64) -> Option<Step> {
+    pub(super) fn on_server_death(
+        &mut self,
+        mut attempt: Attempt,
+        (failure, seconds): (Failure, f64),
+        state: &State,
+    ) -> Option<Step> {
         if failure.cause.is_transient() && attempt.tries < TRIES {
             attempt.tries += 1;
             attempt.under = attempt.begin_again();
@@ -68,8 +75,10 @@ impl Agenda<'_> {
         if let Some(Strategy::Grid(grid)) = self.strategies.front_mut()
             && self.schedule.plan.on_failure == OnFailure::Continue
         {
-            let lost = grid.drop_point(&attempt.task.point.id);
-            let given_up = self.given_up(lost, Vec::new(), &failure, Some(&started));
+            let runs = grid.drop_point(self.schedule, &attempt.task.point.id, state);
+            let point = (!runs.is_empty()).then(|| attempt.task.point.clone());
+            let lost = point.map(|point| untried(self.schedule.plan, point, runs, None));
+            let given_up = self.given_up(lost.into_iter().collect(), Vec::new(), &failure, Some(&started));
             self.due.extend(given_up);
         }
         self.end_run(attempt.task, Outcome::Failed);
@@ -88,7 +97,7 @@ impl Agenda<'_> {
             Some(started) => self.due.push_back(failed(&attempt.task, started, &failure, 0.0)),
             None => {
                 if let Some(Strategy::Grid(grid)) = self.strategies.front_mut() {
-                    grid.tasks.push_front(attempt.task);
+                    grid.put_back();
                 }
             }
         }
@@ -116,16 +125,16 @@ impl Agenda<'_> {
             return Some(search_finished(search, SearchEnd::GivenUp(failure), self.slot, state));
         }
         let under = lost.under.clone();
-        for strategy in &self.strategies {
-            if let Next::Begin(started) = strategy.ask(self.schedule, self.slot, state) {
+        for search in self.strategies.iter_mut().filter(|strategy| strategy.id().is_some()) {
+            if let Next::Begin(started) = search.ask(self.schedule, self.slot, state) {
                 return Some(record(Event::SearchStarted(started)));
             }
         }
-        let left = |strategy: &Strategy| strategy.left(self.schedule, self.slot, state);
-        let tasks = self.strategies.iter().flat_map(left).collect();
+        let left = |strategy: &mut Strategy| strategy.left(self.schedule, self.slot, state);
+        let points = self.strategies.iter_mut().flat_map(left).collect();
         let searches = self.strategies.iter().filter_map(Strategy::id);
         let searches = searches.map(|id| (id.clone(), tip(id, self.slot, state))).collect();
-        let given_up = self.given_up(tasks, searches, &failure, under.as_ref());
+        let given_up = self.given_up(points, searches, &failure, under.as_ref());
         self.leave(match self.schedule.plan.on_failure {
             OnFailure::Continue => Ending::Finished,
             OnFailure::Stop => Ending::StoppedOnFailure,
@@ -150,25 +159,11 @@ impl Agenda<'_> {
     /// under the run that `blamed` began, or did not start.
     fn given_up(
         &self,
-        tasks: Vec<Task>,
+        points: Vec<Untried>,
         searches: Vec<(SearchId, LineId)>,
         failure: &Failure,
         blamed: Option<&Entry>,
     ) -> Option<Step> {
-        let mut points: Vec<Untried> = Vec::new();
-        for task in tasks {
-            match points.iter_mut().find(|point| point.point == task.point.id) {
-                Some(point) => point.runs.push(task.run),
-                None => points.push(Untried {
-                    params: self.schedule.plan.secrets.redact_params(&task.point.params),
-                    point: task.point.id,
-                    runs: vec![task.run],
-                    name: task.point.name,
-                    combo: task.point.combo,
-                    search: task.reader.map(|reader| reader.id().clone()),
-                }),
-            }
-        }
         if points.is_empty() && searches.is_empty() {
             return None;
         }

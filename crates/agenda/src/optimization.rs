@@ -100,7 +100,7 @@ pub fn optimization(
         Some(WarmStart { graphs, start_s })
     };
     let contestants = servers.iter().enumerate().map(|(at, server)| {
-        let points: Vec<_> = matrix.point_ids_of(server).collect();
+        let points: Vec<_> = matrix.point_ids_from(server, 0).map(|(_, id)| id).collect();
         let searches = matrix.search_ids_of(server);
         let runs = points.len() as f64 * f64::from(plan.runs.least()) + searches.len() as f64 * USUAL_PROBES;
         let predicted = predictions.get(&server.id);

@@ -66,8 +66,8 @@ impl Agenda<'_> {
     /// The next step of a try.
     pub(super) fn next_step(&mut self, mut attempt: Attempt, state: &State) -> Option<Step> {
         let is_begun = attempt.started.is_some();
-        if is_begun && let Some((failure, seconds)) = attempt.death.take() {
-            return self.on_server_death(attempt, failure, seconds);
+        if is_begun && let Some(death) = attempt.death.take() {
+            return self.on_server_death(attempt, death, state);
         }
         // A run whose tries are used up is begun only to fail.
         let needs_server = !is_begun && attempt.death.is_none();

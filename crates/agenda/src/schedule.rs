@@ -2,16 +2,15 @@
 //! starts of a config are spread over the sweep. Each start launches its server once. Within a start, all points are measured once, then
 //! all again, so that drift of the machine spreads over all points instead of favouring some.
 
-use super::alone::{alone, is_packed, probed_points};
-use super::finals::{Finals, figures, finalists};
-use super::grid::is_wanted;
-use super::task::Task;
+use super::alone::{alone, is_packed};
+use super::finals::{Finals, finalists};
+use super::grid::{Grid, is_wanted};
 use std::sync::Arc;
 use vsweep_base::cause::Outcome;
-use vsweep_base::ids::SearchId;
+use vsweep_base::ids::{PointId, SearchId};
 use vsweep_plan::Plan;
-use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
-use vsweep_record::journal::{FIRST_SLOT, SearchEnd, SearchRecord, Shard, State};
+use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, ServerConfig};
+use vsweep_record::journal::{FIRST_SLOT, RunRecord, SearchEnd, SearchRecord, Shard, State};
 use vsweep_strategy::search::Found;
 use vsweep_strategy::selection::optimized::Reason;
 
@@ -71,9 +70,9 @@ pub struct Group {
     pub slot: u32,
     /// The reason for which an optimisation asked for it.
     pub proposed: Option<Reason>,
-    /// The runs, in order; those that turn out not to be needed are left out.
-    pub tasks: Vec<Task>,
-    /// The searches, in order, which find their own runs. A group has tasks, searches or explorations.
+    /// The runs of the plan's points, if any is left.
+    pub grid: Option<Grid>,
+    /// The searches, in order, which find their own runs. A group has a grid, searches or explorations.
     pub searches: Vec<LoadSearch>,
     /// The explorations, in order, which find their own runs as well.
     pub explorations: Vec<LoadExploration>,
@@ -86,7 +85,7 @@ impl Group {
             server,
             slot,
             proposed: None,
-            tasks: Vec::new(),
+            grid: None,
             searches: Vec::new(),
             explorations: Vec::new(),
         }
@@ -207,88 +206,54 @@ impl<'a> Schedule<'a> {
         self.group_of(start, state, true)
     }
 
-    /// Number of runs of the plan's points that are left on a start in any case. A server without any record has as many for each of its
-    /// points as for the first one, so that no other point is made.
+    /// Number of runs of the plan's points that are left on a start in any case.
     pub fn sure_runs(self, start: &Start, state: &State) -> u64 {
-        if start.only.is_some() || state.servers.contains_key(&start.server.id) {
-            return self
-                .sure_group(start, state)
-                .map_or(0, |group| group.tasks.len() as u64);
-        }
-        let first = self.matrix.points_of(&start.server).next();
-        let of_first = first.map_or(0, |point| {
-            let runs = 0..self.plan.runs.most();
-            runs.filter(|run| self.is_sure(&point, start.slot, *run, state)).count() as u64
-        });
-        let points = self.matrix.count_of(&start.server);
-        points * of_first + u64::from(self.repeats_first(start)).min(points)
+        Grid::of(self, start, state, true).count(self, state)
     }
 
-    /// Returns true if a run is left in any case.
-    fn is_sure(self, point: &Point, slot: u32, run: u32, state: &State) -> bool {
+    /// Returns true if a run is left in any case. What a forecast plays decides about no other run.
+    pub(super) fn is_sure(self, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
         let runs = &self.plan.runs;
+        let is_measured = |run: u32| {
+            let is_imagined = || state.run(point, slot, run).is_some_and(RunRecord::is_imagined);
+            state.outcome(point, slot, run).is_some() && !is_imagined()
+        };
         self.is_open(point, slot, run, state)
-            && !((runs.least() + 1..runs.most()).contains(&run) && state.outcome(&point.id, slot, run - 1).is_none())
+            && (!(runs.least() + 1..runs.most()).contains(&run) || is_measured(run - 1))
     }
 
     fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {
-        let (server, slot, runs) = (&start.server, start.slot, &self.plan.runs);
-        let points: Vec<Point> = self.points_of(start, state).collect();
-        let figures: Arc<[String]> = figures(self.plan).into();
-        let is_open = |point: &Point, run: u32| match is_sure {
-            true => self.is_sure(point, slot, run, state),
-            false => self.is_open(point, slot, run, state),
-        };
-        let repeated = points.iter().take(usize::from(self.repeats_first(start)));
-        let tasks: Vec<Task> = (0..runs.most())
-            .flat_map(|run| points.iter().map(move |point| (point, run)))
-            .chain(repeated.map(|point| (point, runs.most())))
-            .filter(|(point, run)| is_open(point, *run))
-            .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
-            .collect();
+        let grid = Grid::of(self, start, state, is_sure);
+        let grid = (!grid.is_empty(self, state)).then_some(grid);
         let searches: Vec<LoadSearch> = self.searches(start, state).collect();
         let explorations: Vec<LoadExploration> = self.explorations(start, state).collect();
-        let has_work = !tasks.is_empty() || !searches.is_empty() || !explorations.is_empty();
+        let has_work = grid.is_some() || !searches.is_empty() || !explorations.is_empty();
         has_work.then(|| Group {
-            server: server.clone(),
-            slot,
+            server: start.server.clone(),
+            slot: start.slot,
             proposed: start.proposed,
-            tasks,
+            grid,
             searches,
             explorations,
         })
     }
 
-    /// Returns true if [`Schedule::group`] is not empty, and makes no task of it.
+    /// Returns true if [`Schedule::group`] is not empty.
     pub fn has_group(self, start: &Start, state: &State) -> bool {
-        let runs = &self.plan.runs;
-        let mut points = self.points_of(start, state).enumerate();
-        let has_points = points.any(|(at, point)| {
-            let repeated = at < usize::from(self.repeats_first(start));
-            let last = runs.most() + u32::from(repeated);
-            (0..last).any(|run| self.is_open(&point, start.slot, run, state))
-        });
-        has_points || self.searches(start, state).next().is_some() || self.explorations(start, state).next().is_some()
-    }
-
-    /// The points that are measured on a start.
-    fn points_of(self, start: &Start, state: &State) -> impl Iterator<Item = Point> {
-        let only = start.only.clone();
-        let probed = only.iter().filter(|only| only.is_alone);
-        let probed = probed.flat_map(|only| probed_points(only, &start.server, self.matrix, state));
-        let probed: Vec<Point> = probed.collect();
-        let is_in = move |point: &Point| only.as_ref().is_none_or(|only| only.points.contains(&point.id));
-        self.matrix.points_of(&start.server).filter(is_in).chain(probed)
+        !Grid::of(self, start, state, false).is_empty(self, state)
+            || self.searches(start, state).next().is_some()
+            || self.explorations(start, state).next().is_some()
     }
 
     /// True if the first point is measured again at the end of a start, which shows a drift.
-    fn repeats_first(self, start: &Start) -> bool {
+    pub(super) fn repeats_first(self, start: &Start) -> bool {
         self.plan.repeat_first && !start.is_alone()
     }
 
-    fn is_open(self, point: &Point, slot: u32, run: u32, state: &State) -> bool {
-        !is_settled(state.outcome(&point.id, slot, run), self.retry_failed)
-            && is_wanted(&self.plan.runs, &point.id, slot, run, state)
+    /// Returns true if a run is left.
+    pub(super) fn is_open(self, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
+        !is_settled(state.outcome(point, slot, run), self.retry_failed)
+            && is_wanted(&self.plan.runs, point, slot, run, state)
     }
 
     /// The searches of a start that are left.

@@ -5,12 +5,12 @@ use super::begin::{Hint, begun, search_started};
 use super::grid::Grid;
 use super::schedule::Schedule;
 use super::task::{RunReader, Task};
-use std::sync::Arc;
-use vsweep_base::cause::{Cause, Failure, Outcome};
+use vsweep_base::cause::{Cause, Failure};
 use vsweep_base::ids::SearchId;
 use vsweep_base::validity::Validity;
+use vsweep_plan::Plan;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
-use vsweep_record::journal::{RunRecord, SearchEnd, SearchStarted, State};
+use vsweep_record::journal::{RunRecord, SearchEnd, SearchStarted, State, Untried};
 use vsweep_strategy::search::{Exploration, Search};
 
 /// Runs that belong together.
@@ -38,11 +38,11 @@ pub(super) enum Next {
 }
 
 impl Strategy {
-    /// Returns the next request.
-    pub fn ask(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
+    /// Returns the next request. A grid does not ask for the same run again.
+    pub fn ask(&mut self, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
         match self {
-            Strategy::Grid(grid) => match grid.tasks.front() {
-                Some(task) => Next::Run(Box::new(task.clone())),
+            Strategy::Grid(grid) => match grid.take(schedule, state) {
+                Some(task) => Next::Run(Box::new(task)),
                 None => Next::Empty,
             },
             Strategy::Search(planned, hint) => ask_search(planned, hint, schedule, slot, state),
@@ -60,21 +60,23 @@ impl Strategy {
     }
 
     /// Returns the runs that it would still measure, as far as they are known.
-    pub fn left(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Vec<Task> {
-        match self {
-            Strategy::Grid(grid) => grid.owed(),
-            _ => match self.ask(schedule, slot, state) {
-                Next::Run(task) => vec![*task],
-                _ => Vec::new(),
-            },
+    pub fn left(&mut self, schedule: Schedule<'_>, slot: u32, state: &State) -> Vec<Untried> {
+        if let Strategy::Grid(grid) = self {
+            let owed = grid.owed(schedule, state);
+            return owed
+                .map(|(point, runs)| untried(schedule.plan, point, runs, None))
+                .collect();
+        }
+        match self.ask(schedule, slot, state) {
+            Next::Run(task) => vec![untried(schedule.plan, task.point, vec![task.run], self.id().cloned())],
+            _ => Vec::new(),
         }
     }
 
     /// Returns true if a part of it failed before and is wanted again.
-    pub fn has_failed(&self, slot: u32, state: &State) -> bool {
-        let has_failed = |task: &Task| state.outcome(&task.point.id, task.slot, task.run) == Some(Outcome::Failed);
+    pub fn has_failed(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> bool {
         match self {
-            Strategy::Grid(grid) => grid.tasks.iter().any(has_failed),
+            Strategy::Grid(grid) => grid.has_failed(schedule, state),
             _ => self
                 .id()
                 .and_then(|id| state.search(id, slot))
@@ -89,6 +91,18 @@ impl Strategy {
             Strategy::Exploration(_) => lacks_level(task, state),
             Strategy::Grid(_) => None,
         }
+    }
+}
+
+/// Runs of a point that will not be tried.
+pub(super) fn untried(plan: &Plan, point: Point, runs: Vec<u32>, search: Option<SearchId>) -> Untried {
+    Untried {
+        params: plan.secrets.redact_params(&point.params),
+        point: point.id,
+        runs,
+        name: point.name,
+        combo: point.combo,
+        search,
     }
 }
 
@@ -142,7 +156,7 @@ fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Next {
     let run = state.free_run(&point.id, slot);
     Next::Run(Box::new(Task {
         reader: Some(reader),
-        ..Task::of(point, slot, run, Arc::default())
+        ..Task::of(point, slot, run, Vec::new())
     }))
 }
 

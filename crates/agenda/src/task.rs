@@ -25,7 +25,7 @@ pub struct Task {
     /// Reader of the search or exploration that asks for it; a point of the plan has none.
     pub reader: Option<RunReader>,
     /// The metrics that decide how often its point is measured.
-    pub figures: Arc<[String]>,
+    pub figures: Vec<String>,
 }
 
 /// Distance between the draws of consecutive starts: more than a start has runs.
@@ -118,7 +118,7 @@ pub fn seeded(mut params: Params, draw: u32) -> Params {
 
 impl Task {
     /// A run of the plan.
-    pub fn of(point: Point, slot: u32, run: u32, figures: Arc<[String]>) -> Task {
+    pub fn of(point: Point, slot: u32, run: u32, figures: Vec<String>) -> Task {
         Task {
             point,
             slot,

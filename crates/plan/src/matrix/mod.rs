@@ -155,26 +155,38 @@ impl Matrix {
 
     /// The points of one server, in the order of the plan; none if the server is not of this matrix.
     pub fn points_of(&self, server: &ServerConfig) -> impl Iterator<Item = Point> {
-        self.index_of(server)
-            .into_iter()
-            .flat_map(|index| self.points_at(index, server.id.clone()))
+        let index = self.index_of(server).into_iter();
+        let loads = index.flat_map(|index| self.planned_loads(index, 0));
+        loads.map(|load| self.point_of(server, load))
     }
 
-    /// The ids of the points of one server, in the order of the plan, without the rest of them.
-    pub fn point_ids_of(&self, server: &ServerConfig) -> impl Iterator<Item = PointId> {
-        let kept = (!self.finds_its_loads()).then(|| self.kept_loads(server.index));
-        kept.into_iter()
-            .flatten()
-            .map(|bench| self.load_content(bench).point_id(&server.id))
+    /// Number of loads in the plan. The points of a server have the places of their loads, in the order of the plan.
+    pub fn loads(&self) -> usize {
+        self.sides.bench.len()
+    }
+
+    /// The ids of the points of one server from a place on, each with its place, without the rest of them; none if the server is not
+    /// of this matrix.
+    pub fn point_ids_from(&self, server: &ServerConfig, place: usize) -> impl Iterator<Item = (usize, PointId)> {
+        let index = self.index_of(server).into_iter();
+        let loads = index.flat_map(move |index| self.planned_loads(index, place));
+        loads.map(|load| (load, self.load_content(load).point_id(&server.id)))
+    }
+
+    /// The point of one server at a place.
+    pub fn point_of(&self, server: &ServerConfig, place: usize) -> Point {
+        let offline = self.plan.bench.runner.offline();
+        let mut point = self.point(place, &server.id);
+        // Its identity is that of the server with the parameters.
+        if let Some(offline) = offline {
+            point.argv = Some(argv::apply(&self.without_server(offline, &server.argv), &point.params));
+        }
+        point
     }
 
     /// The ids of all points of these servers, load by load, each with the place of its server in the list and of its load in the plan.
     pub fn point_ids<'a>(&'a self, servers: &'a [ServerConfig]) -> impl Iterator<Item = (usize, usize, PointId)> {
-        let loads = if self.finds_its_loads() {
-            0
-        } else {
-            self.sides.bench.len()
-        };
+        let loads = if self.finds_its_loads() { 0 } else { self.loads() };
         (0..loads).flat_map(move |bench| {
             let content = LazyCell::new(move || self.load_content(bench));
             let kept = servers.iter().enumerate();
@@ -212,8 +224,10 @@ impl Matrix {
 
     /// All points, grouped by server.
     pub fn points(&self) -> impl Iterator<Item = Point> {
-        self.kept_servers()
-            .flat_map(|index| self.points_at(index, self.server(index).id))
+        self.servers().flat_map(move |server| {
+            let loads = self.planned_loads(server.index, 0);
+            loads.map(move |load| self.point_of(&server, load))
+        })
     }
 
     /// Returns the size of the matrix, and how many pairs links and exclusions removed.
@@ -262,23 +276,15 @@ impl Matrix {
         (0..self.sides.bench.len()).filter(move |bench| self.keeps(serve, *bench))
     }
 
+    /// Those of its points from a place on; none where a search finds the loads.
+    fn planned_loads(&self, serve: usize, from: usize) -> impl Iterator<Item = usize> {
+        let loads = if self.finds_its_loads() { 0 } else { self.loads() };
+        (from..loads).filter(move |load| self.keeps(serve, *load))
+    }
+
     /// Returns true if any server is kept for a load.
     fn is_kept(&self, bench: usize) -> bool {
         (0..self.sides.serve.len()).any(|serve| self.keeps(serve, bench))
-    }
-
-    fn points_at(&self, serve: usize, server: ServerId) -> impl Iterator<Item = Point> {
-        let kept = (!self.finds_its_loads()).then(|| self.kept_loads(serve));
-        let offline = self.plan.bench.runner.offline();
-        let engine = offline.map(|offline| self.without_server(offline, &self.server(serve).argv));
-        kept.into_iter().flatten().map(move |bench| {
-            let mut point = self.point(bench, &server);
-            // Its identity is that of the server with the parameters.
-            if let Some(engine) = &engine {
-                point.argv = Some(argv::apply(engine, &point.params));
-            }
-            point
-        })
     }
 
     /// A benchmark on the engine of a server; of a command that has none, which is an error by itself, that command.

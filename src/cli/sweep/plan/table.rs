@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 /// A server's points beyond these are counted, not listed.
-const MOST_LISTED: usize = 200;
+pub const MOST_LISTED: usize = 200;
 
 /// Servers up to which each is shown with its command line and its points.
 const MOST_WHOLE: u64 = 12;
@@ -24,7 +24,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
             let name = plan.secrets.redact(&short_label(&server.name));
             let work = match matrix.finds_its_loads() {
                 true => show_many(matrix.searches_of(&server).count() as u64, "search"),
-                false => show_many(matrix.points_of(&server).count() as u64, "point"),
+                false => show_many(matrix.count_of(&server), "point"),
             };
             writeln!(out, "server {}  {name}: {work}", server.id)?;
             continue;
@@ -32,7 +32,9 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         writeln!(out)?;
         write_server(plan, &server, out)?;
         if !matrix.finds_its_loads() {
-            write_points(plan, matrix.points_of(&server), None, out)?;
+            let listed = matrix.points_of(&server).take(MOST_LISTED);
+            let listed = listed.map(|point| (point, None)).collect_vec();
+            write_points(plan, &listed, matrix.count_of(&server) - listed.len() as u64, out)?;
         }
         write_finders(plan, "search", &matrix.searches_of(&server).collect_vec(), out)?;
         write_finders(plan, "exploration", &matrix.explorations_of(&server).collect_vec(), out)?;
@@ -87,16 +89,17 @@ pub fn write_finders<S: Display>(
     Ok(())
 }
 
-/// A row a point, with what is `left` of each if that is asked for.
+/// A row a point, with what is left of each if that is asked for, and the number of those that are not listed.
 pub fn write_points(
     plan: &Plan,
-    mut points: impl Iterator<Item = Point>,
-    left: Option<&dyn Fn(&Point) -> String>,
+    listed: &[(Point, Option<String>)],
+    more: u64,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let listed = points.by_ref().take(MOST_LISTED).collect_vec();
-    let ids = listed.iter().map(|point| point.id.to_string());
-    let rows = listed.iter().map(|point| plan.secrets.redact_params(&point.params));
+    let ids = listed.iter().map(|(point, _)| point.id.to_string());
+    let rows = listed
+        .iter()
+        .map(|(point, _)| plan.secrets.redact_params(&point.params));
     let rows: Vec<Params> = rows.collect();
     let value = |row: &Params, name: &str| row.get(name).map(show).unwrap_or_default();
     let names = rows.iter().flat_map(|row| row.keys()).unique();
@@ -113,14 +116,17 @@ pub fn write_points(
         let cells = rows.iter().map(|row| value(row, name));
         column(short_name(name), cells, |cell, width| format!("{cell:>width$}"))
     }));
-    columns.extend(left.map(|left| column("left".to_owned(), listed.iter().map(left), to_the_left)));
+    let left = listed.iter().filter_map(|(_, left)| left.clone()).collect_vec();
+    if !left.is_empty() {
+        columns.push(column("left".to_owned(), left.into_iter(), to_the_left));
+    }
     for row in 0..=rows.len() {
         let line = columns.iter().map(|cells| &cells[row]).join("  ");
         writeln!(out, "  {}", line.trim_end())?;
     }
-    match points.count() {
+    match more {
         0 => Ok(()),
-        left => writeln!(out, "  ... and {} more", show_count(left as u64)),
+        more => writeln!(out, "  ... and {} more", show_count(more)),
     }
 }
 

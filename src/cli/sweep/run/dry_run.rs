@@ -7,7 +7,6 @@ use crate::cli::output;
 use crate::cli::sweep::plan::{table, write_estimate};
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, State, number};
-use crate::matrix::Point;
 use crate::plan::Plan;
 use crate::run::Sweep;
 use crate::units::show_many;
@@ -36,19 +35,20 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         if let Some(which) = which_start(sweep.plan, group.slot) {
             writeln!(out, "  {which}")?;
         }
-        if !group.tasks.is_empty() {
-            let points = group.tasks.iter().map(|task| &task.point).unique_by(|point| &point.id);
-            let runs = |point: &Point| {
-                let tasks = group.tasks.iter().filter(|task| task.point.id == point.id);
-                tasks.map(|task| format!("#{}", number(task.slot, task.run))).join(" ")
+        if let Some(grid) = &group.grid {
+            let row = |(place, runs): (usize, Vec<u32>)| {
+                let numbers = runs.iter().map(|run| format!("#{}", number(group.slot, *run)));
+                (grid.point(schedule, place), Some(numbers.format(" ").to_string()))
             };
-            table::write_points(sweep.plan, points.cloned(), Some(&runs), out)?;
+            let mut left = grid.left(schedule, state);
+            let listed = left.by_ref().take(table::MOST_LISTED).map(row).collect_vec();
+            table::write_points(sweep.plan, &listed, left.count() as u64, out)?;
+            runs += grid.count(schedule, state);
         }
         table::write_finders(sweep.plan, "search", &group.searches, out)?;
         table::write_finders(sweep.plan, "exploration", &group.explorations, out)?;
         writeln!(out)?;
         servers += 1;
-        runs += group.tasks.len() as u64;
         searches += (group.searches.len() + group.explorations.len()) as u64;
     }
     let mut work = vec![show_many(servers, "server start"), show_many(runs, "run")];

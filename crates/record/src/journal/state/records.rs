@@ -81,6 +81,11 @@ impl Deref for RunRecord {
 }
 
 impl RunRecord {
+    /// True if a forecast played it.
+    pub fn is_imagined(&self) -> bool {
+        self.rank.line.journal == Nonce::IMAGINED
+    }
+
     /// A run without a result, as the line at a place begins it.
     pub(super) fn begun(rank: Rank, started: RunStarted, params: Arc<Params>) -> RunRecord {
         let session = rank.line.journal;

@@ -4,8 +4,13 @@ use crate::ids::{PointId, SearchId, ServerId};
 use crate::journal::{RecordedPlan, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Plan, Secrets};
+use crate::threads;
 use crate::units::{show_count, show_many};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Into how many parts the loads are divided for each processor.
+const PARTS: usize = 4;
 
 /// Points that are named; others are counted.
 const MOST_NAMED: usize = 5;
@@ -33,7 +38,11 @@ impl Changes {
         let searches: BTreeSet<SearchId> = servers.iter().flat_map(|server| matrix.search_ids_of(server)).collect();
         let mut present: BTreeSet<PointId> = BTreeSet::new();
         let (mut new, mut points) = (Vec::new(), Vec::new());
-        for (server, load, id) in matrix.point_ids(&servers) {
+        let of_each = matrix.loads().div_ceil(PARTS * threads::cores()).max(1);
+        let parts = (0..matrix.loads()).step_by(of_each);
+        let parts: Vec<_> = parts.map(|from| from..matrix.loads().min(from + of_each)).collect();
+        let ids = |part: &Range<usize>| matrix.point_ids(&servers, part.clone()).collect::<Vec<_>>();
+        for (server, load, id) in threads::map(threads::cores(), &parts, ids).into_iter().flatten() {
             match recorded.contains(&id) {
                 true => drop(present.insert(id.clone())),
                 false => new.push((server, load)),

@@ -98,8 +98,18 @@ proptest! {
         let ids: HashSet<_> = matrix.points().map(|point| point.id).collect();
         prop_assert_eq!(ids.len() as u64, counts.points);
         let servers: Vec<_> = matrix.servers().collect();
-        let load_by_load: HashSet<_> = matrix.point_ids(&servers).map(|(.., id)| id).collect();
+        let load_by_load: HashSet<_> = matrix.point_ids(&servers, 0..matrix.loads()).map(|(.., id)| id).collect();
         prop_assert_eq!(load_by_load, ids);
+        for server in &servers {
+            let points: Vec<_> = matrix.points_of(server).collect();
+            let from = |place: usize| matrix.point_ids_from(server, place).collect::<Vec<_>>();
+            let by_place: Vec<_> = from(0).into_iter().map(|(place, _)| matrix.point_of(server, place)).collect();
+            prop_assert_eq!(&by_place, &points);
+            for (at, (place, id)) in from(0).into_iter().enumerate() {
+                prop_assert_eq!(&id, &points[at].id);
+                prop_assert_eq!(from(place).len(), points.len() - at);
+            }
+        }
         prop_assert!(matrix.servers().all(|server| matrix.points_of(&server).next().is_some()));
 
         let narrowed: Vec<_> = expected.into_iter().filter(|(s, _)| s["s0"].as_u64() >= Some(only.into())).collect();

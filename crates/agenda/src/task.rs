@@ -116,9 +116,17 @@ pub fn seeded(mut params: Params, draw: u32) -> Params {
     params
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Number of tasks that were made.
+    pub(super) static MADE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Task {
     /// A run of the plan.
     pub fn of(point: Point, slot: u32, run: u32, figures: Vec<String>) -> Task {
+        #[cfg(test)]
+        MADE.set(MADE.get() + 1);
         Task {
             point,
             slot,

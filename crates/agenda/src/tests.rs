@@ -1,5 +1,6 @@
 //! Agendas on a scripted server: what they ask for after deaths, failed starts and signals.
 
+use super::task::MADE;
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -301,4 +302,47 @@ fn runs_that_are_left_for_sure_are_counted_without_their_points() {
             }
         }
     }
+}
+
+#[test]
+fn each_run_is_made_when_it_is_asked_for() {
+    let many = PLAN.replace("[1, 2, 3, 4, 5]", "{ from = 1, to = 1000, step = 1 }");
+    let before = MADE.get();
+    let mut runs = 0;
+    perform(&many.replace("runs = 1", "runs = 2"), &mut |agenda, action| {
+        if let Action::Run(_) = action {
+            runs += 1;
+            assert_eq!(MADE.get() - before, runs, "one task for each run so far");
+        }
+        if runs == 3 {
+            agenda.signal(Signal::Drain);
+        }
+        succeed(action)
+    });
+    assert_eq!(runs, 3);
+}
+
+#[test]
+fn a_start_continues_with_the_first_run_that_is_left() {
+    let (plan, matrix) = plan(&PLAN.replace("runs = 1", "runs = 2\nrepeat_first = true"));
+    let (mut state, mut all) = (State::default(), Vec::new());
+    // Each session is told to end after its first run.
+    loop {
+        let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
+        if !schedule.has_work(&state) {
+            break;
+        }
+        let (words, _) = perform_next(&plan, &matrix, &mut state, false, &mut |agenda, action| {
+            agenda.signal(Signal::Drain);
+            succeed(action)
+        });
+        all.extend(
+            words
+                .split(' ')
+                .filter_map(|word| word.strip_prefix("run"))
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        );
+    }
+    assert_eq!(all.concat(), "12345123451");
 }

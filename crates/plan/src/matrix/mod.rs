@@ -24,6 +24,7 @@ use identity::{LoadContent, SharedLoad};
 use space::{Sides, Space};
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use vsweep_base::ids::{PointId, ServerId};
 use vsweep_base::printable::printable;
 
@@ -184,10 +185,15 @@ impl Matrix {
         point
     }
 
-    /// The ids of all points of these servers, load by load, each with the place of its server in the list and of its load in the plan.
-    pub fn point_ids<'a>(&'a self, servers: &'a [ServerConfig]) -> impl Iterator<Item = (usize, usize, PointId)> {
-        let loads = if self.finds_its_loads() { 0 } else { self.loads() };
-        (0..loads).flat_map(move |bench| {
+    /// The ids of the points of these servers under some loads, load by load, each with the place of its server in the list and of its load
+    /// in the plan.
+    pub fn point_ids<'a>(
+        &'a self,
+        servers: &'a [ServerConfig],
+        loads: Range<usize>,
+    ) -> impl Iterator<Item = (usize, usize, PointId)> {
+        let loads = loads.take_while(|_| !self.finds_its_loads());
+        loads.flat_map(move |bench| {
             let content = LazyCell::new(move || self.load_content(bench));
             let kept = servers.iter().enumerate();
             let kept = kept.filter(move |(_, server)| self.keeps(server.index, bench));

@@ -40,16 +40,25 @@ const STEMS: [&str; 11] = [
     "SIGNATURE",
 ];
 
+/// True for the bytes with which stems begin.
+const FIRST: [bool; 256] = {
+    let mut first = [false; 256];
+    let mut at = 0;
+    while at < STEMS.len() {
+        first[STEMS[at].as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    first
+};
+
 /// Returns true if a name has one of the stems. Most names have none, and a large plan asks for the same ones a million times.
 fn has_stem(name: &str) -> bool {
     let begins = |rest: &[u8], stem: &[u8]| {
-        let is_first = rest[0].to_ascii_uppercase() == stem[0];
-        is_first
-            && rest
-                .get(..stem.len())
-                .is_some_and(|begin| begin.eq_ignore_ascii_case(stem))
+        let begin = rest.get(..stem.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(stem))
     };
-    let mut rests = (0..name.len()).map(|at| &name.as_bytes()[at..]);
+    let may_begin = |at: &usize| FIRST[usize::from(name.as_bytes()[*at].to_ascii_uppercase())];
+    let mut rests = (0..name.len()).filter(may_begin).map(|at| &name.as_bytes()[at..]);
     // Other letters may become these in upper case.
     !name.is_ascii() || rests.any(|rest| STEMS.iter().any(|stem| begins(rest, stem.as_bytes())))
 }

@@ -122,7 +122,9 @@ impl Secrets {
     fn redact_value(&self, name: &str, value: &Value, with_numbers: bool) -> Value {
         match value {
             Value::String(text) if self.is_secret(name, text) => Value::String(HIDDEN.into()),
-            Value::Number(number) if with_numbers && self.is_secret(name, &number.to_string()) => {
+            Value::Number(number)
+                if with_numbers && self.announces(name) && self.is_secret(name, &number.to_string()) =>
+            {
                 Value::String(HIDDEN.into())
             }
             Value::String(text) => Value::String(self.redact(text)),

@@ -326,7 +326,7 @@ impl Sweep<'_> {
             let known = self.lengths.get(&start.server.id);
             let seconds = known.map(|seconds| seconds / f64::from(self.plan.starts.max(1)));
             // Durations decide the order only where servers share the machine.
-            let seconds = seconds.or_else(|| work(&start).filter(|_| !node.is_undivided()));
+            let seconds = seconds.or_else(|| (!node.is_undivided()).then(|| work(&start))?);
             let need = Need {
                 gpus: demand(&self.plan.exec, node.capacity, &start.server),
                 seconds: seconds.unwrap_or(0.0),

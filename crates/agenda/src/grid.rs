@@ -171,8 +171,8 @@ impl Grid {
             .map(|_| most);
         let runs = (from..to).chain(again.filter(|run| *run >= from));
         runs.filter(move |run| match self.is_sure {
-            true => schedule.is_sure(id, self.start.slot, *run, state),
-            false => schedule.is_open(id, self.start.slot, *run, state),
+            true => is_sure(schedule, id, self.start.slot, *run, state),
+            false => is_open(schedule, id, self.start.slot, *run, state),
         })
     }
 
@@ -188,13 +188,35 @@ impl Grid {
     }
 }
 
+/// Returns true if a run is left.
+fn is_open(schedule: Schedule<'_>, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
+    !is_settled(state.outcome(point, slot, run), schedule.retry_failed)
+        && is_wanted(&schedule.plan.runs, point, slot, run, state)
+}
+
+/// Returns true if a run is left in any case. What a forecast plays decides about no other run.
+fn is_sure(schedule: Schedule<'_>, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
+    let runs = &schedule.plan.runs;
+    let is_measured = |run: u32| {
+        let is_imagined = || state.run(point, slot, run).is_some_and(RunRecord::is_imagined);
+        state.outcome(point, slot, run).is_some() && !is_imagined()
+    };
+    is_open(schedule, point, slot, run, state)
+        && (!(runs.least() + 1..runs.most()).contains(&run) || is_measured(run - 1))
+}
+
+/// Returns true if a run with this outcome need not be measured again.
+fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
+    outcome.is_some_and(|outcome| outcome != Outcome::Failed || !retry_failed)
+}
+
 /// Returns true if a run is measured whatever intervals say.
 fn is_owed(runs: &Runs, run: u32) -> bool {
     run < runs.least() || run >= runs.most()
 }
 
 /// Returns true if a repetition may still be needed, after those before it.
-pub(super) fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
+fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
     match runs {
         _ if run >= runs.most() => true,
         Runs::Exactly(_) => true,

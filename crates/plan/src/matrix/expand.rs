@@ -4,6 +4,7 @@
 use super::filter::Agreement;
 use super::identity::SharedLoad;
 use super::space::Sides;
+use super::template::LoadTemplate;
 use super::{FilterKind, Matrix, PairFilter, Removed, check, starved};
 use crate::{Diagnostics, Link, ParamRef, Plan};
 use itertools::Itertools;
@@ -15,13 +16,15 @@ pub(super) fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Optio
     if !check::size(plan, &sides, found) {
         return None;
     }
+    let (load, secrets) = (SharedLoad::of_plan(plan), plan.secrets.of_plan());
     let mut matrix = Matrix {
-        load: SharedLoad::of_plan(plan),
+        template: LoadTemplate::of(plan, &sides.bench, &load, &secrets),
+        load,
         starts: fewest_starts(plan, sides.serve.len()),
         filters: filters(plan, &sides),
         sides,
         points_of_server: Vec::new(),
-        secrets: plan.secrets.of_plan(),
+        secrets,
         plan: plan.clone(),
     };
     check::exclusions(plan, &matrix, is_whole, found);

@@ -4,6 +4,7 @@
 use crate::{BenchRunner, MIX, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_base::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
 
@@ -65,8 +66,12 @@ impl SharedLoad {
     }
 
     pub fn content(&self, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> LoadContent {
-        let mut params_of_id = Value::Object(secrets.redact_params(params));
-        params_of_id.sort_all_objects();
+        let members = members(params, secrets);
+        self.frame(params, argv, secrets).with([Cow::from(members)])
+    }
+
+    /// The content of a load without the parameters themselves.
+    pub fn frame(&self, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> LoadContent {
         let of_classes = params.get(MIX).into_iter().flat_map(paths_of_classes);
         let before_server = BeforeServer {
             argv: argv.map(|argv| secrets.redact_argv(argv)),
@@ -75,32 +80,64 @@ impl SharedLoad {
                 .filter_map(|path| Some((path, self.datasets.get(path)?)))
                 .collect(),
             env: open_env(&self.env, secrets),
-            params: params_of_id,
+            params: Params::new(),
             runner: self.runner,
         };
         let mut before = serde_json::to_string(&before_server).expect("plain data always serialises");
-        before.pop();
-        before.push_str(r#","server":""#);
+        let runner = self.runner.map(|runner| format!(r#","runner":{}"#, json!(runner)));
+        let after_params = format!("}}{}", runner.unwrap_or_default());
+        before.truncate(before.len() - after_params.len() - 1);
         LoadContent {
             before,
+            after_params: format!(r#"{after_params},"server":""#),
             after: format!(r#"","warmup_prompts":{}}}"#, json!(self.warmup_prompts)),
         }
+    }
+
+    /// Returns true if a parameter names the file that requests are read from.
+    pub fn decides_dataset(&self, name: &str) -> bool {
+        spelling::same(name, DATASET)
     }
 }
 
 /// The text from which the ids of one load's points are made: the canonical JSON before and after the server's id. A plan has a million
 /// points, and often only a thousand loads.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LoadContent {
     before: String,
+    after_params: String,
     after: String,
 }
 
 impl LoadContent {
+    /// The content with these parameters, each a member of a JSON object, in the order of their names.
+    pub fn with<'a>(&self, members: impl IntoIterator<Item = Cow<'a, str>>) -> LoadContent {
+        let mut before = self.before.clone();
+        for (at, member) in members.into_iter().enumerate() {
+            before.push_str(if at > 0 { "," } else { "" });
+            before.push_str(&member);
+        }
+        before.push_str(&self.after_params);
+        LoadContent {
+            before,
+            after_params: String::new(),
+            after: self.after.clone(),
+        }
+    }
+
     /// The id of the point on this server.
     pub fn point_id(&self, server: &ServerId) -> PointId {
         PointId(short_digest(&[&self.before, server.0.as_str(), &self.after].concat()))
     }
+}
+
+/// Parameters as members of a JSON object, in the order of their names and without secrets.
+pub(super) fn members(params: &Params, secrets: &Secrets) -> String {
+    let mut object = Value::Object(secrets.redact_params(params));
+    object.sort_all_objects();
+    let mut text = object.to_string();
+    text.pop();
+    text.split_off(1)
 }
 
 /// The fields before the server's id, in the order of their names.
@@ -112,7 +149,8 @@ struct BeforeServer<'a> {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     datasets: BTreeMap<&'a str, &'a String>,
     env: BTreeMap<String, String>,
-    params: Value,
+    /// Empty.
+    params: Params,
     #[serde(skip_serializing_if = "Option::is_none")]
     runner: Option<&'static str>,
 }

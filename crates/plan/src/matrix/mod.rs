@@ -9,22 +9,23 @@ mod filter;
 mod flags;
 mod identity;
 mod only;
+mod points;
 mod search;
 mod serve_flags;
 mod space;
 mod starved;
+mod template;
 
 pub use search::{LoadExploration, LoadFinder, LoadSearch};
 pub use serve_flags::ServeFlags;
 pub use space::MOST_PAIRS;
 
-use crate::{BenchRunner, Diagnostics, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show};
+use crate::{BenchRunner, Diagnostics, Link, Params, Plan, Problems, Secrets, Side, Target, commands, show};
 use filter::Agreement;
-use identity::{LoadContent, SharedLoad};
+use identity::SharedLoad;
 use space::{Sides, Space};
-use std::cell::LazyCell;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use template::LoadTemplate;
 use vsweep_base::ids::{PointId, ServerId};
 use vsweep_base::printable::printable;
 
@@ -102,6 +103,8 @@ pub struct Matrix {
     /// Starts of each server that the plan takes in any case.
     starts: u32,
     load: SharedLoad,
+    /// The content of every load, if they differ in single parameters only.
+    template: Option<LoadTemplate>,
     /// Without those of the environment.
     secrets: Secrets,
 }
@@ -154,62 +157,9 @@ impl Matrix {
         self.kept_servers().map(|index| self.server(index))
     }
 
-    /// The points of one server, in the order of the plan; none if the server is not of this matrix.
-    pub fn points_of(&self, server: &ServerConfig) -> impl Iterator<Item = Point> {
-        let index = self.index_of(server).into_iter();
-        let loads = index.flat_map(|index| self.planned_loads(index, 0));
-        loads.map(|load| self.point_of(server, load))
-    }
-
-    /// Number of loads in the plan. The points of a server have the places of their loads, in the order of the plan.
-    pub fn loads(&self) -> usize {
-        self.sides.bench.len()
-    }
-
-    /// The ids of the points of one server from a place on, each with its place, without the rest of them; none if the server is not
-    /// of this matrix.
-    pub fn point_ids_from(&self, server: &ServerConfig, place: usize) -> impl Iterator<Item = (usize, PointId)> {
-        let index = self.index_of(server).into_iter();
-        let loads = index.flat_map(move |index| self.planned_loads(index, place));
-        loads.map(|load| (load, self.load_content(load).point_id(&server.id)))
-    }
-
-    /// The point of one server at a place.
-    pub fn point_of(&self, server: &ServerConfig, place: usize) -> Point {
-        let offline = self.plan.bench.runner.offline();
-        let mut point = self.point(place, &server.id);
-        // Its identity is that of the server with the parameters.
-        if let Some(offline) = offline {
-            point.argv = Some(argv::apply(&self.without_server(offline, &server.argv), &point.params));
-        }
-        point
-    }
-
-    /// The ids of the points of these servers under some loads, load by load, each with the place of its server in the list and of its load
-    /// in the plan.
-    pub fn point_ids<'a>(
-        &'a self,
-        servers: &'a [ServerConfig],
-        loads: Range<usize>,
-    ) -> impl Iterator<Item = (usize, usize, PointId)> {
-        let loads = loads.take_while(|_| !self.finds_its_loads());
-        loads.flat_map(move |bench| {
-            let content = LazyCell::new(move || self.load_content(bench));
-            let kept = servers.iter().enumerate();
-            let kept = kept.filter(move |(_, server)| self.keeps(server.index, bench));
-            kept.map(move |(place, server)| (place, bench, content.point_id(&server.id)))
-        })
-    }
-
     /// Name of the load at a place in the plan.
     pub fn name_of_load(&self, bench: usize) -> String {
         self.name(&self.sides.bench, bench)
-    }
-
-    fn load_content(&self, bench: usize) -> LoadContent {
-        let params = self.sides.bench.params(bench);
-        let argv = self.bench_argv(&params);
-        self.load.content(&params, argv.as_deref(), &self.secrets)
     }
 
     /// Number of the points of one server, without making them.
@@ -226,14 +176,6 @@ impl Matrix {
         let is_kept = |index: &usize| self.points_of_server.get(*index).is_some_and(|points| *points > 0);
         let index = Some(server.index).filter(is_kept)?;
         (self.server(index).id == server.id).then_some(index)
-    }
-
-    /// All points, grouped by server.
-    pub fn points(&self) -> impl Iterator<Item = Point> {
-        self.servers().flat_map(move |server| {
-            let loads = self.planned_loads(server.index, 0);
-            loads.map(move |load| self.point_of(&server, load))
-        })
     }
 
     /// Returns the size of the matrix, and how many pairs links and exclusions removed.
@@ -282,20 +224,9 @@ impl Matrix {
         (0..self.sides.bench.len()).filter(move |bench| self.keeps(serve, *bench))
     }
 
-    /// Those of its points from a place on; none where a search finds the loads.
-    fn planned_loads(&self, serve: usize, from: usize) -> impl Iterator<Item = usize> {
-        let loads = if self.finds_its_loads() { 0 } else { self.loads() };
-        (from..loads).filter(move |load| self.keeps(serve, *load))
-    }
-
     /// Returns true if any server is kept for a load.
     fn is_kept(&self, bench: usize) -> bool {
         (0..self.sides.serve.len()).any(|serve| self.keeps(serve, bench))
-    }
-
-    /// A benchmark on the engine of a server; of a command that has none, which is an error by itself, that command.
-    fn without_server(&self, offline: Offline, argv: &[String]) -> Vec<String> {
-        offline.command(argv).unwrap_or_else(|_| argv.to_vec())
     }
 
     fn server(&self, index: usize) -> ServerConfig {
@@ -318,11 +249,6 @@ impl Matrix {
             combo: self.sides.serve.combo_name(index),
             index,
         }
-    }
-
-    fn point(&self, index: usize, server: &ServerId) -> Point {
-        let bench = &self.sides.bench;
-        self.point_with(index, bench.params(index), self.name(bench, index), server)
     }
 
     /// Name of a configuration, printable and without secrets.

@@ -80,7 +80,7 @@ const ASKED: &str = "measured anew, as serve.fresh asks";
 impl Sweep<'_> {
     /// Returns true if a session that begins now must measure the server behind the URL anew, as the plan asks. Interrupted work is
     /// finished first.
-    fn begins_anew(&self, state: &State) -> bool {
+    pub fn begins_anew(&self, state: &State) -> bool {
         let last = state.last_session().and_then(|session| session.ended.as_deref());
         self.plan.serve.fresh && (last == Some("finished") || !self.schedule().has_work(state))
     }

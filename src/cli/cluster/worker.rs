@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<Exit> {
     check_machine(&sweep, recorder.state())?;
     recorder.hide(plan.secrets.clone());
     let changes = Changes::between(recorder.state(), &whole, &plan);
-    let state = recorder.state().clone();
+    let state = recorder.snapshot();
     let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
     let ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, None)?;
     let root = directory.root().display();

@@ -32,6 +32,7 @@ use crate::run::{Changes, Interrupt, Sweep, Update, chosen_group};
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 use tables::Tables;
@@ -112,27 +113,44 @@ pub fn run(args: Args) -> Result<Exit> {
         false => args.format,
     };
     // Holds the lock of the directory until everything is written.
-    let (mut recorder, state, changes) = begin(&sweep, &directory)?;
+    let (recorder, state, changes) = begin(&sweep, &directory)?;
     let noise = noise_beside(&plan, &directory, &state);
     let sweep = Sweep { noise: &noise, ..sweep };
-    let work = || {
+    let work = |mut recorder: Recorder| {
         let tables = Some(Tables::of(&directory, &plan.report)?);
         let mut ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, tables)?;
+        drop(state);
         if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {
             ending = confirm(sweep, &mut recorder, mode, &mut interrupt)?;
         }
-        let exit = conclude((ending, args.table), &plan, &directory, mode, &mut interrupt, began)?;
+        // The lock is held until everything is written.
+        let (state, _lock, _recorder) = match ending {
+            Ending::NothingLeft if !args.confirm => {
+                let (state, lock) = recorder.into_state()?;
+                (state, Some(lock), None)
+            }
+            // Reads from disk again, because other shards may have recorded meanwhile.
+            _ => (journal::load(&directory, Check::Hashes)?, None, Some(recorder)),
+        };
+        let exit = conclude(
+            (ending, args.table),
+            &state,
+            &plan,
+            &directory,
+            mode,
+            &mut interrupt,
+            began,
+        )?;
         Ok((ending, exit))
     };
-    let ended = work();
+    let ended = work(recorder);
     // The command at the end does not hold the directory.
-    drop(recorder);
     finish::follow(&plan, &directory, &ended, &mut interrupt);
     ended.map(|(_, exit)| exit)
 }
 
 /// Takes the directory, and says what is recorded there and what the plan changes. A new directory is made only for a sweep that can begin.
-fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, State, Changes)> {
+fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, Arc<State>, Changes)> {
     let plan = sweep.plan;
     let is_new = directory.is_new();
     if is_new {
@@ -145,11 +163,13 @@ fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, State, C
         write_plan(plan, directory)?;
         recorder.announce()?;
     }
-    let mut state = recorder.state().clone();
+    let mut state = recorder.snapshot();
     let changes = Changes::between(&state, sweep.whole, plan);
     if !is_new {
         must_not_be_another(directory, &changes, &state, ", or begin a new one with --fresh")?;
-        sweep.imagine_anew(&mut state);
+        if sweep.begins_anew(&state) {
+            sweep.imagine_anew(Arc::make_mut(&mut state));
+        }
         check_machine(sweep, &state)?;
         write_plan(plan, directory)?;
     }
@@ -158,7 +178,7 @@ fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, State, C
 
 /// Performs the starts that the answer advises.
 fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mut Interrupt) -> Result<Ending> {
-    let state = recorder.state().clone();
+    let state = recorder.snapshot();
     let advised = agenda::advised(sweep.plan, sweep.whole, &state);
     if advised.servers.is_empty() {
         output::inform("more starts would not make the answer surer, so none is added");
@@ -176,18 +196,17 @@ fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mu
 /// Brings tables and charts up to date, and says how it all ended.
 fn conclude(
     (ending, table): (Ending, bool),
+    state: &State,
     plan: &Plan,
     directory: &Directory,
     mode: Mode,
     interrupt: &mut Interrupt,
     began: Instant,
 ) -> Result<Exit> {
-    // Reads from disk again, because other shards may have recorded meanwhile.
-    let state = journal::load(directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
-    let last_words = |ending| words::last(ending, directory, &state, began.elapsed());
+    let last_words = |ending| words::last(ending, directory, state, began.elapsed());
     let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
-    let judged = if has_results && !report::is_current(directory, &state) {
+    let judged = if has_results && !report::is_current(directory, state) {
         let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());
         let write = move || report::write_all(&root, &recorded, &options);
         let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
@@ -205,7 +224,7 @@ fn conclude(
         }
         written.requirements
     } else {
-        report::judge(directory, &state, &plan.report)
+        report::judge(directory, state, &plan.report)
     };
     let damage = print_damage(&state.damage);
     let required = output::print_requirements(&judged, is_shown);

@@ -9,6 +9,7 @@ use super::reader::{Read, Reader};
 use super::state::{MissingRecord, State};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use vsweep_base::error::{Error, Result};
 use vsweep_base::files::REFUSED;
 
@@ -16,7 +17,8 @@ use vsweep_base::files::REFUSED;
 #[derive(Debug)]
 pub struct Follower {
     directory: Directory,
-    state: State,
+    /// Shared, because copies of a large one would fill the memory.
+    state: Arc<State>,
     readers: BTreeMap<Nonce, Reader>,
     /// The journal that this process writes itself, and how many lines it has.
     own: Option<(Nonce, u64)>,
@@ -29,7 +31,7 @@ impl Follower {
     pub fn open(directory: &Directory) -> Result<Follower> {
         let mut follower = Follower {
             directory: directory.clone(),
-            state: State::default(),
+            state: Arc::default(),
             readers: BTreeMap::new(),
             own: None,
             damage: Vec::new(),
@@ -53,7 +55,7 @@ impl Follower {
         for nonce in self.readers.keys().copied().collect::<Vec<_>>() {
             let reader = self.readers.get_mut(&nonce).expect("just listed");
             let state = &mut self.state;
-            let read = match reader.read(&mut |entry| state.apply(entry)) {
+            let read = match reader.read(&mut |entry| Arc::make_mut(state).apply(entry)) {
                 Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Read::Changed,
                 Err(Error::Io { source, path, .. }) if source.kind() == REFUSED => {
                     self.damage.push(format!("{} is not read: {source}", path.display()));
@@ -86,11 +88,18 @@ impl Follower {
         &self.state
     }
 
+    /// The current state, as it stays when more is read.
+    pub fn snapshot(&self) -> Arc<State> {
+        Arc::clone(&self.state)
+    }
+
     /// The state by itself, with everything that is wrong.
-    pub fn into_state(mut self) -> State {
-        self.state.damage.extend(self.damage());
-        self.state.note_read(self.seen());
-        self.state
+    pub fn into_state(self) -> State {
+        let (damage, seen) = (self.damage(), self.seen());
+        let mut state = Arc::unwrap_or_clone(self.state);
+        state.damage.extend(damage);
+        state.note_read(seen);
+        state
     }
 
     /// Returns true if there are no lines at all.
@@ -99,14 +108,14 @@ impl Follower {
     }
 
     pub(super) fn state_mut(&mut self) -> &mut State {
-        &mut self.state
+        Arc::make_mut(&mut self.state)
     }
 
     /// Notes a line that this process has written itself.
     pub(super) fn note_own(&mut self, entry: Entry) {
         let line = entry.rank.line;
         self.own = Some((line.journal, line.seq + 1));
-        self.state.apply(entry);
+        self.state_mut().apply(entry);
     }
 
     /// Defects of the journals, one sentence each.

@@ -33,7 +33,7 @@ pub struct Recorder {
     begun: BTreeMap<u64, Entry>,
     /// The parts of other journals that were recorded as read.
     last_seen: Seen,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Recorder {
@@ -68,7 +68,7 @@ impl Recorder {
             launches: 0,
             begun: BTreeMap::new(),
             last_seen: Seen::new(),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -85,6 +85,17 @@ impl Recorder {
     /// The current state.
     pub fn state(&self) -> &State {
         self.follower.state()
+    }
+
+    /// The current state, as it stays when more is recorded.
+    pub fn snapshot(&self) -> Arc<State> {
+        self.follower.snapshot()
+    }
+
+    /// Ends without a record of its own: the state with what others recorded meanwhile, as [`load`] reads it, and the lock.
+    pub fn into_state(mut self) -> Result<(State, Lock)> {
+        self.refresh()?;
+        Ok((whole(self.follower)?, self.lock))
     }
 
     /// Lost and damaged records, one sentence each.
@@ -291,7 +302,10 @@ pub(super) fn follow(directory: &Directory, check: Check) -> Result<Follower> {
 /// Loads the state from the journals and run files of a directory, without changing anything. Fails if a missing record would bring back
 /// the tables of an earlier time.
 pub fn load(directory: &Directory, check: Check) -> Result<State> {
-    let follower = follow(directory, check)?;
+    whole(follow(directory, check)?)
+}
+
+fn whole(follower: Follower) -> Result<State> {
     match follower.gaps().into_iter().next() {
         Some(gap) => Err(Error::Fatal(gap.text)),
         None => Ok(follower.into_state()),
@@ -355,6 +369,25 @@ mod tests {
             worker.refresh().expect("readable");
             assert!(worker.is_superseded() && !submit.is_superseded());
         }
+    }
+
+    #[test]
+    fn who_records_nothing_ends_with_what_is_on_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::at(folder.path().join("out"));
+        let mut other = Recorder::join(directory.clone()).expect("free");
+        other.record(session("old", false)).expect("written");
+        let idle = Recorder::join(directory.clone()).expect("free");
+        let before = idle.snapshot();
+        other.record(session("new", false)).expect("written");
+        let (state, _lock) = idle.into_state().expect("readable");
+        let loaded = load(&directory, Check::Lengths).expect("readable");
+        let plan = |state: &State| state.plan_that_counts().map(|(name, ..)| name.to_owned());
+        assert_eq!(
+            (plan(&before).as_deref(), plan(&state).as_deref()),
+            (Some("old"), Some("new"))
+        );
+        assert_eq!((plan(&loaded), loaded.damage), (plan(&state), state.damage));
     }
 
     fn begun() -> Event {

@@ -22,14 +22,20 @@ impl Tables {
     /// Tables of a directory with the plan's options. They are made from the files on disk, because the runs of other shards belong in
     /// them, too.
     pub fn of(directory: &Directory, options: &ReportOptions) -> Result<Tables> {
-        let mut follower = Follower::open(directory)?;
+        let directory_read = directory.clone();
         let mut tables = LiveTables::of(directory, options);
         let (news, receiver) = channel();
         let best = Arc::new(Mutex::new(None));
         let found = Arc::clone(&best);
         let work = move || {
+            let mut follower = None;
             while receiver.recv().is_ok() {
                 while receiver.try_recv().is_ok() {}
+                // A sweep with nothing left to do needs no tables, and its journals may be large.
+                let follower = match &mut follower {
+                    Some(follower) => follower,
+                    none => none.insert(Follower::open(&directory_read)?),
+                };
                 follower.refresh()?;
                 tables.write(follower.state())?;
                 *found.lock().expect("no thread panics with it") = tables.best();

@@ -149,32 +149,6 @@ proptest! {
 }
 
 #[test]
-fn ids_of_points_are_the_same_with_and_without_their_parameters() {
-    let loads = [
-        json!({"max_concurrency": [1, 2.5, 1e300], "num_prompts": {"per": "max_concurrency", "times": 10}, "seed": 7}),
-        json!({"max-concurrency": [1, 2], "b": {"z": [1, {"y": null, "x": "q\"ü"}], "a": true}, "a": ["x", null, 1.0]}),
-        json!({"api_key": ["sk-1234567890", "sk-0987654321"], "auth_token": "sk-1234567890", "num_prompts": 3}),
-        json!({"dataset_path": ["a.json", "b.json"], "num_prompts": 3}),
-        json!({"dataset_path": "a.json", "num_prompts": [3, 4]}),
-        json!({"num_prompts": 3}),
-    ];
-    let benches = loads.map(|params| json!({"params": params}));
-    let combos = json!({"params": {"a": [1, 2]}, "combos": [{"b": 1, "name": "one"}, {"b": 2, "name": "two"}]});
-    let phases = json!({"runner": "phases", "params": {"decode_batch": [1, 2]}});
-    let command = json!({"command": "prog --n {a}", "params": {"a": [1, 2]}});
-    let others = [combos, phases, command];
-    for bench in benches.into_iter().chain(others) {
-        let text = json!({"serve": {"command": "vllm serve m", "params": {"max_num_seqs": [1, 2]}}, "bench": bench});
-        let matrix = expand(&text).unwrap_or_else(|problems| panic!("{text}: {problems}"));
-        for server in matrix.servers() {
-            let whole: Vec<_> = matrix.points_of(&server).map(|point| point.id).collect();
-            let ids: Vec<_> = matrix.point_ids_from(&server, 0).map(|(_, id)| id).collect();
-            assert_eq!(ids, whole, "{text}");
-        }
-    }
-}
-
-#[test]
 fn a_billion_pairs_are_refused_with_their_count() {
     let axis = json!({"from": 1, "to": 1000, "step": 1});
     let refused = expand(&json!({

@@ -1,4 +1,4 @@
-//! What is left to measure on one start of a server: runs of the plan's points, searches and explorations.
+//! The remaining work on one start of a server: runs of the plan's points, searches and explorations.
 
 use super::grid::Grid;
 use super::schedule::{Schedule, Start};

@@ -89,3 +89,44 @@ impl LoadTemplate {
 fn member(name: &str, value: Value, secrets: &Secrets) -> String {
     members(&Params::from_iter([(name.to_owned(), value)]), secrets)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::matrix::Matrix;
+    use crate::{Format, World, parse};
+    use std::path::Path;
+
+    /// Returns true if a plan with this `[bench]` has a template, after a look at the ids that it gives.
+    fn has_template(bench: &str) -> bool {
+        let serve = "[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2]\n";
+        let text = format!("version = 1\n{serve}[bench]\n{bench}");
+        let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty());
+        let plan = plan.unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
+        let matrix = Matrix::expand(&plan).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
+        for server in matrix.servers() {
+            let whole: Vec<_> = matrix.points_of(&server).map(|point| point.id).collect();
+            let ids: Vec<_> = matrix.point_ids_from(&server, 0).map(|(_, id)| id).collect();
+            assert_eq!(ids, whole, "{text}");
+        }
+        matrix.template.is_some()
+    }
+
+    #[test]
+    fn a_template_gives_the_ids_of_the_whole_parameters() {
+        let with = [
+            "[bench.params]\nmax_concurrency = [1, 2.5, 1e300]\nnum_prompts = { per = \"max_concurrency\", times = 10 }\nseed = 7\n",
+            "[bench.params]\nmax-concurrency = [1, 2]\nb = \"q\\\"ü\"\na = [\"x\", \"y\", true, 3.0]\nlist = { value = [{ z = 1, y = [true, 2] }, \"ü\"] }\n",
+            "[bench.params]\napi_key = \"sk-1234567890\"\nauth_token = 12345678\na = [\"of sk-1234567890\", \"b\"]\n",
+            "[bench.params]\ndataset_path = \"a.json\"\nnum_prompts = [3, 4]\n",
+            "[bench.params]\nnum_prompts = 3\n",
+            "runner = \"phases\"\n[bench.params]\ndecode_batch = [1, 2]\n",
+        ];
+        let without = [
+            "[bench.params]\ndataset_path = [\"a.json\", \"b.json\"]\nnum_prompts = 3\n",
+            "command = \"prog --n {a}\"\n[bench.params]\na = [1, 2]\n",
+            "[bench.params]\na = 1\n[[bench.combos]]\nb = 1\n[[bench.combos]]\nb = 2\n",
+        ];
+        assert!(with.iter().all(|bench| has_template(bench)));
+        assert!(without.iter().all(|bench| !has_template(bench)));
+    }
+}

@@ -257,7 +257,11 @@ fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise
     let mut weighed = log_weights(observations, grid);
     let greatest = weighed.iter().map(|(.., log)| *log).fold(f64::NEG_INFINITY, f64::max);
     for (.., weight) in &mut weighed {
-        *weight = (*weight - greatest).exp();
+        // Figures that no size of noise explains, as their squares are no numbers, leave all sizes equally likely.
+        *weight = match greatest.is_finite() {
+            true => (*weight - greatest).exp(),
+            false => 1.0,
+        };
     }
     weighed.retain(|(.., weight)| *weight > NEGLIGIBLE);
     weighed

@@ -27,7 +27,7 @@ pub fn moments(parts: &[Part]) -> (f64, f64) {
     (mean, second.sum::<f64>().sqrt())
 }
 
-/// The value below which the mixture lies with a probability: Halley's steps, kept between bounds. `normal` is that of the standard
+/// The value below which the mixture lies with a probability; not a number where a part has no mean. Halley's steps, kept between bounds. `normal` is that of the standard
 /// normal distribution, near which the search begins.
 pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
     let (mean, spread) = moments(parts);
@@ -41,6 +41,10 @@ pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
     };
     let mut low = reach(-1.0).fold(f64::INFINITY, f64::min);
     let mut high = reach(1.0).fold(f64::NEG_INFINITY, f64::max);
+    let is_known = mean.is_finite() && spread.is_finite() && low <= high;
+    if !is_known {
+        return f64::NAN;
+    }
     let mut at = (mean + normal * spread).clamp(low, high);
     let enough = LAST_STEP * own.iter().map(|(_, deviation, _)| *deviation).fold(spread, f64::min);
     for _ in 0..MOST_STEPS {

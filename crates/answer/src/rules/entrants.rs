@@ -106,6 +106,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         };
         field.placed.push(Placed {
             contender: Contender {
+                located: None,
                 plain: best.map(|_| estimate.value),
                 draws: Vec::new(),
                 changes: own.changes,

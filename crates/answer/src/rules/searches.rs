@@ -62,6 +62,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         field.placed.push(Placed {
             contender: Contender {
                 plain: Some(value.value),
+                located: Some(located(search).min(ceiling) * times),
                 draws: of_all(shrunk),
                 changes: own.changes,
                 other_targets: search.other_targets,
@@ -91,6 +92,15 @@ fn limits(search: &Search, starts: &[f64], seed: u64) -> Vec<f64> {
         limits.sum::<f64>() / search.starts.len() as f64
     };
     starts.iter().map(draw).collect()
+}
+
+/// The load at the middle of the posteriors of a search's starts.
+fn located(search: &Search) -> f64 {
+    let middles = search
+        .starts
+        .iter()
+        .map(|located| quantile(&located.quantiles, 0.5).ln());
+    (middles.sum::<f64>() / search.starts.len() as f64).exp()
 }
 
 /// The draws with means shrunk towards each other.

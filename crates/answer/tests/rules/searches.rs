@@ -79,6 +79,21 @@ fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
 }
 
 #[test]
+fn a_search_that_likely_holds_more_loses_to_no_other_advantage() {
+    let mut own = searched(&[("a", 14.0, 0, 120.0), ("b", 15.0, 0, 100.0)]);
+    let won = |own: &Experiment| {
+        let found = answer(own.clone());
+        let won = found.questions[0].winner.clone().expect("a winner");
+        (won.config, won.probability)
+    };
+    assert_eq!(won(&own).0, "a", "one user is within the margin");
+    // Its search ended early: the limit may lie far above the load that it reports.
+    own.searches[1].starts[0].quantiles = (0..20).map(|at| 15.0 + 2.0 * f64::from(at)).collect();
+    let (config, probability) = won(&own);
+    assert!(config == "b" && probability > 0.9, "{config}: {probability}");
+}
+
+#[test]
 fn the_disturbed_probes_are_those_of_the_target_that_is_asked_for() {
     let mut experiment = searched(&[("a", 80.0, 0, 100.0)]);
     let [only] = &mut experiment.searches[..] else {

@@ -104,7 +104,7 @@ enum AgendaPhase {
 impl<'p> Agenda<'p> {
     /// The work of a group that the journal still lacks.
     pub fn new(schedule: Schedule<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
-        let grid = group.grid.map(Strategy::Grid);
+        let grid = group.grid.map(Box::new).map(Strategy::Grid);
         let searches = group.searches.into_iter().map(|search| {
             let hint = hints.remove(&search.id).unwrap_or_default();
             Strategy::Search(Box::new(search), hint)

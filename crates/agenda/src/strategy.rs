@@ -17,7 +17,7 @@ use vsweep_strategy::search::{Exploration, Search};
 #[derive(Debug)]
 pub(super) enum Strategy {
     /// The runs of a plan's points that are left, in order.
-    Grid(Grid),
+    Grid(Box<Grid>),
     /// A search.
     Search(Box<LoadSearch>, Hint),
     /// An exploration.

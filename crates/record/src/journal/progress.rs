@@ -408,6 +408,26 @@ mod tests {
     }
 
     #[test]
+    fn a_start_without_the_figure_that_is_asked_for_has_not_failed() {
+        let before = compared(None);
+        let mut state = State::default();
+        for slot in 0..4 {
+            for entrant in [0, 1] {
+                measure(&before, &mut state, entrant, slot, Some(100.0));
+            }
+        }
+        let now = Compared {
+            family: vec![AskedMetric {
+                metric: "p99_ttft_ms".into(),
+                ..before.family[0].clone()
+            }],
+            ..before
+        };
+        let progress = now.progress(&state, &|_, _| false);
+        assert!(matches!(progress, ComparisonProgress::Starts(_)), "{progress:?}");
+    }
+
+    #[test]
     fn no_start_begins_after_its_time() {
         let (starts, conclusion) = follow(&compared(Some(25.0)), |start, entrant| Some(noisy(start, entrant)));
         assert_eq!((starts.len(), conclusion.is_out_of_time), (3, true));

@@ -287,7 +287,7 @@ fn none(answer: &Answer, answered: &Answered) -> String {
             .join("; ");
         return match asked.as_str() {
             _ if !too_large.is_empty() => format!("every server is too large for these GPUs: {too_large}."),
-            "" if answered.is_load() => {
+            "" if answered.is_load() && answer.open == 0 => {
                 "no server is known to meet the target at any load; sla.csv has the end of each search.".to_owned()
             }
             "" => "nothing is known yet.".to_owned(),

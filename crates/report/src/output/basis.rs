@@ -11,7 +11,9 @@ use vsweep_record::journal::{Directory, State};
 /// The last line of `report.md`; a comment, which Markdown does not show.
 pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> String {
     let manifest = read_text(&directory.manifest(), TEXT).unwrap_or_default();
-    let texts = [state.basis(), manifest];
+    // Without new runs, another plan may count.
+    let plan = state.plan_that_counts().map_or("", |(_, sha256, _)| sha256);
+    let texts = [state.basis(), plan.to_owned(), manifest];
     let charts = show_many(count(directory, &directory.charts(), "png") as u64, "chart");
     let configs = show_many(configs as u64, "configuration");
     format!(

@@ -1,10 +1,9 @@
 //! The answer in a few lines, made of the document alone: the recommendations, how sure they are, and what made the difference.
 
 use super::effects::briefly;
-use super::preferred;
 use super::{
-    Sentence, capital, cost, difference, figure, lower, near, next, none, parts, percent, sentence, server, so_far,
-    together, unit, warnings,
+    Sentence, capital, cost, difference, figure, lower, near, next, none, parts, percent, preferred, sentence, server,
+    so_far, together, too_large, unit, warnings,
 };
 use itertools::Itertools;
 use serde::Serialize;
@@ -260,12 +259,7 @@ fn measured(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
 /// Describes the certainty: `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
 fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     if answered.entrants.len() < 2 {
-        let too_large = answered
-            .too_large
-            .iter()
-            .map(|config| answer.name_of(config))
-            .join("; ");
-        let too_large = match too_large.as_str() {
+        let too_large = match too_large(answer, answered).as_str() {
             "" => String::new(),
             names => format!("; too large for these GPUs: {names}"),
         };

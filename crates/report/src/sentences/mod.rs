@@ -162,7 +162,6 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
     let own_name = answer.name_of(&winner.config);
     let ties = answered.ties.iter();
     let ties = ties.map(|tie| parts::apart(answer.name_of(tie), own_name));
-    let mut too_large = answered.too_large.iter().map(|config| answer.name_of(config));
     let advice = answered.advice.as_ref().map(|advice| {
         context! {
             starts => show_many(advice.starts.into(), "more start"),
@@ -187,7 +186,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
         sure => (answered.entrants.len() > 1).then(|| sureness(answer, winner.probability, &near(answer, answered, winner))),
         ties => ties.clone().take(MOST_TIES).join("; "),
         more_ties => answered.ties.len().saturating_sub(MOST_TIES),
-        too_large => too_large.join("; "),
+        too_large => too_large(answer, answered),
         warnings => warnings::sentences(warnings.into_iter()),
         unit => unit(answer).filter(|_| answer.questions.first() == Some(answered)),
         advice,
@@ -276,17 +275,24 @@ fn cost(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String>
     Some(show_number(cost.value))
 }
 
+/// The names of the servers that need more GPUs than there are.
+fn too_large(answer: &Answer, answered: &Answered) -> String {
+    let mut names = answered.too_large.iter().map(|config| answer.name_of(config));
+    names.join("; ")
+}
+
 /// The reason why nothing is recommended.
 fn none(answer: &Answer, answered: &Answered) -> String {
     let asked = answered.targets.iter().map(target).unique().join(", ");
     let Some(nearest) = &answered.nearest else {
-        let too_large = answered
-            .too_large
-            .iter()
-            .map(|config| answer.name_of(config))
-            .join("; ");
+        let is_too_large = answered.too_large.len() == answer.configs.len() && !answer.configs.is_empty();
         return match asked.as_str() {
-            _ if !too_large.is_empty() => format!("every server is too large for these GPUs: {too_large}."),
+            _ if is_too_large => {
+                format!(
+                    "every server is too large for these GPUs: {}.",
+                    too_large(answer, answered)
+                )
+            }
             "" if answered.is_load() && answer.open == 0 => {
                 "no server is known to meet the target at any load; sla.csv has the end of each search.".to_owned()
             }

@@ -118,10 +118,8 @@ pub fn read_plan(
             "{root} records no plan that can be read again; give the plan to `vsweep submit` with -o {root}"
         )));
     };
-    let (format, extension) = match text.trim_start().starts_with('{') {
-        true => (Format::Json, "json"),
-        false => (Format::Toml, "toml"),
-    };
+    let format = Format::of_text(text);
+    let extension = if format == Format::Json { "json" } else { "toml" };
     let given = Manifest::plan_of(directory).unwrap_or_default();
     // A plan without a name is called by its file.
     let path = given.with_file_name(format!("{name}.{extension}"));

@@ -122,10 +122,7 @@ pub fn plan_text(directory: &Directory, state: &State) -> Option<(String, Format
     let recorded = recorded.filter(|text| !text.is_empty());
     let read = |json| read_text(&directory.plan(json), TEXT).ok();
     let text = recorded.or_else(|| [false, true].into_iter().find_map(read))?;
-    let format = match text.trim_start().starts_with('{') {
-        true => Format::Json,
-        false => Format::Toml,
-    };
+    let format = Format::of_text(&text);
     Some((text, format))
 }
 

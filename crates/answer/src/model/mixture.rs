@@ -27,8 +27,8 @@ pub fn moments(parts: &[Part]) -> (f64, f64) {
     (mean, second.sum::<f64>().sqrt())
 }
 
-/// The value below which the mixture lies with a probability; not a number where a part has no mean. Halley's steps, kept between bounds. `normal` is that of the standard
-/// normal distribution, near which the search begins.
+/// The value below which the mixture lies with a probability; not a number where a part has no mean. Halley's steps, kept between bounds.
+/// `normal` is that of the standard normal distribution, near which the search begins.
 pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
     let (mean, spread) = moments(parts);
     let own: Vec<(f64, f64, f64)> = parts

@@ -84,9 +84,7 @@ fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) ->
         };
         let mut holds = vec![true; draws_of(known.experiment)];
         if figures.metric.scale == Scale::Count {
-            let counts = judged.iter().map(|place| figures.estimates[*place]);
-            let mut kept = counts.map(|count| count.is_some_and(|count| target.bound.holds(count.value, target.limit)));
-            holds.fill(kept.all(|kept| kept));
+            holds.fill(meets_plainly(known, *at, std::slice::from_ref(target)));
             found[*at] = holds;
             continue;
         }

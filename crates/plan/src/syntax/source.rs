@@ -19,6 +19,14 @@ pub enum Format {
 }
 
 impl Format {
+    /// The language of a plan's text: JSON begins with an object.
+    pub fn of_text(text: &str) -> Format {
+        match text.trim_start().starts_with('{') {
+            true => Format::Json,
+            false => Format::Toml,
+        }
+    }
+
     /// The language that a file's name announces.
     pub fn of(path: &Path) -> Format {
         match path.extension() {

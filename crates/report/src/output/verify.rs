@@ -15,7 +15,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
 use vsweep_base::files::{RESULT, TEXT, open, read, read_text};
-use vsweep_plan::ReportOptions;
+use vsweep_plan::{Format, ReportOptions};
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
 
@@ -107,7 +107,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
 /// Describes a copy of the plan that is not what the record has.
 fn changed_plan(directory: &Directory, state: &State) -> Option<String> {
     let (_, _, recorded) = state.plan_that_counts().filter(|(_, _, text)| !text.is_empty())?;
-    let path = directory.plan(recorded.trim_start().starts_with('{'));
+    let path = directory.plan(Format::of_text(recorded) == Format::Json);
     let name = path.file_name()?.to_string_lossy().into_owned();
     match read_text(&path, TEXT) {
         Ok(text) if text == recorded => None,

@@ -1,4 +1,5 @@
-//! The result of each start of an optimisation: its value with its error, for each workload and for all together, or the reason why it has none; and the time that it took.
+//! The result of each start of an optimisation: its value with its error, for each workload and for all together, or the reason why it has
+//! none; and the time that it took.
 
 use super::shares::{Results, Shares};
 use crate::evidence::Recorded;

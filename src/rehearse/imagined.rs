@@ -67,8 +67,7 @@ impl<'a> Imagined<'a> {
         let mut forecast = self.forecast.borrow_mut();
         match event {
             Event::GroupGivenUp(given_up) => {
-                let runs = given_up.points.iter().map(|point| point.runs.len() as u64);
-                forecast.runs += runs.sum::<u64>();
+                forecast.runs += given_up.runs();
                 // The reason why it is not even started. If it is, its start has reported the failure.
                 if given_up.blamed.is_none() && forecast.failure.is_none() {
                     forecast.failure = Some(given_up.failure());

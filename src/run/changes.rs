@@ -43,7 +43,7 @@ impl Changes {
         let parts: Vec<_> = parts.map(|from| from..matrix.loads().min(from + of_each)).collect();
         let ids = |part: &Range<usize>| matrix.point_ids(&servers, part.clone()).collect::<Vec<_>>();
         for (server, load, id) in threads::map(threads::cores(), &parts, ids).into_iter().flatten() {
-            match recorded.contains(&id) {
+            match recorded.contains(&id) || state.is_unlisted(&id) {
                 true => drop(present.insert(id.clone())),
                 false => new.push((server, load)),
             }

@@ -101,11 +101,15 @@ impl Grid {
         owed
     }
 
-    /// The points with runs that are left in any case, and the numbers of these runs.
-    pub(super) fn owed(&self, schedule: Schedule<'_>, state: &State) -> impl Iterator<Item = (Point, Vec<u32>)> {
-        self.left(schedule, state).filter_map(move |(place, mut runs)| {
+    /// The places and ids of the points with runs that are left in any case, and the numbers of these runs.
+    pub(super) fn owed(
+        &self,
+        schedule: Schedule<'_>,
+        state: &State,
+    ) -> impl Iterator<Item = (usize, PointId, Vec<u32>)> {
+        self.left(schedule, state).filter_map(move |(place, id, mut runs)| {
             runs.retain(|run| is_owed(&schedule.plan.runs, *run));
-            (!runs.is_empty()).then(|| (self.point(schedule, place), runs))
+            (!runs.is_empty()).then_some((place, id, runs))
         })
     }
 
@@ -144,11 +148,11 @@ impl Grid {
         points * u64::from(schedule.plan.runs.most()) + 1
     }
 
-    /// The places of the points with anything left, in the order of the plan, and the numbers of their runs.
-    pub fn left(&self, schedule: Schedule<'_>, state: &State) -> impl Iterator<Item = (usize, Vec<u32>)> {
+    /// The places and ids of the points with anything left, in the order of the plan, and the numbers of their runs.
+    pub fn left(&self, schedule: Schedule<'_>, state: &State) -> impl Iterator<Item = (usize, PointId, Vec<u32>)> {
         self.ids(schedule, 0).filter_map(move |(place, id)| {
             let left: Vec<u32> = self.runs_of(schedule, place, &id, state).collect();
-            (!left.is_empty()).then_some((place, left))
+            (!left.is_empty()).then_some((place, id, left))
         })
     }
 

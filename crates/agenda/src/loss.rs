@@ -4,10 +4,11 @@ use super::run::{Attempt, failed};
 use super::step::{Action, Ending, Step};
 use super::strategy::{Next, Strategy, untried};
 use super::{Agenda, AgendaPhase, LOST_POINTS, TRIES, record, search_finished, tip};
+use std::collections::BTreeMap;
 use vsweep_base::cause::{Failure, Outcome};
-use vsweep_base::ids::SearchId;
+use vsweep_base::ids::{Ids, SearchId};
 use vsweep_plan::{OnFailure, Params, Target};
-use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, SearchEnd, ServerDeclared, State, Untried};
+use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, SearchEnd, ServerDeclared, State, Unlisted, Untried};
 
 /// Failure for which a server config is given up.
 #[derive(Debug)]
@@ -78,7 +79,13 @@ impl Agenda<'_> {
             let runs = grid.drop_point(self.schedule, &attempt.task.point.id, state);
             let point = (!runs.is_empty()).then(|| attempt.task.point.clone());
             let lost = point.map(|point| untried(self.schedule.plan, point, runs, None));
-            let given_up = self.given_up(lost.into_iter().collect(), Vec::new(), &failure, Some(&started));
+            let given_up = self.given_up(
+                lost.into_iter().collect(),
+                Vec::new(),
+                Vec::new(),
+                &failure,
+                Some(&started),
+            );
             self.due.extend(given_up);
         }
         self.end_run(attempt.task, Outcome::Failed);
@@ -130,11 +137,16 @@ impl Agenda<'_> {
                 return Some(record(Event::SearchStarted(started)));
             }
         }
-        let left = |strategy: &mut Strategy| strategy.left(self.schedule, self.slot, state);
+        let mut unlisted = BTreeMap::new();
+        let left = |strategy: &mut Strategy| strategy.left(self.schedule, self.slot, state, &mut unlisted);
         let points = self.strategies.iter_mut().flat_map(left).collect();
+        let unlisted = unlisted.into_iter().map(|(runs, points)| Unlisted {
+            runs,
+            points: Ids::of(points),
+        });
         let searches = self.strategies.iter().filter_map(Strategy::id);
         let searches = searches.map(|id| (id.clone(), tip(id, self.slot, state))).collect();
-        let given_up = self.given_up(points, searches, &failure, under.as_ref());
+        let given_up = self.given_up(points, unlisted.collect(), searches, &failure, under.as_ref());
         self.leave(match self.schedule.plan.on_failure {
             OnFailure::Continue => Ending::Finished,
             OnFailure::Stop => Ending::StoppedOnFailure,
@@ -160,6 +172,7 @@ impl Agenda<'_> {
     fn given_up(
         &self,
         points: Vec<Untried>,
+        unlisted: Vec<Unlisted>,
         searches: Vec<(SearchId, LineId)>,
         failure: &Failure,
         blamed: Option<&Entry>,
@@ -176,6 +189,7 @@ impl Agenda<'_> {
             blamed: blamed.map(|started| started.rank.line.seq),
             common: Params::new(),
             points,
+            unlisted,
             searches,
         };
         Some(record(Event::GroupGivenUp(Box::new(given_up.compact()))))

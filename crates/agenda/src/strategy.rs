@@ -5,12 +5,13 @@ use super::begin::{Hint, begun, search_started};
 use super::grid::Grid;
 use super::schedule::Schedule;
 use super::task::{RunReader, Task};
+use std::collections::BTreeMap;
 use vsweep_base::cause::{Cause, Failure};
-use vsweep_base::ids::SearchId;
+use vsweep_base::ids::{PointId, SearchId};
 use vsweep_base::validity::Validity;
 use vsweep_plan::Plan;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
-use vsweep_record::journal::{RunRecord, SearchEnd, SearchStarted, State, Untried};
+use vsweep_record::journal::{MOST_LISTED, RunRecord, SearchEnd, SearchStarted, State, Untried};
 use vsweep_strategy::search::{Exploration, Search};
 
 /// Runs that belong together.
@@ -59,13 +60,23 @@ impl Strategy {
         }
     }
 
-    /// Returns the runs that it would still measure, as far as they are known.
-    pub fn left(&mut self, schedule: Schedule<'_>, slot: u32, state: &State) -> Vec<Untried> {
+    /// Returns the runs that it would still measure, as far as they are known; those of the points beyond the first ones go to `unlisted`.
+    pub fn left(
+        &mut self,
+        schedule: Schedule<'_>,
+        slot: u32,
+        state: &State,
+        unlisted: &mut BTreeMap<Vec<u32>, Vec<PointId>>,
+    ) -> Vec<Untried> {
         if let Strategy::Grid(grid) = self {
-            let owed = grid.owed(schedule, state);
-            return owed
-                .map(|(point, runs)| untried(schedule.plan, point, runs, None))
-                .collect();
+            let mut owed = grid.owed(schedule, state);
+            let first = owed.by_ref().take(MOST_LISTED);
+            let listed = first.map(|(place, _, runs)| untried(schedule.plan, grid.point(schedule, place), runs, None));
+            let listed = listed.collect();
+            for (_, id, runs) in owed {
+                unlisted.entry(runs).or_default().push(id);
+            }
+            return listed;
         }
         match self.ask(schedule, slot, state) {
             Next::Run(task) => vec![untried(schedule.plan, task.point, vec![task.run], self.id().cloned())],

@@ -7,7 +7,7 @@ use std::path::Path;
 use vsweep_base::cause::Cause;
 use vsweep_plan::matrix::Matrix;
 use vsweep_plan::{Format, Plan, World, parse};
-use vsweep_record::journal::Shard;
+use vsweep_record::journal::{MOST_LISTED, Shard};
 
 const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nmax_concurrency = [1, 2, 3, 4, 5]\n\
                     num_prompts = 9\n";
@@ -297,7 +297,7 @@ fn runs_that_are_left_for_sure_are_counted_without_their_points() {
             for start in schedule.starts() {
                 let group = schedule.sure_group(&start, &state).expect("nothing is done");
                 let grid = group.grid.expect("points");
-                let left: usize = grid.left(schedule, &state).map(|(_, runs)| runs.len()).sum();
+                let left: usize = grid.left(schedule, &state).map(|(.., runs)| runs.len()).sum();
                 assert_eq!(schedule.sure_runs(&start, &state), left as u64, "{runs} {repeat_first}");
             }
         }
@@ -320,6 +320,28 @@ fn each_run_is_made_when_it_is_asked_for() {
         succeed(action)
     });
     assert_eq!(runs, 3);
+}
+
+#[test]
+fn of_a_server_with_very_many_loads_that_does_not_start_the_first_are_described_and_all_have_failed() {
+    let many = 12_000;
+    let loads = format!("{{ from = 1, to = {many}, step = 1 }}");
+    let (plan, matrix) = plan(&PLAN.replace("[1, 2, 3, 4, 5]", &loads));
+    let mut state = State::default();
+    let perform = |state: &mut State, is_dead: bool| {
+        let (words, _) = perform_next(&plan, &matrix, state, !is_dead, &mut |_, action| match action {
+            Action::Start(_) if is_dead => ActionOutcome::Started(Err(Failure::new(Cause::OomAtLoad, "in this test"))),
+            action => succeed(action),
+        });
+        words
+    };
+    assert_eq!(perform(&mut state, true), format!("start stop lost{MOST_LISTED}"));
+    let counts = |state: &State| (state.runs().count(), state.recorded_runs(), state.failures());
+    assert_eq!(counts(&state), (MOST_LISTED, many, many));
+    let has_work = |state: &State, again| Schedule::new(&plan, &matrix, Shard::WHOLE, again).has_work(state);
+    assert!(!has_work(&state, false) && has_work(&state, true));
+    perform(&mut state, false);
+    assert_eq!(counts(&state), (many as usize, many, 0));
 }
 
 #[test]

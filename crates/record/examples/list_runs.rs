@@ -10,6 +10,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let cause = run.cause.map_or("", |cause| cause.name());
         println!("{} run {}  {}  {} {cause}", run.point, run.run, run.name, run.outcome);
     }
-    println!("{} of {} runs failed", state.failures(), state.runs().count());
+    println!("{} of {} runs failed", state.failures(), state.recorded_runs());
     Ok(())
 }

@@ -165,3 +165,34 @@ fn a_point_is_repeated_until_its_interval_is_narrow() {
     let answer: serde_json::Value = serde_json::from_str(&answer).expect("a document");
     assert_eq!(answer["noise"][0]["start"]["basis"], "assumed", "{answer}");
 }
+
+#[test]
+fn a_server_with_very_many_loads_that_does_not_start_is_recorded_in_brief() {
+    let harness = Harness::new();
+    let loads = "[bench.params]\nrandom_input_len = 16\nrandom_output_len = 16\nnum_prompts = 100\nmax_concurrency = { from = 1, to = 60, step = 1 }\nseed = { from = 1, to = 1000, step = 1 }\n";
+    harness.write(
+        "plan.toml",
+        &format!("version = 1\nruns = 1\n[serve]\ncommand = \"sleep 0 --x\"\n{loads}"),
+    );
+    let ended = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
+    let text = said(&ended);
+    assert!(
+        text.contains("60,000 runs lost") && text.contains("60,000 failed"),
+        "{text}"
+    );
+    let bytes: usize = journals(&harness.folder.path().join("out"))
+        .iter()
+        .map(String::len)
+        .sum();
+    assert!(bytes < 60_000 * 90, "the journal has {bytes} bytes");
+    assert_eq!(rows(&harness.folder.path().join("out/summary.csv")).len(), 10_000);
+    let status = said(&harness.run(&["status", "out"]));
+    assert!(
+        status.contains("60000 of 60000 runs done (60000 failed), 0 left"),
+        "{status}"
+    );
+    let again = said(&harness.run(&["run", "plan.toml", "-o", "out"]));
+    assert!(again.contains("nothing left to do: 60000 runs are recorded"), "{again}");
+    assert!(said(&harness.run(&["verify", "out"])).contains("every number agrees"));
+}

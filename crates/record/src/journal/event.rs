@@ -21,8 +21,9 @@ use vsweep_strategy::selection::optimized::Reason;
 
 /// Version of the record, `major.minor`. A reader refuses another major and skips events it does not know from a newer minor.
 ///
+/// - 1.1: `unlisted` points of a `group_given_up`.
 /// - 1.0: the events below.
-pub const FORMAT: (u32, u32) = (1, 0);
+pub const FORMAT: (u32, u32) = (1, 1);
 
 /// An event in the life of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

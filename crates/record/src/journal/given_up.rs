@@ -4,8 +4,11 @@ use super::rank::LineId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vsweep_base::cause::{Cause, Failure, RuledOut};
-use vsweep_base::ids::{PointId, SearchId, ServerId};
+use vsweep_base::ids::{Ids, PointId, SearchId, ServerId};
 use vsweep_plan::Params;
+
+/// Points that one line describes. A million of them would fill the memory, and all say that one server failed.
+pub const MOST_LISTED: usize = 10_000;
 
 /// Runs that will not be tried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +30,9 @@ pub struct GroupGivenUp {
     pub common: Params,
     /// The points, in the order of the plan.
     pub points: Vec<Untried>,
+    /// Further points, if there are more than [`MOST_LISTED`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlisted: Vec<Unlisted>,
     /// The searches that end here without an answer, each with the last probe of its chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<(SearchId, LineId)>,
@@ -51,6 +57,15 @@ pub struct Untried {
     pub search: Option<SearchId>,
 }
 
+/// Runs of further points that will not be tried, by the ids of the points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unlisted {
+    /// The repetitions of each point, from 0.
+    pub runs: Vec<u32>,
+    /// The points.
+    pub points: Ids,
+}
+
 impl Untried {
     /// Every parameter, in its order.
     pub fn params_with(&self, common: &Params) -> Params {
@@ -66,6 +81,13 @@ impl GroupGivenUp {
             ruled_out: self.ruled_out.clone(),
             ..Failure::new(self.cause, self.detail.clone())
         }
+    }
+
+    /// Number of runs.
+    pub fn runs(&self) -> u64 {
+        let listed = self.points.iter().map(|point| point.runs.len());
+        let unlisted = self.unlisted.iter().map(|own| own.runs.len() * own.points.len());
+        listed.chain(unlisted).sum::<usize>() as u64
     }
 
     /// Says the parameters that all points have alike once.

@@ -34,7 +34,7 @@ pub use event::{
 pub use figures::Figures;
 pub use files::Check;
 pub use follow::Follower;
-pub use given_up::{GroupGivenUp, Untried};
+pub use given_up::{GroupGivenUp, MOST_LISTED, Unlisted, Untried};
 pub use line::{Entry, sealed};
 pub use lock::{Lock, holders};
 pub use log::Log;
@@ -47,5 +47,5 @@ pub use recorder::{Draft, Recorder, load};
 pub use run_file::Measured;
 pub use state::{
     ALONE_SLOT, Duplicate, FIRST_SLOT, MissingRecord, RunRecord, SearchEnd, SearchRecord, ServerMatch, ServerRecord,
-    Session, StartRecord, State, number,
+    Session, StartRecord, State, UnlistedRuns, number,
 };

@@ -13,12 +13,14 @@ mod mend;
 mod nodes;
 mod records;
 mod resume;
+mod unlisted;
 
 pub use attached::ServerMatch;
 pub use counts::Duplicate;
 use records::RunStatus;
 pub use records::{RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
 pub use resume::MissingRecord;
+pub use unlisted::UnlistedRuns;
 
 use super::declared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
@@ -54,6 +56,8 @@ pub struct State {
     /// Results whose `run_started` was not read, by its line.
     orphans: BTreeMap<LineId, (Option<LineId>, String, RunFinished)>,
     searches: BTreeMap<(SearchId, u32), SearchLines>,
+    /// Runs that were given up without a record of each, by the ranks of their lines.
+    unlisted: Vec<UnlistedRuns>,
     retirements: Vec<Retirement>,
     /// The starts that an optimisation asked for, in their order.
     proposals: Vec<ProposedStart>,
@@ -64,6 +68,8 @@ pub struct State {
     lamport: u64,
     /// The attempts that count, in the order of the tables; made when asked for.
     counted: OnceLock<Vec<usize>>,
+    /// Number of points and of runs for each of `unlisted`; made when asked for.
+    unlisted_counts: OnceLock<Vec<(u64, u64)>>,
 }
 
 /// A server whose earlier results count no more.
@@ -124,8 +130,8 @@ impl State {
     pub fn planned_runs(&self) -> u64 {
         match self.planning_session() {
             // More may be recorded than planned: runs of an earlier, longer plan.
-            Some(planned) if planned.searches == 0 => planned.runs.max(self.runs().count() as u64),
-            _ => self.runs().count() as u64,
+            Some(planned) if planned.searches == 0 => planned.runs.max(self.recorded_runs()),
+            _ => self.recorded_runs(),
         }
     }
 
@@ -143,16 +149,17 @@ impl State {
     }
 
     /// Number of failed runs. A probe that failed under its load is an answer and does not count.
-    pub fn failures(&self) -> usize {
-        self.runs()
-            .filter(|run| run.outcome == Outcome::Failed && run.probe().is_none())
-            .count()
+    pub fn failures(&self) -> u64 {
+        let is_failure = |run: &&RunRecord| run.outcome == Outcome::Failed && run.probe().is_none();
+        self.runs().filter(is_failure).count() as u64 + self.unlisted_runs()
     }
 
     /// The result of a run that counts, whether or not its point is still in the plan; `None` where it is still to be measured.
     pub fn outcome(&self, point: &PointId, slot: u32, run: u32) -> Option<Outcome> {
-        let counts = self.run(point, slot, run)?;
-        (counts.standing == RunStatus::Done).then_some(counts.outcome)
+        match self.run(point, slot, run) {
+            Some(counts) => (counts.standing == RunStatus::Done).then_some(counts.outcome),
+            None => self.unlisted_at(point, slot, run).map(|_| Outcome::Failed),
+        }
     }
 
     /// The first repetition of a point on a start that has no result.

@@ -39,8 +39,12 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let failures = inputs.failures.iter().zip(&inputs.excerpts);
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     let planned = state.planning_session().map_or(0, |planned| planned.runs) as usize;
+    let unlisted = state
+        .unlisted()
+        .map(|(_, points, runs)| [points as usize, runs as usize]);
+    let [more_points, more_runs] = unlisted.fold([0, 0], |sum, own| [sum[0] + own[0], sum[1] + own[1]]);
     let (runs, suspect, invalid) = (
-        points.runs.rows(),
+        points.runs.rows() + more_runs,
         sum(|point| point.suspect),
         sum(|point| point.invalid.len()),
     );
@@ -52,14 +56,14 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         live => inputs.live,
         head => environment::head(&inputs.manifest, state).join(" · "),
         counts => context! {
-            points => points.points.len(),
+            points => points.points.len() + more_points,
             servers => state.servers.len(),
             runs,
             ok => sum(|point| point.ok),
             doubted => suspect,
             suspect => suspect - invalid,
             invalid,
-            failed => sum(|point| point.failed),
+            failed => sum(|point| point.failed) + more_runs,
             cut => sum(|point| point.cut.len()),
             alone => sum(|point| point.alone.len()),
             left => planned.saturating_sub(runs),
@@ -122,9 +126,9 @@ fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
         runs => show_many(group.runs as u64, "run"),
         advice => group.advice.as_str(),
         details => group.details.iter().take(3).map(|detail| (detail.text.clone(), detail.runs)).collect_vec(),
-        points => show_many(group.rows.len() as u64, "point"),
+        points => show_many((group.rows.len() + group.unlisted) as u64, "point"),
         names => rows.map(|row| settings(&inputs.varied, *row)).collect_vec(),
-        more => group.rows.len().saturating_sub(MOST_ROWS),
+        more => (group.rows.len() + group.unlisted).saturating_sub(MOST_ROWS),
         excerpt,
     }
 }

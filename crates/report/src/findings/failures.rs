@@ -20,7 +20,7 @@ use vsweep_base::printable::printable_lines;
 use vsweep_base::request_error::RequestError;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::Secrets;
-use vsweep_record::journal::{Directory, RunRecord, State};
+use vsweep_record::journal::{Directory, RunRecord, State, UnlistedRuns};
 use vsweep_record::table::Points;
 
 /// Reason why runs have no figures, or doubtful ones.
@@ -83,6 +83,9 @@ pub struct Group {
     /// Rows of the run table, one for each point, in order.
     #[serde(skip)]
     pub rows: Vec<usize>,
+    /// Number of further points, which have no row.
+    #[serde(skip)]
+    pub unlisted: usize,
     /// Everything that was seen, most frequent first.
     #[serde(skip)]
     pub details: Vec<Detail>,
@@ -102,9 +105,12 @@ impl Group {
         in_words(self.reason.name())
     }
 
-    fn of(reason: Reason, runs: &[Member<'_>], state: &State) -> Group {
-        let seen = runs.iter().map(|(_, _, seen)| seen);
-        let details = seen.filter(|(text, ..)| !text.is_empty()).counts().into_iter();
+    fn of(reason: Reason, runs: &[Member<'_>], unlisted: &[(&UnlistedRuns, u64, u64)], state: &State) -> Group {
+        let mut seen = runs.iter().map(|(_, _, seen)| *seen).counts();
+        for (own, _, runs) in unlisted {
+            *seen.entry((&own.detail, None, own.ruled_out.as_ref())).or_default() += *runs as usize;
+        }
+        let details = seen.into_iter().filter(|((text, ..), _)| !text.is_empty());
         let details = details.map(|((text, request_error, ruled_out), runs)| Detail {
             text: (*text).to_owned(),
             runs,
@@ -115,7 +121,9 @@ impl Group {
         let details: Vec<Detail> = details
             .ordered_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
             .collect();
-        let log = log_of(&runs[0].1.server, state);
+        let mut servers = runs.iter().map(|(_, run, _)| &run.server);
+        let server = servers.next().or(unlisted.first().map(|(own, ..)| &own.server));
+        let log = server.and_then(|server| log_of(server, state));
         let points = runs.iter().unique_by(|(_, run, _)| &run.point);
         Group {
             reason,
@@ -123,13 +131,14 @@ impl Group {
                 Reason::Failed(_) => None,
                 Reason::Doubted(code) => Some(code.severity()),
             },
-            runs: runs.len(),
+            runs: runs.len() + unlisted.iter().map(|(_, _, runs)| *runs as usize).sum::<usize>(),
             example: details
                 .first()
                 .map_or_else(String::new, |detail| one_line(&detail.text)),
             seen: like_with_like(&details),
             advice: advice(reason, &details, log.as_deref()),
             rows: points.map(|(row, ..)| *row).collect(),
+            unlisted: unlisted.iter().map(|(_, points, _)| *points as usize).sum(),
             details,
             log,
         }
@@ -239,8 +248,16 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
 
 /// Failures first, then invalid runs, then suspect ones, each with the most frequent first.
 fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
-    let groups = runs.into_group_map().into_iter().ordered_by_key(|(reason, _)| *reason);
-    let groups = groups.map(|(reason, runs)| Group::of(reason, &runs, state));
+    let mut unlisted = state
+        .unlisted()
+        .into_group_map_by(|(own, ..)| Reason::Failed(own.cause));
+    let mut groups = runs.into_group_map();
+    for reason in unlisted.keys() {
+        groups.entry(*reason).or_default();
+    }
+    let groups = groups.into_iter().ordered_by_key(|(reason, _)| *reason);
+    let groups =
+        groups.map(|(reason, runs)| Group::of(reason, &runs, &unlisted.remove(&reason).unwrap_or_default(), state));
     groups
         .ordered_by_key(|group| (group.validity.map(Reverse), Reverse(group.runs)))
         .collect()

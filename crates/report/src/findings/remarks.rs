@@ -3,7 +3,8 @@
 use crate::{findings::nodes, findings::unsteady, output::duplicates};
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_record::journal::{Launch, State};
+use vsweep_base::units::{show_count, show_many};
+use vsweep_record::journal::{Launch, MOST_LISTED, State};
 use vsweep_record::table::Points;
 
 /// One remark: its subject in a word or two, and a sentence without its full stop.
@@ -17,6 +18,7 @@ pub struct Remark {
 pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
     let all = [
         ("Retired", duplicates::retired(state)),
+        ("Not listed", unlisted(state).into_iter().collect()),
         ("Started again", started_again(state)),
         ("Several nodes", nodes::remarks(state)),
         ("No final", unconfirmed(state).into_iter().collect()),
@@ -25,6 +27,18 @@ pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
     ];
     let remarks = |(about, texts): (_, Vec<String>)| texts.into_iter().map(move |text| Remark { about, text });
     all.into_iter().flat_map(remarks).collect()
+}
+
+/// Runs that have no row, because too many failed at once.
+fn unlisted(state: &State) -> Option<String> {
+    let runs = state.unlisted_runs();
+    (runs > 0).then(|| {
+        format!(
+            "{} that failed with their server, before they were tried, have no row in the tables; the first {} points of each have one",
+            show_many(runs, "run"),
+            show_count(MOST_LISTED as u64)
+        )
+    })
 }
 
 /// Servers behind a URL that were measured on several starts and do not report all of their settings.

@@ -80,9 +80,8 @@ impl Eta {
             Event::GroupGivenUp(given_up) => {
                 let (server, slot) = (&given_up.server, given_up.slot);
                 self.begun.insert((server.clone(), slot));
-                for point in given_up.points.iter().filter(|point| point.search.is_none()) {
-                    point.runs.iter().for_each(|_| self.finish(server, slot));
-                }
+                let of_searches = given_up.points.iter().filter(|point| point.search.is_some()).count() as u64;
+                (of_searches..given_up.runs()).for_each(|_| self.finish(server, slot));
                 for (search, _) in &given_up.searches {
                     self.end_search(server, slot, search);
                 }

@@ -130,7 +130,7 @@ impl Live {
 
     /// Shows the progress of the sweep.
     fn count(&self, state: &State, eta: &Eta) {
-        let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64;
+        let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64 + state.unlisted_runs();
         let (server, servers) = eta.servers();
         // If searches choose their runs, the total number is unknown.
         let (done, total, what) = match (eta.done, eta.total) {

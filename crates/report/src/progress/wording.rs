@@ -129,10 +129,9 @@ fn starting(server: &ServerId, state: &State) -> String {
 /// Describes the work that is lost with a server, and the reason unless it was just shown.
 fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     let (name, cause) = (server_name(&given_up.server, state), given_up.cause);
-    let runs = given_up.points.iter().map(|point| point.runs.len() as u64).sum();
     // The run under which it died was reported before.
     let more = if given_up.blamed.is_some() { "more " } else { "" };
-    let lost = [(runs, "run"), (given_up.searches.len() as u64, "search")];
+    let lost = [(given_up.runs(), "run"), (given_up.searches.len() as u64, "search")];
     let lost = lost.iter().filter(|(count, _)| *count > 0);
     let lost = lost.map(|(count, noun)| show_many(*count, &format!("{more}{noun}")));
     let lost = format!(
@@ -382,6 +381,7 @@ mod tests {
                 combo: None,
                 search: None,
             }],
+            unlisted: Vec::new(),
             searches: Vec::new(),
         };
         say(Event::GroupGivenUp(Box::new(given_up(Some(7)))));

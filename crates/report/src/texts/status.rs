@@ -200,6 +200,7 @@ impl Status {
     pub fn of(experiment: &str, state: &State) -> Status {
         let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
         let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);
+        let failed = failed + state.unlisted_runs();
         let done = ok + suspect + failed + cut;
         let optimized = state.optimization();
         let planned = match compared::is_decided(state) {

@@ -112,6 +112,7 @@ mod tests {
             blamed: None,
             common: Default::default(),
             points: points.iter().map(untried).collect(),
+            unlisted: Vec::new(),
             searches: Vec::new(),
         })));
         state

@@ -36,7 +36,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
             writeln!(out, "  {which}")?;
         }
         if let Some(grid) = &group.grid {
-            let row = |(place, runs): (usize, Vec<u32>)| {
+            let row = |(place, _, runs): (usize, _, Vec<u32>)| {
                 let numbers = runs.iter().map(|run| format!("#{}", number(group.slot, *run)));
                 (grid.point(schedule, place), Some(numbers.format(" ").to_string()))
             };

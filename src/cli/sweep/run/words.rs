@@ -21,11 +21,11 @@ pub fn doing(action: &Action) -> Option<&'static str> {
 
 /// Describes how the sweep ended, and how to continue.
 pub fn last(ending: Ending, directory: &Directory, state: &State, took: Duration) -> String {
-    let recorded = state.runs().count();
+    let recorded = state.recorded_runs();
     let root = directory.root().display();
     let again = again(std::env::args_os().skip(1), directory.root());
     let again = format!("vsweep {}", shell_line(again));
-    let retry = match (state.failures() as u64, state.searches_given_up() as u64) {
+    let retry = match (state.failures(), state.searches_given_up() as u64) {
         (0, 0) => String::new(),
         (0, lost) => format!(
             "; given up: {}, --retry-failed goes on with that",
@@ -53,7 +53,7 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, took: Duration
         }
         Ending::Interrupted => {
             let planned = match state.searches_left() {
-                _ if state.optimization().is_some() => format!("{} recorded", show_many(recorded as u64, "run")),
+                _ if state.optimization().is_some() => format!("{} recorded", show_many(recorded, "run")),
                 0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
                 left => format!("{recorded} runs are recorded; left: {}", show_many(left, "search")),
             };

@@ -236,6 +236,7 @@ impl Actor {
                     blamed: None,
                     common: Params::new(),
                     points: untried.collect(),
+                    unlisted: Vec::new(),
                     searches: Vec::new(),
                 };
                 if !given_up.points.is_empty() {

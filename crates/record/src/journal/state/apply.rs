@@ -2,7 +2,7 @@
 
 use super::chains::SearchLines;
 use super::records::RunStatus;
-use super::{FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, StartRecord, State};
+use super::{FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, StartRecord, State, UnlistedRuns};
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
@@ -129,6 +129,7 @@ impl State {
             rank,
             said: started,
         };
+        self.unlisted_counts = OnceLock::new();
         let at = self.sessions.partition_point(|other| other.rank < rank);
         self.sessions.insert(at, session);
     }
@@ -185,7 +186,7 @@ impl State {
 
     /// Chains are to be chosen anew.
     pub(super) fn forget_chains(&mut self) {
-        self.counted = OnceLock::new();
+        (self.counted, self.unlisted_counts) = (OnceLock::new(), OnceLock::new());
         self.searches
             .values_mut()
             .for_each(|facts| facts.counts = OnceLock::new());
@@ -256,6 +257,10 @@ impl State {
             self.orphans.insert(line, (by, at, finished));
             return;
         };
+        let begun = &self.attempts[rank];
+        if self.unlisted_at(&begun.point, begun.slot, begun.run).is_some() {
+            self.unlisted_counts = OnceLock::new();
+        }
         if let Some(before) = rank.checked_sub(1) {
             finished.share(&self.attempts[before].result);
         }
@@ -274,6 +279,19 @@ impl State {
     fn give_up(&mut self, rank: Rank, at: String, given_up: GroupGivenUp) {
         let failure = given_up.failure();
         let ruled_out = failure.ruled_out.clone().map(Arc::from);
+        for own in given_up.unlisted {
+            let unlisted = UnlistedRuns {
+                server: given_up.server.clone(),
+                cause: failure.cause,
+                detail: failure.detail.clone(),
+                ruled_out: ruled_out.clone(),
+                slot: given_up.slot,
+                rank,
+                runs: own.runs,
+                points: Arc::new(own.points),
+            };
+            self.give_up_unlisted(unlisted);
+        }
         for (search, after) in given_up.searches {
             self.end_search(search, rank, after, SearchEnd::GivenUp(failure.clone()));
         }

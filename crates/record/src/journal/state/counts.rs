@@ -160,7 +160,7 @@ impl State {
         let planned = self.planning_session();
         let planned = planned.filter(|planned| planned.compare.is_none() && planned.optimize.is_none());
         planned.map_or(0, |planned| match planned.searches {
-            0 => planned.runs.saturating_sub(self.runs().count() as u64),
+            0 => planned.runs.saturating_sub(self.recorded_runs()),
             _ => self.searches_left(),
         })
     }

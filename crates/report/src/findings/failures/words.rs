@@ -71,6 +71,7 @@ mod tests {
             seen: like_with_like(details),
             advice: String::new(),
             rows: Vec::new(),
+            unlisted: 0,
             details: Vec::new(),
             log: None,
         }])

@@ -1,0 +1,85 @@
+//! Runs that were given up with others of their start, and that no line describes, because there are too many. They have failed, and no
+//! table has a row for them.
+
+use super::State;
+use crate::journal::rank::Rank;
+use std::sync::{Arc, OnceLock};
+use vsweep_base::cause::{Cause, RuledOut};
+use vsweep_base::ids::{Ids, PointId, ServerId};
+
+/// Runs of one start that failed alike.
+#[derive(Debug, Clone)]
+pub struct UnlistedRuns {
+    /// The server config.
+    pub server: ServerId,
+    /// The cause.
+    pub cause: Cause,
+    /// The observation.
+    pub detail: String,
+    /// The comparison with another server, if it was not started for want of memory.
+    pub ruled_out: Option<Arc<RuledOut>>,
+    pub(super) slot: u32,
+    pub(super) rank: Rank,
+    pub(super) runs: Vec<u32>,
+    pub(super) points: Arc<Ids>,
+}
+
+impl State {
+    pub(super) fn give_up_unlisted(&mut self, unlisted: UnlistedRuns) {
+        self.unlisted_counts = OnceLock::new();
+        let at = self.unlisted.partition_point(|other| other.rank < unlisted.rank);
+        self.unlisted.insert(at, unlisted);
+    }
+
+    /// The runs that a run without a result of its own was given up with.
+    pub(super) fn unlisted_at(&self, point: &PointId, slot: u32, run: u32) -> Option<&UnlistedRuns> {
+        let has_run = |own: &&UnlistedRuns| {
+            let is_in = own.slot == slot && own.runs.contains(&run) && own.points.contains(&point.0);
+            is_in && self.retired_from(&own.server, own.rank.line).is_none()
+        };
+        let own = self.unlisted.iter().find(has_run)?;
+        self.counting(point, slot, run).is_none().then_some(own)
+    }
+
+    /// True if runs of a point were given up so.
+    pub fn is_unlisted(&self, point: &PointId) -> bool {
+        self.unlisted.iter().any(|own| own.points.contains(&point.0))
+    }
+
+    /// The runs of the plan that were given up so, each with the number of points and of runs.
+    pub fn unlisted(&self) -> impl Iterator<Item = (&UnlistedRuns, u64, u64)> {
+        let counts = self.unlisted_counts.get_or_init(|| {
+            let plan = self.plan();
+            let count = |own: &UnlistedRuns| {
+                let ids = own.points.iter();
+                let planned = ids.filter(|id| plan.is_none_or(|(points, _)| points.contains(id)));
+                let left = planned.map(|id| {
+                    let point = PointId(id.to_owned());
+                    let is_left = |run: &&u32| {
+                        let line = self.unlisted_at(&point, own.slot, **run);
+                        line.is_some_and(|line| line.rank == own.rank)
+                    };
+                    own.runs.iter().filter(is_left).count() as u64
+                });
+                left.fold((0, 0), |(points, runs), left| {
+                    (points + u64::from(left > 0), runs + left)
+                })
+            };
+            self.unlisted.iter().map(count).collect()
+        });
+        let counted = self.unlisted.iter().zip(counts);
+        counted
+            .map(|(own, (points, runs))| (own, *points, *runs))
+            .filter(|(_, points, _)| *points > 0)
+    }
+
+    /// Number of runs of the plan that were given up so.
+    pub fn unlisted_runs(&self) -> u64 {
+        self.unlisted().map(|(.., runs)| runs).sum()
+    }
+
+    /// Number of runs with a result, listed or not.
+    pub fn recorded_runs(&self) -> u64 {
+        self.runs().count() as u64 + self.unlisted_runs()
+    }
+}

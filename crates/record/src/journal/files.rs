@@ -5,7 +5,8 @@ use super::event::StoredFile;
 use super::run_file::Provenance;
 use super::state::State;
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, DirEntry};
+use std::io;
 use std::path::Path;
 use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{RESULT, read};
@@ -28,25 +29,21 @@ const MOST_NAMED: usize = 3;
 /// Every run file in a directory, relative to it. Taken before the journals are read: a line precedes its file.
 pub(super) fn list(directory: &Directory) -> Result<Vec<String>> {
     let folder = directory.runs_folder();
-    let mut files = Vec::new();
     let Ok(points) = fs::read_dir(&folder) else {
-        return Ok(files);
+        return Ok(Vec::new());
     };
-    for point in points {
-        let point = point.map_err(Error::io("read", &folder))?;
-        let name = point.file_name();
-        let Ok(runs) = fs::read_dir(point.path()) else { continue };
-        for run in runs.flatten() {
-            let file = run.file_name();
-            let (Some(point), Some(file)) = (name.to_str(), file.to_str()) else {
-                continue;
-            };
-            if file.ends_with(".json") {
-                files.push(format!("runs/{point}/{file}"));
-            }
-        }
-    }
-    Ok(files)
+    let points: Vec<_> = points.collect::<io::Result<_>>().map_err(Error::io("read", &folder))?;
+    let files_of = |point: &DirEntry| {
+        let name = point.file_name().into_string().ok();
+        let runs = fs::read_dir(point.path()).into_iter().flatten().flatten();
+        let files = runs.filter_map(|run| run.file_name().into_string().ok());
+        let files = files.filter(|file| file.ends_with(".json"));
+        files
+            .filter_map(|file| Some(format!("runs/{}/{file}", name.as_ref()?)))
+            .collect::<Vec<_>>()
+    };
+    let listed = threads::map(threads::cores(), &points, files_of);
+    Ok(listed.into_iter().flatten().collect())
 }
 
 /// Compares the run files with what the journals say, and makes good from them what lines have lost.

@@ -52,10 +52,15 @@ impl Follower {
                     .push(format!("{} has no name of a journal; it is not read", path.display())),
             }
         }
+        let mut has_news = false;
         for nonce in self.readers.keys().copied().collect::<Vec<_>>() {
             let reader = self.readers.get_mut(&nonce).expect("just listed");
             let state = &mut self.state;
-            let read = match reader.read(&mut |entry| Arc::make_mut(state).apply(entry)) {
+            let mut take = |entry| {
+                has_news = true;
+                Arc::make_mut(state).take(entry);
+            };
+            let read = match reader.read(&mut take) {
                 Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Read::Changed,
                 Err(Error::Io { source, path, .. }) if source.kind() == REFUSED => {
                     self.damage.push(format!("{} is not read: {source}", path.display()));
@@ -79,6 +84,9 @@ impl Follower {
                     ));
                 }
             }
+        }
+        if has_news {
+            self.state_mut().judge_answers();
         }
         Ok(())
     }

@@ -53,9 +53,9 @@ pub(super) enum Read {
     Foreign,
 }
 
-/// Whole lines, without their line feeds.
+/// Whole lines, without their line feeds, and what they say.
 struct Batch {
-    lines: Vec<Vec<u8>>,
+    lines: Vec<(Vec<u8>, Option<(DecodedLine, Sum)>)>,
     /// Result of reading if no whole line follows.
     end: Option<Read>,
 }
@@ -79,7 +79,13 @@ impl Batch {
             bytes += read;
             lines.push(line);
         };
-        Ok(Batch { lines, end })
+        // The few lines that a sweep in progress adds are not worth a thread.
+        let threads = if lines.len() < FEWEST { 1 } else { threads::cores() };
+        let decoded = threads::map(threads, &lines, |line| decode(line));
+        Ok(Batch {
+            lines: lines.into_iter().zip(decoded).collect(),
+            end,
+        })
     }
 }
 
@@ -111,31 +117,39 @@ impl Reader {
         file.seek(SeekFrom::Start(self.offset))
             .map_err(Error::io("read", &self.path))?;
         let mut file = BufReader::with_capacity(1 << 16, file);
+        let mut batch = Batch::read(&mut file).map_err(Error::io("read", &self.path))?;
         loop {
-            let batch = Batch::read(&mut file).map_err(Error::io("read", &self.path))?;
-            // The few lines that a sweep in progress adds are not worth a thread.
-            let threads = if batch.lines.len() < FEWEST {
-                1
-            } else {
-                threads::cores()
+            // The next lines are decoded while these are taken.
+            let (next, taken) = match &batch.end {
+                None => threads::both(|| Some(Batch::read(&mut file)), || self.take_lines(batch.lines, take)),
+                Some(_) => (None, self.take_lines(batch.lines, take)),
             };
-            let decoded = threads::map(threads, &batch.lines, |line| decode(line));
-            for (line, decoded) in batch.lines.iter().zip(decoded) {
-                self.offset += line.len() as u64 + 1;
-                self.lines += 1;
-                if self.take_line(line, decoded, take)? == Read::Foreign {
-                    return Ok(Read::Foreign);
-                }
-            }
-            match batch.end {
-                None => {}
-                Some(Read::On) => {
+            match (taken?, batch.end) {
+                (Read::On, None) => {}
+                (Read::On, Some(Read::On)) => {
                     self.note_damaged();
                     return Ok(Read::On);
                 }
-                Some(other) => return Ok(other),
+                (Read::On, Some(other)) | (other, _) => return Ok(other),
+            }
+            let next = next.expect("only the last one has an end");
+            batch = next.map_err(Error::io("read", &self.path))?;
+        }
+    }
+
+    fn take_lines(
+        &mut self,
+        lines: Vec<(Vec<u8>, Option<(DecodedLine, Sum)>)>,
+        take: &mut dyn FnMut(Entry),
+    ) -> Result<Read> {
+        for (line, decoded) in lines {
+            self.offset += line.len() as u64 + 1;
+            self.lines += 1;
+            if self.take_line(&line, decoded, take)? == Read::Foreign {
+                return Ok(Read::Foreign);
             }
         }
+        Ok(Read::On)
     }
 
     /// Number of lines of the journal, including missing and damaged ones.

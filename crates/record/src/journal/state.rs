@@ -63,6 +63,7 @@ pub struct State {
     proposals: Vec<ProposedStart>,
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
+    are_answers_judged: bool,
     /// The read part of each journal; empty unless the state was loaded from a directory.
     read: Seen,
     lamport: u64,

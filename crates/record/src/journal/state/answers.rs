@@ -21,7 +21,10 @@ impl State {
     }
 
     /// Holds the answers of all starts against each other, and the runs against what comes of it.
-    pub(super) fn judge_answers(&mut self) {
+    pub(in crate::journal) fn judge_answers(&mut self) {
+        if std::mem::replace(&mut self.are_answers_judged, true) {
+            return;
+        }
         let starts = self.servers.iter().flat_map(|(id, server)| {
             let standing = server
                 .starts

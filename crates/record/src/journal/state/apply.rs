@@ -19,6 +19,12 @@ use vsweep_strategy::selection::optimized::Reason;
 impl State {
     /// Takes one more line into account.
     pub fn apply(&mut self, entry: Entry) {
+        self.take(entry);
+        self.judge_answers();
+    }
+
+    /// Takes one of several lines into account; [`State::judge_answers`] follows after the last one.
+    pub(in crate::journal) fn take(&mut self, entry: Entry) {
         let Entry { rank, at, event, .. } = entry;
         self.lamport = self.lamport.max(rank.lamport);
         self.counted = OnceLock::new();
@@ -42,7 +48,7 @@ impl State {
                 if record.declared.is_none_or(|declared| declared < rank) {
                     record.declared = Some(rank);
                     record.config = begun.config;
-                    self.judge_answers();
+                    self.are_answers_judged = false;
                 }
             }
             Event::SearchStarted(started) => {
@@ -86,7 +92,7 @@ impl State {
                 let is_answered = ready.answers.is_some();
                 start.ready = Some(ready);
                 if is_answered {
-                    self.judge_answers();
+                    self.are_answers_judged = false;
                 }
             }
             Event::ServerExited(exited) => {
@@ -107,7 +113,7 @@ impl State {
                 self.retirements.push(Retirement { server, rank, reason });
                 // The reason must not depend on the order of reading.
                 self.retirements.sort_by_key(|retired| retired.rank);
-                self.judge_answers();
+                self.are_answers_judged = false;
                 self.forget_chains();
             }
             Event::SessionEnded { reason } => {
@@ -229,7 +235,8 @@ impl State {
     fn shared(&self, started: &RunStarted) -> Arc<Params> {
         let known = self.by_point.get(&started.point).and_then(|attempts| attempts.first());
         match known.map(|at| &self.attempts[*at].params) {
-            Some(params) if **params == started.params => Arc::clone(params),
+            // In one order, as one plan writes them, they are compared without a look-up of each.
+            Some(params) if params.iter().eq(&started.params) => Arc::clone(params),
             _ => Arc::new(started.params.clone()),
         }
     }
@@ -268,7 +275,7 @@ impl State {
         run.standing = RunStatus::Done;
         run.finished = by;
         run.as_recorded = (finished.outcome, finished.validity);
-        (run.finished_at, run.result) = (at, finished);
+        (run.finished_at, *run.result) = (at, finished);
         run.hold(&self.answers_doubted);
         let slot = run.slot;
         if let Some(search) = run.search.clone() {

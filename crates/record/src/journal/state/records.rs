@@ -47,7 +47,8 @@ pub struct RunRecord {
     pub rank: Rank,
     /// Time of its end, RFC 3339; for people only.
     pub finished_at: String,
-    pub(super) result: RunFinished,
+    /// Apart, so that the list of runs stays short while it grows.
+    pub(super) result: Box<RunFinished>,
     /// Outcome and validity as the run itself has them, whatever is known of its server.
     pub(super) as_recorded: (Outcome, Validity),
     pub(super) standing: RunStatus,
@@ -109,7 +110,7 @@ impl RunRecord {
             rank,
             finished_at: String::new(),
             as_recorded: (result.outcome, result.validity),
-            result,
+            result: Box::new(result),
             standing: RunStatus::Open,
             finished: None,
             index: 0,

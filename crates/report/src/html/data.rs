@@ -55,37 +55,42 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     let Dictionary { of: ids, at: rows } = Dictionary::of(ids);
     let plots = inputs.options.plots.iter();
     let mut page = runs(inputs);
-    page["words"] = words();
-    page["workloads"] = workloads(inputs).into();
-    page["pareto"] = json!(FRONTIER);
-    page["varying"] = inputs.varied.iter().map(|column| column.name.as_str()).collect();
-    page["swept"] = json!(swept(points, &inputs.varied).map(|column| &column.name));
-    page["telemetry"] = json!(inputs.telemetry);
+    page.add("words", words());
+    page.add("workloads", workloads(inputs));
+    page.add("pareto", FRONTIER);
+    page.add(
+        "varying",
+        inputs.varied.iter().map(|column| column.name.as_str()).collect_vec(),
+    );
+    page.add("swept", swept(points, &inputs.varied).map(|column| &column.name));
+    page.add("telemetry", &inputs.telemetry);
     let classes: Vec<&str> = MetricSet::of_classes(points.runs).collect();
     if !classes.is_empty() {
-        page["of_classes"] = json!(classes);
+        page.add("of_classes", classes);
     }
-    page["leading"] = json!(inputs.ranking.leading());
-    page["price"] = json!(inputs.options.price_per_gpu_hour);
-    page["cdfs"] = inputs.distributions.encode();
-    page["plots"] = plots
-        .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
-        .collect();
-    page["points"] = ids.into();
-    page["estimates"] = estimates(inputs);
-    page["rows"] = rows.into();
-    page["suspect"] = points.points.iter().map(|point| point.is_suspect()).collect();
+    page.add("leading", inputs.ranking.leading());
+    page.add("price", inputs.options.price_per_gpu_hour);
+    page.add("cdfs", inputs.distributions.encode());
+    let plots = plots.map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}));
+    page.add("plots", plots.collect_vec());
+    page.add("points", ids);
+    page.add("estimates", estimates(inputs));
+    page.add("rows", rows);
+    page.add("suspect", points.points.iter().map(Point::is_suspect).collect_vec());
     if !inputs.goals.is_empty() {
-        let met = (0..points.points.len()).map(|at| inputs.goals.met_by(at));
-        page["meets"] = json!(Dictionary::of(met));
-        page["competes"] = (0..points.points.len()).map(|at| inputs.goals.competes(at)).collect();
+        let places = 0..points.points.len();
+        page.add(
+            "meets",
+            Dictionary::of(places.clone().map(|at| inputs.goals.met_by(at))),
+        );
+        page.add("competes", places.map(|at| inputs.goals.competes(at)).collect_vec());
     }
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
     columns.order_by_key(|column| {
         let is_figure = matches!(column.section, Section::Metric | Section::Derived);
         (is_figure, place_of(&column.name))
     });
-    let mut left = MOST_BYTES.saturating_sub(page.to_string().len());
+    let mut left = MOST_BYTES.saturating_sub(page.0.len() + "}".len());
     let (kept, left_out): (Vec<Value>, Vec<&str>) = columns.into_iter().partition_map(|column| {
         // Each row of a column with several values takes two bytes at least.
         if left < 2 * column.cells.len() && !column.cells.values().iter().map(encode_cell).all_equal() {
@@ -100,9 +105,20 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
             None => Either::Right(column.name.as_str()),
         }
     });
-    page["columns"] = kept.into();
-    page["left_out"] = left_out.into();
-    embed_json(&page.to_string())
+    page.add("columns", kept);
+    page.add("left_out", left_out);
+    embed_json(&(page.0 + "}"))
+}
+
+/// An object as text but for its last brace: as values, the lists of many runs would take ten times the memory.
+struct Page(String);
+
+impl Page {
+    fn add(&mut self, name: &str, value: impl Serialize) {
+        let mark = if self.0.is_empty() { "{" } else { "," };
+        let value = serde_json::to_string(&value).expect("plain data always serialises");
+        self.0 += &format!("{mark}\"{name}\":{value}");
+    }
 }
 
 /// Causes of failures and codes of doubts in words.
@@ -210,7 +226,7 @@ fn is_shown(column: &Column) -> bool {
 }
 
 /// The servers, and the data of each run other than its figures, by row.
-fn runs(inputs: &Inputs<'_>) -> Value {
+fn runs(inputs: &Inputs<'_>) -> Page {
     let began = began(inputs);
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();
     let servers = inputs.state.servers.iter().enumerate();
@@ -233,22 +249,31 @@ fn runs(inputs: &Inputs<'_>) -> Value {
     let commands = Dictionary::of(commands);
     let files = runs.iter().map(|run| file_of(run).unzip());
     let (begins, lines): (Vec<Option<&str>>, Vec<Option<u64>>) = files.unzip();
-    json!({
-        "servers": self::servers(inputs, began),
-        "server": runs.iter().map(place).collect_vec(),
-        // Position among the starts of its server, if known.
-        "start": runs.iter().map(start).collect_vec(),
-        // Start of the first server.
-        "began": began.map(|began| began.to_string()),
-        "ended": runs.iter().map(|run| since(began, &run.finished_at)).collect_vec(),
-        "seconds": runs.iter().map(|run| tenths(run.seconds)).collect_vec(),
-        // Duration of the reset and the warm-up before it, if recorded; empty if no run has one.
-        "resets": where_known(runs.iter().map(|run| run.reset_seconds)),
-        "warmups": where_known(runs.iter().map(|run| run.warmup_seconds)),
-        "details": Dictionary::of(runs.iter().map(|run| detail_of(run).into_owned())),
-        "bench": commands,
-        "files": {"begin": Dictionary::of(begins.into_iter()), "line": lines},
-    })
+    let mut page = Page(String::new());
+    page.add("servers", self::servers(inputs, began));
+    page.add("server", runs.iter().map(place).collect_vec());
+    // Position among the starts of its server, if known.
+    page.add("start", runs.iter().map(start).collect_vec());
+    // Start of the first server.
+    page.add("began", began.map(|began| began.to_string()));
+    page.add(
+        "ended",
+        runs.iter().map(|run| since(began, &run.finished_at)).collect_vec(),
+    );
+    page.add("seconds", runs.iter().map(|run| tenths(run.seconds)).collect_vec());
+    // Duration of the reset and the warm-up before it, if recorded; empty if no run has one.
+    page.add("resets", where_known(runs.iter().map(|run| run.reset_seconds)));
+    page.add("warmups", where_known(runs.iter().map(|run| run.warmup_seconds)));
+    page.add(
+        "details",
+        Dictionary::of(runs.iter().map(|run| detail_of(run).into_owned())),
+    );
+    page.add("bench", commands);
+    page.add(
+        "files",
+        json!({"begin": Dictionary::of(begins.into_iter()), "line": lines}),
+    );
+    page
 }
 
 /// Name of a run's file, below the folder of its point: `begin-line.json`. There are few begins, and 10 000 whole names would be a fifth of

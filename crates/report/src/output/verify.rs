@@ -15,6 +15,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
 use vsweep_base::files::{RESULT, TEXT, open, read, read_text};
+use vsweep_base::threads;
 use vsweep_plan::{Format, ReportOptions};
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
@@ -52,38 +53,37 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     };
     verified.differences.extend(changed_plan(directory, state));
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
-    for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
-        verified.compare(directory.root(), &path, content.as_ref(), csv_differences);
-    }
     // The folder may have another name since the pages were made.
     let page = read_text(&directory.report_html(), RESULT).unwrap_or_default();
     if let Some(name) = html::name_in(&page) {
         inputs.experiment = name;
     }
-    let pages = Pages::make(&inputs);
-    verified.compare(
-        directory.root(),
-        &directory.answer_json(),
-        Some(&text(&pages.answer)),
-        line_differences,
-    );
-    verified.compare(
-        directory.root(),
-        &directory.report_html(),
-        Some(&text(&pages.page)),
-        page_differences,
-    );
-    verified.compare(
-        directory.root(),
-        &directory.report_markdown(),
-        Some(&text(&pages.markdown)),
-        line_differences,
-    );
-    let typed = make_typed(directory, &runs.table);
-    if read(&directory.summary_parquet(), RESULT).is_ok_and(|stored| typed.is_ok_and(|made| made != stored)) {
-        verified
-            .differences
-            .push("summary.parquet: is not what would be made of the runs".to_owned());
+    let root = directory.root();
+    let compare_tables = || {
+        let mut tables = Verified::default();
+        for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
+            tables.compare(root, &path, content.as_ref(), csv_differences);
+        }
+        let typed = make_typed(directory, &runs.table).map(|made| Content::Bytes(made.into()));
+        let is_other =
+            open(&directory.summary_parquet()).is_ok_and(|stored| typed.is_ok_and(|made| !is_alike(&stored, &made)));
+        let other = is_other.then(|| "summary.parquet: is not what would be made of the runs".to_owned());
+        tables.differences.extend(other);
+        tables
+    };
+    let (tables, pages) = threads::both(compare_tables, || Pages::make(&inputs));
+    verified.differences.extend(tables.differences);
+    verified.files = tables.files;
+    for (path, made, differences) in [
+        (
+            directory.answer_json(),
+            &pages.answer,
+            line_differences as fn(&str, &str) -> _,
+        ),
+        (directory.report_html(), &pages.page, page_differences),
+        (directory.report_markdown(), &pages.markdown, line_differences),
+    ] {
+        verified.compare(root, &path, Some(&text(made)), differences);
     }
     let mut configs: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     configs.extend(
@@ -99,7 +99,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     );
     for (path, content) in configs {
         let content = content.as_deref().map(text);
-        verified.compare(directory.root(), &path, content.as_ref(), line_differences);
+        verified.compare(root, &path, content.as_ref(), line_differences);
     }
     verified
 }

@@ -129,30 +129,41 @@ fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &Repor
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
     let inputs = Inputs::gather(directory, state, &points, options, answer);
-    let (written, (notes, charts)) = threads::both(
+    let (written, drawn) = threads::both(
         || write_all_tables(directory, state, runs, &points, &inputs),
-        || draw(&inputs, options),
+        || -> Result<_> {
+            let charts = write_charts(&inputs, options)?;
+            // The Markdown tells how many charts there are.
+            Ok((charts, Pages::make(&inputs)))
+        },
     );
-    let mut written = written?;
-    written.notes = notes;
-    let mut images = Vec::new();
-    for (chart, drawn) in charts {
-        match drawn {
-            Ok(image) => images.push((format!("{}.{}", chart.name, Form::Png.extension()), image)),
-            Err(error) => {
-                let problem = format!("the chart {} could not be drawn: {error}", chart.name);
-                written.problems.push(problem);
-            }
-        }
-    }
-    let files = write_folder(directory, &directory.charts(), images)?;
-    written.files.extend(files);
-    let mut pages = Pages::make(&inputs);
+    let (mut written, (charts, mut pages)) = (written?, drawn?);
+    written.notes = charts.notes;
+    written.problems.extend(charts.problems);
+    written.files.extend(charts.files);
     written.summary = std::mem::take(&mut pages.summary);
     written.ending = std::mem::take(&mut pages.ending);
     written.files.extend(pages.write(directory)?);
     written.requirements = inputs.requirements;
     Ok(written)
+}
+
+/// Draws the charts and writes their pictures.
+fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<Written> {
+    let (notes, charts) = draw(inputs, options);
+    let (mut images, mut problems) = (Vec::new(), Vec::new());
+    for (chart, drawn) in charts {
+        match drawn {
+            Ok(image) => images.push((format!("{}.{}", chart.name, Form::Png.extension()), image)),
+            Err(error) => problems.push(format!("the chart {} could not be drawn: {error}", chart.name)),
+        }
+    }
+    Ok(Written {
+        files: write_folder(inputs.directory, &inputs.directory.charts(), images)?,
+        problems,
+        notes,
+        ..Written::default()
+    })
 }
 
 /// Writes the tables in text and the typed one.

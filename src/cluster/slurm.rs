@@ -18,6 +18,17 @@ const USUAL_ARRAY: usize = 1001;
 /// Time before the time limit, in addition to the server's stop time, in which a run under way may end.
 const LAST_RUN: Duration = Duration::from_secs(120);
 
+/// Ends a task that Slurm started without the GPUs that it asked for, which happens after a node was lost: it would measure on GPUs of others.
+const WITHOUT_GPUS: &str = r#"if [ -z "$SLURM_JOB_GPUS$SLURM_GPUS_ON_NODE$CUDA_VISIBLE_DEVICES" ]; then
+  echo "Slurm started this task without the GPUs that it asked for, so nothing is measured; submit it again" >&2
+  exit 1
+fi"#;
+
+/// Slurm's name of the resource that a GPU is.
+fn resource(plan: &Plan) -> &str {
+    plan.slurm.gres.as_deref().unwrap_or("gpu")
+}
+
 /// Arguments of sbatch for an array; its script comes from standard input.
 pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) -> Vec<String> {
     let slurm = &plan.slurm;
@@ -49,8 +60,7 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
     let memory = match array.gpus {
         0 => "mem",
         gpus => {
-            let gres = slurm.gres.as_deref().unwrap_or("gpu");
-            add("gres", Some(format!("{gres}:{gpus}")));
+            add("gres", Some(format!("{}:{gpus}", resource(plan))));
             "mem-per-gpu"
         }
     };
@@ -83,6 +93,9 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, work
         "#!/bin/bash".to_owned(),
         format!("groups=({})", shell_line(&array.groups)),
     ];
+    if array.gpus > 0 && resource(plan).starts_with("gpu") {
+        lines.push(WITHOUT_GPUS.to_owned());
+    }
     lines.extend(slurm.setup.iter().cloned());
     let directory = directory.display();
     let program = match &slurm.image {

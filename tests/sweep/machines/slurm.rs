@@ -225,7 +225,9 @@ impl Cluster {
             let folder = self.out(&format!("gpus-{node}"));
             let notes = fs::read_dir(folder).into_iter().flatten().flatten();
             let notes = notes.filter_map(|file| serde_json::from_slice::<Value>(&fs::read(file.path()).ok()?).ok());
-            let notes = notes.filter(|note| Path::new(&format!("/proc/{}/exe", note["pid"])).exists());
+            // An id alone may be that of a later process.
+            let is_alive = |note: &Value| start_of(&note["pid"]).is_some_and(|started| started == note["started"]);
+            let notes = notes.filter(is_alive);
             let mut held = BTreeSet::new();
             for note in notes {
                 engines += 1;
@@ -272,6 +274,15 @@ fn all_processes() -> Vec<(i32, String)> {
     .collect()
 }
 
+/// Start time of a process that still has its memory, in clock ticks since the boot.
+fn start_of(pid: &Value) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields = stat.rsplit_once(") ")?.1;
+    (!fields.starts_with('Z'))
+        .then(|| fields.split(' ').nth(19)?.parse().ok())
+        .flatten()
+}
+
 fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
@@ -300,6 +311,16 @@ fn table(cluster: &Cluster, out: &str) -> Vec<(String, String, String)> {
         .collect();
     table.sort();
     table
+}
+
+/// Every line of the journals that names a cause of failure, in the order of the sessions.
+fn causes(directory: &Path) -> Vec<String> {
+    let lines = journals(directory).concat();
+    lines
+        .lines()
+        .filter(|line| line.contains("\"cause\":\""))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -383,7 +404,8 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     cluster.says(&["run", "plan.toml", "-o", "alone", "--quiet"], 0, "");
     let table_of_cluster = table(&cluster, "out");
     assert_eq!(table_of_cluster.len(), 24);
-    assert_eq!(table_of_cluster, table(&cluster, "alone"));
+    let failures = causes(&cluster.out("out"));
+    assert_eq!(table_of_cluster, table(&cluster, "alone"), "{failures:#?}");
     cluster.says(&["verify", "out"], 0, "every number agrees");
     let journal = journals(&cluster.out("out")).concat();
     assert!(!journal.contains("\"port_taken\""), "two servers were given one port");
@@ -417,6 +439,29 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
         0,
         "2 server starts",
     );
+
+    // Slurm may start a task without its GPUs, which belong to others then.
+    cluster.plan("bare.toml", &plan, "time = \"1m\"");
+    let bare = fs::read_to_string(cluster.out("bare.toml")).expect("written");
+    cluster
+        .harness
+        .write("bare.toml", &bare.replace("memory_per_gpu", "# memory_per_gpu"));
+    let submit = [
+        "submit",
+        "bare.toml",
+        "-o",
+        "bare",
+        "--slurm",
+        "--sbatch-arg=--gres=none",
+    ];
+    cluster.says(&submit, 0, "2 server starts");
+    wait_for("tasks that refuse", || cluster.count("bare", "FAILED") == 2);
+    assert!(
+        recorded_outcomes(&cluster.out("bare")).is_empty(),
+        "nothing is measured"
+    );
+    cluster.says(&submit, 0, "2 server starts");
+    cluster.says(&[&submit[..5], &["--cancel"]].concat(), 0, "cancelled");
 
     // What asks for too much never starts; status says why, and what was cancelled is handed over again alone.
     let plan = PLAN

@@ -79,9 +79,9 @@ closed_list! {
     /// The server is healthy but makes no progress.
     Hung "hung" again=true load=true:
         "requests were accepted but nothing was produced; read the server's log, and report it to its developers";
-    /// GPU memory of an earlier server was not given back.
+    /// An earlier server or another program holds GPU memory.
     GpuMemoryHeld "gpu_memory_held" again=false load=false:
-        "end the processes that hold GPU memory (their pids are listed), then run again";
+        "end the processes that hold GPU memory (nvidia-smi lists them), then run again";
     /// The benchmark program failed, or left no readable result.
     BenchFailed "bench_failed" again=false load=false:
         "see what its detail names: a bench parameter, or a file; the output of a benchmark command is in the run's bench.log";

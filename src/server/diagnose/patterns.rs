@@ -60,7 +60,8 @@ pub(super) const PATTERNS: &[Pattern] = &[
     phrase(&["cudagetdevicecount"], Cause::GpuFault),
     // vLLM's own checks of settings do not raise `RuntimeError`.
     loose(&["runtimeerror", "cuda"], Cause::GpuFault),
-    loose(&["memory on", "less than"], Cause::OomAtLoad),
+    loose(&["free memory on device", "less than"], Cause::GpuMemoryHeld),
+    loose(&["memory on node", "less than"], Cause::OomAtLoad),
     loose(&["memory", "cache"], Cause::KvCacheTooSmall),
     loose(&["kv cache"], Cause::KvCacheTooSmall),
     loose(&["--mem-fraction-static"], Cause::KvCacheTooSmall),

@@ -195,7 +195,7 @@ fn words(sentence: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A sentence that ends in the remedy, as a problem.
-fn problem(span: Span, sentence: &str) -> Problem {
+pub(super) fn problem(span: Span, sentence: &str) -> Problem {
     let (message, remedy) = sentence.rsplit_once("; ").unwrap_or((sentence, ""));
     Problem::new(span, message, remedy)
 }

@@ -1,15 +1,14 @@
 //! Checks this machine for the needs of a sweep: the plan's programs, the ports of its servers, its GPUs, and the files of its datasets.
 
 use super::addresses::check_ports;
-use super::{MOST, launched, loads};
+use super::{MOST, datasets, launched};
 use crate::matrix::Matrix;
 use crate::plan::checks::members;
-use crate::plan::{BenchRunner, Diagnostics, Parallel, Params, Plan, Reset, Span, spelling};
+use crate::plan::{BenchRunner, Diagnostics, Parallel, Plan, Reset, Span};
 use crate::run::{Node, demand};
 use crate::selection::packed::Capacity;
 use crate::server::find_program;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// Adds what is missing to `found`, at its place in the plan.
 pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diagnostics) {
@@ -42,7 +41,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diag
                 program(argv, &plan.bench.env, place(&["bench", "command"]), found);
             }
         }
-        BenchRunner::Native => dataset_files(plan, matrix, found),
+        BenchRunner::Native => datasets::check(plan, matrix, true, found),
         BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => {}
     }
 }
@@ -78,26 +77,5 @@ fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: 
     if let Err(failure) = find_program(argv, env) {
         let remedy = "install it, activate its environment, or correct the name";
         found.object(place, failure.detail, remedy);
-    }
-}
-
-fn dataset_files(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    let local = |load: Params| {
-        let text = |name: &str| spelling::find(&load, name).and_then(|value| value.as_str().map(str::to_owned));
-        // A path of the Hub is looked for there.
-        text("dataset_path").filter(|_| text("dataset_name").is_some_and(|name| name != "hf"))
-    };
-    let paths: BTreeSet<String> = loads(matrix).filter_map(local).collect();
-    let mut keys = ["dataset_path", "dataset-path"]
-        .map(|name| ["bench", "params", name])
-        .into_iter();
-    let place = match keys.find(|keys| plan.origin.has(keys)) {
-        Some(keys) => plan.origin.value_span(&keys),
-        None => plan.origin.key_span(&["bench"]),
-    };
-    for path in paths.iter().filter(|path| !Path::new(path).exists()) {
-        let message = format!("there is no dataset file {path}");
-        let remedy = "correct the path; it starts where vsweep is run";
-        found.object(place, message, remedy);
     }
 }

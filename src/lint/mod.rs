@@ -3,6 +3,7 @@
 
 mod addresses;
 mod columns;
+mod datasets;
 pub mod flags;
 mod loads;
 mod machine;
@@ -13,7 +14,7 @@ pub use addresses::check_side_by_side;
 pub use machine::check as check_machine;
 
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Draft, Origin, Params, Plan, Problems, Side, Span, Target};
+use crate::plan::{BenchRunner, Draft, Origin, Params, Plan, Problems, Side, Span, Target};
 use std::path::Path;
 
 /// Servers and loads that are looked at: far more than the distinct ones of any plan that is not generated.
@@ -47,12 +48,13 @@ impl From<Problems> for Objections {
     }
 }
 
-/// When an installed vLLM is asked for its flags, which takes 20 s.
+/// When an installed vLLM is asked for its flags, which takes 20 s, and the plan's datasets are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asks {
     /// Whenever it was not asked before.
     Always,
-    /// Only about what the known release would reject: a server that starts finds the rest in the same time.
+    /// Only about what the known release would reject: a server that starts finds the rest in the same time. Datasets are read by the
+    /// check of the machine.
     InDoubt,
 }
 
@@ -67,6 +69,9 @@ pub fn examine(draft: Draft, asks: Asks, asking: fn(&Path)) -> Result<CheckedPla
         columns::check(&plan, matrix, &mut found);
         optimization::check(&plan, matrix, &mut found);
         requirements::check(&plan, matrix, &mut found);
+        if asks == Asks::Always && plan.bench.runner == BenchRunner::Native {
+            datasets::check(&plan, matrix, false, &mut found);
+        }
     } else {
         loads::check_names(&plan, &mut found);
     }

@@ -313,6 +313,32 @@ fn a_search_does_not_start_without_its_dataset() {
 }
 
 #[test]
+fn prompts_that_cannot_be_drawn_are_found_before_a_server_starts() {
+    let harness = Harness::new();
+    let of_file = |path: &str| {
+        let file = format!("dataset_name = \"custom\"\ndataset_path = \"{path}\"");
+        PLAN.replace("random_input_len = 16", &file)
+            .replace("random_output_len", "custom_output_len")
+    };
+    let no_token = PLAN.replace("random_input_len = 16", "random_input_len = 0");
+    harness.write("empty.jsonl", "");
+    harness.write("other.jsonl", "{\"prompt\": \"one\"}\n{\"text\": \"two\"}\n");
+    for (plan, problem) in [
+        (of_file("empty.jsonl"), "empty.jsonl holds no rows"),
+        (of_file("other.jsonl"), "other.jsonl, line 2: no column \"prompt\""),
+        (no_token, "random_input_len 0 leaves no token for the prompt"),
+    ] {
+        harness.write("plan.toml", &plan);
+        for command in [&["check", "plan.toml"][..], &["run", "plan.toml", "-o", "out"]] {
+            let output = harness.run(command);
+            assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+            assert!(said(&output).contains(problem), "{problem}: {}", said(&output));
+        }
+        assert!(!harness.folder.path().join("out/journal").exists());
+    }
+}
+
+#[test]
 fn a_server_that_never_starts_ends_its_search_with_the_cause() {
     let harness = Harness::new();
     let text = PLAN.replace(

@@ -65,6 +65,9 @@ impl Dataset for Random {
         if backend == Backend::Rerank {
             reader.problem("backend vllm-rerank asks with queries and documents; set dataset_name to random-rerank");
         }
+        if let Err(problem) = self.check_length(0) {
+            reader.problem(problem);
+        }
         limit_tokens(num_prompts, self.input_len + self.prefix_len, reader);
     }
 
@@ -115,6 +118,19 @@ impl Dataset for Random {
 }
 
 impl Random {
+    /// Refuses a length that leaves a prompt without a token, next to the special tokens that the tokenizer adds.
+    fn check_length(&self, added: u64) -> Result<(), String> {
+        let input = self.input_len.saturating_sub(added);
+        let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;
+        match self.prefix_len + shortest {
+            0 => Err(format!(
+                "random_input_len {} leaves no token for the prompt next to the {added} special tokens of the tokenizer; raise it",
+                self.input_len
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Draws lengths, offsets and the common prefix, of these ids.
     pub(super) fn plan(
         &self,
@@ -125,13 +141,7 @@ impl Random {
     ) -> Result<Plan, String> {
         let added = vocabulary.added_specials();
         let input = self.input_len.saturating_sub(added);
-        let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;
-        if self.prefix_len + shortest < 1 {
-            return Err(format!(
-                "random_input_len {} leaves no token for the prompt next to the {added} special tokens of the tokenizer; raise it",
-                self.input_len
-            ));
-        }
+        self.check_length(added)?;
         let size = vocabulary.ids().end.into();
         let lengths = Lengths::draw(random, n, input, self.output_len, self.range_ratio, size);
         let mut prefix: Vec<u32> = (0..self.prefix_len)

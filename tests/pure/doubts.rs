@@ -209,7 +209,7 @@ const ROUNDS: (f64, f64) = (0.2, 0.4);
 const AGAIN: (f64, f64) = (0.5, 1.0);
 
 /// The faults that are injected into runs, by the code that must report each.
-const FAULTS: [Code; 14] = [
+const FAULTS: [Code; 15] = [
     Code::LoadNotReached,
     Code::GeneratorStopped,
     Code::GeneratorStalled,
@@ -224,6 +224,7 @@ const FAULTS: [Code; 14] = [
     Code::AcceptanceDrifts,
     Code::PrefixCacheHits,
     Code::OutputLengthsDiffer,
+    Code::TooManyOutputTokens,
 ];
 
 fn spoil(run: &mut Run, fault: Code, draw: &mut Draw) {
@@ -263,15 +264,21 @@ fn spoil(run: &mut Run, fault: Code, draw: &mut Draw) {
             let shared = run.cached.1;
             run.cached.0 = (shared + 0.11).max(shared + (1.0 - shared) * draw.between(0.12, 1.0));
         }
-        // Some answers are cut, repeated to a greater length, or all of them end early.
+        // Some answers are cut, or the end of sequence counts.
         Code::OutputLengthsDiffer => {
             let (kind, share) = (draw.between(0.0, 2.0), draw.between(0.05, 1.0));
             let count = (run.answers.len() as f64 * share).ceil() as usize;
             for (counted, asked) in run.answers.iter_mut().take(count) {
                 *counted = match kind < 1.0 {
                     true => (*asked as f64 * draw.between(0.0, 0.5)) as u64,
-                    false => *asked + 1 + (draw.between(0.0, 1.0) * *asked as f64) as u64,
+                    false => *asked + 1,
                 };
+            }
+        }
+        Code::TooManyOutputTokens => {
+            let count = (run.answers.len() as f64 * draw.between(0.3, 1.0)).ceil() as usize;
+            for (counted, asked) in run.answers.iter_mut().take(count) {
+                *counted = *asked + 2 + (draw.between(0.1, 1.0) * *asked as f64) as u64;
             }
         }
         _ => run.course.slowed_share = Some(draw.between(0.11, 1.0)),

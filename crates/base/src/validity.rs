@@ -61,6 +61,9 @@ closed_list! {
     /// The server counted fewer prompt tokens than were sent.
     InputLengthsDiffer "input_lengths_differ" severity=Invalid:
         "look whether the server cuts prompts to its context length; if it only counts other tokens, give its tokenizer (tokenizer)";
+    /// The server counted more output tokens than `max_tokens` allows.
+    TooManyOutputTokens "too_many_output_tokens" severity=Invalid:
+        "make the server respect max_tokens, and look at what its usage counts: throughput and TPOT are computed from it";
     /// The load generator stood still for a large part of the run.
     GeneratorStopped "generator_stopped" severity=Invalid:
         "measure again without stopping vsweep; give it its own core";

@@ -4,6 +4,9 @@ use crate::validity::{Code, Doubt};
 
 /// Share of the requested length below which all answers together are another load.
 const SHORTER: f64 = 0.99;
+/// Share of all requested tokens by which the server's counts may exceed them, and one token of each answer: some servers count the end
+/// of sequence.
+const EXCESS: f64 = 0.01;
 /// Tokens that a tokenizer adds to a prompt, or leaves out, whatever its length.
 const SPECIAL_TOKENS: u64 = 8;
 /// Share of a prompt's tokens that a server counts at least, if it has read all of it; and if their number is that of words.
@@ -14,27 +17,29 @@ const MISSING: f64 = 0.01;
 /// Above this share of hits beyond what the prompts share on purpose, a run was answered from the cache.
 const UNEXPECTED_HITS: f64 = 0.1;
 
-/// Returns a doubt if the server counted more output tokens than requested, which makes its counts doubtful, or fewer although answers had
-/// to continue after the end of sequence. `answers` are tokens counted and requested, of each answer.
+/// Returns a doubt if the server counted more output tokens than requested, which makes its counts doubtful or wrong, or fewer although
+/// answers had to continue after the end of sequence. `answers` are tokens counted and requested, of each answer.
 pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
-    let doubt = |detail| Some(Doubt::new(Code::OutputLengthsDiffer, detail));
+    let counted: u64 = answers.iter().map(|(counted, _)| counted).sum();
+    let asked: u64 = answers.iter().map(|(_, asked)| asked).sum();
     let exceeding = || answers.iter().filter(|(counted, asked)| counted > asked);
-    if let Some((tokens, asked)) = exceeding().max_by_key(|(counted, asked)| counted - asked) {
-        return doubt(format!(
-            "the server counted more output tokens than were asked for in {} of {} requests ({tokens} instead of {asked} in one)",
+    if let Some((most, limit)) = exceeding().max_by_key(|(counted, asked)| counted - asked) {
+        let excess: u64 = exceeding().map(|(counted, asked)| counted - asked - 1).sum();
+        let code = match excess as f64 > EXCESS * asked as f64 {
+            true => Code::TooManyOutputTokens,
+            false => Code::OutputLengthsDiffer,
+        };
+        let detail = format!(
+            "the server counted more output tokens than were asked for in {} of {} requests ({most} instead of {limit} in one)",
             exceeding().count(),
             answers.len()
-        ));
+        );
+        return Some(Doubt::new(code, detail));
     }
-    let (counted, asked) = answers
-        .iter()
-        .fold((0, 0), |sum, (counted, asked)| (sum.0 + counted, sum.1 + asked));
-    match goes_on && (counted as f64) < SHORTER * asked as f64 {
-        true => doubt(format!(
-            "{counted} output tokens were produced, and {asked} were asked for"
-        )),
-        false => None,
-    }
+    (goes_on && (counted as f64) < SHORTER * asked as f64).then(|| {
+        let detail = format!("{counted} output tokens were produced, and {asked} were asked for");
+        Doubt::new(Code::OutputLengthsDiffer, detail)
+    })
 }
 
 /// Returns a doubt if the server counted fewer prompt tokens than were sent. `prompts` are tokens counted and sent, of each request; the
@@ -71,6 +76,15 @@ pub fn cached(share: f64, expected: f64) -> Option<Doubt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_beyond_the_limit_are_no_figures() {
+        let code = |counted: u64| lengths(&[(counted, 8), (8, 8)], true).map(|doubt| doubt.code);
+        assert_eq!(code(8), None);
+        assert_eq!(code(9), Some(Code::OutputLengthsDiffer), "the end of sequence");
+        assert_eq!(code(11), Some(Code::TooManyOutputTokens));
+        assert_eq!(code(7), Some(Code::OutputLengthsDiffer));
+    }
 
     #[test]
     fn prompts_that_were_cut_show() {

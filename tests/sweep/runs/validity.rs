@@ -116,7 +116,7 @@ fn a_load_is_warmed_up_once_on_each_start_of_a_server() {
 fn answers_of_another_length_and_prompts_found_in_the_cache_are_marked() {
     let faults: [(&[&str], &str); 3] = [
         (&["--sim-fault", "cut-answers:8"], "output_lengths_differ"),
-        (&["--sim-fault", "wrong-counts:1"], "output_lengths_differ"),
+        (&["--sim-fault", "wrong-counts:1"], "too_many_output_tokens"),
         (&[], "prefix_cache_hits"),
     ];
     for (flags, code) in faults {
@@ -131,7 +131,7 @@ fn answers_of_another_length_and_prompts_found_in_the_cache_are_marked() {
         assert!(output.status.success(), "{}", said(&output));
         let runs = summary(&harness, "summary.csv");
         assert!(has(&runs[1], &[code]), "{code}: {}", said(&output));
-        let others = ["output_lengths_differ", "prefix_cache_hits"]
+        let others = ["output_lengths_differ", "too_many_output_tokens", "prefix_cache_hits"]
             .into_iter()
             .filter(|other| *other != code);
         assert!(!has(&runs[0], &others.collect::<Vec<_>>()), "{}", said(&output));

@@ -63,9 +63,13 @@ pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let starts = advised().filter_map(|answered| answered.advice.as_ref());
     let starts = starts.map(|advice| advice.starts).max().unwrap_or(0);
     let finals = entered(matrix, state, advised(), 0..0);
+    if starts == 0 || finals.servers.is_empty() {
+        return Finals::default();
+    }
     let has = |server: &ServerId, slot: u32| state.starts_of(server).iter().any(|start| start.slot == slot);
     let is_open = |slot: &u32| finals.servers.iter().any(|server| !has(server, *slot));
-    let first = (plan.starts..).find(is_open).filter(|_| starts > 0).unwrap_or(0);
+    let mut free = (plan.starts..).filter(is_open);
+    let first = free.next().expect("there are fewer starts than numbers");
     Finals {
         slots: first..first + starts,
         ..finals
@@ -146,8 +150,8 @@ mod tests {
     const PLAN: &str = "version = 1\nstarts = 3\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2, 3]\n\
                         [bench.params]\nnum_prompts = 9\n";
 
-    /// The finalists, by what they are called, if their starts have these throughputs.
-    fn found(text: &str, throughputs: &[(&str, [f64; 3])]) -> Vec<String> {
+    /// A plan of which every start has these throughputs.
+    fn measured(text: &str, throughputs: &[(&str, [f64; 3])]) -> (Plan, Matrix, State) {
         let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
         let mut state = State::default();
@@ -189,6 +193,12 @@ mod tests {
                 })));
             }
         }
+        (plan, matrix, state)
+    }
+
+    /// The finalists, by what they are called.
+    fn found(text: &str, throughputs: &[(&str, [f64; 3])]) -> Vec<String> {
+        let (plan, matrix, state) = measured(text, throughputs);
         let finalists = finalists(&plan, &matrix, &state);
         let names = matrix.servers().filter(|server| finalists.servers.contains(&server.id));
         names.map(|server| server.name).collect()
@@ -209,6 +219,15 @@ mod tests {
     fn a_clear_winner_needs_no_final() {
         let clear = [CLOSE[0], ("seqs=2", [200.0, 201.0, 199.0]), CLOSE[2]];
         assert!(found(PLAN, &clear).is_empty());
+    }
+
+    #[test]
+    fn a_sure_answer_advises_nothing() {
+        let clear = [CLOSE[0], ("seqs=2", [200.0, 201.0, 199.0]), CLOSE[2]];
+        let (plan, matrix, state) = measured(PLAN, &clear);
+        assert_eq!(advised(&plan, &matrix, &state), Finals::default());
+        let (plan, matrix, state) = measured(PLAN, &CLOSE);
+        assert_eq!(advised(&plan, &matrix, &state).servers.len(), 2);
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
     let frontiers = threads::map(threads::cores(), &experiment.frontiers, |question| {
         rules::frontier(&known, question)
     });
-    Answer {
+    let mut answer = Answer {
         version: VERSION,
         margin: experiment.margin,
         gpus: experiment.gpus,
@@ -79,7 +79,17 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         frontiers: frontiers.into_iter().flatten().collect(),
         noise: known.metrics().iter().map(Figures::noise).collect(),
         estimates: estimates(&known),
+    };
+    // More starts are for what is recommended first.
+    let leading: Vec<bool> = {
+        let leading = answer.leading();
+        let leads = |own: &Answered| leading.iter().any(|other| std::ptr::eq(*other, own));
+        answer.questions.iter().map(leads).collect()
+    };
+    for (answered, leads) in answer.questions.iter_mut().zip(leading) {
+        answered.advice = answered.advice.take().filter(|_| leads);
     }
+    answer
 }
 
 /// The questions in their order, several answered at once: those that refer to the winner of an earlier one after all others.

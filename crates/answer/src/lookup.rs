@@ -1,7 +1,7 @@
 //! Parts of an answer that several readers look for.
 
 use super::asked::Goal;
-use super::document::{Answer, Answered};
+use super::document::{Answer, Answered, Estimate};
 use std::collections::BTreeSet;
 
 impl Answer {
@@ -29,6 +29,19 @@ impl Answer {
             [(figure, _)] => Some(*figure),
             all => all.iter().map(|(_, share)| *share).reduce(f64::min),
         }
+    }
+
+    /// The figure of a config that competes for the first question, with its interval; none where several workloads ask it.
+    pub fn first_estimate(&self, config: &str) -> Option<Estimate> {
+        let first = self.questions.first()?;
+        let is_joint = self
+            .questions
+            .iter()
+            .filter(|own| own.question == first.question)
+            .count()
+            > 1;
+        let mut entrants = first.entrants.iter().filter(|_| !is_joint);
+        entrants.find(|own| own.config == config).map(|own| own.value)
     }
 
     /// The questions whose winners are recommended: those for the highest load, else the first one about each workload.

@@ -296,8 +296,12 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
     if let Some(advice) = &answered.advice {
         let time = advice.seconds.map(std::time::Duration::from_secs_f64);
         let time = time.map_or(String::new(), |time| format!(", about {},", show_duration(time)));
+        let again = match advice.starts {
+            1 => "again".to_owned(),
+            more => format!("{more} more times"),
+        };
         text += &format!(
-            "; `--confirm` starts {} again{time} for {}",
+            "; `--confirm` starts {} {again}{time} for {}",
             show_many(advice.configs.len() as u64, "server"),
             percent(advice.expected)
         );

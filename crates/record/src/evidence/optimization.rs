@@ -38,6 +38,8 @@ pub struct BegunStart {
     pub slot: u32,
     /// The reason for it; none if the optimisation did not ask for it.
     pub reason: Option<Reason>,
+    /// True unless its server was ruled out before it was launched.
+    pub is_launched: bool,
     /// The result, and the seconds that the server took; none while results are missing.
     pub result: Option<(Trial, f64)>,
 }
@@ -85,6 +87,7 @@ impl<'a> OptimizationProgress<'a> {
                 contestant,
                 slot,
                 reason,
+                is_launched: state.starts_of(&own.server).iter().any(|start| start.slot == slot),
                 result,
             });
         }

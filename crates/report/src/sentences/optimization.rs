@@ -28,10 +28,17 @@ fn started(found: &OptimizationFound) -> String {
         None => "not ended yet".to_owned(),
         Some(Ended::Certain) => "ended because the best is known".to_owned(),
         Some(Ended::Budget) => "ended because the budget is spent".to_owned(),
-        Some(Ended::Exhausted) if found.probability < found.certainty => {
-            "ended because more starts would hardly tell the best apart".to_owned()
+        Some(Ended::Exhausted) if found.best.is_none() => "ended because no server is left that may work".to_owned(),
+        Some(Ended::Exhausted) if found.probability >= found.certainty => {
+            "ended because no other server may win".to_owned()
         }
-        Some(Ended::Exhausted) => "ended because no other server may win".to_owned(),
+        Some(Ended::Exhausted) if found.starts >= found.candidates.len() => {
+            "ended after as many starts as there are servers".to_owned()
+        }
+        Some(Ended::Exhausted) => {
+            let certainty = percent(found.certainty);
+            format!("ended because more starts were not expected to make it {certainty} sure")
+        }
     };
     format!(
         "Started {} of {}, in {} and {} of servers; {ended}",

@@ -19,27 +19,43 @@ impl OptimizationProgress<'_> {
         let best = optimized.best();
         let defaults = self.record.rules.defaults;
         let plain = |at: Option<usize>| answer.first_figure(&self.id(at?));
-        let candidates = || self.record.contestants.iter().map(|own| &own.candidate);
         OptimizationFound {
             question: self.question.clone(),
             ended: self.ended(),
             certainty: self.record.rules.certainty,
             best: best.map(|at| self.id(at)),
             probability: optimized.chance_of_best(),
-            starts: self.begun.len(),
+            starts: self.begun.iter().filter(|start| start.is_launched).count(),
             seconds: self.begun.iter().filter_map(|start| Some(start.result?.1)).sum(),
-            grid_seconds: self
-                .record
-                .is_predicted
-                .then(|| candidates().map(|own| own.start_s + own.measure_s).sum()),
+            grid_seconds: self.record.is_predicted.then(|| self.grid_seconds()),
             hour_gain: optimized.expected_gain(HOUR_S).exp_m1(),
             defaults: defaults.map(|at| self.id(at)),
             over_defaults: plain(best).zip(plain(defaults)).map(|(best, other)| best / other),
             prediction_error: self.prediction_error(),
             candidates: (0..self.record.contestants.len())
-                .map(|at| self.candidate(at))
+                .map(|at| self.candidate(at, answer))
                 .collect(),
         }
+    }
+
+    /// The seconds that a start of every server would take: what was predicted, times the ratio of what measured starts took to their own
+    /// predictions.
+    fn grid_seconds(&self) -> f64 {
+        let predicted = |at: usize| {
+            let own = &self.record.contestants[at].candidate;
+            own.start_s + own.measure_s
+        };
+        let taken = self.begun.iter().filter_map(|start| match start.result? {
+            (Trial::Measured { .. }, seconds) => Some((seconds, predicted(start.contestant))),
+            _ => None,
+        });
+        let (seconds, expected) = taken.fold((0.0, 0.0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+        let ratio = if seconds > 0.0 && expected > 0.0 {
+            seconds / expected
+        } else {
+            1.0
+        };
+        (0..self.record.contestants.len()).map(predicted).sum::<f64>() * ratio
     }
 
     fn id(&self, at: usize) -> String {
@@ -50,15 +66,16 @@ impl OptimizationProgress<'_> {
         self.begun.iter().filter(|start| start.contestant == at).collect()
     }
 
-    fn candidate(&self, at: usize) -> CandidateFound {
+    fn candidate(&self, at: usize, answer: &Answer) -> CandidateFound {
         let begun = self.begun_of(at);
+        let measured = answer.first_estimate(&self.id(at));
         CandidateFound {
             config: self.id(at),
             name: self.record.contestants[at].name.clone(),
             state: self.state(at, &begun),
-            starts: begun.len(),
+            starts: begun.iter().filter(|start| start.is_launched).count(),
             reason: begun.first().and_then(|start| start.reason),
-            value: self.value(self.optimized.estimate(at)),
+            value: measured.or_else(|| self.value(self.optimized.estimate(at))),
             predicted: self.predicted(at).map(|ln_value| (sign(self.better) * ln_value).exp()),
         }
     }

@@ -26,6 +26,13 @@ impl Optimized {
         let Some(best) = self.best().filter(|_| has_enough_starts) else {
             return Outlook::Open;
         };
+        // The promise is few starts: without a budget no more than one of each would take.
+        if self.rules.budget.is_none() && self.trials.len() >= self.candidates.len().max(FEWEST_STARTS) {
+            return match self.chance_of_best() >= self.rules.certainty {
+                true => Outlook::Certain,
+                false => Outlook::Undecidable,
+            };
+        }
         let certainty = self.rules.certainty;
         let Some(judged) = self.judged else {
             let is_certain = |rivals| self.chance(best, rivals) >= certainty;

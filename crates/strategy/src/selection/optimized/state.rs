@@ -134,11 +134,13 @@ impl Optimized {
         Estimate { ln_value, sd, excluded }
     }
 
-    /// The gain of the logarithm of the best one's value that so many more seconds of servers are expected to bring.
+    /// The gain of the logarithm of the best one's value that so many more seconds of servers are expected to bring. Of the measured ones the
+    /// best is known if they were judged.
     pub fn expected_gain(&self, seconds: f64) -> f64 {
         let Some(best) = self.best() else { return 0.0 };
         let mut left = seconds;
         let scored = self.scored(&[], None).into_iter().map(|scored| scored.at);
+        let scored = scored.filter(|at| self.judged.is_none() || self.measured_mean(*at).is_none());
         let affordable = scored.take_while(|at| {
             left -= self.cost(*at, 0.5);
             left >= 0.0

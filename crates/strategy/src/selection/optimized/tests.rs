@@ -102,6 +102,29 @@ fn the_best_is_found_and_only_finalists_are_started_again() {
 }
 
 #[test]
+fn what_failed_cannot_be_the_best() {
+    for failure in [Trial::Failed, Trial::DidNotFit, Trial::Unmet] {
+        let mut optimized = optimized(None);
+        for at in 0..grid().len() {
+            let trial = if at < 2 { measured(at, 0) } else { failure };
+            optimized.add(at, trial, 160.0);
+        }
+        assert_eq!(optimized.ask(1, &[]), Ask::Ended(Ended::Certain), "{failure:?}");
+        assert!(optimized.chance_of_best() > 0.99, "{failure:?}");
+    }
+}
+
+#[test]
+fn without_a_budget_it_starts_no_more_than_the_grid_would() {
+    let equal = |_, start: usize| Trial::Measured {
+        ln_value: 0.03 * ((start * 7 % 11) as f64 - 5.0),
+        sd: 0.005,
+    };
+    let (_, proposals, ended) = played(optimized(None), equal);
+    assert_eq!((proposals.len(), ended), (grid().len(), Ended::Exhausted));
+}
+
+#[test]
 fn a_replay_asks_for_what_was_asked() {
     let (_, proposals, ended) = played(optimized(Some(Budget::Starts(14))), measured);
     let mut again = optimized(Some(Budget::Starts(14)));

@@ -38,6 +38,7 @@ pub(super) fn works<'a>(
         Trial::DidNotFit => Some((at, Observed::Above(0.0, CLEAR))),
         Trial::Failed => None,
     });
+    let tried = trials.clone();
     let meets = trials.filter_map(|(at, trial)| match trial {
         Trial::Measured { .. } | Trial::Beaten { .. } => Some((at, Observed::Below(0.0, CLEAR))),
         Trial::Unmet => Some((at, Observed::Above(0.0, CLEAR))),
@@ -46,10 +47,17 @@ pub(super) fn works<'a>(
     });
     let fits = below(space, needs(candidates), fits.collect());
     let meets = below(space, vec![USUAL; candidates.len()], meets.collect());
-    fits.into_iter()
-        .zip(meets)
-        .map(|(fits, meets)| Works { fits, meets })
-        .collect()
+    let pairs = fits.into_iter().zip(meets);
+    let mut works: Vec<Works> = pairs.map(|(fits, meets)| Works { fits, meets }).collect();
+    // What was tried and gave no value is not tried again, so it cannot be the best.
+    for (at, trial) in tried {
+        match trial {
+            Trial::DidNotFit => works[at].fits = 0.0,
+            Trial::Failed | Trial::Unmet => works[at].meets = 0.0,
+            Trial::Measured { .. } | Trial::Beaten { .. } => {}
+        }
+    }
+    works
 }
 
 /// The predicted need of each candidate over the limit.

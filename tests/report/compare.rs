@@ -356,6 +356,11 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
         to_text(&found)
     );
     assert!(to_junit(&[found]).contains("failures=\"1\""));
+
+    let found = Comparison::of(&new, &base, &question(&["output_throughput:-30%"])).expect("common points");
+    let required = Some(Requirement::Undecided);
+    assert_eq!(found.requirement(), required, "nothing is known of the base there");
+    assert!(to_junit(&[found]).contains("skipped=\"1\""));
 }
 
 #[test]

@@ -13,11 +13,7 @@ use vsweep_strategy::stats::Requirement;
 /// A broken limit is a failure, an undecided one is skipped. Where nothing is limited, each figure is a case that passes and tells
 /// its verdict.
 pub fn to_junit(comparisons: &[Comparison]) -> String {
-    let limits = || comparisons.iter().flat_map(|comparison| &comparison.limits);
-    let failures = limits()
-        .filter(|judged| judged.requirement == Requirement::Broken)
-        .count();
-    let failures = failures + comparisons.iter().flat_map(Comparison::breaking).count();
+    let failures: usize = comparisons.iter().map(|own| count(own, Requirement::Broken)).sum();
     let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();
     let tests: usize = counts.iter().sum();
     fill(
@@ -30,7 +26,11 @@ pub fn to_junit(comparisons: &[Comparison]) -> String {
 /// The number of its cases, and the suite.
 fn suite(comparison: &Comparison) -> (usize, Value) {
     let limits = comparison.limits.iter().map(of_limit);
-    let limits = limits.chain(comparison.breaking().map(|settings| of_failed(settings)));
+    let limits = limits.chain(
+        comparison
+            .lone()
+            .map(|(settings, requirement)| of_lone(settings, requirement)),
+    );
     let figures = comparison.points.iter();
     let figures = figures.flat_map(|pair| pair.figures.iter().map(|figure| of_figure(figure, &pair.settings)));
     let cases: Vec<Value> = match comparison.is_limited {
@@ -38,22 +38,19 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
         true => limits.collect(),
     };
     let tests = cases.len();
-    let count = |requirement| {
-        comparison
-            .limits
-            .iter()
-            .filter(|judged| judged.requirement == requirement)
-            .count()
-    };
     let suite = context! {
         name => format!("{} against {}", comparison.new, comparison.base),
         tests,
-        failures => count(Requirement::Broken) + comparison.breaking().count(),
-        skipped => count(Requirement::Undecided),
+        failures => count(comparison, Requirement::Broken),
+        skipped => count(comparison, Requirement::Undecided),
         cases,
         tally => tally(comparison),
     };
     (tests, suite)
+}
+
+fn count(comparison: &Comparison, requirement: Requirement) -> usize {
+    comparison.requirements().filter(|own| *own == requirement).count()
 }
 
 /// A limit at a point, with both values, and with the change and its interval.
@@ -75,12 +72,14 @@ fn of_limit(judged: &Judged) -> Value {
     }
 }
 
-/// A point that only the base has a valid run of.
-fn of_failed(settings: &str) -> Value {
+/// A point of which only one side has a valid run.
+fn of_lone(settings: &str, requirement: Requirement) -> Value {
+    let is_broken = requirement == Requirement::Broken;
     context! {
         name => format!("valid run at {settings}"),
         class => "limit",
-        failed => "no run in new is valid; see the failures in its report",
+        failed => is_broken.then_some("no run in new is valid; see the failures in its report"),
+        skipped => (!is_broken).then_some("undecided: no run in base is valid; see the failures in its report"),
     }
 }
 

@@ -121,9 +121,11 @@ pub fn plain(column: &Column) -> String {
     format!("{side}.{}", bare_name(column))
 }
 
-/// The values that a setting takes among measured points, by `side.name`, without the deciding ones.
+/// The values that a setting takes among measured points, or among all where none was measured, by `side.name`, without the deciding ones.
 pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
-    let measured = || points.points.iter().filter(|point| !point.used.is_empty());
+    let is_measured = |point: &&Point| !point.used.is_empty();
+    let has_measured = points.points.iter().any(|point| is_measured(&point));
+    let measured = || points.points.iter().filter(|point| !has_measured || is_measured(point));
     let values = |column: &Column| {
         let cells = measured().map(|point| &column.cells[point.row]);
         cells.filter(|cell| !cell.is_missing()).map(Cell::to_string).collect()

@@ -291,16 +291,25 @@ impl Comparison {
         self.figures().filter(|figure| figure.verdict == verdict).count()
     }
 
-    /// Combined result of the limits: broken if one is, or if the new side has no valid run of a point; else undecided if one is, else met.
-    /// `None` without limits.
+    /// Combined result of the limits: broken if one is, else undecided if one is, else met. `None` without limits.
     pub fn requirement(&self) -> Option<Requirement> {
-        let judged = self.limits.iter().map(|judged| judged.requirement);
-        judged.chain(self.breaking().map(|_| Requirement::Broken)).max()
+        self.requirements().max()
     }
 
-    /// The points that break every limit, as they have no valid run in the new side.
-    fn breaking(&self) -> impl Iterator<Item = &String> {
-        self.failed_new.iter().filter(|_| self.is_limited)
+    /// The result of each limit at each point.
+    fn requirements(&self) -> impl Iterator<Item = Requirement> {
+        let judged = self.limits.iter().map(|judged| judged.requirement);
+        judged.chain(self.lone().map(|(_, requirement)| requirement))
+    }
+
+    /// The points of which one side has no valid run: every limit is broken where it is the new one, and undecided where it is the base.
+    fn lone(&self) -> impl Iterator<Item = (&String, Requirement)> {
+        let new = self.failed_new.iter().map(|settings| (settings, Requirement::Broken));
+        let base = self
+            .failed_base
+            .iter()
+            .map(|settings| (settings, Requirement::Undecided));
+        new.chain(base).filter(|_| self.is_limited)
     }
 
     /// The sentence about noise between starts that was assumed, as too few starts repeat a config on a side.

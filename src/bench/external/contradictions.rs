@@ -29,6 +29,9 @@ const RATES: [(&str, &[&str]); 3] = [
 const NEAR: f64 = 1.1;
 const NEAR_OF_CLIENTS: f64 = 2.0;
 
+/// Least share of the slots of a closed loop that are in use on average.
+const LEAST_IN_FLIGHT: f64 = 0.05;
+
 /// Load that a program was asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
@@ -45,6 +48,8 @@ pub fn in_itself(result: &Params) -> Option<String> {
         .or_else(|| no_count(result))
         .or_else(|| wrong_rate(result))
         .or_else(|| too_long(result))
+        .or_else(|| first_after_last(result))
+        .or_else(|| other_concurrency(result))
         .or_else(|| too_many(result, number(result, "num_prompts")?))
 }
 
@@ -159,6 +164,33 @@ fn too_long(result: &Params) -> Option<String> {
     });
     let (name, value) = latencies.find(|(_, value)| *value > NEAR * duration_s * 1000.0)?;
     Some(format!("has {name} = {value}, and the whole run took {duration_s} s"))
+}
+
+/// First tokens that come after the last ones.
+fn first_after_last(result: &Params) -> Option<String> {
+    ["mean", "median"].into_iter().find_map(|statistic| {
+        let name = |latency: &str| format!("{statistic}_{latency}_ms");
+        let (first, whole) = (number(result, &name("ttft"))?, number(result, &name("e2el"))?);
+        let is_wrong = whole > 0.0 && first > NEAR * whole;
+        is_wrong.then(|| format!("has {} = {first} above {} = {whole}", name("ttft"), name("e2el")))
+    })
+}
+
+/// Requests that were in flight on average, by Little's law, and cannot be those of a closed loop. Turns wait between requests, and other
+/// clients may leave out their ramp.
+fn other_concurrency(result: &Params) -> Option<String> {
+    let is_open = number(result, "request_rate").is_some_and(f64::is_finite);
+    let is_of_a_client = result.contains_key("client") || result.contains_key("num_conversations");
+    let slots = number(result, "max_concurrency").filter(|_| !is_open && !is_of_a_client)?;
+    let slots = slots.min(number(result, "completed")?);
+    let (mean_ms, rate) = (number(result, "mean_e2el_ms")?, number(result, "request_throughput")?);
+    let in_flight = mean_ms / 1000.0 * rate;
+    let is_wrong = in_flight > NEAR * slots || in_flight < LEAST_IN_FLIGHT * slots;
+    is_wrong.then(|| {
+        format!(
+            "has mean_e2el_ms = {mean_ms} at {rate} requests/s, which are {in_flight:.3} requests in flight of {slots}"
+        )
+    })
 }
 
 /// Rates that are not what was counted over the duration.
@@ -320,6 +352,29 @@ mod tests {
             let found = in_itself(&with(name, value)).unwrap_or_default();
             assert!(found.starts_with(said), "{name}: {found}");
         }
+    }
+
+    #[test]
+    fn latencies_that_cannot_be_those_of_the_load_are_named() {
+        // Two requests in flight at 20 a second take 100 ms each.
+        let sound = with("mean_e2el_ms", json!(99.0));
+        assert_eq!(in_itself(&sound), None);
+        let found = |mean_ms: f64| {
+            let mut result = sound.clone();
+            result.remove("mean_ttft_ms");
+            result.insert("mean_e2el_ms".to_owned(), json!(mean_ms));
+            in_itself(&result)
+        };
+        assert_eq!(found(9.0), None, "a slot may wait for most of the time");
+        for (mean_ms, in_flight) in [(0.099, "0.002"), (199.0, "3.980")] {
+            let said = found(mean_ms).unwrap_or_default();
+            assert!(
+                said.contains(&format!("which are {in_flight} requests in flight of 2")),
+                "{said}"
+            );
+        }
+        let said = in_itself(&with("mean_e2el_ms", json!(7.0))).unwrap_or_default();
+        assert_eq!(said, "has mean_ttft_ms = 9 above mean_e2el_ms = 7");
     }
 
     #[test]

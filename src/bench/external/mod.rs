@@ -308,6 +308,9 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
     match (records.pop(), records.len()) {
         (Some(record), 0) => match in_itself(&record) {
             Some(contradiction) => Err(of_result(contradiction)),
+            None if !record.values().any(Value::is_number) => Err(of_result(
+                "holds no figure; write the keys of `vllm bench serve`".into(),
+            )),
             None => Ok(record),
         },
         (_, others) => Err(of_result(format!(

@@ -3,7 +3,7 @@
 use super::Evidence;
 use super::targets::criteria;
 use crate::journal::Objective;
-use crate::table::{Cell, Column, MetricSet, Table, Workload, natural_direction};
+use crate::table::{Cell, Column, MetricSet, Points, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::{Better, Metric, MetricNoise, NoisePrior, Scale};
 use vsweep_strategy::search::Quantity;
@@ -55,21 +55,27 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
             } else {
                 natural_direction(&name)
             };
-            metric(
-                evidence.points.runs,
-                &name,
-                (better, is_share),
-                evidence.state.known_noise(),
-            )
+            metric(evidence.points, &name, (better, is_share), evidence.state.known_noise())
         })
         .collect()
 }
 
-/// A metric of a table, on the scale that its values allow. `known` is the noise that other experiments measured.
-pub(super) fn metric(table: &Table, name: &str, (better, is_share): (Better, bool), known: &[MetricNoise]) -> Metric {
+/// A metric on the scale that the values of its runs allow. `known` is the noise that other experiments measured.
+pub(super) fn metric(
+    points: &Points<'_>,
+    name: &str,
+    (better, is_share): (Better, bool),
+    known: &[MetricNoise],
+) -> Metric {
     let is_time = name.ends_with("_ms");
-    let column = table.column(name);
-    let mut cells = column.into_iter().flat_map(|column| column.cells.values());
+    let counted = points
+        .points
+        .iter()
+        .flat_map(|point| point.used.iter().chain(&point.alone));
+    let column = points.runs.column(name);
+    let mut cells = column
+        .into_iter()
+        .flat_map(|column| counted.clone().map(|row| &column.cells[*row]));
     let known = known.iter().find(|noise| noise.metric == name);
     let prior = match (is_share, is_time) {
         (true, _) => NoisePrior::SHARE,

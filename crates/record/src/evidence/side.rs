@@ -20,7 +20,7 @@ pub fn side(
     let is_known = |measure: &&Measure| table.column(&measure.metric).is_some();
     let metrics = measures.iter().filter(is_known).unique_by(|measure| &measure.metric);
     let metrics = metrics
-        .map(|measure| metric(table, &measure.metric, (measure.better, false), known))
+        .map(|measure| metric(points, &measure.metric, (measure.better, false), known))
         .collect_vec();
     let sampled = sampled(points, &metrics);
     let measured = points.points.iter().filter(|point| !point.used.is_empty());

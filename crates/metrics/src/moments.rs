@@ -64,11 +64,6 @@ impl Moments {
         from_gaps(self.first(), self.gaps())
     }
 
-    /// Like `each`, but consumes the moments.
-    pub fn into_each(self) -> impl Iterator<Item = Nanos> {
-        from_gaps(self.first(), self.into_gaps())
-    }
-
     /// The time from each to the next.
     pub fn gaps(&self) -> impl Iterator<Item = Nanos> {
         decode(self.gaps.iter().copied())

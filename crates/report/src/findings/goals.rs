@@ -108,16 +108,6 @@ impl Goals {
         }
     }
 
-    /// The names of the goals that a point is known to miss; none if there are none.
-    pub fn missed_by(&self, point: usize) -> Option<String> {
-        let missed = self
-            .goals
-            .iter()
-            .filter(|goal| goal.meets[point] == Some(Requirement::Broken));
-        let missed = missed.map(|goal| &goal.name).join(", ");
-        (!missed.is_empty()).then_some(missed)
-    }
-
     /// The figures of classes of a mixed load that the goals bound.
     pub fn of_classes(&self) -> impl Iterator<Item = &str> {
         let all = self.goals.iter().flat_map(|goal| &goal.of_classes);

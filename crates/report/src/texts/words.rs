@@ -201,12 +201,6 @@ pub fn short_setting_of(name: &str, value: &str) -> String {
     say_setting(&short_name(name), value)
 }
 
-/// A figure with its range: `12.5 (12.1 to 13)`.
-pub fn show_spread(spread: &Spread) -> String {
-    let (value, range) = show_parts(spread);
-    value + &range
-}
-
 /// A figure, and the range behind it: its 95 % interval, else from the lowest to the highest run; nothing where there is none.
 pub fn show_parts(spread: &Spread) -> (String, String) {
     let (low, high) = spread.reach();

@@ -18,9 +18,10 @@ const USUAL_ARRAY: usize = 1001;
 /// Time before the time limit, in addition to the server's stop time, in which a run under way may end.
 const LAST_RUN: Duration = Duration::from_secs(120);
 
-/// Ends a task that Slurm started without the GPUs that it asked for, which happens after a node was lost: it would measure on GPUs of others.
-const WITHOUT_GPUS: &str = r#"if [ -z "$SLURM_JOB_GPUS$SLURM_GPUS_ON_NODE$CUDA_VISIBLE_DEVICES" ]; then
-  echo "Slurm started this task without the GPUs that it asked for, so nothing is measured; submit it again" >&2
+/// Ends a task that Slurm started without naming the GPUs that it asked for, as after the loss of a node, or where gres.conf names no
+/// devices: it would measure on GPUs of others.
+const WITHOUT_GPUS: &str = r#"if [ -z "$SLURM_JOB_GPUS$CUDA_VISIBLE_DEVICES$ROCR_VISIBLE_DEVICES" ]; then
+  echo "Slurm named no GPU to this task, so nothing is measured; see the site's gres.conf, and submit it again" >&2
   exit 1
 fi"#;
 

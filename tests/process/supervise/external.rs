@@ -54,6 +54,11 @@ async fn failures_are_told_apart() {
             Cause::BenchFailed,
             "exit code 0, but its result is not a JSON object",
         ),
+        (
+            "echo '{\"run\": {\"duration\": 1}}' > {result}",
+            Cause::BenchFailed,
+            "exit code 0, but its result holds no figure",
+        ),
         ("kill -9 $$", Cause::BenchFailed, "killed by SIGKILL"),
     ];
     for (text, cause, detail) in cases {

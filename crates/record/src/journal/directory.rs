@@ -96,6 +96,7 @@ impl Directory {
         if directory.is_experiment() {
             return Ok(directory);
         }
+        directory.must_have_its_journal()?;
         let root = directory.root.display();
         Err(Error::Usage(if directory.root.is_dir() {
             format!("{root} holds no experiment (no journal/*.jsonl); give the directory that `vsweep run` wrote")
@@ -123,6 +124,18 @@ impl Directory {
     /// Returns true if there is a journal.
     pub fn is_experiment(&self) -> bool {
         self.journals().is_ok_and(|journals| !journals.is_empty())
+    }
+
+    /// An error for an experiment whose journal is gone: its other files may be those of another program then.
+    pub fn must_have_its_journal(&self) -> Result<()> {
+        let is_gone = self.manifest().is_file() && self.runs_folder().is_dir() && !self.is_experiment();
+        match is_gone {
+            false => Ok(()),
+            true => Err(Error::Usage(format!(
+                "the journal of {0} is gone, and without it nothing of its results can be trusted; restore {0}/journal from a copy",
+                self.root.display()
+            ))),
+        }
     }
 
     /// Returns true if an experiment may begin or continue here: the directory holds one already, or only what a sweep leaves that was killed
@@ -330,6 +343,11 @@ mod tests {
         assert!(error.to_string().contains("holds no experiment"), "{error}");
         let error = Directory::open(folder.path().join("none")).expect_err("no directory");
         assert!(error.to_string().contains("there is no directory"), "{error}");
+        let directory = Directory::at(folder.path());
+        directory.create().expect("created");
+        fs::write(directory.manifest(), "{}").expect("written");
+        let error = Directory::open(folder.path()).expect_err("its journal is gone");
+        assert!(error.to_string().contains("restore"), "{error}");
     }
 
     #[test]

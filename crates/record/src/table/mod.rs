@@ -22,7 +22,7 @@ mod stack;
 mod statistics;
 mod workload;
 
-pub use self::parquet::to_parquet;
+pub use self::parquet::write_parquet;
 pub use bin::Bin;
 pub use builder::{ECHOED, TableBuilder};
 pub use cell::Cell;

@@ -7,15 +7,13 @@ use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
-/// A table as Parquet, compressed with Snappy, in one row group. Missing values are null, infinite ones infinite; a
+/// Writes a table as Parquet, compressed with Snappy, in one row group. Missing values are null, infinite ones infinite; a
 /// column that mixes texts with other kinds is a column of texts. Equal tables give equal bytes.
-pub fn to_parquet(table: &Table) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    write(table, &mut bytes).map_err(io::Error::other)?;
-    Ok(bytes)
+pub fn write_parquet(table: &Table, to: impl Write + Send) -> io::Result<()> {
+    write(table, to).map_err(io::Error::other)
 }
 
 /// The one type of a column's values; that of texts is `BYTE_ARRAY`.
@@ -40,7 +38,7 @@ fn type_of(column: &Column) -> Physical {
     }
 }
 
-fn write(table: &Table, out: &mut Vec<u8>) -> Result<()> {
+fn write(table: &Table, to: impl Write + Send) -> Result<()> {
     let types: Vec<Physical> = table.columns().iter().map(type_of).collect();
     let fields = table.columns().iter().zip(&types).map(|(column, physical)| {
         let field = Type::primitive_type_builder(&column.name, *physical)
@@ -50,20 +48,20 @@ fn write(table: &Table, out: &mut Vec<u8>) -> Result<()> {
     });
     let schema = Type::group_type_builder("runs").with_fields(fields.collect::<Result<_>>()?);
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
-    let mut file = SerializedFileWriter::new(out, Arc::new(schema.build()?), Arc::new(properties.build()))?;
+    let mut file = SerializedFileWriter::new(to, Arc::new(schema.build()?), Arc::new(properties.build()))?;
     let mut rows = file.next_row_group()?;
     for (column, physical) in table.columns().iter().zip(types) {
         match physical {
-            Physical::BOOLEAN => write_column::<BoolType>(&mut rows, column, |cell| match cell {
+            Physical::BOOLEAN => write_column::<BoolType, _>(&mut rows, column, |cell| match cell {
                 Cell::Bool(flag) => Some(*flag),
                 _ => None,
             })?,
-            Physical::INT64 => write_column::<Int64Type>(&mut rows, column, |cell| match cell {
+            Physical::INT64 => write_column::<Int64Type, _>(&mut rows, column, |cell| match cell {
                 Cell::Integer(whole) => Some(*whole),
                 _ => None,
             })?,
-            Physical::DOUBLE => write_column::<DoubleType>(&mut rows, column, Cell::number)?,
-            _ => write_column::<ByteArrayType>(&mut rows, column, |cell| {
+            Physical::DOUBLE => write_column::<DoubleType, _>(&mut rows, column, Cell::number)?,
+            _ => write_column::<ByteArrayType, _>(&mut rows, column, |cell| {
                 (!cell.is_missing()).then(|| ByteArray::from(cell.to_string().into_bytes()))
             })?,
         }
@@ -73,8 +71,8 @@ fn write(table: &Table, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-fn write_column<T: DataType>(
-    rows: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
+fn write_column<T: DataType, W: Write + Send>(
+    rows: &mut SerializedRowGroupWriter<'_, W>,
     column: &Column,
     value: impl Fn(&Cell) -> Option<T::T>,
 ) -> Result<()> {
@@ -92,7 +90,9 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use serde_json::{Value, json};
 
-    fn read(bytes: Vec<u8>) -> Vec<Value> {
+    fn written(table: &Table) -> Vec<Value> {
+        let mut bytes = Vec::new();
+        write_parquet(table, &mut bytes).expect("written");
         let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
         let rows = file.get_row_iter(None).expect("rows");
         rows.map(|row| row.expect("a row").to_json_value()).collect()
@@ -114,17 +114,18 @@ mod tests {
             column("ttft", Section::Metric, &[Cell::Integer(3), Cell::Float(2.5)]),
             column("none", Section::Metric, &[Cell::Missing, Cell::Missing]),
         ]);
-        let bytes = to_parquet(&table).expect("written");
         let expected = [
             json!({"point": "a", "seqs": null, "mode": "auto", "eager": true, "ttft": 3.0, "none": null}),
             json!({"point": "é \"b\"", "seqs": 8, "mode": "4096", "eager": false, "ttft": 2.5, "none": null}),
         ];
-        assert_eq!(read(bytes), expected);
+        assert_eq!(written(&table), expected);
     }
 
     #[test]
     fn a_table_without_rows_is_a_file() {
-        let bytes = to_parquet(&crate::table::TableBuilder::new().finish()).expect("written");
-        assert_eq!(read(bytes), Vec::<Value>::new());
+        assert_eq!(
+            written(&crate::table::TableBuilder::new().finish()),
+            Vec::<Value>::new()
+        );
     }
 }

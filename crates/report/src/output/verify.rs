@@ -3,7 +3,7 @@
 
 use super::files::written;
 use super::pages::Pages;
-use super::write::{Content, make_tables, make_typed};
+use super::write::{Content, make_tables};
 use crate::inputs::Inputs;
 use crate::rows::{Runs, load};
 use crate::{findings::answer, html};
@@ -64,9 +64,8 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
         for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
             tables.compare(root, &path, content.as_ref(), csv_differences);
         }
-        let typed = make_typed(directory, &runs.table).map(|made| Content::Bytes(made.into()));
-        let is_other =
-            open(&directory.summary_parquet()).is_ok_and(|stored| typed.is_ok_and(|made| !is_alike(&stored, &made)));
+        let typed = Content::Typed(&runs.table);
+        let is_other = open(&directory.summary_parquet()).is_ok_and(|stored| !is_alike(&stored, &typed));
         let other = is_other.then(|| "summary.parquet: is not what would be made of the runs".to_owned());
         tables.differences.extend(other);
         tables

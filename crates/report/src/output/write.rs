@@ -27,7 +27,7 @@ use vsweep_base::files::{write_atomic, write_atomic_with};
 use vsweep_base::threads;
 use vsweep_plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
-use vsweep_record::table::{Points, Table, to_parquet, write_csv};
+use vsweep_record::table::{Points, Table, write_csv, write_parquet};
 
 /// Result of writing a report.
 #[derive(Debug, Default)]
@@ -177,7 +177,7 @@ fn write_all_tables(
     let (goals, answer) = (&inputs.goals, &inputs.answers.document);
     let mut written = write_tables(directory, state, runs, points, goals, answer)?;
     let typed = directory.summary_parquet();
-    write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
+    write_atomic_with(&typed, |file| Content::Typed(&runs.table).write_to(file))?;
     written.files.push(typed);
     Ok(written)
 }
@@ -224,15 +224,18 @@ const DRAWN_AT_ONCE: usize = 2;
 pub(crate) enum Content<'a> {
     /// A table as CSV.
     Table(Cow<'a, Table>),
+    /// A table as Parquet.
+    Typed(&'a Table),
     /// The bytes.
     Bytes(Cow<'a, [u8]>),
 }
 
 impl Content<'_> {
     /// Writes it.
-    pub fn write_to(&self, mut to: impl Write) -> io::Result<()> {
+    pub fn write_to(&self, mut to: impl Write + Send) -> io::Result<()> {
         match self {
             Content::Table(table) => write_csv(table, to),
+            Content::Typed(table) => write_parquet(table, to),
             Content::Bytes(bytes) => to.write_all(bytes),
         }
     }
@@ -287,9 +290,4 @@ fn write_tables(
         runs: runs.table.rows(),
         ..Written::default()
     })
-}
-
-/// The content of `summary.parquet`.
-pub(crate) fn make_typed(directory: &Directory, table: &Table) -> Result<Vec<u8>> {
-    to_parquet(table).map_err(Error::io("write", &directory.summary_parquet()))
 }

@@ -53,9 +53,12 @@ pub(super) enum Read {
     Foreign,
 }
 
-/// Whole lines, without their line feeds, and what they say.
+/// A line without its line feed, and its content; `None` if it is damaged.
+type ReadLine = (Vec<u8>, Option<(DecodedLine, Sum)>);
+
+/// Whole lines.
 struct Batch {
-    lines: Vec<(Vec<u8>, Option<(DecodedLine, Sum)>)>,
+    lines: Vec<ReadLine>,
     /// Result of reading if no whole line follows.
     end: Option<Read>,
 }
@@ -137,11 +140,7 @@ impl Reader {
         }
     }
 
-    fn take_lines(
-        &mut self,
-        lines: Vec<(Vec<u8>, Option<(DecodedLine, Sum)>)>,
-        take: &mut dyn FnMut(Entry),
-    ) -> Result<Read> {
+    fn take_lines(&mut self, lines: Vec<ReadLine>, take: &mut dyn FnMut(Entry)) -> Result<Read> {
         for (line, decoded) in lines {
             self.offset += line.len() as u64 + 1;
             self.lines += 1;

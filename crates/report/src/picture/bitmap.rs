@@ -39,7 +39,9 @@ pub fn to_png(canvas: &Canvas, density: f64) -> Result<Vec<u8>, String> {
         draw(&area, element, *colour, density * OVERSAMPLING as f64).map_err(|error| error.to_string())?;
     }
     drop(area);
-    encode((width, height), &average(&pixels, width as usize)).map_err(|error| error.to_string())
+    let small = average(&pixels, width as usize);
+    drop(pixels);
+    encode((width, height), &small).map_err(|error| error.to_string())
 }
 
 fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zoom: f64) -> Drawn {

@@ -61,7 +61,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
     // vLLM's own checks of settings do not raise `RuntimeError`.
     loose(&["runtimeerror", "cuda"], Cause::GpuFault),
     loose(&["free memory on device", "less than"], Cause::GpuMemoryHeld),
-    loose(&["memory on node", "less than"], Cause::OomAtLoad),
+    loose(&["memory on", "less than"], Cause::OomAtLoad),
     loose(&["memory", "cache"], Cause::KvCacheTooSmall),
     loose(&["kv cache"], Cause::KvCacheTooSmall),
     loose(&["--mem-fraction-static"], Cause::KvCacheTooSmall),

@@ -329,22 +329,29 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
             "a point that the new side lacks says nothing"
         );
     }
-    let mut builder = TableBuilder::new();
     let serve = Params::from_iter([("attention_backend".to_owned(), json!("fa3 <b>"))]);
-    let metrics = [("output_throughput", Cell::Float(1000.0))].into_iter().collect();
-    for (load, outcome) in [(8, Outcome::Ok), (16, Outcome::Failed)] {
-        let is_measured = outcome == Outcome::Ok;
-        builder.push(RunRow {
-            point: &load.to_string(),
-            outcome,
-            validity: is_measured.then_some(Validity::Valid),
-            serve: Some(&serve),
-            bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(load))])),
-            metrics: is_measured.then_some(&metrics),
-            ..RunRow::default()
-        });
-    }
-    new.table = builder.finish();
+    // One run at 8 users, and a failed one at 16 with this figure, if any.
+    let table = |failed: Option<f64>| {
+        let mut builder = TableBuilder::new();
+        for (load, outcome, value) in [(8, Outcome::Ok, Some(1000.0)), (16, Outcome::Failed, failed)] {
+            let metrics = value.map(|value| [("output_throughput", Cell::Float(value))].into_iter().collect());
+            builder.push(RunRow {
+                point: &load.to_string(),
+                outcome,
+                validity: (outcome == Outcome::Ok).then_some(Validity::Valid),
+                serve: Some(&serve),
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(load))])),
+                metrics: metrics.as_ref(),
+                ..RunRow::default()
+            });
+        }
+        builder.finish()
+    };
+    let shown = |new: &Side| to_text(&Comparison::of(&base, new, &question(&[])).expect("common points"));
+    new.table = table(Some(0.0));
+    let with_zero = shown(&new);
+    new.table = table(None);
+    assert_eq!(shown(&new), with_zero, "a failed run's figures are none");
     let found = Comparison::of(&base, &new, &question(&["output_throughput:-30%"])).expect("common points");
     assert_eq!(
         (found.failed_new.len(), found.requirement()),

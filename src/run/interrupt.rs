@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     asked: watch::Receiver<Presses>,
+    asks: watch::Sender<Presses>,
     /// The part of it that was passed on as signals.
     passed_on: Presses,
     /// True if a receiver ends in an orderly way.
@@ -28,14 +30,17 @@ struct Presses {
     presses: u32,
     /// True if nothing more may be begun.
     drain: bool,
+    /// True if that is because time is up.
+    is_out_of_time: bool,
 }
 
 impl SignalSource for Interrupt {
     async fn next(&mut self) -> Signal {
         let before = self.passed_on;
         self.once(move |asked| *asked != before).await;
-        if self.asked.borrow().presses == before.presses {
-            self.passed_on.drain = true;
+        let asked = *self.asked.borrow();
+        if asked.presses == before.presses {
+            self.passed_on = asked;
             return Signal::Drain;
         }
         self.passed_on.presses += 1;
@@ -71,6 +76,7 @@ impl Interrupt {
         }
         Ok(Interrupt {
             asked,
+            asks: sender,
             passed_on: Presses::default(),
             is_heeded: Arc::default(),
         })
@@ -100,6 +106,25 @@ impl Interrupt {
     /// Declares that the holder ends in an orderly way from now on.
     pub fn heed(&self) {
         self.is_heeded.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets nothing more begin once so much time has passed. Must be called inside a runtime.
+    pub fn drain_after(&self, time: Duration) {
+        let asks = self.asks.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            asks.send_if_modified(|asked| {
+                let is_first = *asked == Presses::default();
+                (asked.is_out_of_time, asked.drain) = (is_first || asked.is_out_of_time, true);
+                is_first
+            });
+        });
+    }
+
+    /// Returns true if time was up before the user asked to end, and the user has not asked since.
+    pub fn is_out_of_time(&self) -> bool {
+        let asked = self.asked.borrow();
+        asked.is_out_of_time && asked.presses == 0
     }
 
     /// Returns true if the user asked to end, in any way.

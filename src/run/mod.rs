@@ -162,6 +162,13 @@ impl Sweep<'_> {
         if !is_new && !has_work && !changes.is_any() && is_whole {
             return Ok(Ending::NothingLeft);
         }
+        if let Some(most) = self.plan.max_time.filter(|_| has_work) {
+            let left = most.saturating_sub(writer.look(State::time_of_work));
+            if left.is_zero() {
+                return Ok(Ending::OutOfTime);
+            }
+            interrupt.drain_after(left);
+        }
         let directory = writer.with(|recorder| recorder.directory().clone());
         if self.share.is_none() || !directory.manifest().exists() {
             facts::collect(self.plan).await.write(&directory)?;
@@ -174,6 +181,10 @@ impl Sweep<'_> {
         let ending = match has_work {
             true => self.work(writer, interrupt).await?,
             false => Ending::NothingLeft,
+        };
+        let ending = match ending {
+            Ending::Interrupted if interrupt.is_out_of_time() => Ending::OutOfTime,
+            ending => ending,
         };
         let reason = ending.reason().into();
         writer.record(Event::SessionEnded { reason }).await?;

@@ -210,6 +210,37 @@ fn ctrl_c_ends_in_order_and_the_same_command_continues() {
 }
 
 #[test]
+fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
+    let harness = Harness::new();
+    let path = harness.write(
+        "plan.toml",
+        &plan("", "max_concurrency = [1, 2, 4]").replace("runs = 1", "runs = 1000"),
+    );
+    let args = ["run", path.to_str().expect("plain"), "-o", "out", "--budget", "3s"];
+    let directory = harness.folder.path().join("out");
+    let ended = harness.run(&args);
+    harness.wait_until_alone();
+    let text = said(&ended);
+    assert!(ended.status.success() && text.contains("out of time"), "{text}");
+    let lines = journal_lines(&directory);
+    let journal = journals(&directory).concat();
+    assert!(journal.contains(r#""reason":"out_of_time""#), "{journal}");
+    let again = harness.run(&args);
+    assert!(
+        again.status.success() && said(&again).contains("out of time"),
+        "{}",
+        said(&again)
+    );
+    assert_eq!(
+        journal_lines(&directory),
+        lines,
+        "nothing is begun once the time is spent"
+    );
+    let status = said(&harness.run(&["status", "out"]));
+    assert!(status.contains("max_time is spent"), "{status}");
+}
+
+#[test]
 fn a_second_ctrl_c_does_not_wait_for_a_server_that_will_not_go() {
     let harness = Harness::new();
     let text = plan("[serve.params]\nsim_fault = \"ignore-term\"", "max_concurrency = 1")

@@ -162,6 +162,8 @@ pub enum Ending {
     Interrupted,
     /// A run failed and the plan says to stop then.
     StoppedOnFailure,
+    /// The plan's `max_time` is spent; the rest is still to do.
+    OutOfTime,
     /// Another session began with another plan, which counts from then on.
     Superseded,
 }
@@ -173,6 +175,7 @@ impl Ending {
             Ending::NothingLeft | Ending::Finished => "finished",
             Ending::Interrupted => "interrupted",
             Ending::StoppedOnFailure => "stopped",
+            Ending::OutOfTime => "out_of_time",
             Ending::Superseded => "superseded",
         }
     }

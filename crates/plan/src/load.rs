@@ -3,8 +3,8 @@
 use super::syntax::node::merge;
 use super::tables::optimize::ON_REPEATED_STARTS;
 use super::{
-    Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Sources, Span, World,
-    checks::param_conflicts, syntax::text, syntax::toml_text,
+    Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Sources, Span, Target, World,
+    checks::param_conflicts, matrix::Matrix, syntax::text, syntax::toml_text,
 };
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -36,6 +36,9 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
     draft(path, overrides, None)?.finish()
 }
 
+/// Key for the budget of an optimisation, and for the time of a plan without a choice.
+const BUDGET: &str = "optimize.budget";
+const MAX_TIME: &str = "max_time";
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
 
@@ -97,7 +100,9 @@ fn read(
         }
     }
     if let Some(budget) = budget {
-        spend_at_most(budget, &mut root, &mut reader);
+        let unlimited = read(text, format, path, (overrides, None), world);
+        let key = unlimited.map_or(BUDGET, |draft| budget_key(&draft.plan));
+        spend_at_most(budget, key, &mut root, &mut reader);
     }
     root.span.source = 0;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -154,18 +159,26 @@ fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Read
     Some(over_its_base(typed, &path, chain, reader))
 }
 
-/// Limits the time of a comparison. Every other plan becomes an optimisation with that budget, which decides itself what is started again.
-fn spend_at_most(budget: &str, root: &mut Node, reader: &mut Reader<'_>) {
-    let is_comparison = root.child("compare").is_some();
-    let key = if is_comparison {
-        "compare.max_time"
-    } else {
-        "optimize.budget"
-    };
+/// The key of a plan that a budget sets. A comparison and an optimisation, which every plan of several servers becomes, choose what they
+/// start; the rest of another plan waits for more time.
+fn budget_key(plan: &Plan) -> &'static str {
+    let is_attached = matches!(plan.serve.target, Target::Attach(_));
+    let has_choice = || Matrix::expand(plan).is_ok_and(|matrix| matrix.counts().servers > 1);
+    match plan {
+        _ if plan.compare.is_some() => "compare.max_time",
+        _ if plan.optimize.is_some() => BUDGET,
+        _ if is_attached || plan.explore.is_some() || plan.bench.runner.offline().is_some() => MAX_TIME,
+        _ if has_choice() => BUDGET,
+        _ => MAX_TIME,
+    }
+}
+
+/// Sets the key for a budget. An optimisation decides itself what is started again.
+fn spend_at_most(budget: &str, key: &str, root: &mut Node, reader: &mut Reader<'_>) {
     let setting = format!("{key}={budget}");
     let source = reader.sources.add("--budget", setting.as_str());
     if let Kind::Table(entries) = &mut root.kind {
-        entries.retain(|entry| is_comparison || !ON_REPEATED_STARTS.contains(&entry.key.as_str()));
+        entries.retain(|entry| key != BUDGET || !ON_REPEATED_STARTS.contains(&entry.key.as_str()));
     }
     if let Some(over) = override_tree(&setting, source, reader) {
         merge(root, over);
@@ -247,6 +260,20 @@ mod tests {
             (optimize.budget, optimize.objective.as_deref()),
             (HOUR, Some("p99_ttft_ms"))
         );
+    }
+
+    #[test]
+    fn a_budget_ends_a_plan_without_a_choice() {
+        let one = GRID.replace("[1, 2]", "1");
+        let explored = format!("{GRID}[explore]\nvary = \"max_concurrency\"\n")
+            .replace("repeat_first = true\n", "")
+            .replace("num_prompts = 9\n", "");
+        let attached = "version = 1\n[serve]\nurl = \"http://h:1\"\n[bench.params]\nnum_prompts = [8, 9]\n";
+        for text in [&*one, &*explored, attached] {
+            let plan = within_an_hour(text);
+            assert_eq!((plan.max_time, plan.optimize), (HOUR, None), "{text}");
+        }
+        assert_eq!(within_an_hour(&one).starts, 3);
     }
 
     #[test]

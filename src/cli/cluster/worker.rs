@@ -67,6 +67,10 @@ pub fn run(args: Args) -> Result<Exit> {
             format!("interrupted; what is left in {root} is free for other workers"),
             Exit::Interrupted,
         ),
+        Ending::OutOfTime => (
+            format!("max_time of the plan is spent; submit {root} again with more to go on"),
+            Exit::Done,
+        ),
         Ending::Superseded => (
             format!("stopped: another plan was submitted to {root}, which counts now; its own workers go on"),
             Exit::CannotGoOn,

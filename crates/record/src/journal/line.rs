@@ -11,7 +11,7 @@ use serde_json::Value;
 pub struct Entry {
     /// Its rank.
     pub rank: Rank,
-    /// Time of writing, RFC 3339 in UTC. For people only: no decision depends on it.
+    /// Time of writing, RFC 3339 in UTC. No decision depends on it but how much of `max_time` is left.
     pub at: String,
     /// The event.
     pub event: Event,

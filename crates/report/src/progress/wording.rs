@@ -98,7 +98,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             line.text += &format!(" ({})", place.join(", "));
             line
         }
-        Event::SessionEnded { reason } => Line::new(Headword::SWEEP, reason.clone()),
+        Event::SessionEnded { reason } => Line::new(Headword::SWEEP, reason.replace('_', " ")),
     })
 }
 

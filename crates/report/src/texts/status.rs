@@ -318,10 +318,11 @@ pub(crate) fn unfinished(state: &State) -> Option<String> {
         0 => show_many(planned.runs, "run"),
         all => show_many(all, "search"),
     };
-    let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
-        Some("finished") => "a part of the plan was run",
-        Some(reason) => reason,
-        None => "the sweep still runs or was killed",
+    let (how, again) = match state.last_session().and_then(|session| session.ended.as_deref()) {
+        Some("finished") => ("a part of the plan was run", ""),
+        Some("out_of_time") => ("max_time is spent", " with more"),
+        Some(reason) => (reason, ""),
+        None => ("the sweep still runs or was killed", ""),
     };
-    (left > 0).then(|| format!("{how}; left: {left} of {all}; run the plan again to continue"))
+    (left > 0).then(|| format!("{how}; left: {left} of {all}; run the plan again{again} to continue"))
 }

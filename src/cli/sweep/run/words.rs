@@ -51,19 +51,26 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, took: Duration
                 page.unwrap_or_default()
             )
         }
-        Ending::Interrupted => {
-            let planned = match state.searches_left() {
-                _ if state.optimization().is_some() => format!("{} recorded", show_many(recorded, "run")),
-                0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
-                left => format!("{recorded} runs are recorded; left: {}", show_many(left, "search")),
-            };
-            format!("interrupted; {planned}, continue with: {again}")
-        }
+        Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state)),
+        Ending::OutOfTime => format!(
+            "out of time: {} in {root}{retry}; run again with a larger --budget (max_time of the plan) to go on",
+            progress(state)
+        ),
         Ending::StoppedOnFailure => {
             format!(
                 "stopped at a failed run, as on_failure = \"stop\" asks; go on after it with: {again} (add --retry-failed to measure it again)"
             )
         }
+    }
+}
+
+/// The recorded part of the plan.
+fn progress(state: &State) -> String {
+    let recorded = state.recorded_runs();
+    match state.searches_left() {
+        _ if state.optimization().is_some() => format!("{} recorded", show_many(recorded, "run")),
+        0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
+        left => format!("{recorded} runs are recorded; left: {}", show_many(left, "search")),
     }
 }
 

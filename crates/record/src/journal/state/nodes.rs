@@ -1,9 +1,11 @@
 //! The nodes of runs.
 
-use super::{RunRecord, State};
+use super::{RunRecord, Session, State};
 use crate::journal::machine::Machine;
 use crate::journal::rank::Nonce;
+use jiff::Timestamp;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 impl State {
     /// The machine of a session; none of one that measured nothing itself.
@@ -15,6 +17,23 @@ impl State {
     /// The moment of the last line of a session.
     pub fn last_moment(&self, session: Nonce) -> Option<&str> {
         self.last_lines.get(&session).map(|(_, at)| at.as_str())
+    }
+
+    /// Time in which at least one session was at work, as far as it left lines.
+    pub fn time_of_work(&self) -> Duration {
+        let span = |session: &Session| -> Option<(Timestamp, Timestamp)> {
+            let last = self.last_moment(session.nonce())?;
+            Some((session.started_at.parse().ok()?, last.parse().ok()?))
+        };
+        let mut spans: Vec<(Timestamp, Timestamp)> = self.sessions.iter().filter_map(span).collect();
+        spans.sort_unstable();
+        let mut counted = Timestamp::MIN;
+        let seconds = spans.into_iter().map(|(began, ended)| {
+            let began = began.max(counted);
+            counted = counted.max(ended);
+            ended.duration_since(began).as_secs_f64().max(0.0)
+        });
+        Duration::from_secs_f64(seconds.sum())
     }
 
     /// Node of a run.
@@ -29,5 +48,46 @@ impl State {
             .into_iter()
             .filter_map(|session| self.machine_of(session))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::rank::LineId;
+    use crate::journal::{Entry, Event, Rank};
+
+    #[test]
+    fn time_of_work_counts_sessions_at_the_same_time_once() {
+        let mut state = State::default();
+        let mut lamport = 0;
+        let mut session = |at: &str| {
+            lamport += 1;
+            let journal = Nonce::random();
+            let ended = Event::SessionEnded {
+                reason: "finished".into(),
+            };
+            for (seq, (at, event)) in at
+                .split(' ')
+                .zip([Event::SessionStarted(Box::default()), ended])
+                .enumerate()
+            {
+                let line = LineId {
+                    journal,
+                    seq: seq as u64,
+                };
+                state.apply(Entry {
+                    rank: Rank { lamport, line },
+                    at: format!("2026-11-20T{at}Z"),
+                    event,
+                    prev: journal,
+                });
+            }
+        };
+        session("10:00:00 10:10:00");
+        session("10:05:00 10:15:00");
+        // The clock was set back meanwhile.
+        session("11:00:00 10:59:00");
+        assert_eq!(state.time_of_work(), Duration::from_secs(15 * 60));
     }
 }

@@ -112,6 +112,10 @@ impl Status {
             ([], Some(reason)) if reason == "submitted" => {
                 "no worker is at work; start some with `vsweep worker`\n".to_owned()
             }
+            ([], Some(reason)) if reason == "out_of_time" => {
+                "not running: max_time is spent; run the plan again with more, or a larger --budget, to continue\n"
+                    .to_owned()
+            }
             ([], Some(reason)) => format!("not running: {reason}; {}\n", self.going_on()),
             ([], None) => format!("not running: the last vsweep was killed; {}\n", self.going_on()),
             (pids, _) => {

@@ -66,6 +66,9 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
     let frontiers = threads::map(threads::cores(), &experiment.frontiers, |question| {
         rules::frontier(&known, question)
     });
+    let together = rules::together(&known, &settled);
+    let settled = settled.into_iter().map(|settled| (settled.answered, settled.field));
+    let (questions, fields): (Vec<Answered>, Vec<rules::Field>) = settled.unzip();
     let mut answer = Answer {
         version: VERSION,
         margin: experiment.margin,
@@ -74,20 +77,16 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         comparison: experiment.comparison.clone(),
         configs: experiment.configs.clone(),
         optimization: None,
-        together: rules::together(&known, &settled),
-        questions: settled.into_iter().map(|settled| settled.answered).collect(),
+        together,
+        questions,
         frontiers: frontiers.into_iter().flatten().collect(),
         noise: known.metrics().iter().map(Figures::noise).collect(),
         estimates: estimates(&known),
     };
     // More starts are for what is recommended first.
-    let leading: Vec<bool> = {
-        let leading = answer.leading();
-        let leads = |own: &Answered| leading.iter().any(|other| std::ptr::eq(*other, own));
-        answer.questions.iter().map(leads).collect()
-    };
-    for (answered, leads) in answer.questions.iter_mut().zip(leading) {
-        answered.advice = answered.advice.take().filter(|_| leads);
+    let leading = lookup::leading(&answer.questions);
+    for at in leading {
+        answer.questions[at].advice = rules::advice(&known, &answer.questions[at], &fields[at]);
     }
     answer
 }

@@ -16,9 +16,7 @@ impl Answer {
     /// The estimated figure of a config that meets what the first question asks; over several workloads its smallest share of each one's
     /// best. None if it does not compete for all of them.
     pub fn first_figure(&self, config: &str) -> Option<f64> {
-        let first = self.questions.first()?;
-        let questions = self.questions.iter().filter(|own| own.question == first.question);
-        let figures = questions.map(|answered| {
+        let figures = self.of_each_workload().into_iter().map(|answered| {
             let entrants = answered.entrants.iter().filter(|own| own.meets);
             let own = entrants.clone().find(|own| own.config == config)?.value.value;
             let best = answered.better.best(entrants.map(|own| own.value.value))?;
@@ -33,28 +31,39 @@ impl Answer {
 
     /// The figure of a config that competes for the first question, with its interval; none where several workloads ask it.
     pub fn first_estimate(&self, config: &str) -> Option<Estimate> {
-        let first = self.questions.first()?;
-        let is_joint = self
-            .questions
-            .iter()
-            .filter(|own| own.question == first.question)
-            .count()
-            > 1;
-        let mut entrants = first.entrants.iter().filter(|_| !is_joint);
-        entrants.find(|own| own.config == config).map(|own| own.value)
+        let &[first] = self.of_each_workload().as_slice() else {
+            return None;
+        };
+        let own = first.entrants.iter().find(|own| own.config == config);
+        own.map(|own| own.value)
+    }
+
+    /// The first question, about each workload.
+    fn of_each_workload(&self) -> Vec<&Answered> {
+        let first = self.questions.first();
+        let same = |own: &&Answered| first.is_some_and(|first| own.question == first.question);
+        self.questions.iter().filter(same).collect()
     }
 
     /// The questions whose winners are recommended: those for the highest load, else the first one about each workload.
     pub fn leading(&self) -> Vec<&Answered> {
-        let loads: Vec<&Answered> = self.questions.iter().filter(|answered| answered.is_load()).collect();
-        if !loads.is_empty() {
-            return loads;
-        }
-        let mut workloads: BTreeSet<&str> = BTreeSet::new();
-        let questions = self.questions.iter();
-        questions
-            .filter(|answered| workloads.insert(&answered.workload))
+        leading(&self.questions)
+            .into_iter()
+            .map(|at| &self.questions[at])
             .collect()
+    }
+}
+
+/// The places of the questions whose winners are recommended.
+pub(crate) fn leading(questions: &[Answered]) -> Vec<usize> {
+    let all = || questions.iter().enumerate();
+    let mut workloads: BTreeSet<&str> = BTreeSet::new();
+    match questions.iter().any(Answered::is_load) {
+        true => all().filter(|(_, own)| own.is_load()).map(|(at, _)| at).collect(),
+        false => all()
+            .filter(|(_, own)| workloads.insert(&own.workload))
+            .map(|(at, _)| at)
+            .collect(),
     }
 }
 

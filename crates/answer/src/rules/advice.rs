@@ -5,9 +5,10 @@
 //! config which is best (a preposterior analysis: Raiffa and Schlaifer 1961). Whether targets are met is taken as it is known now.
 
 use super::super::Random;
+use super::super::asked::Goal;
 use super::super::document::{Advice, Answered};
-use super::super::experiment::Experiment;
-use super::super::known::{moments, rounded};
+use super::super::experiment::Scale;
+use super::super::known::{Known, moments, rounded};
 use super::contest::{Margin, SURE};
 use super::entrants::{Field, Placed};
 
@@ -19,15 +20,13 @@ const LEAST_GAIN: f64 = 0.01;
 const TRUTHS: usize = 150;
 const MOVED: usize = 500;
 
-/// Finds the starts that would raise the certainty of an answer; none where it is sure, or nothing can be drawn. `noise` is that of one
-/// more start of an entrant, relative to its figure.
-pub fn advice(
-    experiment: &Experiment,
-    answered: &Answered,
-    field: &Field,
-    margin: Margin,
-    noise: impl Fn(&Placed) -> f64,
-) -> Option<Advice> {
+/// Finds the starts that would raise the certainty of an answer; none where it is sure, or nothing can be drawn.
+pub fn advice(known: &Known<'_>, answered: &Answered, field: &Field) -> Option<Advice> {
+    let experiment = known.experiment;
+    let margin = Margin {
+        part: experiment.margin,
+        better: answered.better,
+    };
     let winner = answered.winner.as_ref().filter(|winner| winner.probability < SURE)?;
     let is_asked = |id: &str| id == winner.config || answered.ties.iter().any(|tie| tie == id);
     let asked = |place: &&Placed| is_asked(&experiment.configs[place.config].id);
@@ -35,7 +34,8 @@ pub fn advice(
     if placed.len() < 2 {
         return None;
     }
-    let noises: Vec<f64> = placed.iter().map(|placed| noise(placed)).collect();
+    let noise = |placed: &&Placed| noise_of_a_start(known, &answered.goal, placed);
+    let noises: Vec<f64> = placed.iter().map(noise).collect();
     let mut best = None;
     for starts in STARTS {
         let noises: Vec<f64> = noises.iter().map(|noise| noise / f64::from(starts).sqrt()).collect();
@@ -62,6 +62,25 @@ pub fn advice(
         seconds: seconds.map(|seconds| seconds * f64::from(starts)),
         expected: rounded(expected),
     })
+}
+
+/// The distance by which one further start of an entrant may be off, relative to its figure.
+fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
+    /// Typical noise where a search decides.
+    const TYPICAL: f64 = 0.02;
+    let Goal::Metric { name, .. } = goal else {
+        return TYPICAL;
+    };
+    let (Some(figures), Some(point)) = (known.figures(name), placed.point) else {
+        return TYPICAL;
+    };
+    let noise = figures.posterior.noise_of_a_start(&known.experiment.points[point]);
+    match figures.metric.scale {
+        Scale::Log => noise,
+        // On other scales relative to the figure.
+        Scale::Linear | Scale::Count | Scale::Share => noise / placed.value.value.abs().max(f64::MIN_POSITIVE),
+    }
+    .max(1e-4)
 }
 
 /// The mean probability, after a further measurement with these relative noises, of the config that is then best.

@@ -13,7 +13,9 @@ mod standings;
 mod together;
 mod warnings;
 
+pub(super) use advice::advice;
 pub use contest::SURE;
+pub(super) use entrants::Field;
 pub(super) use frontier::frontier;
 pub(super) use question::{Settled, settle};
 pub use standings::{Standing, standings};

@@ -2,9 +2,8 @@
 
 use super::super::asked::{Goal, Question};
 use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
-use super::super::experiment::{Scale, Search};
+use super::super::experiment::Search;
 use super::super::known::{Known, estimate_by, rounded};
-use super::advice::advice;
 use super::alone::{alone, warning};
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
@@ -106,9 +105,6 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
         answered.alone = alone(known.experiment, question, &answered);
         let otherwise = warning(&answered.alone, &config.id);
         answered.warnings.extend(otherwise);
-        answered.advice = advice(known.experiment, &answered, &field, margin, |placed| {
-            noise_of_a_start(known, question, placed)
-        });
     }
     Settled { answered, field }
 }
@@ -132,25 +128,6 @@ fn assumed_starts(known: &Known<'_>, question: &Question) -> Option<f64> {
     let figures = known.figures(name)?;
     let (_, start, _) = figures.posterior.noise();
     figures.posterior.assumes_starts().then_some(start.deviation)
-}
-
-/// The distance by which one further start of an entrant may be off, relative to its figure.
-fn noise_of_a_start(known: &Known<'_>, question: &Question, placed: &Placed) -> f64 {
-    /// Typical noise where a search decides.
-    const TYPICAL: f64 = 0.02;
-    let Goal::Metric { name, .. } = &question.goal else {
-        return TYPICAL;
-    };
-    let (Some(figures), Some(point)) = (known.figures(name), placed.point) else {
-        return TYPICAL;
-    };
-    let noise = figures.posterior.noise_of_a_start(&known.experiment.points[point]);
-    match figures.metric.scale {
-        Scale::Log => noise,
-        // On other scales relative to the figure.
-        Scale::Linear | Scale::Count | Scale::Share => noise / placed.value.value.abs().max(f64::MIN_POSITIVE),
-    }
-    .max(1e-4)
 }
 
 fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> Vec<Entrant> {

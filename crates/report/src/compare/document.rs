@@ -1,7 +1,7 @@
 //! The forms of a comparison: a text, Markdown and one offline page, which templates fill in with the same words, and JSON in the Bencher
 //! Metric Format.
 
-use super::words::{HEADS, STARTS, cells, show_limit, tally, word};
+use super::words::{DROPPED, HEADS, STARTS, cells, show_limit, tally, word};
 use super::{Comparison, Figure, Judged, Side, changes, frontiers};
 use crate::chart::Chart;
 use crate::html::text::{self, safe};
@@ -10,12 +10,16 @@ use crate::texts::align::align;
 use crate::texts::changes::change;
 use crate::texts::markdown::environment;
 use crate::texts::template::{fill, plain};
+use crate::texts::terminal::width;
+use console::Term;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use serde_json::{Map, json};
 use vsweep_answer::{Requirement, Verdict};
 use vsweep_base::units::show_many;
 
+/// Columns to the left of a table in the terminal.
+const MARGIN: usize = 2;
 /// Points without a counterpart that are named, and other changes.
 const MOST_NAMED: usize = 5;
 /// Rows of changes in Markdown, and of limits that are not met.
@@ -106,27 +110,35 @@ fn parts(comparison: &Comparison) -> Value {
             Some(change),
             Some(figure.interval.0 - 1.0),
             None,
+            figure.more_starts.map(|more| more as f64),
             None,
         ];
         context! { at => *settings, cells => cells(figure), by => by, verdict => word(figure.verdict) }
     });
     // In the terminal, a number of starts common to all rows is shown once.
     let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();
-    let is_shown = |(column, _): &(usize, String)| match HEADS[*column] {
-        STARTS => starts.len() > 1,
-        _ => true,
+    let tables = |dropped: &[&str]| {
+        let is_shown = |head: &str| !dropped.contains(&head) && (head != STARTS || starts.len() > 1);
+        let shown = |cells: [String; 8]| {
+            let kept = HEADS.into_iter().zip(cells).filter(|(head, _)| is_shown(head));
+            kept.map(|(_, cell)| cell).collect_vec()
+        };
+        let points = comparison.points.iter().map(|pair| {
+            let rows = pair.figures.iter().map(cells);
+            let rows = [HEADS.map(str::to_owned)].into_iter().chain(rows);
+            align(&rows.map(shown).collect_vec())
+        });
+        points.collect_vec()
     };
-    let shown = |cells: [String; 7]| {
-        let kept = cells.into_iter().enumerate().filter(is_shown);
-        kept.map(|(_, cell)| cell).collect_vec()
+    let room = width(&Term::stdout()).unwrap_or(usize::MAX);
+    let fits = |tables: &Vec<String>| {
+        let mut lines = tables.iter().flat_map(|table| table.lines());
+        lines.all(|line| line.chars().count() + MARGIN <= room)
     };
-    let points = comparison.points.iter().map(|pair| {
-        let rows = pair.figures.iter().map(cells).collect_vec();
-        let aligned = [HEADS.map(str::to_owned)].into_iter().chain(rows.iter().cloned());
-        context! {
-            settings => pair.settings.clone(),
-            aligned => align(&aligned.map(shown).collect_vec()).lines().map(str::to_owned).collect_vec(),
-        }
+    let mut fewer = DROPPED.iter().map(|dropped| tables(dropped));
+    let tables = fewer.find(fits).unwrap_or_else(|| tables(DROPPED[DROPPED.len() - 1]));
+    let points = comparison.points.iter().zip(&tables).map(|(pair, table)| {
+        context! { settings => pair.settings.clone(), aligned => table.lines().map(str::to_owned).collect_vec() }
     });
     let lone = [(&comparison.only_base, "base"), (&comparison.only_new, "new")];
     let lone = lone.into_iter().filter(|(settings, _)| !settings.is_empty());

@@ -84,7 +84,7 @@ fn of_lone(settings: &str, requirement: Requirement) -> Value {
 }
 
 fn of_figure(figure: &Figure, settings: &str) -> Value {
-    let lines = HEADS.iter().zip(cells(figure));
+    let lines = HEADS.iter().zip(cells(figure)).filter(|(_, cell)| !cell.is_empty());
     context! {
         name => format!("{} at {settings}", figure.metric),
         class => "figure",

@@ -9,16 +9,12 @@ use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
 use vsweep_answer::Verdict;
-use vsweep_base::units::show_many;
 use vsweep_plan::Limit;
 
-/// The columns of a figure's row, in the terminal and in Markdown.
-pub fn cells(figure: &Figure) -> [String; 7] {
-    let starts = |more: usize| show_many(more as u64, "more start");
-    let verdict = match (figure.verdict, figure.more_starts) {
-        (Verdict::Undecided, Some(more)) => format!("undecided; needs about {} per side", starts(more)),
-        (verdict, _) => word(verdict),
-    };
+/// The columns of a figure's row.
+pub fn cells(figure: &Figure) -> [String; 8] {
+    let is_undecided = figure.verdict == Verdict::Undecided;
+    let more = figure.more_starts.filter(|_| is_undecided);
     [
         figure.metric.clone(),
         show_figure(figure.base),
@@ -26,13 +22,27 @@ pub fn cells(figure: &Figure) -> [String; 7] {
         change(figure.ratio),
         changes(figure.interval),
         format!("{} + {}", figure.starts.0, figure.starts.1),
-        verdict,
+        more.map_or(String::new(), |more| more.to_string()),
+        word(figure.verdict),
     ]
 }
 
 const INTERVAL: &str = "95 % interval";
 pub const STARTS: &str = "starts";
-pub const HEADS: [&str; 7] = ["metric", "base", "new", "change", INTERVAL, STARTS, "verdict"];
+/// Starts of each side that are likely still needed for a verdict.
+const MORE_STARTS: &str = "starts needed";
+pub const HEADS: [&str; 8] = [
+    "metric",
+    "base",
+    "new",
+    "change",
+    INTERVAL,
+    STARTS,
+    MORE_STARTS,
+    "verdict",
+];
+/// Columns of a narrow terminal, from the one that goes first.
+pub const DROPPED: [&[&str]; 3] = [&[], &[MORE_STARTS], &[MORE_STARTS, STARTS, "base", "new"]];
 
 /// The word for a verdict, or for what became of a limit; JSON has the same.
 pub fn word(of: impl Serialize) -> String {

@@ -96,7 +96,9 @@ pub(crate) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
                 let param = reader.param_ref(&entry.key, entry.key_span);
                 reader.condition(entry, param)
             };
-            Some(entries.iter().filter_map(read).collect())
+            // Without one of its conditions a block would exclude more than it says.
+            let conditions: Option<Vec<Condition>> = entries.iter().map(read).collect::<Vec<_>>().into_iter().collect();
+            Some(conditions.unwrap_or_default())
         },
     )
 }

@@ -37,7 +37,8 @@ pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &m
         .filters
         .iter()
         .filter(|filter| filter.kind == FilterKind::Exclusion);
-    for (position, (filter, block)) in filters.zip(&plan.exclude).enumerate() {
+    let blocks = plan.exclude.iter().enumerate().filter(|(_, block)| !block.is_empty());
+    for (filter, (position, block)) in filters.zip(blocks) {
         if !filter.pairs.is_possible() && (is_whole || block.iter().all(is_read)) {
             let span = plan.origin.value_span(&["exclude", &position.to_string()]);
             let remedy = "correct a condition, or remove the block";

@@ -64,7 +64,7 @@ fn filters(plan: &Plan, sides: &Sides) -> Vec<PairFilter> {
     let equal = equal.map(|group| link("equal", group, Agreement::of_values(group, sides)));
     let zipped = plan.link.zip.iter();
     let zipped = zipped.filter_map(|group| Some(link("zip", group, Agreement::of_positions(group, sides)?)));
-    let exclusions = plan.exclude.iter().map(|block| {
+    let exclusions = plan.exclude.iter().filter(|block| !block.is_empty()).map(|block| {
         let text = format!("exclude {}", block.iter().join(" and "));
         filter(FilterKind::Exclusion, Agreement::of_conditions(block, sides), text)
     });

@@ -8,9 +8,9 @@ use vsweep_strategy::stats::Better;
 pub struct Contender {
     /// Its plain figure; none if it meets the targets only by chance.
     pub plain: Option<f64>,
-    /// Of a search, the middle of its own posterior. A search that ended early reports a load well below it, so it is not said to be near
-    /// one whose middle is more than twice the margin lower.
-    pub located: Option<f64>,
+    /// Of a search, the middle of its own posterior and its upper end. A search that ended early reports a load well below its middle, so
+    /// only what may hold as much as that is near it.
+    pub located: Option<[f64; 2]>,
     /// Its figure in each draw; not a number where it does not meet the targets.
     pub draws: Vec<f64>,
     /// Changes from the defaults.
@@ -127,15 +127,11 @@ fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
     };
     let best = all.clone().reduce(prefer)?;
     let best_value = plain(best)?;
-    let twice = Margin {
-        part: 2.0 * margin.part,
-        ..margin
-    };
     let is_near = |at: &usize| {
         let (own, unit) = (&entrants[*at], entrants[*at].unit);
         let located = own.located.zip(entrants[best].located);
         own.plain.is_some_and(|value| margin.holds(value, best_value, unit))
-            && located.is_none_or(|(own, best)| twice.holds(own, best, 2.0 * unit))
+            && located.is_none_or(|([_, most], [middle, _])| margin.holds(most, middle, unit))
     };
     let mut near: Vec<usize> = all.filter(is_near).collect();
     let most = near.iter().map(|at| entrants[*at].other_targets).max()?;

@@ -14,6 +14,8 @@ use super::entrants::{Field, Placed, replicas};
 
 /// The least slope that is believed: below it, the search's own interval is as wide as its range.
 const FLATTEST: f64 = 0.03;
+/// The probability at the upper end of a 95 % interval.
+const UPPER_END: f64 = 0.975;
 /// The name under which the limits of searches are a metric.
 const LIMIT: &str = "limit";
 
@@ -62,7 +64,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         field.placed.push(Placed {
             contender: Contender {
                 plain: Some(value.value),
-                located: Some(located(search).min(ceiling) * times),
+                located: Some([0.5, UPPER_END].map(|at| located(search, at).min(ceiling) * times)),
                 draws: of_all(shrunk),
                 changes: own.changes,
                 other_targets: search.other_targets,
@@ -94,13 +96,11 @@ fn limits(search: &Search, starts: &[f64], seed: u64) -> Vec<f64> {
     starts.iter().map(draw).collect()
 }
 
-/// The load at the middle of the posteriors of a search's starts.
-fn located(search: &Search) -> f64 {
-    let middles = search
-        .starts
-        .iter()
-        .map(|located| quantile(&located.quantiles, 0.5).ln());
-    (middles.sum::<f64>() / search.starts.len() as f64).exp()
+/// The load below which the limit lies with a probability, by the posteriors of a search's starts.
+fn located(search: &Search, probability: f64) -> f64 {
+    let loads = search.starts.iter();
+    let loads = loads.map(|located| quantile(&located.quantiles, probability).ln());
+    (loads.sum::<f64>() / search.starts.len() as f64).exp()
 }
 
 /// The draws with means shrunk towards each other.

@@ -87,6 +87,10 @@ fn a_search_that_likely_holds_more_loses_to_no_other_advantage() {
         (won.config, won.probability)
     };
     assert_eq!(won(&own).0, "a", "one user is within the margin");
+    // As much is possible for the other one.
+    own.searches[1].starts[0].quantiles = (0..20).map(|at| 15.0 + 0.1 * f64::from(at)).collect();
+    own.searches[0].starts[0].quantiles = (0..20).map(|at| 14.0 + 0.1 * f64::from(at)).collect();
+    assert_eq!(won(&own).0, "a", "with more throughput");
     // Its search ended early: the limit may lie far above the load that it reports.
     own.searches[1].starts[0].quantiles = (0..20).map(|at| 15.0 + 2.0 * f64::from(at)).collect();
     let (config, probability) = won(&own);

@@ -15,7 +15,7 @@ const START: usize = 4;
 const COMMON: usize = 5;
 
 /// Prior of each size: mean of its logarithm, and the standard deviation of that.
-const PAIRS_PRIOR: (f64, f64) = (-1.2, 0.8);
+const PAIRS_PRIOR: (f64, f64) = (-0.8, 1.0);
 const LOCAL_PRIOR: (f64, f64) = (-2.0, 1.0);
 const OWN_PRIOR: (f64, f64) = (-4.6, 1.0);
 const WEIGHT_PRIOR: (f64, f64) = (0.0, 1.0);

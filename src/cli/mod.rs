@@ -35,7 +35,7 @@ use sweep::{check, init, plan, rehearse, run};
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Print nothing but errors, and what a file or a format asks for
+    /// Print only errors and requested output
     #[arg(short, long, global = true)]
     quiet: bool,
 }

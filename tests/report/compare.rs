@@ -422,7 +422,7 @@ fn a_page_shows_changes_and_frontiers_and_takes_nothing_for_markup() {
     let page = to_html(&[found], &sides).expect("drawn");
     for part in [
         "<td class=\"broken\">broken</td>",
-        "<td class=\"regressed\">regressed</td>",
+        "<td data-head=\"verdict\" class=\"regressed\">regressed</td>",
         "fa3 &lt;b&gt;",
         "1 point in base only",
         "Output throughput: worse at concurrency 8 (-10.0 %)",

@@ -289,7 +289,7 @@ fn only_points_that_meet_what_is_asked_are_recommended() {
     let summary = &written.summary;
     assert!(summary.contains("  chat  concurrency 16, TP 2"), "{summary}");
     assert!(!summary.contains("concurrency 64"), "{summary}");
-    assert!(summary.contains("2 points left out for not meeting chat"), "{summary}");
+    assert!(summary.contains("2 points left out: chat not met"), "{summary}");
     for point in points() {
         assert_eq!(point["meets_chat"], (ttft(&point) <= limit).to_string());
     }
@@ -335,16 +335,16 @@ fn points_of_which_nothing_is_known_are_not_counted_as_missing_what_is_asked() {
     let limit = known.fold(0.0, f64::max);
     let summary = report(&directory, &asserted("chat", limit)).summary;
     assert!(
-        summary.contains("2 points left out for not meeting chat; see points.csv"),
+        summary.contains("2 points left out: chat not met; see points.csv"),
         "{summary}"
     );
     assert!(
-        summary.contains("2 points left out, not known to meet chat; see points.csv"),
+        summary.contains("2 points left out: not known whether chat is met; see points.csv"),
         "{summary}"
     );
     let markdown = text(&directory.report_markdown());
     assert!(
-        markdown.contains("2 points left out, not known to meet chat"),
+        markdown.contains("2 points left out: not known whether chat is met"),
         "{markdown}"
     );
 }

@@ -199,7 +199,8 @@ impl Agenda<'_> {
         let name = self.schedule.plan.secrets.redact(&self.server.name);
         Step::Note(format!(
             "{name}: trying again after {}: {}",
-            failure.cause, failure.detail
+            failure.cause.in_words(),
+            failure.detail
         ))
     }
 }

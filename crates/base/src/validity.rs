@@ -88,7 +88,7 @@ closed_list! {
          with reset = \"restart\"";
     /// The run was over before a steady state could be seen.
     RunTooShort "run_too_short" severity=Valid:
-        "send more requests (num_prompts), several for each one in flight";
+        "raise num_prompts to several times max_concurrency";
     /// A percentile of the result needs more requests than there were.
     SampleTooSmall "sample_too_small" severity=Valid:
         "send more requests (num_prompts), or ask for a lower percentile (metric_percentiles)";

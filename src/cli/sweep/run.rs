@@ -34,7 +34,6 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
 use tables::Tables;
 
 /// Run a plan: start its servers, benchmark each, and write the results
@@ -85,7 +84,6 @@ pub fn leave() {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let began = Instant::now();
     let mut interrupt = Interrupt::install_early(leave)?;
     let (mut plan, whole, _) = args.file.open(|plan| args.settle_margins(plan))?;
     let directory = choose_directory(&args, &plan)?;
@@ -132,15 +130,7 @@ pub fn run(args: Args) -> Result<Exit> {
             // Reads from disk again, because other shards may have recorded meanwhile.
             _ => (journal::load(&directory, Check::Hashes)?, None, Some(recorder)),
         };
-        let exit = conclude(
-            (ending, args.table),
-            &state,
-            &plan,
-            &directory,
-            mode,
-            &mut interrupt,
-            began,
-        )?;
+        let exit = conclude((ending, args.table), &state, &plan, &directory, mode, &mut interrupt)?;
         Ok((ending, exit))
     };
     let ended = work(recorder);
@@ -201,10 +191,9 @@ fn conclude(
     directory: &Directory,
     mode: Mode,
     interrupt: &mut Interrupt,
-    began: Instant,
 ) -> Result<Exit> {
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
-    let last_words = |ending| words::last(ending, directory, state, began.elapsed());
+    let last_words = |ending| words::last(ending, directory, state);
     let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
     let judged = if has_results && !report::is_current(directory, state) {
         let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());

@@ -56,11 +56,14 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions) -> Chart
         return charts;
     }
     let ranking = Ranking::of(subject.points);
-    charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
     let families = families::of_each(subject, &ranking).into_iter().flatten();
-    charts.charts.extend(numbered("families", families.collect()));
-    charts.add("latency charts", standard::latency(subject, &ranking));
-    charts.add("throughput chart", standard::throughput(subject, &ranking));
+    // A single point is compared with nothing.
+    if subject.points.points.len() > 1 {
+        charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
+        charts.charts.extend(numbered("families", families.collect()));
+        charts.add("latency charts", standard::latency(subject, &ranking));
+        charts.add("throughput chart", standard::throughput(subject, &ranking));
+    }
     charts.charts.extend(startup::charts(subject));
     charts.charts.extend(roofline::charts(subject));
     for (i, plot) in options.plots.iter().enumerate() {

@@ -82,7 +82,8 @@ fn part(own: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
         true => change(least),
         false => changes((least, most)),
     };
-    Some(format!("{word} {place} ({by})"))
+    let measured = if verdict == Verdict::Undecided { "measured " } else { "" };
+    Some(format!("{word} {place} ({measured}{by})"))
 }
 
 /// The largest changes of the metrics that changed most, against the margin; none where nothing is known to have changed.

@@ -6,20 +6,16 @@ use super::{Comparison, Figure, Judged, Side, changes, frontiers};
 use crate::chart::Chart;
 use crate::html::text::{self, safe};
 use crate::picture::{Form, render};
-use crate::texts::align::align;
+use crate::texts::align::{align, fitting};
 use crate::texts::changes::change;
 use crate::texts::markdown::environment;
 use crate::texts::template::{fill, plain};
-use crate::texts::terminal::width;
-use console::Term;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use serde_json::{Map, json};
 use vsweep_answer::{Requirement, Verdict};
 use vsweep_base::units::show_many;
 
-/// Columns to the left of a table in the terminal.
-const MARGIN: usize = 2;
 /// Points without a counterpart that are named, and other changes.
 const MOST_NAMED: usize = 5;
 /// Rows of changes in Markdown, and of limits that are not met.
@@ -130,13 +126,10 @@ fn parts(comparison: &Comparison) -> Value {
         });
         points.collect_vec()
     };
-    let room = width(&Term::stdout()).unwrap_or(usize::MAX);
-    let fits = |tables: &Vec<String>| {
-        let mut lines = tables.iter().flat_map(|table| table.lines());
-        lines.all(|line| line.chars().count() + MARGIN <= room)
-    };
-    let mut fewer = DROPPED.iter().map(|dropped| tables(dropped));
-    let tables = fewer.find(fits).unwrap_or_else(|| tables(DROPPED[DROPPED.len() - 1]));
+    let tables = fitting(DROPPED.iter().map(|dropped| tables(dropped)), |tables| {
+        tables.iter().flat_map(|table| table.lines()).collect()
+    });
+    let tables = tables.unwrap_or_default();
     let points = comparison.points.iter().zip(&tables).map(|(pair, table)| {
         context! { settings => pair.settings.clone(), aligned => table.lines().map(str::to_owned).collect_vec() }
     });

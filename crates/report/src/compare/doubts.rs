@@ -10,6 +10,15 @@ use vsweep_base::units::show_many;
 use vsweep_record::journal::Machine;
 use vsweep_record::table::{Point, Points};
 
+/// Says so if figures come from the simulator.
+pub fn of_simulation(base: &Side, new: &Side) -> Option<String> {
+    let simulated = [(base, "base"), (new, "new")]
+        .into_iter()
+        .filter(|(side, _)| side.is_simulated());
+    let sides = simulated.map(|(_, name)| name).join(" and ");
+    (!sides.is_empty()).then(|| format!("{sides}: simulated"))
+}
+
 /// Describes points that rest on suspect runs; `None` if there are none.
 pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {
     let is_doubtful = |pair: &&PointPair<'_>| pair.base.is_suspect() || pair.new.is_suspect();

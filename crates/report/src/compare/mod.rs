@@ -246,8 +246,9 @@ impl Comparison {
             own_margins: question.margins.own.clone(),
             changes: side::between(base, new, &keys),
             nodes: doubts::of_nodes(base, new, &pairs),
-            doubts: doubts::of_runs(&pairs)
+            doubts: doubts::of_simulation(base, new)
                 .into_iter()
+                .chain(doubts::of_runs(&pairs))
                 .chain(doubts::of_failures(&pairs, &sides))
                 .collect(),
             points,

@@ -7,7 +7,6 @@ use crate::output::configs::Config;
 use crate::texts::words::{axis_title, money_sign, show_of, show_parts};
 use itertools::Itertools;
 use minijinja::{Value, context};
-use vsweep_answer::Answered;
 use vsweep_base::shell::{shell_command, shell_line};
 use vsweep_record::table::MetricSet;
 
@@ -59,12 +58,6 @@ pub fn parts(
         config => config.map(|config| context! { path => format!("best/{}", config.file), text => config.text.as_str() }),
         ..words.part(at)
     }
-}
-
-/// The number of servers on the user's GPUs whose common figure the answer gives, if there are several; a card has that of one.
-pub fn replicas(answered: &Answered) -> Option<u32> {
-    let replicas = answered.winner.as_ref().map(|winner| winner.replicas);
-    replicas.filter(|replicas| *replicas > 1)
 }
 
 /// The command lines of the point of a row: what launches its server, where that is a command of its own, and the benchmark.

@@ -2,6 +2,7 @@
 
 use super::card;
 use crate::inputs::Inputs;
+use crate::sentences::parts::replicas;
 use crate::sentences::{Pick, picks};
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -32,6 +33,7 @@ fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick) -> Value {
         // The place of its workload.
         place => place.unwrap_or_default(),
         target,
+        one_of => replicas(answered),
         command => commands.into_iter().flatten().flatten().next(),
         ..Value::from(Serde(pick))
     }

@@ -6,6 +6,7 @@ use crate::findings::variation::settings;
 use crate::texts::words::{show_figure, show_number};
 use itertools::Itertools;
 use minijinja::{Value, context};
+use vsweep_base::validity::Code;
 use vsweep_record::table::{Cell, Column, Points};
 
 /// Context for describing points.
@@ -49,9 +50,15 @@ impl PointWords<'_> {
         Some(self.points.spread(&self.points.points[at], metric)?.value)
     }
 
+    /// The estimate of a figure in words, with `~` if it is a percentile of too few requests.
+    pub fn figure(&self, at: usize, metric: &str) -> Option<String> {
+        let is_rough = self.points.points[at].doubts_of(metric).contains(&Code::SampleTooSmall);
+        let mark = if is_rough { "~" } else { "" };
+        Some(mark.to_owned() + &show_figure(self.value(at, metric)?))
+    }
+
     /// The estimates of some figures as a template takes them: nothing where there is none.
     pub fn figures<'m>(&self, at: usize, metrics: impl IntoIterator<Item = &'m str>) -> Vec<Option<String>> {
-        let metrics = metrics.into_iter();
-        metrics.map(|metric| self.value(at, metric).map(show_figure)).collect()
+        metrics.into_iter().map(|metric| self.figure(at, metric)).collect()
     }
 }

@@ -6,8 +6,9 @@ use super::points::PointWords;
 use crate::inputs::Inputs;
 use crate::output::configs::Config;
 use crate::output::sla;
+use crate::sentences::parts::replicas;
 use crate::sentences::sentence;
-use crate::texts::criteria::phrase_of;
+use crate::texts::criteria::{phrase, phrase_of};
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -50,7 +51,7 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let open = servers.iter().filter(|row| row.is_open()).count();
     let part = context! {
         title => title.as_str(),
-        criteria => first.target.criteria.iter().join(", "),
+        criteria => first.target.criteria.iter().map(phrase).join(", "),
         open => (open > 0).then(|| show_many(open as u64, "search")),
     };
     let document = &inputs.answers.document;
@@ -79,7 +80,7 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let best = at.map(|at| {
         context! {
             value => own.and_then(|own| sla::value_in_words(own)),
-            one_of => card::replicas(answered),
+            one_of => replicas(answered),
             ..card::parts(inputs, configs, &named, at, metric, &title)
         }
     });

@@ -6,6 +6,7 @@ use crate::findings::answer::WorkloadAnswer;
 use crate::findings::variation::varying_within;
 use crate::inputs::Inputs;
 use crate::output::configs::Config;
+use crate::sentences::parts::replicas;
 use crate::sentences::{findings, sentences};
 use crate::texts::words::axis_title;
 use itertools::Itertools;
@@ -47,7 +48,7 @@ fn of_workload(
             question => answered.question.as_str(),
             title => axis_title(name),
             tied => ties.collect_vec(),
-            one_of => card::replicas(answered),
+            one_of => replicas(answered),
             ..card::parts(inputs, configs, &words, *at, name, &title)
         })
     };
@@ -87,11 +88,13 @@ fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
             ..words.part(*at)
         }
     };
+    let rows = listed.iter().map(row).collect_vec();
     context! {
+        is_rough => listed.iter().flat_map(|(at, _)| words.figures(*at, figures.iter().copied())).flatten().any(|figure| figure.starts_with('~')),
         // How many of the rows are on the frontier, and with those that are as good as one of them.
         distinct => answer.distinct.len(),
         on_frontier => answer.frontier.len(),
         heads => figures.iter().map(|metric| axis_title(metric)).collect_vec(),
-        rows => listed.iter().map(row).collect_vec(),
+        rows,
     }
 }

@@ -206,8 +206,8 @@ impl WorkloadAnswer {
         };
         let sentences = [
             sentence(self.invalid, ": no run measured what it claims (invalid)".to_owned()),
-            sentence(self.missing, format!(" for not meeting {wanted}")),
-            sentence(self.undecided, format!(", not known to meet {wanted}")),
+            sentence(self.missing, format!(": {wanted} not met")),
+            sentence(self.undecided, format!(": not known whether {wanted} is met")),
         ];
         sentences.into_iter().flatten().collect()
     }

@@ -21,7 +21,7 @@ pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<S
         .value("kv_cache_dtype")
         .is_some_and(|dtype| dtype.starts_with("fp8"));
     say(&limit(points, point)?, command.has("quantization"), is_fp8, |name| {
-        Some(percent(points.spread(point, name)?.value))
+        Some(points.spread(point, name)?.value)
     })
 }
 
@@ -33,13 +33,24 @@ fn limit(points: &Points<'_>, point: &Point) -> Option<String> {
     counts.max_by_key(|(_, count)| *count).map(|(name, _)| name)
 }
 
-fn say(limit: &str, is_quantised: bool, is_fp8: bool, share: impl Fn(&str) -> Option<String>) -> Option<String> {
+/// The parts of a peak that kernels reach, and the part of that from which a limit binds.
+const REACHED_BANDWIDTH: f64 = 0.8;
+const REACHED_ARITHMETIC: f64 = 0.55;
+const NEAR: f64 = 0.8;
+
+fn say(limit: &str, is_quantised: bool, is_fp8: bool, part: impl Fn(&str) -> Option<f64>) -> Option<String> {
+    let share = |name: &str| part(name).map(percent);
+    let verb = |name: &str, reached: f64| {
+        let is_near = part(name)? >= NEAR * reached;
+        Some(if is_near { "binds" } else { "comes nearest to its limit" })
+    };
     let weights = (!is_quantised).then_some("8-bit weights (quantization)");
     let cache = (!is_fp8).then_some("an fp8 KV cache (kv_cache_dtype)");
     Some(match limit {
         "memory_bandwidth" => format!(
-            "Memory bandwidth binds: {} of its peak is used, and kernels reach about 80 %; {} of the arithmetic is used; to read less for each \
+            "Memory bandwidth {}: {} of its peak is used, and kernels reach about 80 %; {} of the arithmetic is used; to read less for each \
              token, try {}",
+            verb("mbu", REACHED_BANDWIDTH)?,
             share("mbu")?,
             share("mfu")?,
             [weights, cache, Some("more requests at once")]
@@ -48,8 +59,9 @@ fn say(limit: &str, is_quantised: bool, is_fp8: bool, share: impl Fn(&str) -> Op
                 .join(", ")
         ),
         "arithmetic" => format!(
-            "Arithmetic binds: {} of its peak is used, and kernels reach 50 to 60 %; {} of the memory bandwidth is used; more requests at once \
+            "Arithmetic {}: {} of its peak is used, and kernels reach 50 to 60 %; {} of the memory bandwidth is used; more requests at once \
              can hardly help, {}more GPUs may",
+            verb("mfu", REACHED_ARITHMETIC)?,
             share("mfu")?,
             share("mbu")?,
             weights.map_or(String::new(), |weights| format!("{weights} or "))
@@ -84,7 +96,7 @@ mod tests {
 
     #[test]
     fn each_limit_says_what_to_try_next() {
-        let shares = |name: &str| Some(if name == "mfu" { "12 %" } else { "69 %" }.to_owned());
+        let shares = |name: &str| Some(if name == "mfu" { 0.12 } else { 0.69 });
         let said = |limit| say(limit, false, false, shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
@@ -96,6 +108,7 @@ mod tests {
             "KV blocks bind: requests wait while 69 % of them are in use, so more max_num_seqs cannot help; an fp8 KV cache \
              (kv_cache_dtype) holds about twice the tokens"
         );
+        assert!(said("arithmetic").starts_with("Arithmetic comes nearest to its limit: 12 %"));
         for limit in ["arithmetic", "host", "max_num_seqs", "load"] {
             assert!(said(limit).contains('%'), "{limit}");
         }

@@ -2,6 +2,7 @@
 //! those that meet the goals are recommended. Requirements on the whole sweep are judged in [`super::requirements`].
 
 use super::requirements::{Said, by_server, of_each_point};
+use crate::texts::criteria::phrase;
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
 use vsweep_base::ids::{PointId, ServerId};
@@ -67,11 +68,11 @@ impl Goals {
             let text = required.what.to_string();
             let is_short = assertion.name.is_some() || text.chars().count() <= LONGEST_NAME;
             let is_free = goals.iter().all(|goal: &Goal| goal.name != text);
-            let name = Some(text).filter(|_| is_short && is_free);
+            let name = Some(text.clone()).filter(|_| is_short && is_free);
             let is_decided = |verdict: &Requirement| *verdict != Requirement::Undecided;
             goals.push(Goal {
                 name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
-                text: assertion.criteria.iter().join(", "),
+                text: in_words(&text, &assertion.criteria),
                 is_target: false,
                 of_classes: of_classes(&assertion.criteria),
                 meets: said.into_iter().map(|said| Some(said?.0).filter(is_decided)).collect(),
@@ -138,7 +139,7 @@ impl Goals {
                 .any(|goal| goal.meets[*at] == Some(Requirement::Undecided))
         };
         let is_doubtful = shown.iter().any(is_open);
-        let doubtful = is_doubtful.then(|| "?: met as measured, but at a load above the search's answer".to_owned());
+        let doubtful = is_doubtful.then(|| "?: met once, above the load that the search can vouch for".to_owned());
         named.chain(doubtful).collect()
     }
 
@@ -154,6 +155,14 @@ impl Goals {
             Column::of(format!("meets_{}", goal.name), Section::Identity, cells)
         };
         self.goals.iter().map(column).collect()
+    }
+}
+
+/// Criteria in words; a name that has them already stays.
+fn in_words(name: &str, criteria: &[Criterion]) -> String {
+    match name == criteria.iter().join(", ") {
+        true => name.to_owned(),
+        false => criteria.iter().map(phrase).join(", "),
     }
 }
 
@@ -180,7 +189,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
         };
         Goal {
             name: target.name.clone(),
-            text: target.criteria.iter().join(", "),
+            text: in_words(&target.name, &target.criteria),
             is_target: true,
             of_classes: of_classes(&target.criteria),
             meets: points.points.iter().map(says).collect(),

@@ -62,12 +62,14 @@ fn with_code(text: &str) -> Value {
     safe(parts.collect::<String>())
 }
 
-/// Latencies whose names are no words.
-const TERMS: [(&str, &str); 4] = [
+/// Names that are no words, and words with a meaning of their own.
+const TERMS: [(&str, &str); 6] = [
     ("TTFT", "time to first token"),
     ("TPOT", "time per output token, after the first"),
     ("ITL", "gap between two pieces of an answer"),
     ("E2EL", "from sending a request to its last token"),
+    ("seqs", "max_num_seqs: requests that the server works on at once"),
+    ("suspect", "a run whose figures are in doubt, with the reason"),
 ];
 
 /// A text with links from such names to the words at the end of the page.

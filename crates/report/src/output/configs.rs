@@ -8,6 +8,7 @@ use crate::findings::answer::mark as suspect;
 use crate::findings::nodes;
 use crate::inputs::Inputs;
 use crate::ordered::Order;
+use crate::sentences::parts::replicas;
 use crate::sentences::whole_sentence;
 use crate::texts::align::align;
 use crate::texts::status::unfinished;
@@ -58,6 +59,8 @@ struct Winner {
     reason: String,
     /// The point it won with, by its place among the points.
     point: usize,
+    /// Number of such servers, if its figure is that of several.
+    one_of: Option<u32>,
 }
 
 /// The files; none for a server whose command does not show its flags, or that vsweep only attached to.
@@ -95,6 +98,7 @@ fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
                 false => format!("{}: {}", answered.title(), whole_sentence(document, answered).text()),
             },
             point: inputs.answers.place_of(answered)?,
+            one_of: replicas(answered),
         })
     };
     document.questions.iter().filter_map(winner).collect()
@@ -124,6 +128,7 @@ fn comments(
             reason => winner.reason.as_str(),
             unfinished => unfinished(inputs.state),
             simulated => points.param(point, "simulated") == &Cell::Bool(true),
+            one_of => winner.one_of,
             command => shell_command(env, &argv),
             meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(winner.point)),
             mark => suspect(point).map(|mark| mark.replacen("suspect", "SUSPECT", 1)),

@@ -2,7 +2,7 @@
 
 use super::files;
 use crate::rows::with_combo;
-use crate::texts::align::align;
+use crate::texts::align::{align, fitting};
 use crate::texts::criteria::phrase_of;
 use crate::texts::words::{server_name, show_number};
 use itertools::Itertools;
@@ -194,32 +194,35 @@ pub fn to_text(state: &State) -> String {
     let Some(vary) = varied(state) else {
         return String::new();
     };
-    let header = [
-        "highest",
-        "limit between",
-        "answer",
-        "runs",
-        "target: settings (limited by)",
-    ];
-    let mut table = vec![header.map(String::from).to_vec()];
     let all = shown(state);
-    for row in all.iter().take(MOST_ROWS) {
-        let mut settings = format!("{}: {}", row.target, row.settings);
-        if !row.binding.is_empty() {
-            settings += &format!(" ({})", row.binding);
-        }
-        if !row.notes.is_empty() {
-            settings += &format!(" - {}", row.notes);
-        }
-        table.push(vec![
-            row.value.clone(),
-            row.interval.clone(),
-            row.answer.clone(),
-            row.probes.clone(),
-            settings,
-        ]);
-    }
-    let mut text = format!("\nhighest {vary} that meets each target\n{}", align(&table));
+    let table = |has_binding: bool| {
+        let last = if has_binding {
+            "target: settings (limited by)"
+        } else {
+            "target: settings"
+        };
+        let header = ["highest", "limit between", "answer", "runs", last].map(String::from);
+        let row = |row: &ShownAnswer| {
+            let binding = match row.binding.as_str() {
+                binding if has_binding && !binding.is_empty() => format!(" ({binding})"),
+                _ => String::new(),
+            };
+            let notes = if row.notes.is_empty() {
+                String::new()
+            } else {
+                format!(" - {}", row.notes)
+            };
+            let settings = format!("{}: {}{binding}{notes}", row.target, row.settings);
+            [&row.value, &row.interval, &row.answer, &row.probes, &settings]
+                .map(String::clone)
+                .to_vec()
+        };
+        let rows = all.iter().take(MOST_ROWS).map(row);
+        align(&[header.to_vec()].into_iter().chain(rows).collect_vec())
+    };
+    // The limits are dropped where they find no room.
+    let table = fitting([true, false].map(table), |table| table.lines().collect()).unwrap_or_default();
+    let mut text = format!("\nhighest {vary} that meets each target\n{table}");
     if all.iter().any(|row| row.interval != "-") {
         text += &format!("{}\n", explain_interval());
     }

@@ -9,8 +9,11 @@ use crate::texts::words::show_number;
 use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use itertools::Itertools;
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use nix::unistd::{getpgrp, tcgetpgrp};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::stdin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vsweep_base::cause::Outcome;
@@ -30,9 +33,38 @@ const WIDE: usize = 80;
 
 /// The lines at the foot of a terminal.
 pub struct Live {
+    /// Dropped after the lines.
+    _quiet: Option<QuietControls>,
     screen: MultiProgress,
     servers: BTreeMap<ServerId, Bar>,
     runs: Bar,
+}
+
+/// A terminal that shows no `^C`, which would break the lines that are drawn.
+struct QuietControls(Termios);
+
+impl QuietControls {
+    /// None in the background, where a change would stop this process.
+    fn begin() -> Option<QuietControls> {
+        QuietControls::is_in_foreground().then_some(())?;
+        let before = tcgetattr(stdin()).ok()?;
+        let mut quiet = before.clone();
+        quiet.local_flags.remove(LocalFlags::ECHOCTL);
+        tcsetattr(stdin(), SetArg::TCSANOW, &quiet).ok()?;
+        Some(QuietControls(before))
+    }
+
+    fn is_in_foreground() -> bool {
+        tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
+    }
+}
+
+impl Drop for QuietControls {
+    fn drop(&mut self) {
+        if QuietControls::is_in_foreground() {
+            let _ = tcsetattr(stdin(), SetArg::TCSANOW, &self.0);
+        }
+    }
 }
 
 /// A line that is drawn again and again, and what it shows.
@@ -70,6 +102,7 @@ impl Live {
         runs.bar.set_style(runs.bar.style().progress_chars("━╸─"));
         screen.add(runs.bar.clone());
         Live {
+            _quiet: QuietControls::begin(),
             screen,
             servers: BTreeMap::new(),
             runs,

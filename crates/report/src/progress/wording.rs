@@ -165,9 +165,9 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
     let (vary, seed) = (started.vary.name(), started.seed);
     let near = show_number(seed.value);
     let from = match seed.basis {
-        SeedBasis::Neighbour => format!(", starting near {near} as on another server"),
-        SeedBasis::Forecast => format!(", starting near {near} as the simulator predicts"),
-        SeedBasis::KvCapacity => format!(", starting near {near}, which fill its KV cache"),
+        SeedBasis::Neighbour => format!(", first guess {near} (another server's answer)"),
+        SeedBasis::Forecast => format!(", first guess {near} (predicted)"),
+        SeedBasis::KvCapacity => format!(", first guess {near} (fills its KV cache)"),
         SeedBasis::Nothing => String::new(),
     };
     format!("{name}: searching {vary} for {}{from}", names.join(", "))

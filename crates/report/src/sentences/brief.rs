@@ -137,6 +137,7 @@ pub fn brief(answer: &Answer) -> Brief {
     let pick = picks.into_iter().exactly_one().ok();
     let (sure, others) = pick.map_or_else(Default::default, |pick| (pick.sure, pick.others));
     let others = others.iter().map(|other| format!("{}: {}", other.question, other.text));
+    let others = others.chain(others_together(answer, &leading));
     let other = capital(&others.collect_vec().join("; "));
     let shown = leading.iter().take(MOST);
     Brief {
@@ -152,6 +153,25 @@ pub fn brief(answer: &Answer) -> Brief {
         warnings: about_servers(&leading),
         unit: unit(answer),
     }
+}
+
+/// The other questions about several workloads together that a server wins which wins no leading one.
+fn others_together(answer: &Answer, leading: &[&Answered]) -> Vec<String> {
+    let winners = leading.iter().filter_map(|answered| answered.winner.as_ref());
+    let winners = winners.map(|winner| &winner.config).collect_vec();
+    let others = answer.together.iter().skip(1);
+    let others = others.filter_map(|own| Some((own.config.as_ref()?, lower(&own.question))));
+    let others = others.filter(|(config, _)| !winners.contains(config));
+    // Questions with the same winner are one.
+    let others = others.into_group_map().into_iter().sorted();
+    let text = |(config, questions): (&String, Vec<String>)| {
+        format!(
+            "{} of all workloads together: {}",
+            questions.join(", "),
+            answer.name_of(config)
+        )
+    };
+    others.map(text).collect()
 }
 
 fn joint(answer: &Answer, leading: &[&Answered]) -> Option<Sentence> {
@@ -230,7 +250,12 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
         1 => String::new(),
         _ => server(answer, winner) + ": ",
     };
-    format!("{question}{server}{}{sure}", result(answer, answered, winner))
+    let doubt = if answered.warnings.iter().any(|warning| is_about_servers(&warning)) {
+        " (in doubt)"
+    } else {
+        ""
+    };
+    format!("{question}{server}{}{doubt}{sure}", result(answer, answered, winner))
 }
 
 /// The winner's figure, its load, the GPUs and the cost.
@@ -249,10 +274,13 @@ fn paid(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String>
 fn measured(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     let at = match answered.is_load() {
         true => String::new(),
-        false => parts::at_load(&winner.load),
+        false => parts::at_load_of(winner),
     };
     let gpus = answer.gpus.filter(|_| winner.replicas > 1);
-    let gpus = gpus.map_or(String::new(), |gpus| format!(" on {gpus} GPUs"));
+    let gpus = gpus.map_or(String::new(), |gpus| match at.is_empty() {
+        true => format!(" on {gpus} GPUs"),
+        false => format!(", on {gpus} GPUs in all"),
+    });
     figure(answered, winner) + &at + &gpus
 }
 

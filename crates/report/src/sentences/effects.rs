@@ -1,7 +1,7 @@
 //! The effect of each setting at the recommended point, in words: with its sign, its interval and the good direction; settings that make
 //! no difference are named apart, as are those that are not known to.
 
-use super::parts::{change, title};
+use super::parts::{change, name, title};
 use crate::texts::words::{say_setting, short_name};
 use itertools::Itertools;
 use serde::Serialize;
@@ -52,20 +52,32 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
 /// Settings that are named in a brief answer.
 const MOST: usize = 3;
 
-/// The effects on the first metric in a line, the largest first: `TP 2 instead of 1 +71 %; no difference: seqs`.
+/// The effects in a line, the largest on the first metric first: `TP 2 instead of 1: output throughput +71 %, p99 E2EL -40 %; no
+/// difference: seqs`.
 pub fn briefly(answered: &Answered) -> Option<String> {
-    let metric = &answered.effects.first()?.metric;
-    let own = answered.effects.iter().filter(|effect| effect.metric == *metric);
-    let size = |effect: &&&Effect| -effect.ratio.value.ln().abs();
-    let known = own.clone().filter(|effect| is_known(effect)).collect_vec();
-    let known = known.iter().sorted_by(|a, b| size(a).total_cmp(&size(b))).take(MOST);
-    let change = |effect: &&Effect| format!("{} {:+.0} %", choice(effect), (effect.ratio.value - 1.0) * 100.0);
-    let same = own
-        .filter(|effect| effect.verdict == Verdict::Same)
-        .map(|effect| short_name(&effect.setting));
-    let same = same.unique().join(", ");
+    let choices = answered.effects.iter().map(choice).unique();
+    let choices = choices.map(|of| {
+        answered
+            .effects
+            .iter()
+            .filter(|effect| choice(effect) == of)
+            .collect_vec()
+    });
+    let (known, others): (Vec<_>, Vec<_>) = choices.partition(|own| own.iter().any(|effect| is_known(effect)));
+    let size = |own: &Vec<&Effect>| -own[0].ratio.value.ln().abs();
+    let known = known
+        .into_iter()
+        .sorted_by(|a, b| size(a).total_cmp(&size(b)))
+        .take(MOST);
+    let change = |effect: &&&Effect| format!("{} {:+.0} %", name(&effect.metric), (effect.ratio.value - 1.0) * 100.0);
+    let changes = known.map(|own| {
+        let known = own.iter().filter(|effect| is_known(effect));
+        format!("{}: {}", choice(own[0]), known.map(|effect| change(&effect)).join(", "))
+    });
+    let same = others.iter().filter(|own| own[0].verdict == Verdict::Same);
+    let same = same.map(|own| short_name(&own[0].setting)).unique().join(", ");
     let same = (!same.is_empty()).then(|| format!("no difference: {same}"));
-    let text = known.map(change).chain(same).join("; ");
+    let text = changes.chain(same).join("; ");
     (!text.is_empty()).then_some(text)
 }
 

@@ -173,7 +173,10 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
     let is_at_load = !answered.is_load() && !winner.load.is_empty();
     let parts = context! {
         figure => figure(answered, winner),
-        load => (is_at_load && answered.load.is_none()).then_some(&winner.load),
+        where => match is_at_load && answered.load.is_none() {
+            true => parts::at_load_of(winner),
+            false => String::new(),
+        },
         gpus => answer.gpus.filter(|_| winner.replicas > 1),
         cost => cost(answer, answered, winner),
         // The server that it was preferred to is named in the reason.
@@ -194,7 +197,6 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
     plain(include_str!("sentence.txt.jinja"), parts)
 }
 
-/// The best of the other servers, if it differs from the winner by more than noise.
 /// The entrant with the better estimate to which a winner was preferred, and why.
 fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
     match &winner.chosen {
@@ -205,6 +207,7 @@ fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
     }
 }
 
+/// The best of the other servers, if it differs from the winner by more than noise.
 fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
     let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
     let next = others.find(|other| other.meets && other.winner_over.is_some());

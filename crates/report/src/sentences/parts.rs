@@ -2,7 +2,7 @@
 
 use crate::texts::changes::change_within;
 use crate::texts::words::{axis_title, with_range};
-use vsweep_answer::{Estimate, Target};
+use vsweep_answer::{Answered, Estimate, Target, Winner};
 
 /// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`; nothing of one without extent.
 pub fn estimate(estimate: &Estimate) -> (String, String) {
@@ -75,6 +75,22 @@ pub fn at_load(load: &str) -> String {
         "" => String::new(),
         load => format!(" at {load}"),
     }
+}
+
+/// The number of servers on the user's GPUs whose common figure the answer gives, if there are several.
+pub fn replicas(answered: &Answered) -> Option<u32> {
+    let replicas = answered.winner.as_ref().map(|winner| winner.replicas);
+    replicas.filter(|replicas| *replicas > 1)
+}
+
+/// ` at concurrency 8 each` of several servers.
+pub fn at_load_of(winner: &Winner) -> String {
+    let each = if winner.replicas > 1 && !winner.load.is_empty() {
+        " each"
+    } else {
+        ""
+    };
+    at_load(&winner.load) + each
 }
 
 /// `p99_ttft_ms<=500`.

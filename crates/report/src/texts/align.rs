@@ -1,5 +1,25 @@
 //! Rows of words as a table of text.
 
+use super::terminal::width;
+use console::Term;
+
+/// Columns that a table stands in from the left at most.
+const MARGIN: usize = 2;
+
+/// The first of some forms of a text that fits into the terminal; else the last.
+pub fn fitting<T>(forms: impl IntoIterator<Item = T>, lines: impl Fn(&T) -> Vec<&str>) -> Option<T> {
+    let room = width(&Term::stdout()).unwrap_or(usize::MAX);
+    let fits = |form: &T| lines(form).iter().all(|line| line.chars().count() + MARGIN <= room);
+    let mut last = None;
+    for form in forms {
+        if fits(&form) {
+            return Some(form);
+        }
+        last = Some(form);
+    }
+    last
+}
+
 /// Columns of equal width, numbers to the right; the last column to the left.
 pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows[0].len();

@@ -4,7 +4,7 @@
 use super::align::align;
 use super::template::plain;
 use super::terminal::width;
-use super::words::{axis_title, short_name, show_figure};
+use super::words::{axis_title, short_name};
 use crate::document::points::PointWords;
 use crate::findings::answer::{WorkloadAnswer, mark};
 use crate::findings::failures::{Group, describe_reasons};
@@ -73,7 +73,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         return (!remarks.is_empty() || !bests.is_empty()).then(|| context! { name, remarks, bests });
     }
     let listed = &chosen[..chosen.len().min(MOST_ROWS)];
-    let figure = |at: usize, metric: &str| words.value(at, metric).map_or("-".into(), show_figure);
+    let figure = |at: usize, metric: &str| words.figure(at, metric).unwrap_or_else(|| "-".into());
     // If every server has one GPU, the column would be a repetition.
     let says_more = |shown: &&Shown| {
         shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
@@ -145,6 +145,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         legend,
         has_front => !answer.frontier.is_empty(),
         has_times => has_times,
+        is_rough => aligned.contains('~'),
         bests,
         more => chosen.len().saturating_sub(MOST_ROWS),
     })

@@ -3,11 +3,10 @@
 use crate::agenda::{Action, Ending};
 use crate::journal::{Directory, State};
 use crate::shell::shell_line;
-use crate::units::{show_duration, show_many};
+use crate::units::show_many;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
 
 /// Describes actions on a server other than its runs and its start, which have events of their own.
 pub fn doing(action: &Action) -> Option<&'static str> {
@@ -20,7 +19,7 @@ pub fn doing(action: &Action) -> Option<&'static str> {
 }
 
 /// Describes how the sweep ended, and how to continue.
-pub fn last(ending: Ending, directory: &Directory, state: &State, took: Duration) -> String {
+pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
     let recorded = state.recorded_runs();
     let root = directory.root().display();
     let again = again(std::env::args_os().skip(1), directory.root());
@@ -45,11 +44,7 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, took: Duration
         Ending::Finished => {
             let page = directory.report_html();
             let page = page.exists().then(|| format!("; the report is {}", page.display()));
-            format!(
-                "results are in {root}, after {}{}{retry}",
-                show_duration(took),
-                page.unwrap_or_default()
-            )
+            format!("results are in {root}{}{retry}", page.unwrap_or_default())
         }
         Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state)),
         Ending::OutOfTime => format!(

@@ -497,14 +497,18 @@ impl Outputs<'_> {
         let Some(found) = self.answer.optimization.as_deref() else {
             return;
         };
-        let Some(winner) = self.answer.questions.first().and_then(|own| own.winner.as_ref()) else {
+        // Several workloads are judged together.
+        let together = self.answer.together.first();
+        let together = together.and_then(|own| Some((own.config.as_ref()?, own.probability)));
+        let first = self.answer.questions.first().and_then(|own| own.winner.as_ref());
+        let Some((winner, measured)) = together.or(first.map(|winner| (&winner.config, winner.probability))) else {
             return;
         };
-        if found.best.as_ref() != Some(&winner.config) {
-            self.object(format!("optimization: {:?} instead of {}", found.best, winner.config));
+        if found.best.as_ref() != Some(winner) {
+            self.object(format!("optimization: {:?} instead of {winner}", found.best));
         }
-        if found.probability > winner.probability {
-            let (all, measured) = (found.probability, winner.probability);
+        if found.probability > measured {
+            let all = found.probability;
             self.object(format!("optimization: {all} among all, {measured} among the measured"));
         }
     }

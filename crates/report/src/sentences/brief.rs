@@ -250,10 +250,9 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
         1 => String::new(),
         _ => server(answer, winner) + ": ",
     };
-    let doubt = if answered.warnings.iter().any(|warning| is_about_servers(&warning)) {
-        " (in doubt)"
-    } else {
-        ""
+    let doubt = match about_servers(&[answered]).is_empty() {
+        true => "",
+        false => " (in doubt)",
     };
     format!("{question}{server}{}{doubt}{sure}", result(answer, answered, winner))
 }

@@ -23,7 +23,7 @@ const LABEL_LINE: f64 = 23.0;
 /// Width to which a line of a label is cut.
 const LABEL_WIDTH: f64 = 330.0;
 /// Greatest share of a panel for the texts of its vertical axis.
-const WIDEST_TICK: f64 = 0.45;
+const WIDEST_TICK: f64 = 0.55;
 /// Radius of the hole in a marker whose figures are in doubt.
 const HOLE: f64 = 3.5;
 /// Opacity of a band.

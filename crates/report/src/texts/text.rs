@@ -1,9 +1,8 @@
 //! The report in the terminal after a sweep: the best points with their settings, and the failures. Its text is in `text.txt.jinja`; this
 //! file prepares data in addition to the `document`.
 
-use super::align::align;
+use super::align::{align, fitting};
 use super::template::plain;
-use super::terminal::width;
 use super::words::{axis_title, short_name};
 use crate::document::points::PointWords;
 use crate::findings::answer::{WorkloadAnswer, mark};
@@ -12,7 +11,6 @@ use crate::findings::variation::varying_within;
 use crate::inputs::Inputs;
 use crate::ordered::Order;
 use crate::sentences::{Sentence, sentences};
-use console::Term;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_record::evidence::FRONTIER;
@@ -24,8 +22,6 @@ const MILLISECONDS: &str = " ms";
 const IN_MILLISECONDS: &str = " (ms)";
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
-/// Columns before a row, for the mark of the frontier.
-const MARGIN: usize = 2;
 /// Figures of a row that are shown however narrow the terminal is.
 const FEWEST_FIGURES: usize = 2;
 /// Letters of the settings of a row.
@@ -118,24 +114,14 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         };
         words.values(at) + doubt
     };
-    let room = width(&Term::stdout()).unwrap_or(usize::MAX);
-    let fits = |table: &String| table.lines().all(|line| line.chars().count() + MARGIN <= room);
     // Where the settings find no room with their names, these are said once; then the last figures are left out.
-    let whole = Some(table(columns.len(), &whole)).filter(fits);
-    let legend = whole.is_none().then(|| {
+    let fewest = columns.len().min(FEWEST_FIGURES);
+    let fewer = (fewest..=columns.len()).rev().map(|most| (table(most, &brief), true));
+    let forms = [(table(columns.len(), &whole), false)].into_iter().chain(fewer);
+    let (aligned, is_brief) = fitting(forms, |(table, _)| table.lines().collect()).unwrap_or_default();
+    let legend = is_brief.then(|| {
         let names = words.params.iter().map(|column| short_name(&column.name));
         format!("settings: {}", names.collect_vec().join("/"))
-    });
-    let aligned = whole.unwrap_or_else(|| {
-        let fewest = columns.len().min(FEWEST_FIGURES);
-        let fewer = (fewest..=columns.len()).rev().map(|most| table(most, &brief));
-        let fewer = fewer.collect_vec();
-        fewer
-            .iter()
-            .find(|table| fits(table))
-            .or(fewer.last())
-            .cloned()
-            .unwrap_or_default()
     });
     let lines = aligned.lines().map(str::to_owned).enumerate();
     Some(context! {

@@ -1,6 +1,7 @@
 //! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
 
 use super::files;
+use crate::ordered::Ordered;
 use crate::rows::with_combo;
 use crate::texts::align::{align, fitting};
 use crate::texts::criteria::phrase_of;
@@ -156,7 +157,7 @@ pub struct ShownAnswer {
     pub notes: String,
 }
 
-/// Every answer in words, in the order of `sla.csv`.
+/// Every answer in words, by target, the highest load first.
 pub fn shown(state: &State) -> Vec<ShownAnswer> {
     let dash = || "-".to_owned();
     let show = |result: &SearchResult<'_>| {
@@ -179,7 +180,15 @@ pub fn shown(state: &State) -> Vec<ShownAnswer> {
             notes: notes(result),
         }
     };
-    search_results(state).iter().map(show).collect()
+    let all = search_results(state);
+    let targets = all.iter().map(|result| &result.target.name).unique().collect_vec();
+    let rank = |result: &SearchResult<'_>| targets.iter().position(|name| **name == result.target.name);
+    let load = |result: &SearchResult<'_>| result.answer().and_then(|answer| answer.found.value());
+    let ordered = all.iter().ordered_by(|a, b| {
+        let loads = load(b).unwrap_or(-1.0).total_cmp(&load(a).unwrap_or(-1.0));
+        rank(a).cmp(&rank(b)).then(loads)
+    });
+    ordered.map(show).collect()
 }
 
 /// The load that the searches vary; `None` where no search has begun. An exploration has no target.

@@ -47,5 +47,5 @@ pub use recorder::{Draft, Recorder, load};
 pub use run_file::Measured;
 pub use state::{
     ALONE_SLOT, Duplicate, FIRST_SLOT, MissingRecord, RunRecord, SearchEnd, SearchRecord, ServerMatch, ServerRecord,
-    Session, StartRecord, State, UnlistedRuns, number,
+    Session, StartRecord, State, UnlistedRuns, covered_s, number,
 };

@@ -17,6 +17,7 @@ mod unlisted;
 
 pub use attached::ServerMatch;
 pub use counts::Duplicate;
+pub use nodes::covered_s;
 use records::RunStatus;
 pub use records::{RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
 pub use resume::MissingRecord;

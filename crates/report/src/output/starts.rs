@@ -11,7 +11,7 @@ use std::time::Duration;
 use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::units::show_many;
-use vsweep_record::journal::{ALONE_SLOT, Launch, ServerRecord, StartRecord, State};
+use vsweep_record::journal::{ALONE_SLOT, Launch, ServerRecord, StartRecord, State, covered_s};
 use vsweep_record::table::{inert, used_gpus};
 
 /// One start, and its use of the machine.
@@ -151,20 +151,8 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
 /// The time during which servers were up or starting, as far as known; none if there were none.
 pub(crate) fn took(state: &State) -> Option<Duration> {
     let spans = taken(state).into_iter().filter_map(|taken| taken.span);
-    let seconds = covered_s(spans.collect());
+    let seconds = covered_s(spans);
     (seconds > 0.0).then(|| Duration::from_secs_f64(seconds))
-}
-
-/// The time that spans cover together.
-fn covered_s(spans: Vec<(Timestamp, Timestamp)>) -> f64 {
-    let merged = spans.into_iter().ordered().coalesce(|one, next| match next.0 <= one.1 {
-        true => Ok((one.0, one.1.max(next.1))),
-        false => Err((one, next)),
-    });
-    // A clock may have been set back.
-    merged
-        .map(|(from, to)| to.duration_since(from).as_secs_f64().max(0.0))
-        .sum()
 }
 
 /// The GPU-hours that starts took, as far as known; none of simulated servers, unless their GPUs have a price.
@@ -225,7 +213,7 @@ fn held_share(taken: &[StartUsage<'_>]) -> Option<(usize, f64)> {
     let (mut count, mut held, mut could) = (0, 0.0, 0.0);
     for own in given_out.into_group_map_by(|taken| &taken.node).into_values() {
         let gpus = own.iter().flat_map(|taken| &taken.start.gpus).unique().count();
-        let covered_s = covered_s(own.iter().filter_map(|taken| taken.span).collect());
+        let covered_s = covered_s(own.iter().filter_map(|taken| taken.span));
         let held_s = own
             .iter()
             .map(|taken| taken.held_s().unwrap_or_default() * taken.start.gpus.len() as f64);

@@ -3,9 +3,22 @@
 use super::{RunRecord, Session, State};
 use crate::journal::machine::Machine;
 use crate::journal::rank::Nonce;
+use itertools::Itertools;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// Seconds that spans of time cover together.
+pub fn covered_s(spans: impl Iterator<Item = (Timestamp, Timestamp)>) -> f64 {
+    let merged = spans.sorted_unstable().coalesce(|one, next| match next.0 <= one.1 {
+        true => Ok((one.0, one.1.max(next.1))),
+        false => Err((one, next)),
+    });
+    // A clock may have been set back.
+    merged
+        .map(|(from, to)| to.duration_since(from).as_secs_f64().max(0.0))
+        .sum()
+}
 
 impl State {
     /// The machine of a session; none of one that measured nothing itself.
@@ -25,15 +38,7 @@ impl State {
             let last = self.last_moment(session.nonce())?;
             Some((session.started_at.parse().ok()?, last.parse().ok()?))
         };
-        let mut spans: Vec<(Timestamp, Timestamp)> = self.sessions.iter().filter_map(span).collect();
-        spans.sort_unstable();
-        let mut counted = Timestamp::MIN;
-        let seconds = spans.into_iter().map(|(began, ended)| {
-            let began = began.max(counted);
-            counted = counted.max(ended);
-            ended.duration_since(began).as_secs_f64().max(0.0)
-        });
-        Duration::from_secs_f64(seconds.sum())
+        Duration::from_secs_f64(covered_s(self.sessions.iter().filter_map(span)))
     }
 
     /// Node of a run.

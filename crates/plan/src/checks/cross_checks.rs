@@ -96,7 +96,7 @@ pub(crate) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
                 let param = reader.param_ref(&entry.key, entry.key_span);
                 reader.condition(entry, param)
             };
-            // Without one of its conditions a block would exclude more than it says.
+            // Every condition is read, for its mistakes. Without one of them a block would exclude more than it says.
             let conditions: Option<Vec<Condition>> = entries.iter().map(read).collect::<Vec<_>>().into_iter().collect();
             Some(conditions.unwrap_or_default())
         },

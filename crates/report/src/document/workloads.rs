@@ -80,17 +80,20 @@ fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
     let figures = figures
         .filter(|metric| words.points.runs.column(metric).is_some())
         .collect_vec();
+    let mut is_rough = false;
     let row = |(at, others): &(usize, usize)| {
+        let figures = words.figures(*at, figures.iter().copied());
+        is_rough |= figures.iter().flatten().any(|figure| figure.starts_with('~'));
         context! {
             others,
             is_knee => answer.knee == Some(*at),
-            figures => words.figures(*at, figures.iter().copied()),
+            figures,
             ..words.part(*at)
         }
     };
     let rows = listed.iter().map(row).collect_vec();
     context! {
-        is_rough => listed.iter().flat_map(|(at, _)| words.figures(*at, figures.iter().copied())).flatten().any(|figure| figure.starts_with('~')),
+        is_rough,
         // How many of the rows are on the frontier, and with those that are as good as one of them.
         distinct => answer.distinct.len(),
         on_frontier => answer.frontier.len(),

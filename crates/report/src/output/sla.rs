@@ -230,7 +230,7 @@ pub fn to_text(state: &State) -> String {
         align(&[header.to_vec()].into_iter().chain(rows).collect_vec())
     };
     // The limits are dropped where they find no room.
-    let table = fitting([true, false].map(table), |table| table.lines().collect()).unwrap_or_default();
+    let table = fitting([true, false].into_iter().map(table), |table| table.lines().collect()).unwrap_or_default();
     let mut text = format!("\nhighest {vary} that meets each target\n{table}");
     if all.iter().any(|row| row.interval != "-") {
         text += &format!("{}\n", explain_interval());

@@ -15,11 +15,9 @@ use crate::matrix::Matrix;
 use crate::plan::{Parallel, Plan};
 use crate::rehearse::twin::Known;
 use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
-use crate::report::texts::terminal::width;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
 use crate::units::{show_count, show_duration, show_many};
-use console::Term;
 use itertools::Itertools;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -87,7 +85,7 @@ pub fn run(args: Args) -> Result<Exit> {
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
-    let table = || table::table(&rehearsal, recorded, width(&Term::stdout()));
+    let table = || table::table(&rehearsal, recorded);
     args.format.print(table, || json(&rehearsal, recorded))?;
     let exit = print_damage(&record.damage);
     Ok(match is_doubtful || rehearsal.foresees_failures() {

@@ -73,6 +73,18 @@ pub fn settings(label: &str) -> Vec<(String, &str)> {
     settings
 }
 
+/// The names of some labels' settings, and each label's values: `TP/seqs` and `1/32`. None unless all have the same names.
+pub fn brief_labels(labels: &[&str]) -> Option<(String, Vec<String>)> {
+    let named = labels.iter().map(|label| settings(label).into_iter());
+    let (names, values): (Vec<Vec<String>>, Vec<Vec<&str>>) = named.map(Iterator::unzip).unzip();
+    let is_named = |names: &&Vec<String>| names.len() > 1 && !names.contains(&String::new());
+    let heading = names.first().filter(is_named).filter(|_| names.iter().all_equal())?;
+    Some((
+        heading.join("/"),
+        values.iter().map(|values| values.join("/")).collect(),
+    ))
+}
+
 /// Reason why a server was not started, with the shortest understandable names.
 pub fn shortened(ruled_out: &RuledOut) -> RuledOut {
     ruled_out.renamed(short_name, short_label)
@@ -293,6 +305,20 @@ mod tests {
         assert_eq!(
             short_label("random_input_len=128, random_output_len=96"),
             "128 in, 96 out"
+        );
+    }
+
+    #[test]
+    fn labels_with_the_same_settings_name_them_once() {
+        let brief = brief_labels(&[
+            "tensor_parallel_size=1, max_num_seqs=8",
+            "tensor_parallel_size=2, max_num_seqs=8",
+        ]);
+        let values = vec!["1/8".to_owned(), "2/8".to_owned()];
+        assert_eq!(brief, Some(("TP/seqs".to_owned(), values)));
+        assert_eq!(
+            brief_labels(&["tensor_parallel_size=1, max_num_seqs=8", "max_num_seqs=8"]),
+            None
         );
     }
 

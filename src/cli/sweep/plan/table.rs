@@ -2,7 +2,8 @@
 
 use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
-use crate::report::texts::words::{short_label, short_name};
+use crate::report::texts::align::{align, fitting};
+use crate::report::texts::words::{brief_labels, short_label, short_name};
 use crate::shell::{shell_line, shell_word};
 use crate::units::{show_count, show_many};
 use itertools::Itertools;
@@ -13,22 +14,14 @@ use std::io::{self, Write};
 pub const MOST_LISTED: usize = 200;
 
 /// Servers up to which each is shown with its command line and its points.
-const MOST_WHOLE: u64 = 12;
+pub const MOST_WHOLE: u64 = 12;
 
 /// Each server with its points. Of many servers, the first is shown so, and the others have a line each.
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
-    let counts = matrix.counts();
-    let is_brief = counts.servers > MOST_WHOLE;
-    for (place, server) in matrix.servers().enumerate() {
-        if is_brief && place > 0 {
-            let name = plan.secrets.redact(&short_label(&server.name));
-            let work = match matrix.finds_its_loads() {
-                true => show_many(matrix.searches_of(&server).count() as u64, "search"),
-                false => show_many(matrix.count_of(&server), "point"),
-            };
-            writeln!(out, "server {}  {name}: {work}", server.id)?;
-            continue;
-        }
+    let servers = matrix.counts().servers;
+    let is_brief = servers > MOST_WHOLE;
+    let whole = if is_brief { 1 } else { MOST_WHOLE };
+    for server in matrix.servers().take(whole as usize) {
         writeln!(out)?;
         write_server(plan, &server, out)?;
         if !matrix.finds_its_loads() {
@@ -38,16 +31,55 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         }
         write_finders(plan, "search", &matrix.searches_of(&server).collect_vec(), out)?;
         write_finders(plan, "exploration", &matrix.explorations_of(&server).collect_vec(), out)?;
-        if is_brief {
-            writeln!(out)?;
-        }
     }
-    match is_brief {
-        true => writeln!(
-            out,
-            "\nthe first server is shown in full; --only shows others, --format json all"
-        ),
-        false => Ok(()),
+    if !is_brief {
+        return Ok(());
+    }
+    let work = |server: ServerConfig| {
+        let work = match matrix.finds_its_loads() {
+            true => show_many(matrix.searches_of(&server).count() as u64, "search"),
+            false => show_many(matrix.count_of(&server), "point"),
+        };
+        (server, work)
+    };
+    write_others(plan, servers - 1, matrix.servers().skip(1).map(work), out)?;
+    writeln!(
+        out,
+        "\nthe first server is shown in full; --only shows others, --format json all"
+    )
+}
+
+/// A line for each of so many servers beside the first, with its work.
+pub fn write_others(
+    plan: &Plan,
+    count: u64,
+    others: impl Iterator<Item = (ServerConfig, String)>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (others, works): (Vec<ServerConfig>, Vec<String>) = others.take(MOST_LISTED).unzip();
+    let labels = others
+        .iter()
+        .map(|server| plan.secrets.redact(&server.name))
+        .collect_vec();
+    let rows = |(heading, names): (String, Vec<String>)| {
+        let heading = ["server".to_owned(), "work".to_owned(), heading].to_vec();
+        let row = |((server, work), name): ((&ServerConfig, &String), String)| {
+            vec![server.id.to_string(), work.clone(), name]
+        };
+        let rows = others.iter().zip(&works).zip(names).map(row);
+        align(&[heading].into_iter().chain(rows).collect_vec())
+    };
+    let long = (
+        "settings".to_owned(),
+        labels.iter().map(|label| short_label(label)).collect(),
+    );
+    let labels = labels.iter().map(AsRef::as_ref).collect_vec();
+    let forms = [Some(long), brief_labels(&labels)].into_iter().flatten().map(rows);
+    let table = fitting(forms, |table| table.lines().collect()).unwrap_or_default();
+    write!(out, "\n{table}")?;
+    match count - works.len() as u64 {
+        0 => Ok(()),
+        more => writeln!(out, "... and {} more", show_count(more)),
     }
 }
 

@@ -2,23 +2,30 @@
 
 use crate::cause::Failure;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
-use crate::report::texts::align::align;
-use crate::report::texts::words::{settings, short_label, show_number};
+use crate::report::texts::align::{align, fitting};
+use crate::report::texts::words::{brief_labels, short_label, show_number};
 use crate::selection::packed::Capacity;
 use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
 use std::time::Duration;
 
-/// A rehearsal in as many columns as there are.
-pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> String {
+/// A rehearsal, in a form that fits into the terminal.
+pub fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
     if rehearsal.servers.is_empty() {
         return format!("nothing is left to do: {recorded} runs are recorded\n");
     }
-    let mut rows = rows(rehearsal);
-    let longest = |rows: &[Vec<String>]| align(rows).lines().map(|line| line.chars().count()).max();
-    if longest(&rows) > columns.or(Some(usize::MAX)) {
-        shorten_names(&mut rows, &rehearsal.servers);
-    }
+    // Servers that will not be started are counted above the rows.
+    let listed = rehearsal.servers.iter().enumerate();
+    let listed = listed.filter(|(_, server)| {
+        server
+            .failure
+            .as_ref()
+            .is_none_or(|failure| failure.ruled_out.is_none())
+    });
+    let listed = listed.collect_vec();
+    let forms = [(true, false), (true, true), (false, true)];
+    let forms = forms.map(|(has_interval, is_brief)| align(&rows(rehearsal, &listed, has_interval, is_brief)));
+    let table = fitting(forms, |table| table.lines().collect()).unwrap_or_default();
     let mut lines = vec![summary(rehearsal)];
     lines.extend(failures_in_words(&failing(rehearsal)));
     if recorded > 0 {
@@ -41,51 +48,48 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
     }
     lines.push("prediction only, with a simulated engine: nothing was measured".to_owned());
     lines.push(String::new());
-    let table = align(&rows);
     for (place, row) in table.lines().enumerate() {
         lines.push(row.to_owned());
         // The first row has the headings.
         if let Some(place) = place.checked_sub(1) {
-            lines.extend(remarks(&rehearsal.servers[place]));
+            lines.extend(remarks(listed[place].1));
         }
     }
     lines.join("\n") + "\n"
 }
 
-/// The heading, and a row a server; its name comes last, as it is the longest.
-fn rows(rehearsal: &Rehearsal) -> Vec<Vec<String>> {
+/// The heading, and a row a server; its name comes last, as it is the longest. Brief rows have the names of the settings in the heading.
+fn rows(rehearsal: &Rehearsal, listed: &[(usize, &Forecast)], has_interval: bool, is_brief: bool) -> Vec<Vec<String>> {
     let packed = rehearsal.packed.as_ref();
-    let row = |(place, server): (usize, &Forecast)| {
-        let TimeInterval { low, likely, high } = server.total.interval();
-        let mut row = vec![server.starts.to_string(), show_count(server.runs)];
-        row.extend([low, likely, high].map(show));
-        row.extend(packed.map(|packed| format!("+{}", show(packed.begins[place]))));
-        row.push(match server.name.is_empty() {
+    let labels = listed.iter().map(|(_, server)| server.name.as_str()).collect_vec();
+    let (heading, names) = brief_labels(&labels).filter(|_| is_brief).unwrap_or_else(|| {
+        let name = |(_, server): &(usize, &Forecast)| match server.name.is_empty() {
             true => server.server.to_string(),
             false => short_label(&server.name),
+        };
+        ("server".to_owned(), listed.iter().map(name).collect())
+    });
+    let row = |((place, server), name): (&(usize, &Forecast), String)| {
+        let TimeInterval { low, likely, high } = server.total.interval();
+        let mut row = vec![server.starts.to_string(), show_count(server.runs)];
+        row.extend(match has_interval {
+            true => vec![show(low), show(likely), show(high)],
+            false => vec![show(likely)],
         });
+        row.extend(packed.map(|packed| format!("+{}", show(packed.begins[*place]))));
+        row.push(name);
         row
     };
-    let heading = ["starts", "runs", "low", "likely", "high"].into_iter();
-    let heading = heading.chain(packed.map(|_| "begins")).chain(["server"]);
-    let mut rows = vec![heading.map(str::to_owned).collect()];
-    rows.extend(rehearsal.servers.iter().enumerate().map(row));
-    rows
-}
-
-/// Says the names of the settings once, in the heading, if all servers have the same: `TP/seqs` over `1/32`.
-fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
-    let named = servers.iter().map(|server| settings(&server.name).into_iter());
-    let (names, values): (Vec<Vec<String>>, Vec<Vec<&str>>) = named.map(Iterator::unzip).unzip();
-    let is_named = |heading: &&Vec<String>| heading.len() > 1 && !heading.contains(&String::new());
-    let Some(heading) = names.first().filter(is_named).filter(|_| names.iter().all_equal()) else {
-        return;
+    let times: &[&str] = if has_interval {
+        &["low", "likely", "high"]
+    } else {
+        &["likely"]
     };
-    let values = values.iter().map(|values| values.join("/"));
-    for (row, name) in rows.iter_mut().zip([heading.join("/")].into_iter().chain(values)) {
-        row.pop();
-        row.push(name);
-    }
+    let heading_row = ["starts", "runs"].iter().chain(times).copied();
+    let heading_row = heading_row.chain(packed.map(|_| "begins")).chain([heading.as_str()]);
+    let mut rows = vec![heading_row.map(str::to_owned).collect()];
+    rows.extend(listed.iter().zip(names).map(row));
+    rows
 }
 
 /// Remarks about one server.
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_fits_and_says_the_same_once() {
+    fn servers_that_will_not_start_are_counted_and_have_no_row() {
         let name = |seqs: u32, cache: &str| {
             format!("tensor_parallel_size=1, max_num_seqs={seqs}, max_num_batched_tokens=2048, kv_cache_dtype={cache}")
         };
@@ -247,17 +251,15 @@ mod tests {
                 Some(Failure::of_ruled_out(Cause::OomAtLoad, hungry)),
             ),
         ];
-        let text = table(&rehearsal(servers), 0, Some(80));
+        let text = table(&rehearsal(servers), 0);
         let (above, rows) = text.split_once("\n\n").expect("a beginning");
-        assert!(rows.lines().all(|line| line.len() <= 80), "{rows}");
         assert!(
-            rows.starts_with("starts") && rows.contains("high  TP/seqs/batched tokens/KV cache\n"),
+            rows.contains("TP 1, seqs 32, batched tokens 2048, KV cache fp8\n  will likely fail"),
             "{rows}"
         );
-        assert!(rows.contains("ms  1/256/2048/auto\n"), "{rows}");
         assert_eq!(
             rows.matches("\n  will likely fail: out of memory at load").count(),
-            3,
+            2,
             "{rows}"
         );
         assert_eq!(text.matches(why).count(), 1, "{text}");
@@ -267,6 +269,19 @@ mod tests {
             above.contains("\n1 server that needs at least as much memory will then fail"),
             "{above}"
         );
+        assert!(!rows.contains("seqs 256"), "{rows}");
+    }
+
+    #[test]
+    fn narrow_rows_say_the_settings_once_and_leave_out_the_interval() {
+        let rehearsal = rehearsal(vec![
+            server("tensor_parallel_size=1, max_num_seqs=32", 1, None),
+            server("tensor_parallel_size=2, max_num_seqs=32", 1, None),
+        ]);
+        let listed = rehearsal.servers.iter().enumerate().collect_vec();
+        let narrow = rows(&rehearsal, &listed, false, true);
+        assert_eq!(narrow[0], ["starts", "runs", "likely", "TP/seqs"]);
+        assert_eq!(narrow[2], ["1", "12", "0 ms", "2/32"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `vsweep run --dry-run`: what a plan still lacks in a directory, and what that will likely take.
 
-use crate::agenda::Start;
+use crate::agenda::{Group, Schedule, Start};
 use crate::cli::experiment::{print_damage, recorded};
 use crate::cli::forecast::{estimate, options_at};
 use crate::cli::output;
@@ -21,54 +21,99 @@ pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
     Ok(print_damage(&state.damage))
 }
 
+/// The sums first, then each group. Of many groups, the first is shown in full, and the others have a line each.
 fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {
     let schedule = sweep.schedule();
-    let (mut servers, mut runs, mut searches) = (0, 0, 0);
-    let left = |start: Start| schedule.sure_group(&start, state);
-    let starts: Box<dyn Iterator<Item = Start>> = match sweep.plan.optimize {
-        // Those after them depend on their results.
-        Some(_) => Box::new(schedule.wanted_starts(state, &[]).into_iter()),
-        None => Box::new(schedule.foreseen(state)),
+    let groups = || {
+        let starts: Box<dyn Iterator<Item = Start>> = match sweep.plan.optimize {
+            // Those after them depend on their results.
+            Some(_) => Box::new(schedule.wanted_starts(state, &[]).into_iter()),
+            None => Box::new(schedule.foreseen(state)),
+        };
+        starts.filter_map(|start| schedule.sure_group(&start, state))
     };
-    for group in starts.filter_map(left) {
-        table::write_server(sweep.plan, &group.server, out)?;
-        if let Some(which) = which_start(sweep.plan, group.slot) {
-            writeln!(out, "  {which}")?;
-        }
-        if let Some(grid) = &group.grid {
-            let row = |(place, _, runs): (usize, _, Vec<u32>)| {
-                let numbers = runs.iter().map(|run| format!("#{}", number(group.slot, *run)));
-                (grid.point(schedule, place), Some(numbers.format(" ").to_string()))
-            };
-            let mut left = grid.left(schedule, state);
-            let listed = left.by_ref().take(table::MOST_LISTED).map(row).collect_vec();
-            table::write_points(sweep.plan, &listed, left.count() as u64, out)?;
-            runs += grid.count(schedule, state);
-        }
-        table::write_finders(sweep.plan, "search", &group.searches, out)?;
-        table::write_finders(sweep.plan, "exploration", &group.explorations, out)?;
-        writeln!(out)?;
-        servers += 1;
-        searches += (group.searches.len() + group.explorations.len()) as u64;
-    }
-    let mut work = vec![show_many(servers, "server start"), show_many(runs, "run")];
-    if searches > 0 {
-        work.push(show_many(searches, "unfinished search"));
-    }
-    let recorded = show_many(state.measured().count() as u64, "run");
-    let root = directory.root().display();
+    let recorded = format!(
+        "recorded in {}: {}",
+        directory.root().display(),
+        show_many(state.measured().count() as u64, "run")
+    );
+    let servers = groups().count() as u64;
     if sweep.plan.optimize.is_some() {
         let all = show_many(sweep.wanted.counts().servers, "server");
-        return writeln!(
+        writeln!(
             out,
-            "the next of {all}; their results decide which follow; recorded in {root}: {recorded}"
-        );
+            "the next {servers} of {all}; their results decide which follow; {recorded}"
+        )?;
+    } else {
+        let left = groups().map(|group| left_of(&group, schedule, state));
+        let left = left.fold((0, 0), |(runs, searches), group| (runs + group.0, searches + group.1));
+        writeln!(
+            out,
+            "left to do: {}, {}; {recorded}",
+            show_many(servers, "server start"),
+            in_words(left)
+        )?;
+        if servers > 0 {
+            let options = options_at(sweep.plan, sweep.wanted, directory);
+            write_estimate(&estimate(schedule, state, state, &options), out)?;
+        }
     }
-    writeln!(out, "left to do: {}; recorded in {root}: {recorded}", work.join(", "))?;
-    let options = options_at(sweep.plan, sweep.wanted, directory);
-    match servers {
-        0 => Ok(()),
-        _ => write_estimate(&estimate(schedule, state, state, &options), out),
+    let is_brief = servers > table::MOST_WHOLE;
+    let whole = if is_brief { 1 } else { table::MOST_WHOLE };
+    for group in groups().take(whole as usize) {
+        writeln!(out)?;
+        write_group(sweep.plan, &group, schedule, state, out)?;
+    }
+    if !is_brief {
+        return Ok(());
+    }
+    let work = |group: Group| {
+        let left = in_words(left_of(&group, schedule, state));
+        let work = match which_start(sweep.plan, group.slot) {
+            Some(which) => format!("{which}, {left}"),
+            None => left,
+        };
+        (group.server, work)
+    };
+    table::write_others(sweep.plan, servers - 1, groups().skip(1).map(work), out)?;
+    writeln!(out, "\nthe first server is shown in full; --only shows others")
+}
+
+/// A server with its command line, and what is left of its points and searches.
+fn write_group(
+    plan: &Plan,
+    group: &Group,
+    schedule: Schedule<'_>,
+    state: &State,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    table::write_server(plan, &group.server, out)?;
+    if let Some(which) = which_start(plan, group.slot) {
+        writeln!(out, "  {which}")?;
+    }
+    if let Some(grid) = &group.grid {
+        let row = |(place, _, runs): (usize, _, Vec<u32>)| {
+            let numbers = runs.iter().map(|run| format!("#{}", number(group.slot, *run)));
+            (grid.point(schedule, place), Some(numbers.format(" ").to_string()))
+        };
+        let mut left = grid.left(schedule, state);
+        let listed = left.by_ref().take(table::MOST_LISTED).map(row).collect_vec();
+        table::write_points(plan, &listed, left.count() as u64, out)?;
+    }
+    table::write_finders(plan, "search", &group.searches, out)?;
+    table::write_finders(plan, "exploration", &group.explorations, out)
+}
+
+/// Number of runs, and of searches and explorations, that are left of a group.
+fn left_of(group: &Group, schedule: Schedule<'_>, state: &State) -> (u64, u64) {
+    let runs = group.grid.as_ref().map_or(0, |grid| grid.count(schedule, state));
+    (runs, (group.searches.len() + group.explorations.len()) as u64)
+}
+
+fn in_words((runs, searches): (u64, u64)) -> String {
+    match searches {
+        0 => show_many(runs, "run"),
+        searches => show_many(searches, "unfinished search"),
     }
 }
 

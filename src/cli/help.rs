@@ -85,7 +85,7 @@ pub fn arrange(command: Command) -> Command {
         command = command.mut_subcommand(name, |own| own.hide(true));
     }
     command
-        .help_template("{about}\n\n{usage-heading} {usage}\n\n{after-help}\n\nOptions:\n{options}\n")
+        .help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}\n")
         .after_help(StyledStr::from(groups))
 }
 
@@ -117,6 +117,14 @@ fn groups(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_summary_fits_beside_its_command() {
+        let command = crate::cli::command();
+        for line in groups(&command).lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
 
     #[test]
     fn every_group_names_commands_and_their_examples_are_read() {

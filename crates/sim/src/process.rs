@@ -35,11 +35,20 @@ usage: vsweep sim serve [model_tag] [options]
 Serves a simulated model. Takes every flag of `vllm serve`, and its own:
 ";
 
+const EXAMPLE: &str = "\
+Example:
+  vsweep sim serve demo-8b --port 8000 --tensor-parallel-size 2 --sim-speed 10";
+
+/// Faults that fit into a line of the help.
+const FAULTS_IN_A_LINE: usize = 4;
+
 /// Runs the server until it ends, for whatever reason, and returns its exit code.
 pub fn serve(args: &[String]) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        let (flags, faults) = (flags::help(), fault::forms().join(", "));
-        let _ = writeln!(std::io::stdout(), "{HELP}\n{flags}\nFaults: {faults}");
+        let faults = fault::forms();
+        let faults: Vec<String> = faults.chunks(FAULTS_IN_A_LINE).map(|line| line.join(", ")).collect();
+        let (flags, faults) = (flags::help(), faults.join(",\n  "));
+        let _ = writeln!(std::io::stdout(), "{HELP}\n{flags}\nFaults:\n  {faults}\n\n{EXAMPLE}");
         return 0;
     }
     let settings = config_file::expand(args).and_then(|args| {

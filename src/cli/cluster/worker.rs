@@ -12,10 +12,10 @@ use crate::report::progress::Mode;
 use crate::run::{Changes, Interrupt, Leases, Share, Sweep, chosen_group, group_name, host};
 use std::path::PathBuf;
 
-/// Work on a submitted experiment, together with other workers, until no server start is left
+/// Work on a submitted experiment, beside other workers
 ///
 /// `vsweep submit` records the plan. Start as many workers as you like, on every machine that sees the directory; each takes what no
-/// other has. Tables and charts are made by `vsweep report`.
+/// other has, and ends when no server start is left. Tables and charts are made by `vsweep report`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The directory that `vsweep submit` or `vsweep run` wrote, such as results/demo

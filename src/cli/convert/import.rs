@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Make a plan of a `vllm bench sweep` command line, or an experiment of its results
+/// Make a plan, or an experiment, of what vLLM's tools use
 ///
 /// `vsweep import -o plan.toml -- vllm bench sweep serve --serve-cmd '...' --bench-cmd '...' ...` reads the command line and its JSON
 /// files, and writes the plan that starts the same servers and sends the same loads. Differences, and options that have no key, are listed

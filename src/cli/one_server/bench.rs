@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Default metrics of `vllm bench serve`.
 const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("metric_percentiles", "99")];
 
-/// Run one benchmark with the native load generator; flags as in vllm bench serve
+/// Run one benchmark, with the flags of vllm bench serve
 // If a flag is given twice, the last one counts, as in Python's argparse.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]

@@ -22,7 +22,7 @@ measured. The server must run with VLLM_SERVER_DEV_MODE=1.";
 const SWEPT: [&str; 4] = ["context_len", "input_len", "batch_size", "iterations"];
 const WIDTH: usize = 110;
 
-/// Measure prefill or decode batches of exactly known shape on a running server
+/// Measure prefill or decode batches of exactly known shape
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Args {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measure prefill and decode throughput of a running server over a window of time
+/// Measure prefill and decode throughput over a window of time
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

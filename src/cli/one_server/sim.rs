@@ -23,7 +23,6 @@ enum Command {
         args: Vec<String>,
     },
     /// Answer as nvidia-smi would, about the GPU memory that simulated servers hold (folder: VSWEEP_SIM_GPUS)
-    #[command(disable_help_flag = true)]
     NvidiaSmi {
         /// Queries as nvidia-smi takes them: --query-gpu=… and --query-compute-apps=…
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

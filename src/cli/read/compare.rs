@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Compare two sets of results: each metric's ratio with its 95 % interval, and a verdict
+/// Compare experiments: each metric's change, and a verdict
 ///
 /// The start of a server is the unit: with one start a side nothing is decided, because noise between starts is unknown.
 /// Points are matched by the settings that either side varies. Exit code 4 if a --fail-on is broken, 5 if one is undecided.

@@ -12,7 +12,9 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// Find the points that no other beats, from directories of vsweep or result trees of vLLM
+/// Find the points that no other beats
+///
+/// Reads directories of vsweep and result trees of vLLM.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

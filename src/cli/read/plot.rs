@@ -13,7 +13,9 @@ use crate::table::{Bin, Column, Filter, Points, Section, Table};
 use itertools::Itertools;
 use std::path::PathBuf;
 
-/// Draw line charts from directories of vsweep or result trees of vLLM
+/// Draw line charts of any columns
+///
+/// Reads directories of vsweep and result trees of vLLM.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Rebuild the tables and charts of an experiment directory from its journal
+/// Rebuild tables, charts and report of an experiment
 ///
 /// `vsweep compare` makes a page of several.
 #[derive(Debug, clap::Args)]

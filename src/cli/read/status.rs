@@ -27,7 +27,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 /// Time between two questions to a scheduler, whose time is everybody's.
 const BETWEEN_QUESTIONS: Duration = Duration::from_secs(30);
 
-/// Show what is done, failed and left in an experiment directory
+/// Show what is done, failed and left of an experiment
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The directory that `vsweep run` wrote [default: the newest below results/]

@@ -9,9 +9,9 @@ use crate::report::output::verify::verify;
 use crate::units::show_many;
 use std::path::PathBuf;
 
-/// Check every number of tables and reports against the raw records, and name what differs
+/// Check every number of tables and reports against raw records
 ///
-/// Also checks every line and every run file against its checksum. Changes nothing.
+/// Names what differs. Also checks every line and every run file against its checksum. Changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The directory that `vsweep run` wrote [default: the newest below results/]

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 const MOST_SERVERS: usize = 1000;
 const MOST_PROGRAMS: usize = 8;
 
-/// Validate plans and print every problem with a source excerpt
+/// Check plans, and print every problem with its place
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plans to read: TOML, or JSON if they end in .json; - is standard input

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Predict how long a plan takes, its disk use, and which servers will likely not fit
+/// Predict the time of a plan, and which servers will not fit
 ///
 /// Plays the whole plan in virtual time on the simulated engine; starts nothing. If the plan's results directory is there,
 /// what it measured is learned from, and only what is left is predicted.

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::thread;
 use tables::Tables;
 
-/// Run a plan: start its servers, benchmark each, and write the results
+/// Run a plan: start servers, benchmark each, write the results
 ///
 /// Run again after a crash and it continues; run again after success and it does nothing.
 #[derive(Debug, clap::Args)]

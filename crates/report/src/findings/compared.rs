@@ -53,10 +53,12 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     let first = outcome.findings.first().filter(|finding| finding.pairs > 0)?;
     let asked = stopped.family.first()?;
     // Fewer than four pairs have no change.
-    let change = first.ratio.map_or(String::new(), |ratio| {
-        let change = shown(ratio, first.interval);
-        format!(": {}{} {change}", name(&asked.metric), at_load(&stopped, asked))
-    });
+    let change = first
+        .ratio
+        .map_or("; figures follow from the fourth on".to_owned(), |ratio| {
+            let change = shown(ratio, first.interval);
+            format!(": {}{} {change}", name(&asked.metric), at_load(&stopped, asked))
+        });
     let most = stopped.max_starts / 2;
     Some((first.pairs, format!("pair {} of at most {most}{change}", first.pairs)))
 }

@@ -78,15 +78,27 @@ impl Line {
         format!("{before}{:before_word$}{word} {text}", "")
     }
 
-    /// Formats the line to fit one line of the terminal. The name at its beginning is shortened first, then the end of the rest is cut. The
-    /// summary after the sweep has the full text.
+    /// Formats the line to fit one line of the terminal with a shorter name at its beginning, or else two. If these are too few, the end
+    /// is cut. The summary after the sweep has the full text.
     pub fn paint_short(&self, names: &Names) -> String {
         let Some(width) = width(&Term::stderr()) else {
             return self.paint(None);
         };
         let room = width.saturating_sub(COLUMN + 1).max(20);
-        Line::new(self.headword, shorten(&printable(&self.text), names, room)).paint(None)
+        Line::new(self.headword, shorten_to_two(&printable(&self.text), names, room)).paint(None)
     }
+}
+
+/// Shortens a text to a line of so many columns if that cuts nothing but the name, else to two.
+fn shorten_to_two(text: &str, names: &Names, most: usize) -> String {
+    let is_whole = |line: &String| !line.ends_with('…');
+    // The break between words takes some columns of the first line.
+    let roomy = (most..=2 * most).rev().map(|columns| shorten(text, names, columns));
+    let mut two = roomy.filter(|line| wrap(line, most).len() <= 2);
+    Some(shorten(text, names, most))
+        .filter(is_whole)
+        .or_else(|| two.next())
+        .unwrap_or_else(|| shorten(text, names, most))
 }
 
 fn shorten(text: &str, Names(names): &Names, most: usize) -> String {
@@ -231,6 +243,9 @@ mod tests {
             shorten(&lost, &forms, 81),
             "TP 1/32/2048/auto: 20 runs lost: out of memory at load: CUDA out of memory. …"
         );
+        let two = shorten_to_two(&lost, &forms, 71);
+        assert!(two.ends_with(": CUDA out of memory. Tried to allocate"), "{two}");
+        assert!(wrap(&two, 71).len() <= 2, "{two}");
     }
 
     #[test]

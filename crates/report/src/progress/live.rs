@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use itertools::Itertools;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::io::stdin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,7 @@ use vsweep_base::cause::Outcome;
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable;
 use vsweep_base::units::{show_count, show_duration, show_many};
+use vsweep_base::validity::Code;
 use vsweep_record::journal::{Entry, Event, State, number};
 
 /// Time between two drawings.
@@ -38,6 +39,8 @@ pub struct Live {
     screen: MultiProgress,
     servers: BTreeMap<ServerId, Bar>,
     runs: Bar,
+    /// The doubts that are on the screen. Further runs with them are only counted.
+    doubts: BTreeSet<Code>,
 }
 
 /// A terminal that shows no `^C`, which would break the lines that are drawn.
@@ -106,6 +109,7 @@ impl Live {
             screen,
             servers: BTreeMap::new(),
             runs,
+            doubts: BTreeSet::new(),
         }
     }
 
@@ -144,7 +148,10 @@ impl Live {
             Event::RunFinished(_) => {
                 let Some(run) = state.run_of(entry) else { return };
                 self.show(&run.server, "between runs", String::new(), state);
-                if run.outcome != Outcome::Ok {
+                let mut codes = run.doubts.iter().map(|doubt| doubt.code);
+                let is_known = run.outcome == Outcome::Suspect && codes.all(|code| self.doubts.contains(&code));
+                self.doubts.extend(run.doubts.iter().map(|doubt| doubt.code));
+                if run.outcome != Outcome::Ok && !is_known {
                     let names = Names::of_run(&run.server, &run.name, &run.number(), state);
                     self.print_short(Some(outcome(run, state)), &names);
                 }
@@ -163,7 +170,9 @@ impl Live {
 
     /// Shows the progress of the sweep.
     fn count(&self, state: &State, eta: &Eta) {
-        let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64 + state.unlisted_runs();
+        let count = |outcome| state.runs().filter(|run| run.outcome == outcome).count() as u64;
+        let failed = count(Outcome::Failed) + state.unlisted_runs();
+        let suspect = count(Outcome::Suspect);
         let (server, servers) = eta.servers();
         // If searches choose their runs, the total number is unknown.
         let (done, total, what) = match (eta.done, eta.total) {
@@ -179,13 +188,14 @@ impl Live {
             ),
         };
         let failed = (failed > 0).then(|| format!("{failed} failed"));
+        let suspect = (suspect > 0).then(|| format!("{suspect} suspect"));
         let server = match eta.is_open_ended {
             true => Some(format!("{} {server}", eta.noun())),
             false => (servers > 1).then(|| format!("{} {server} of {servers}", eta.noun())),
         };
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);
-        let parts = [Some(what), failed, time_left(eta), server];
+        let parts = [Some(what), failed, suspect, time_left(eta), server];
         self.runs.lock().what = parts.into_iter().flatten().collect();
     }
 

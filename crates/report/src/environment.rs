@@ -1,7 +1,8 @@
 //! Machine and software of an experiment, as pairs of words for people.
 
 use super::chart::Chart;
-use super::{findings::nodes, output::starts};
+use super::findings::nodes;
+use super::output::starts::{self, SweepUsage};
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -82,9 +83,9 @@ pub fn sign(mut chart: Chart, origin: &[String]) -> Chart {
 /// Like `origin`, with the time that the sweep took.
 pub fn head(manifest: &Value, state: &State) -> Vec<String> {
     let mut facts = origin(manifest, state);
-    facts.push(starts::took(state).map_or_else(
+    facts.push(SweepUsage::of(state, None).time_in_words().map_or_else(
         || format!("{} measuring", time_measuring(state)),
-        |took| format!("took {}", show_duration(took)),
+        |time| format!("took {time}"),
     ));
     facts
 }

@@ -37,6 +37,7 @@ pub use known_noise::known_noise;
 pub use live::LiveStatus;
 pub use output::basis::is_current;
 pub use output::pages::{Pages, make_pages};
+pub use output::starts::SweepUsage;
 pub use output::vllm_tree::{Exported, write_vllm_tree};
 pub use output::write::{LiveTables, Written, judge, rewrite_all, write_all};
 pub use rows::{Runs, read_runs};

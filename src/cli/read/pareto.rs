@@ -110,7 +110,7 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
         points,
     };
     let picture = |tradeoff: &Tradeoff<'_>| {
-        let mut chart = pareto::draw(&subject, tradeoff, labels);
+        let mut chart = pareto::draw(&subject, tradeoff, labels, &[]);
         let row = tradeoff.placed[0].point.row;
         let shared = tradeoff.workload.settings.iter();
         chart.name = file_name(

@@ -1,7 +1,7 @@
 //! `vsweep status`: what is done, failed and left of an experiment, by the plan and the journals in its directory.
 
 use crate::agenda::Schedule;
-use crate::cli::experiment::{exit_of, named_or_newest, read_plan};
+use crate::cli::experiment::{exit_of, named_or_newest, options, read_plan};
 use crate::cli::forecast::{is_playable, options_at, seconds_left};
 use crate::cli::output::{self, OutputFormat};
 use crate::cli::sweep::run::settle_margins;
@@ -9,8 +9,9 @@ use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Shard, State};
 use crate::matrix::Matrix;
-use crate::plan::Plan;
+use crate::plan::{Plan, ReportOptions};
 use crate::rehearse::Options;
+use crate::report::SweepUsage;
 use crate::report::texts::status::{Cluster, Orphan, Status, Worker};
 use crate::report::texts::terminal::show;
 use crate::run::signs;
@@ -43,20 +44,23 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(named_or_newest(args.directory)?)?;
-    let mut rest = None;
-    let mut status = read(&directory, &mut rest)?;
+    let mut known = Known::default();
+    let mut status = read(&directory, &mut known)?;
     status.cluster = in_cluster(&directory)?;
     if args.watch {
-        status = watch(&directory, status, &mut rest)?;
+        status = watch(&directory, status, &mut known)?;
     }
     args.format.print(|| status.to_text(), || &status)?;
     Ok(exit_of(&status.damage))
 }
 
-fn read(directory: &Directory, rest: &mut Option<Remaining>) -> Result<Status> {
+fn read(directory: &Directory, known: &mut Known) -> Result<Status> {
     let state = journal::load(directory, Check::Lengths)?;
     let mut status = Status::now(directory, &state)?;
+    let report = known.report.get_or_insert_with(|| options(directory, &state, None));
+    status.usage = SweepUsage::of(&state, report.price_per_gpu_hour);
     if status.left > 0 {
+        let rest = &mut known.rest;
         *rest = rest.take().or_else(|| Remaining::of(directory, &state));
         let at_work = !status.running.is_empty();
         status.seconds_left = rest.as_mut().and_then(|rest| rest.seconds_left(&state, at_work));
@@ -70,6 +74,13 @@ fn read(directory: &Directory, rest: &mut Option<Remaining>) -> Result<Status> {
     });
     status.orphans = orphans.collect();
     Ok(status)
+}
+
+/// Parts of an experiment that are read once, although its status is read again and again.
+#[derive(Default)]
+struct Known {
+    rest: Option<Remaining>,
+    report: Option<ReportOptions>,
 }
 
 /// The remaining work of an experiment, predicted repeatedly from its directory.
@@ -114,18 +125,22 @@ impl Remaining {
 }
 
 /// Shows the status until nobody works on the directory any more, or the output is closed. Returns the last status, which is not shown yet.
-fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>) -> Result<Status> {
+fn watch(directory: &Directory, mut status: Status, known: &mut Known) -> Result<Status> {
     let screen = Term::stdout();
     let mut asked = Instant::now();
     while status.is_at_work() {
         let text = status.to_text();
-        let shown = output::text().write_all(text.as_bytes());
+        let shown = match screen.is_term() {
+            true => screen.write_str(&top(&text, &screen)),
+            // Earlier output stays.
+            false => output::text().write_all(text.as_bytes()),
+        };
         thread::sleep(BETWEEN_LOOKS);
-        // Outside a terminal, earlier output stays.
-        let cleared = screen
-            .is_term()
-            .then(|| screen.clear_last_lines(show(&text, &screen).lines().count()));
-        if shown.and(cleared.unwrap_or(Ok(()))).is_err() {
+        let cleared = match screen.is_term() {
+            true => screen.clear_last_lines(top(&text, &screen).lines().count()),
+            false => Ok(()),
+        };
+        if shown.and(cleared).is_err() {
             break;
         }
         let mut cluster = status.cluster;
@@ -133,10 +148,17 @@ fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>
             asked = Instant::now();
             cluster = in_cluster(directory)?;
         }
-        status = read(directory, rest)?;
+        status = read(directory, known)?;
         status.cluster = cluster;
     }
     Ok(status)
+}
+
+/// As much of a text as a terminal shows at once, since lines above it cannot be cleared.
+fn top(text: &str, screen: &Term) -> String {
+    let rows = usize::from(screen.size().0).saturating_sub(1).max(1);
+    let lines = show(text, screen);
+    lines.lines().take(rows).map(|line| format!("{line}\n")).collect()
 }
 
 /// Returns Slurm's report about the submitted tasks, if there are any.

@@ -47,7 +47,7 @@ pub struct Charts {
 const MOST_PICTURES: usize = 8;
 
 /// The standard charts, then those that the plan asks for.
-pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions) -> Charts {
+pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, answers: &Answers) -> Charts {
     let mut charts = Charts::default();
     if subject.points.points.iter().all(|point| point.used.is_empty()) {
         charts
@@ -59,7 +59,12 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions) -> Chart
     let families = families::of_each(subject, &ranking).into_iter().flatten();
     // A single point is compared with nothing.
     if subject.points.points.len() > 1 {
-        charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
+        let recommended = answers.workloads.iter().filter_map(|workload| workload.bests().next());
+        let recommended: Vec<usize> = recommended.collect();
+        charts.add(
+            "Pareto chart",
+            pareto::charts(subject, &options.pareto_label_by, &recommended),
+        );
         charts.charts.extend(numbered("families", families.collect()));
         charts.add("latency charts", standard::latency(subject, &ranking));
         charts.add("throughput chart", standard::throughput(subject, &ranking));

@@ -5,6 +5,7 @@ use super::{ChartContext, numbered, of_workload};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::findings::variation::{name_workload, varying_within};
 use crate::texts::words::{axis_title, short_setting};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
 use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, distinct};
@@ -12,8 +13,9 @@ use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, disti
 /// Characters that fit a line of a label.
 const SHORT_LINE: usize = 24;
 
-/// The Pareto charts of a report, one for each workload with several points, or why there is none.
-pub fn charts(subject: &ChartContext<'_>, label_by: &[String]) -> Result<Vec<Chart>, String> {
+/// The Pareto charts of a report, one for each workload with several points, or why there is none. The recommended points, by their
+/// places, are ringed.
+pub fn charts(subject: &ChartContext<'_>, label_by: &[String], recommended: &[usize]) -> Result<Vec<Chart>, String> {
     let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
     let is_prefill = |tradeoff: &Tradeoff<'_>| {
         let mut placed = tradeoff.placed.iter();
@@ -29,7 +31,8 @@ pub fn charts(subject: &ChartContext<'_>, label_by: &[String]) -> Result<Vec<Cha
         _ => {
             let lone = tradeoffs.iter().filter(|tradeoff| tradeoff.placed.len() == 1).count();
             tradeoffs.retain(|tradeoff| tradeoff.placed.len() > 1);
-            let mut charts: Vec<Chart> = tradeoffs.iter().map(|each| draw(subject, each, label_by)).collect();
+            let draw = |each: &Tradeoff<'_>| draw(subject, each, label_by, recommended);
+            let mut charts: Vec<Chart> = tradeoffs.iter().map(draw).collect();
             if lone > 0 {
                 let lone = show_many(lone as u64, "workload");
                 let note = format!(" Not drawn: {lone} with a single point.");
@@ -41,7 +44,12 @@ pub fn charts(subject: &ChartContext<'_>, label_by: &[String]) -> Result<Vec<Cha
 }
 
 /// The Pareto chart of two figures; frontier points are labelled by these columns, or by what varies if none is given.
-pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Chart {
+pub fn draw(
+    subject: &ChartContext<'_>,
+    tradeoff: &Tradeoff<'_>,
+    label_by: &[String],
+    recommended: &[usize],
+) -> Chart {
     let labels = label_columns(subject, tradeoff, label_by);
     let placed = || tradeoff.placed.iter();
     let mark = |placed: &PlacedPoint<'_>| {
@@ -61,7 +69,8 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
             .map(|column| short_setting(&column.name, &column.cells[placed.point.row]));
         let label = distinct.get(i).map(|others| {
             let more = (*others > 0).then(|| format!("and {others} as good"));
-            join_short(settings).into_iter().chain(more).collect()
+            let knee = placed.is_knee.then(|| "knee".to_owned());
+            join_short(settings).into_iter().chain(more).chain(knee).collect()
         });
         Mark {
             label: label.unwrap_or_default(),
@@ -69,7 +78,11 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
         }
     };
     let others = placed().filter(|placed| !placed.on_frontier).map(mark);
-    let knee = placed().filter(|placed| placed.is_knee).map(|placed| Mark {
+    let is_recommended = |placed: &&PlacedPoint<'_>| {
+        let mut rows = recommended.iter().map(|at| subject.points.points[*at].row);
+        rows.contains(&placed.point.row)
+    };
+    let ringed = placed().filter(is_recommended).map(|placed| Mark {
         bar: None,
         ..mark(placed)
     });
@@ -80,11 +93,7 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
             Style::Frontier,
             tradeoff.frontier.iter().map(labelled).collect(),
         ),
-        Series::new(
-            "Knee: farthest from the line between the ends",
-            Style::Ring,
-            knee.collect(),
-        ),
+        Series::new("Recommended", Style::Ring, ringed.collect()),
     ];
     let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
     let panel = Panel::of(axis(&tradeoff.x).floating(), axis(&tradeoff.y), series);
@@ -122,7 +131,11 @@ fn note(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>) -> String {
         good(tradeoff.y.better, "up", "down"),
         good(tradeoff.x.better, "right", "left"),
     );
-    let reading = format!("{figures}; {up} and to the {right} is better.");
+    let knee = match tradeoff.placed.iter().any(|placed| placed.is_knee) {
+        true => " Knee: farthest from the line between the ends.",
+        false => "",
+    };
+    let reading = format!("{figures}; {up} and to the {right} is better.{knee}");
     match tradeoff.left_out() {
         0 => reading,
         count => format!(

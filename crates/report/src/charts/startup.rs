@@ -48,7 +48,7 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     {
         return Vec::new();
     }
-    let mut chart = pareto::draw(subject, tradeoff, &[]);
+    let mut chart = pareto::draw(subject, tradeoff, &[], &[]);
     chart.name = "startup".into();
     chart.title = "Throughput against start-up".into();
     if tradeoffs.len() > 1 {

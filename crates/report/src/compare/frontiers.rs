@@ -40,7 +40,7 @@ pub fn charts(sides: &[Side]) -> Vec<Chart> {
         if curves.iter().filter(|curve| !curve.points.is_empty()).count() < 2 {
             return None;
         }
-        let mut chart = pareto::draw(&subject, tradeoff, &[]);
+        let mut chart = pareto::draw(&subject, tradeoff, &[], &[]);
         let series = &mut chart.panels.first_mut()?.series;
         let mut measured = series.clone();
         for series in &mut measured {

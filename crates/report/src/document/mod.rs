@@ -15,14 +15,13 @@ use super::findings::variation::settings;
 use super::findings::worries::{self, first_clause};
 use super::inputs::Inputs;
 use super::output::configs::Config;
-use super::output::starts;
+use super::output::starts::SweepUsage;
 use super::texts::status::unfinished;
-use super::texts::words::show_number;
 use super::{findings::bound, output::sla, sentences};
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
-use vsweep_base::units::{show_duration, show_many};
+use vsweep_base::units::show_many;
 use vsweep_record::table::{Cell, Point, Points};
 use vsweep_strategy::stats::Requirement;
 
@@ -85,7 +84,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         picks => picks::parts(inputs),
         bound => bound.as_deref(),
         limit => bound.as_deref().map(first_clause),
-        spent => spent(inputs),
+        spent => SweepUsage::of(state, inputs.options.price_per_gpu_hour).in_words(),
         worries => worries::parts(inputs, &inputs.failures),
         remarks => Serde(remarks(state, points)),
         losers => sentences::losers(&inputs.answers.document),
@@ -96,17 +95,6 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         failures => failures.map(|(group, excerpt)| failure(inputs, group, excerpt.as_deref())).collect_vec(),
         environment => facts(&inputs.manifest, state),
         plan => inputs.plan.as_str(),
-    }
-}
-
-/// The time and the GPU-hours that the sweep took, with their price where that is known.
-fn spent(inputs: &Inputs<'_>) -> Value {
-    let price = inputs.options.price_per_gpu_hour;
-    let hours = starts::gpu_hours(inputs.state, price.is_some());
-    context! {
-        took => starts::took(inputs.state).map(show_duration),
-        gpu_hours => hours.map(show_number),
-        money => hours.zip(price).map(|(hours, price)| format!("${}", show_number(hours * price))),
     }
 }
 

@@ -6,11 +6,12 @@ use crate::ordered::Ordered;
 use crate::texts::words::show_number;
 use itertools::Itertools;
 use jiff::Timestamp;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::time::Duration;
 use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
-use vsweep_base::units::show_many;
+use vsweep_base::units::{show_duration, show_many};
 use vsweep_record::journal::{ALONE_SLOT, Launch, ServerRecord, StartRecord, State, covered_s};
 use vsweep_record::table::{inert, used_gpus};
 
@@ -148,36 +149,72 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     files::to_csv(&taken(state).into_iter().map(row).collect_vec())
 }
 
-/// The time during which servers were up or starting, as far as known; none if there were none.
-pub(crate) fn took(state: &State) -> Option<Duration> {
-    let spans = taken(state).into_iter().filter_map(|taken| taken.span);
-    let seconds = covered_s(spans);
-    (seconds > 0.0).then(|| Duration::from_secs_f64(seconds))
+/// The time during which servers were up or starting in a sweep, their GPU-hours and the price of these. Each only as far
+/// as it is known; simulated servers have GPU-hours only if their GPUs have a price.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct SweepUsage {
+    /// Time during which a server was up or starting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Hours for which servers held GPUs, times their number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_hours: Option<f64>,
+    /// In dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
 }
 
-/// The GPU-hours that starts took, as far as known; none of simulated servers, unless their GPUs have a price.
-pub(crate) fn gpu_hours(state: &State, has_price: bool) -> Option<f64> {
-    let starts = match has_price {
-        true => taken(state).into_iter().filter(|taken| taken.span.is_some()).collect(),
-        false => real(state),
-    };
-    let hours: f64 = starts.iter().filter_map(StartUsage::gpu_hours).sum();
-    (hours > 0.0).then_some(hours)
+impl SweepUsage {
+    /// The sweep so far, with this price in dollars.
+    pub fn of(state: &State, price_per_gpu_hour: Option<f64>) -> SweepUsage {
+        let positive = |sum: f64| (sum > 0.0).then_some(sum);
+        let mut starts = taken(state);
+        starts.retain(|taken| taken.span.is_some());
+        let spans = starts.iter().filter_map(|taken| taken.span);
+        let seconds = positive(covered_s(spans));
+        if price_per_gpu_hour.is_none() {
+            starts = real(state, starts);
+        }
+        let gpu_hours = positive(starts.iter().filter_map(StartUsage::gpu_hours).sum());
+        SweepUsage {
+            seconds,
+            gpu_hours,
+            cost: gpu_hours.zip(price_per_gpu_hour).map(|(hours, price)| hours * price),
+        }
+    }
+
+    /// `10m 50s, 0.68 GPU-hours ($1.70)`; empty if nothing is known.
+    pub fn in_words(&self) -> String {
+        let money = self
+            .cost
+            .map_or(String::new(), |cost| format!(" (${})", show_number(cost)));
+        let hours = self
+            .gpu_hours
+            .map(|hours| format!("{} GPU-hours{money}", show_number(hours)));
+        self.time_in_words().into_iter().chain(hours).join(", ")
+    }
+
+    /// `10m 50s`.
+    pub fn time_in_words(&self) -> Option<String> {
+        self.seconds
+            .map(|seconds| show_duration(Duration::from_secs_f64(seconds)))
+    }
 }
 
-/// The starts of real servers that began.
-fn real(state: &State) -> Vec<StartUsage<'_>> {
+/// The starts of real servers among these that began.
+fn real<'s>(state: &State, taken: Vec<StartUsage<'s>>) -> Vec<StartUsage<'s>> {
     // A server that never became ready has not reported its kind; it is assumed to be like the others.
     let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
     let is_real =
         |taken: &StartUsage<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.span.is_some();
-    taken(state).into_iter().filter(is_real).collect()
+    taken.into_iter().filter(is_real).collect()
 }
 
 /// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; nothing without any, and of simulated ones.
 pub(crate) fn in_words(state: &State) -> Option<String> {
-    let (taken, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) =
-        real(state).into_iter().partition(|taken| taken.held_s().is_some());
+    let (taken, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) = real(state, taken(state))
+        .into_iter()
+        .partition(|taken| taken.held_s().is_some());
     let sum = |figure: fn(&StartUsage<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
     let hours = sum(|taken| taken.gpu_hours().unwrap_or(0.0));
     let measuring = sum(|taken| taken.gpus * taken.spent.measured_s / 3600.0);

@@ -9,6 +9,7 @@ use crate::findings::compared;
 use crate::findings::failures::{Group, Reason, describe_reasons, group_recorded};
 use crate::output::duplicates;
 use crate::output::sla;
+use crate::output::starts::SweepUsage;
 use crate::sentences::{optimization, sentence};
 use itertools::Itertools;
 use minijinja::value::Serde;
@@ -73,6 +74,8 @@ pub struct Status {
     /// The answers of the searches so far, in words; empty where none has begun.
     #[serde(skip)]
     pub answers: String,
+    /// The time, GPU-hours and money that it took so far. Filled in by a caller that knows the price.
+    pub usage: SweepUsage,
     /// Causes of failed runs, most frequent first.
     pub causes: Vec<Group>,
     /// Doubts about measured runs, invalid ones first.
@@ -273,6 +276,10 @@ impl Status {
             0 => format!(", {} left", self.left),
             all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
         };
+        let usage = self.usage.in_words();
+        if !usage.is_empty() {
+            text += &format!(", took {usage}");
+        }
         if let Some(seconds) = self.seconds_left.filter(|_| self.left > 0) {
             let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
             text += &format!(", about {} to go", show_duration(left));

@@ -62,7 +62,7 @@ fn charts_of(directory: &Directory, options: &ReportOptions) -> Vec<Chart> {
         experiment: "demo",
         points: &Points::of(&runs.table),
     };
-    make_charts(&subject, options).charts
+    make_charts(&subject, options, &[]).charts
 }
 
 fn text(path: &Path) -> String {
@@ -100,7 +100,7 @@ fn chart_data_is_what_it_was() {
         experiment: "demo",
         points: &points,
     };
-    let charts = make_charts(&subject, &ReportOptions::default());
+    let charts = make_charts(&subject, &ReportOptions::default(), &[]);
     assert_eq!(charts.missing, Vec::<String>::new());
     let wanted = ["pareto", "throughput"];
     let charts: Vec<_> = charts

@@ -12,7 +12,7 @@ use vsweep::evidence::{MARGIN, Recorded};
 use vsweep::ids::ServerId;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::{Format, Params, World};
-use vsweep::report::texts::words::{show_figure, show_number, show_together};
+use vsweep::report::texts::words::{axis_title, show_figure, show_number, show_together};
 use vsweep::table::used_gpus;
 
 /// Panics if an output of an experiment contradicts its answer. `said` is the text of `vsweep report`.
@@ -66,12 +66,14 @@ pub fn assert_comparison_agreed(json: &Value, (text, page, markdown): (&str, &st
         .map(|(settings, figure)| {
             let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
             let ends = [0, 1].map(|end| number(&figure["interval"][end]));
+            let ratio = number(&figure["ratio"]);
+            let is_multiple = ratio.max(ends[1]) > 2.0;
             let cells = vec![
                 own_text(&figure["metric"]).to_owned(),
                 show_figure(number(&figure["base"])),
                 show_figure(number(&figure["new"])),
-                percent(number(&figure["ratio"])),
-                percents(ends),
+                percent(ratio, is_multiple),
+                percents(ends, is_multiple),
                 verdict_of(figure),
             ];
             (settings, cells)
@@ -83,9 +85,11 @@ pub fn assert_comparison_agreed(json: &Value, (text, page, markdown): (&str, &st
         if !below.lines().any(|line| in_order(line, cells)) {
             wrong.push(format!("text: {settings}: {cells:?}"));
         }
+        // The page has room for the metric's title.
+        let titled: Vec<String> = [axis_title(&cells[0])].into_iter().chain(cells[1..].to_vec()).collect();
         if !page
             .lines()
-            .any(|line| line.contains(settings) && in_order(line, cells))
+            .any(|line| line.contains(settings) && in_order(line, &titled))
         {
             wrong.push(format!("page: {settings}: {cells:?}"));
         }
@@ -113,18 +117,22 @@ fn own_text(value: &Value) -> &str {
 }
 
 /// A change as every output of a comparison shows it.
-fn percent(ratio: f64) -> String {
-    match ratio > 2.0 {
+fn percent(ratio: f64, is_multiple: bool) -> String {
+    match is_multiple {
         true => format!("x {}", show_number(ratio)),
         false => format!("{:+.1} %", ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0),
     }
 }
 
 /// An interval of changes as every output shows it.
-fn percents([low, high]: [f64; 2]) -> String {
-    match high > 2.0 {
+fn percents([low, high]: [f64; 2], is_multiple: bool) -> String {
+    match is_multiple {
         true => format!("x {} to {}", show_number(low), show_number(high)),
-        false => format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high)),
+        false => format!(
+            "{} to {}",
+            percent(low, false).trim_end_matches(" %"),
+            percent(high, false)
+        ),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::report::progress::Mode;
 use crate::run::{Changes, Interrupt, Leases, Share, Sweep, chosen_group, group_name, host};
 use std::path::PathBuf;
 
-/// Work on a submitted experiment, beside other workers
+/// Work on a submitted experiment with other workers
 ///
 /// `vsweep submit` records the plan. Start as many workers as you like, on every machine that sees the directory; each takes what no
 /// other has, and ends when no server start is left. Tables and charts are made by `vsweep report`.

@@ -72,14 +72,17 @@ fn print_verdict(read: Result<CheckedPlan, Objections>, misfits: &[(String, Fail
             return;
         }
     };
-    let is_sound = warnings.is_none() && misfits.is_empty();
+    let verdict = match (&warnings, misfits.len() as u64) {
+        (None, 0) => "ok".to_owned(),
+        (Some(_), 0) => "not ok, see the warnings".to_owned(),
+        (_, count) => format!("not ok, {} will likely fail", show_many(count, "server")),
+    };
     warnings.map(show);
     for misfit in failures_in_words(misfits) {
         output::print_note(format_args!("warning: {misfit}"));
     }
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");
-    let verdict = if is_sound { "ok" } else { "not ok, see the warnings" };
     say(format_args!("{verdict}: {}: {servers}, {}", plan.name, work(&counts)));
     for note in notes(&plan, &matrix) {
         say(format_args!("note: {note}"));

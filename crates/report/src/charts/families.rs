@@ -78,7 +78,9 @@ fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) 
         }
     }
     let on_frontier = tradeoff.frontier.iter().map(|at| &tradeoff.placed[*at]);
-    let frontier = on_frontier.map(|placed| Mark::at(placed.x.value, placed.y.value)).collect();
+    let frontier = on_frontier
+        .map(|placed| Mark::at(placed.x.value, placed.y.value))
+        .collect();
     series.push(Series::new("On the Pareto frontier", Style::Ring, frontier));
     let best = match (is_own, leading) {
         (false, Some(leading)) => format!(

@@ -46,8 +46,8 @@ pub struct Charts {
 /// More pictures of one kind than this help nobody.
 const MOST_PICTURES: usize = 8;
 
-/// The standard charts, then those that the plan asks for.
-pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, answers: &Answers) -> Charts {
+/// The standard charts, then those that the plan asks for. Points are recommended by their places.
+pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, recommended: &[usize]) -> Charts {
     let mut charts = Charts::default();
     if subject.points.points.iter().all(|point| point.used.is_empty()) {
         charts
@@ -59,11 +59,9 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, answers:
     let families = families::of_each(subject, &ranking).into_iter().flatten();
     // A single point is compared with nothing.
     if subject.points.points.len() > 1 {
-        let recommended = answers.workloads.iter().filter_map(|workload| workload.bests().next());
-        let recommended: Vec<usize> = recommended.collect();
         charts.add(
             "Pareto chart",
-            pareto::charts(subject, &options.pareto_label_by, &recommended),
+            pareto::charts(subject, &options.pareto_label_by, recommended),
         );
         charts.charts.extend(numbered("families", families.collect()));
         charts.add("latency charts", standard::latency(subject, &ranking));

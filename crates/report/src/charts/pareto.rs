@@ -44,12 +44,7 @@ pub fn charts(subject: &ChartContext<'_>, label_by: &[String], recommended: &[us
 }
 
 /// The Pareto chart of two figures; frontier points are labelled by these columns, or by what varies if none is given.
-pub fn draw(
-    subject: &ChartContext<'_>,
-    tradeoff: &Tradeoff<'_>,
-    label_by: &[String],
-    recommended: &[usize],
-) -> Chart {
+pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String], recommended: &[usize]) -> Chart {
     let labels = label_columns(subject, tradeoff, label_by);
     let placed = || tradeoff.placed.iter();
     let mark = |placed: &PlacedPoint<'_>| {

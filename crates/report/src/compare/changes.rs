@@ -86,16 +86,20 @@ fn part(own: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
     Some(format!("{word} {place} ({measured}{by})"))
 }
 
-/// The largest changes of the metrics that changed most, against the margin; none where nothing is known to have changed.
+/// The changes of the metrics that changed at most points, against the margin; none where nothing is known to have changed.
 pub(super) fn chart(comparison: &Comparison, is_simulated: bool) -> Option<Chart> {
     let has_changed = |(_, figure): &Placed<'_>| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed);
-    let largest = |own: &[Placed<'_>]| {
-        let changed = own.iter().filter(|placed| has_changed(placed));
-        changed.map(|(_, figure)| size(figure)).reduce(f64::max)
+    // Of metrics that changed at as many points, the one that changed most.
+    let weight = |own: &[Placed<'_>]| {
+        let sizes = own.iter().filter(|placed| has_changed(placed));
+        let sizes = sizes.map(|(_, figure)| size(figure)).collect_vec();
+        let largest = sizes.iter().copied().reduce(f64::max)?;
+        Some((sizes.len(), largest))
     };
     let changed = by_metric(comparison).into_iter();
-    let changed = changed.filter_map(|(metric, own)| Some((largest(&own)?, metric, own)));
-    let changed = changed.collect_vec().into_iter().ordered_by(|a, b| b.0.total_cmp(&a.0));
+    let changed = changed.filter_map(|(metric, own)| Some((weight(&own)?, metric, own)));
+    let changed = changed.collect_vec().into_iter();
+    let changed = changed.ordered_by(|(a, ..), (b, ..)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
     let panels = changed.into_iter().take(MOST_PANELS).map(|(_, metric, own)| {
         let bars = own.into_iter().map(|(settings, figure)| Bar {
             label: settings.to_owned(),
@@ -113,7 +117,7 @@ pub(super) fn chart(comparison: &Comparison, is_simulated: bool) -> Option<Chart
     let panels = panels.collect_vec();
     (!panels.is_empty()).then(|| Chart {
         name: "changes".into(),
-        title: "Largest changes".into(),
+        title: "Changes of the metrics that changed at most points".into(),
         note: "New against base at the same settings and load. Lines: 95 % intervals.".into(),
         footer: format!("base: {} · new: {}", comparison.base, comparison.new),
         simulated: is_simulated,

@@ -10,9 +10,11 @@ use crate::texts::align::{align, fitting};
 use crate::texts::changes::change;
 use crate::texts::markdown::environment;
 use crate::texts::template::{fill, plain};
+use crate::texts::words::axis_title;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use serde_json::{Map, json};
+use std::path::Path;
 use vsweep_answer::{Requirement, Verdict};
 use vsweep_base::units::show_many;
 
@@ -42,20 +44,35 @@ pub fn to_html(comparisons: &[Comparison], sides: &[Side]) -> Result<String, Str
         Ok::<Value, String>(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) })
     };
     let is_simulated = sides.iter().any(Side::is_simulated);
+    let titles = titles(sides);
     let parts = comparisons.iter().map(|comparison| {
         let picture = changes::chart(comparison, is_simulated).map(|chart| picture(&chart));
         Ok(context! { picture => picture.transpose()?, ..parts(comparison) })
     });
+    let simulated = sides.iter().filter(|side| side.is_simulated()).count();
     let parts = context! {
+        simulated => (simulated > 0).then(|| if simulated < sides.len() { "Some" } else { "All" }),
         comparisons => parts.collect::<Result<Vec<Value>, String>>()?,
         pictures => frontiers::charts(sides).iter().map(picture).collect::<Result<Vec<Value>, String>>()?,
-        base => sides.first().map(|side| side.name.clone()),
-        names => sides.iter().skip(1).map(|side| &side.name).join(", "),
+        base => titles.first().copied(),
+        names => titles.iter().skip(1).join(", "),
         heads => HEADS,
         script => safe(include_str!("sort.js").to_owned()),
         data => "null",
     };
     Ok(text::render(include_str!("page.html.jinja"), parts))
+}
+
+/// The names of the sides without the folders that lead to them, if that leaves them different.
+fn titles(sides: &[Side]) -> Vec<&str> {
+    let short = sides.iter().map(|side| {
+        let last = Path::new(&side.name).file_name().and_then(|name| name.to_str());
+        last.unwrap_or(&side.name)
+    });
+    match short.clone().all_unique() {
+        true => short.collect(),
+        false => sides.iter().map(|side| side.name.as_str()).collect(),
+    }
 }
 
 /// The new side in the Bencher Metric Format, for services that keep a history of results: a benchmark for each point, a measure for each
@@ -109,7 +126,9 @@ fn parts(comparison: &Comparison) -> Value {
             figure.more_starts.map(|more| more as f64),
             None,
         ];
-        context! { at => *settings, cells => cells(figure), by => by, verdict => word(figure.verdict) }
+        let mut cells = cells(figure);
+        cells[0] = axis_title(&figure.metric);
+        context! { at => *settings, cells => cells, by => by, verdict => word(figure.verdict) }
     });
     // In the terminal, a number of starts common to all rows is shown once.
     let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();

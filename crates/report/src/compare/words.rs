@@ -3,7 +3,7 @@
 use super::{Comparison, Figure};
 use crate::ordered::Ordered;
 use crate::sentences::parts::name;
-use crate::texts::changes::{change, changes};
+use crate::texts::changes::change_and_interval;
 use crate::texts::words::show_figure;
 use itertools::Itertools;
 use serde::Serialize;
@@ -15,12 +15,13 @@ use vsweep_plan::Limit;
 pub fn cells(figure: &Figure) -> [String; 8] {
     let is_undecided = figure.verdict == Verdict::Undecided;
     let more = figure.more_starts.filter(|_| is_undecided);
+    let (change, interval) = change_and_interval(figure.ratio, figure.interval);
     [
         figure.metric.clone(),
         show_figure(figure.base),
         show_figure(figure.new),
-        change(figure.ratio),
-        changes(figure.interval),
+        change,
+        interval,
         format!("{} + {}", figure.starts.0, figure.starts.1),
         more.map_or(String::new(), |more| more.to_string()),
         word(figure.verdict),

@@ -24,6 +24,14 @@ pub struct Answers {
     pub workloads: Vec<WorkloadAnswer>,
 }
 
+impl Answers {
+    /// The point of each workload that leads the answer.
+    pub fn recommended(&self) -> Vec<usize> {
+        let leading = self.workloads.iter().filter_map(|workload| workload.bests().next());
+        leading.collect()
+    }
+}
+
 /// The part of the answer that is about one workload.
 #[derive(Debug, Default)]
 pub struct WorkloadAnswer {

@@ -192,7 +192,7 @@ fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn
         experiment: &inputs.experiment,
         points,
     };
-    let charts = make_charts(&subject, options, &inputs.answers);
+    let charts = make_charts(&subject, options, &inputs.answers.recommended());
     let origin = origin(&inputs.manifest, state);
     let all: Vec<Chart> = make_search_charts(&subject, state)
         .into_iter()

@@ -4,24 +4,44 @@ use crate::texts::words::show_number;
 
 /// `-2.8 %`, or `x 3.5` for what is more than twice as much.
 pub fn change(ratio: f64) -> String {
-    match ratio > 2.0 {
+    one(ratio, ratio > TWICE)
+}
+
+/// An interval of ratios, both ends in one form: `-2.8 to +1.0 %`, `x 0.9 to 3.5`.
+pub fn changes((low, high): (f64, f64)) -> String {
+    both((low, high), high > TWICE)
+}
+
+/// A change and its interval, in one form: `-5.1 %` and `-6.3 to -3.9 %`, `x 1.7` and `x 0.9 to 3.5`.
+pub fn change_and_interval(ratio: f64, interval: (f64, f64)) -> (String, String) {
+    let is_multiple = ratio.max(interval.1) > TWICE;
+    (one(ratio, is_multiple), both(interval, is_multiple))
+}
+
+/// `-5.1 % (-6.3 to -3.9 %)`.
+pub fn change_within(ratio: f64, interval: Option<(f64, f64)>) -> String {
+    let Some(interval) = interval else {
+        return change(ratio);
+    };
+    let (change, interval) = change_and_interval(ratio, interval);
+    format!("{change} ({interval})")
+}
+
+/// Ratios up to which a difference is said in percent.
+const TWICE: f64 = 2.0;
+
+fn one(ratio: f64, is_multiple: bool) -> String {
+    match is_multiple {
         true => format!("x {}", show_number(ratio)),
         false => format!("{} %", percent(ratio)),
     }
 }
 
-/// An interval of ratios, both ends in one form: `-2.8 to +1.0 %`, `x 0.9 to 3.5`.
-pub fn changes((low, high): (f64, f64)) -> String {
-    match high > 2.0 {
+fn both((low, high): (f64, f64), is_multiple: bool) -> String {
+    match is_multiple {
         true => format!("x {} to {}", show_number(low), show_number(high)),
         false => format!("{} to {} %", percent(low), percent(high)),
     }
-}
-
-/// `-5.1 % (-6.3 to -3.9 %)`.
-pub fn change_within(ratio: f64, interval: Option<(f64, f64)>) -> String {
-    let interval = interval.map_or(String::new(), |interval| format!(" ({})", changes(interval)));
-    format!("{}{interval}", change(ratio))
 }
 
 fn percent(ratio: f64) -> String {
@@ -40,6 +60,7 @@ mod tests {
         assert_eq!(change(3.5), "x 3.5");
         assert_eq!(changes((0.972, 1.01)), "-2.8 to +1.0 %");
         assert_eq!(changes((0.9, 3.5)), "x 0.9 to 3.5");
+        assert_eq!(change_within(1.729, Some((1.44, 2.09))), "x 1.73 (x 1.44 to 2.09)");
         assert_eq!(change_within(0.949, Some((0.937, 0.961))), "-5.1 % (-6.3 to -3.9 %)");
     }
 }

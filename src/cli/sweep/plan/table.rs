@@ -49,7 +49,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
     )
 }
 
-/// A line for each of so many servers beside the first, with its work.
+/// A line for each of so many further servers, with its work.
 pub fn write_others(
     plan: &Plan,
     count: u64,

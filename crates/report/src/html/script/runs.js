@@ -70,6 +70,7 @@ class Table {
     filter.listeners.push(() => this.update());
     this.build();
     host.closest("details").addEventListener("toggle", () => this.draw());
+    isNarrow.addEventListener("change", () => this.build());
     addEventListener("beforeprint", () => this.draw(MOST_PRINTED));
     addEventListener("afterprint", () => this.draw());
   }
@@ -83,6 +84,9 @@ class Table {
     this.columns = columns.filter((column) => isTold(column) && (this.all || isMain(column)));
     this.columns.sort((a, b) => rank(a) - rank(b));
     if (this.listed === LISTED.points) this.columns.unshift(RUNS);
+    // A phone has room for the settings in short and the leading figures; a tap shows the rest.
+    const leading = [data.workloads[0]?.throughput, data.workloads[0]?.latency];
+    if (isNarrow.matches && !this.all) this.columns = [SETTINGS, ...this.columns.filter((column) => leading.includes(column.name))];
     this.numeric = this.columns.map((column) => column.values.some((value) => typeof value === "number"));
     this.heads = this.columns.map((column, i) => el("th", { scope: "col", "aria-sort": "none", class: this.numeric[i] ? "number" : null },
       el("button", { type: "button", title: column.name, click: () => this.sort(column) }, column.short ?? column.title)));
@@ -128,6 +132,7 @@ class Table {
   }
 
   value(item, column) {
+    if (column === SETTINGS) return settingsInShort(this.listed.row(item));
     return column === RUNS ? outcomesOf(points[item]) : this.listed.value(item, column);
   }
 
@@ -161,6 +166,7 @@ class Table {
         const doubt = doubtful && !value.includes("suspect") ? ", in doubt" : "";
         return head(el("span", { class: `tag ${used.length ? (doubtful ? "suspect" : "ok") : "failed"}` }, value + doubt));
       }
+      if (column === SETTINGS) return head(value);
       if (column.name === "outcome") return head(outcomeTag(item));
       if (["cause", "codes"].includes(column.name)) return el("td", {}, inWords(value ?? ""));
       return el("td", { class: this.numeric[i] ? "number" : null, title: typeof value === "number" ? String(value) : null }, valueText(column, value));
@@ -172,9 +178,19 @@ class Table {
 /** The column of a point's runs, which no run has. */
 const RUNS = { name: "runs", title: "Runs", kind: "run", values: [] };
 
+/** The column of the settings in short, with their names in its head. */
+const SETTINGS = { name: "settings", title: varying.map((column) => column.short ?? column.title).join(" / "), kind: "run", values: [] };
+
+const isNarrow = matchMedia("(max-width: 559px)");
+
+function settingsInShort(row) {
+  return varying.map((column) => valueText(column, column.values[row])).join(" / ");
+}
+
 /** Room for the longest of some values; a head breaks into lines. */
 function columnWidth(column) {
   if (column === RUNS) return 14;
+  if (column === SETTINGS) return Math.min(28, Math.max(...points.slice(0, 500).map((point) => settingsInShort(point.rows[0]).length)));
   const step = Math.max(1, Math.floor(rowCount / 500));
   let most = 0;
   for (let row = 0; row < rowCount; row += step) most = Math.max(most, valueText(column, column.values[row]).length);

@@ -44,7 +44,7 @@ function compareSides(a, b) {
   const both = figures.map((column) => [column, spreadOf(a, column), spreadOf(b, column)]).filter(([, one, other]) => one && other);
   const told = both.map(([column, one, other]) => [column.title, spreadText(one), spreadText(other), ratioText(one, other)]);
   const table = (heads, body) => el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, body.map(([name, ...cells]) => el("tr", {}, el("th", { scope: "row" }, name), cells.map((cell) => el("td", {}, cell))))));
+    el("tbody", {}, body.map(([name, ...cells]) => el("tr", {}, el("th", { scope: "row" }, name), cells.map((cell, i) => el("td", { "data-head": heads[i + 1] }, cell))))));
   const distributions = (data.cdfs.titles ?? []).map((title, i) => cdfChart(title, [a, b].map((point) => data.cdfs.points[point.index]?.[i] ?? null)));
   const named = [a, b].map((point, i) => el("li", {}, el("strong", {}, i ? "B" : "A"), `: ${settingsText(point.rows[0])}`));
   return [

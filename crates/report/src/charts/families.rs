@@ -22,18 +22,23 @@ const NEAR: f64 = 0.02;
 /// Greatest number of points of a curve that are labelled with their load.
 const MOST_LABELS: usize = 10;
 
-/// The chart of each workload, in their order; `None` for those that have none.
-pub fn of_each(subject: &ChartContext<'_>, ranking: &Ranking) -> Vec<Option<Chart>> {
+/// The chart of each workload, in their order; `None` for those that have none. Points are recommended by their places.
+pub fn of_each(subject: &ChartContext<'_>, ranking: &Ranking, recommended: &[usize]) -> Vec<Option<Chart>> {
     let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
     tradeoffs
         .iter()
         .enumerate()
-        .map(|(place, tradeoff)| draw(subject, tradeoff, ranking.of_workload(place)))
+        .map(|(place, tradeoff)| draw(subject, tradeoff, ranking.of_workload(place), recommended))
         .collect()
 }
 
-fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) -> Option<Chart> {
+fn draw(
+    subject: &ChartContext<'_>,
+    tradeoff: &Tradeoff<'_>,
+    ranked: &[String],
+    recommended: &[usize],
+) -> Option<Chart> {
     if !MetricSet::of(subject.points, &tradeoff.workload).gives_output {
         return None;
     }
@@ -77,10 +82,15 @@ fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) 
             shown.push(colour);
         }
     }
-    let on_frontier = tradeoff.frontier.iter().map(|at| &tradeoff.placed[*at]);
-    let frontier = on_frontier
-        .map(|placed| Mark::at(placed.x.value, placed.y.value))
-        .collect();
+    let ring = |at: &usize| {
+        let placed = &tradeoff.placed[*at];
+        let is_recommended = subject.is_among(placed.point, recommended);
+        Mark {
+            label: is_recommended.then(|| "recommended".to_owned()).into_iter().collect(),
+            ..Mark::at(placed.x.value, placed.y.value)
+        }
+    };
+    let frontier = tradeoff.frontier.iter().map(ring).collect();
     series.push(Series::new("On the Pareto frontier", Style::Ring, frontier));
     let best = match (is_own, leading) {
         (false, Some(leading)) => format!(

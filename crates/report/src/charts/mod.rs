@@ -34,6 +34,13 @@ pub struct ChartContext<'a> {
     pub points: &'a Points<'a>,
 }
 
+impl ChartContext<'_> {
+    /// Returns true if a point is one of those at some places.
+    fn is_among(&self, point: &Point, places: &[usize]) -> bool {
+        places.iter().any(|at| self.points.points[*at].row == point.row)
+    }
+}
+
 /// The charts to draw, and a sentence for each that was expected but cannot be drawn.
 #[derive(Debug, Default)]
 pub struct Charts {
@@ -56,7 +63,7 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, recommen
         return charts;
     }
     let ranking = Ranking::of(subject.points);
-    let families = families::of_each(subject, &ranking).into_iter().flatten();
+    let families = families::of_each(subject, &ranking, recommended).into_iter().flatten();
     // A single point is compared with nothing.
     if subject.points.points.len() > 1 {
         charts.add(

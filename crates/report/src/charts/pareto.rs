@@ -4,7 +4,7 @@
 use super::{ChartContext, numbered, of_workload};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::findings::variation::{name_workload, varying_within};
-use crate::texts::words::{axis_title, short_setting};
+use crate::texts::words::{axis_title, short_name, short_setting};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
@@ -12,6 +12,9 @@ use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, disti
 
 /// Characters that fit a line of a label.
 const SHORT_LINE: usize = 24;
+
+/// Settings up to which a label names each; of more, the note has the names, and the labels have the values.
+const MOST_NAMED: usize = 3;
 
 /// The Pareto charts of a report, one for each workload with several points, or why there is none. The recommended points, by their
 /// places, are ringed.
@@ -57,15 +60,18 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
     };
     let places: Vec<(f64, f64)> = placed().map(|placed| (placed.x.value, placed.y.value)).collect();
     let distinct: BTreeMap<usize, usize> = distinct(&places, &tradeoff.frontier).into_iter().collect();
+    let is_brief = labels.len() > MOST_NAMED;
     let labelled = |i: &usize| {
         let placed = &tradeoff.placed[*i];
-        let settings = labels
-            .iter()
-            .map(|column| short_setting(&column.name, &column.cells[placed.point.row]));
+        let cell = |column: &&Column| column.cells[placed.point.row].clone();
+        let settings = match is_brief {
+            true => vec![labels.iter().map(cell).join("/")],
+            false => join_short(labels.iter().map(|column| short_setting(&column.name, &cell(column)))),
+        };
         let label = distinct.get(i).map(|others| {
             let more = (*others > 0).then(|| format!("and {others} as good"));
             let knee = placed.is_knee.then(|| "knee".to_owned());
-            join_short(settings).into_iter().chain(more).chain(knee).collect()
+            settings.into_iter().chain(more).chain(knee).collect()
         });
         Mark {
             label: label.unwrap_or_default(),
@@ -73,10 +79,7 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
         }
     };
     let others = placed().filter(|placed| !placed.on_frontier).map(mark);
-    let is_recommended = |placed: &&PlacedPoint<'_>| {
-        let mut rows = recommended.iter().map(|at| subject.points.points[*at].row);
-        rows.contains(&placed.point.row)
-    };
+    let is_recommended = |placed: &&PlacedPoint<'_>| subject.is_among(placed.point, recommended);
     let ringed = placed().filter(is_recommended).map(|placed| Mark {
         bar: None,
         ..mark(placed)
@@ -94,9 +97,14 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
     let panel = Panel::of(axis(&tradeoff.x).floating(), axis(&tradeoff.y), series);
     let workload = name_workload(subject.points, &tradeoff.workload);
     let title = of_workload(&plain_title(tradeoff), &workload);
+    let names = labels.iter().map(|column| short_name(&column.name));
+    let legend = match is_brief {
+        true => format!(" Labels: {}.", names.collect_vec().join("/")),
+        false => String::new(),
+    };
     Chart {
         name: "pareto".into(),
-        ..subject.chart(title, note(subject, tradeoff), vec![panel])
+        ..subject.chart(title, note(subject, tradeoff) + &legend, vec![panel])
     }
 }
 

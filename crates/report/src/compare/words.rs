@@ -68,8 +68,10 @@ pub fn tally(comparison: &Comparison) -> String {
         none if none.is_empty() => "nothing could be compared".to_owned(),
         counts => counts,
     };
+    let is_compared = |metric: &str| comparison.figures().any(|figure| figure.metric == metric);
     let own = comparison.own_margins.iter();
     let own = own
+        .filter(|(metric, _)| is_compared(metric))
         .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
         .into_group_map();
     let own = own.into_iter().ordered();

@@ -58,7 +58,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let parts = context! {
         data => safe(data::encode(inputs)),
         script => safe(script),
-        families => pictures(families::of_each(&subject, &inputs.ranking)),
+        families => pictures(families::of_each(&subject, &inputs.ranking, &inputs.answers.recommended())),
         searched,
         effects => pictures(effects::of_each(&subject, &inputs.answers)),
         ..document

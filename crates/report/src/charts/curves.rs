@@ -180,9 +180,13 @@ impl CurveChart<'_> {
             }
             let along = rest.iter().copied().chain([traced]).collect_vec();
             let places = groups(own, &along, |point| point.row);
-            let merged = || places.iter().filter(|points| points.len() > 1).cartesian_product(ys);
-            let alike = merged().filter(|(points, y)| self.are_alike(points, y)).count();
-            if alike as f64 >= ALIKE * merged().count() as f64 {
+            let merged = places.iter().filter(|points| points.len() > 1).collect_vec();
+            let agrees = |y: &&&String| {
+                let alike = merged.iter().filter(|points| self.are_alike(points, y)).count();
+                alike as f64 >= ALIKE * merged.len() as f64
+            };
+            // A median over curves that differ in one of the figures would hide that.
+            if ys.iter().all(|y| agrees(&y)) {
                 *by = rest;
             }
         }

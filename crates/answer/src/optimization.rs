@@ -35,6 +35,20 @@ pub struct OptimizationFound {
     pub prediction_error: Option<f64>,
     /// Every server of the plan that may compete, in the order of the plan.
     pub candidates: Vec<CandidateFound>,
+    /// The starts that have all their results, in their order.
+    #[serde(default)]
+    pub history: Vec<StartFound>,
+}
+
+/// A start with all its results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StartFound {
+    /// The id of its config.
+    pub config: String,
+    /// Seconds that its server took.
+    pub seconds: f64,
+    /// The figure that was measured on it, with the interval that its runs give; none if it has no figure.
+    pub value: Option<Estimate>,
 }
 
 /// A server of the plan.
@@ -54,7 +68,7 @@ pub struct CandidateFound {
     pub value: Option<Estimate>,
     /// The figure that was predicted before the first start; none without a prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub predicted: Option<f64>,
+    pub predicted: Option<Estimate>,
 }
 
 /// The state of a server of the plan.

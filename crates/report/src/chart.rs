@@ -143,6 +143,8 @@ pub enum Style {
     Curve(usize),
     /// A line without marks in the colour and dash of the curve of this number.
     Line(usize),
+    /// Unconnected points in the colour and shape of the curve of this number.
+    Points(usize),
     /// Unconnected points that stay in the background.
     Background,
     /// Connected points that stay in the background.

@@ -8,6 +8,7 @@ pub(super) mod explore;
 pub mod families;
 pub mod grid;
 pub(super) mod multiples;
+pub mod optimization;
 pub mod pareto;
 mod roofline;
 pub mod sla;
@@ -83,10 +84,11 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, recommen
     charts
 }
 
-/// The charts of an answer: the effect of each setting at the recommended point.
+/// The charts of an answer: how an optimisation went, and the effect of each setting at the recommended point.
 pub fn make_answer_charts(subject: &ChartContext<'_>, answers: &Answers) -> Vec<Chart> {
+    let optimized = optimization::chart(subject, &answers.document).into_iter();
     let effects = effects::of_each(subject, answers).into_iter().flatten();
-    numbered("effects", effects.collect())
+    optimized.chain(numbered("effects", effects.collect())).collect()
 }
 
 /// One chart for each target of the plan's searches, and one for its explorations.

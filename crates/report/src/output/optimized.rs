@@ -44,7 +44,8 @@ pub(crate) fn to_csv(answer: &Answer) -> Option<Vec<u8>> {
             ("high", figure(|value| value.high)),
             (
                 "predicted",
-                own.predicted.map_or(String::new(), |value| value.to_string()),
+                own.predicted
+                    .map_or(String::new(), |predicted| predicted.value.to_string()),
             ),
         ]
     };

@@ -97,15 +97,15 @@ pub struct Look {
 /// The look of a style. Those of the first twelve curves differ.
 pub fn look(style: Style) -> Look {
     let (colour, line, marker) = match style {
-        Style::Curve(number) | Style::Line(number) | Style::Band(number) => {
+        Style::Curve(number) | Style::Points(number) | Style::Line(number) | Style::Band(number) => {
             let round = number / HUES.len();
             let shape = SHAPES[(number + 3 * round) % SHAPES.len()];
             let pattern = match style {
                 Style::Line(_) => PATTERNS[number % PATTERNS.len()],
                 _ => PATTERNS[round % 2],
             };
-            let line = (!matches!(style, Style::Band(_))).then_some((4.0, pattern));
-            let marker = matches!(style, Style::Curve(_)).then_some((shape, MARKER));
+            let line = matches!(style, Style::Curve(_) | Style::Line(_)).then_some((4.0, pattern));
+            let marker = matches!(style, Style::Curve(_) | Style::Points(_)).then_some((shape, MARKER));
             (HUES[number % HUES.len()], line, marker)
         }
         Style::Background => (BACKGROUND, None, Some((Shape::Circle, MARKER - 1.5))),

@@ -2,8 +2,8 @@
 
 use super::trials::{judged, sign};
 use super::{BegunStart, OptimizationProgress};
-use vsweep_answer::{Answer, CandidateFound, CandidateState, Estimate, OptimizationFound};
-use vsweep_strategy::selection::optimized::{self, Exclusion, Trial};
+use vsweep_answer::{Answer, CandidateFound, CandidateState, Estimate, OptimizationFound, StartFound};
+use vsweep_strategy::selection::optimized::{self, Exclusion, Predicted, Trial};
 
 /// Standard deviations of a normal distribution that hold 95 %.
 const OF_95: f64 = 1.96;
@@ -35,7 +35,19 @@ impl OptimizationProgress<'_> {
             candidates: (0..self.record.contestants.len())
                 .map(|at| self.candidate(at, answer))
                 .collect(),
+            history: self.begun.iter().filter_map(|start| self.ended_start(start)).collect(),
         }
+    }
+
+    /// A start, if it has all its results.
+    fn ended_start(&self, start: &BegunStart) -> Option<StartFound> {
+        let (trial, seconds) = start.result?;
+        let value = match trial {
+            Trial::Measured { ln_value, sd } => Some(self.figure(ln_value, sd)),
+            _ => None,
+        };
+        let config = self.id(start.contestant);
+        Some(StartFound { config, seconds, value })
     }
 
     /// The seconds that a start of every server would take: what was predicted, times the ratio of what measured starts took to their own
@@ -76,12 +88,12 @@ impl OptimizationProgress<'_> {
             starts: begun.iter().filter(|start| start.is_launched).count(),
             reason: begun.first().and_then(|start| start.reason),
             value: measured.or_else(|| self.value(self.optimized.estimate(at))),
-            predicted: self.predicted(at).map(|ln_value| (sign(self.better) * ln_value).exp()),
+            predicted: self.predicted(at).map(|own| self.figure(own.ln_value, own.sd)),
         }
     }
 
-    fn predicted(&self, at: usize) -> Option<f64> {
-        Some(self.record.contestants[at].candidate.predicted?.ln_value)
+    fn predicted(&self, at: usize) -> Option<Predicted> {
+        self.record.contestants[at].candidate.predicted
     }
 
     /// The median error of the predictions, each held against all starts on which its server was measured.
@@ -93,7 +105,7 @@ impl OptimizationProgress<'_> {
             });
             let measured: Vec<f64> = measured.collect();
             let mean = measured.iter().sum::<f64>() / measured.len() as f64;
-            Some((mean - self.predicted(at)?).abs()).filter(|error| error.is_finite())
+            Some((mean - self.predicted(at)?.ln_value).abs()).filter(|error| error.is_finite())
         });
         let mut errors: Vec<f64> = errors.collect();
         errors.sort_by(f64::total_cmp);
@@ -102,14 +114,19 @@ impl OptimizationProgress<'_> {
 
     /// The figure with its 95 % interval; none where nothing is known of it.
     fn value(&self, estimate: optimized::Estimate) -> Option<Estimate> {
-        let sign = sign(self.better);
-        let at = |deviations: f64| (sign * (estimate.ln_value + sign * deviations * estimate.sd)).exp();
         let is_known = estimate.ln_value.is_finite() && estimate.sd * OF_95 < WIDEST.ln();
-        is_known.then(|| Estimate {
+        is_known.then(|| self.figure(estimate.ln_value, estimate.sd))
+    }
+
+    /// A figure by its logarithm, with its 95 % interval.
+    fn figure(&self, ln_value: f64, sd: f64) -> Estimate {
+        let sign = sign(self.better);
+        let at = |deviations: f64| (sign * (ln_value + sign * deviations * sd)).exp();
+        Estimate {
             value: at(0.0),
             low: at(-OF_95),
             high: at(OF_95),
-        })
+        }
     }
 
     fn state(&self, at: usize, begun: &[&BegunStart]) -> CandidateState {

@@ -49,6 +49,8 @@ pub struct Landscape {
     pub meets: Vec<bool>,
     /// Prediction of a twin, and of the share of memory.
     pub predicted: Option<(Vec<f64>, f64)>,
+    /// Changes of that for one standard deviation of each of the twin's constants.
+    pub slopes: Vec<Vec<f64>>,
     pub memory: Option<Vec<f64>>,
     pub start_sd: f64,
     pub run_sd: f64,
@@ -113,6 +115,7 @@ impl Landscape {
                 ln_value: values[at],
                 sd: *sd,
             }),
+            slopes: self.slopes.get(at).cloned().unwrap_or_default(),
             memory: self.memory.as_ref().map(|memory| memory[at]),
             start_s: costs.cold_s,
             warm: graphs

@@ -178,6 +178,7 @@ fn time() -> bool {
             .collect(),
         changes: 0,
         predicted: None,
+        slopes: (0..9).map(|constant| 0.01 * ((at + constant) % 7) as f64).collect(),
         memory: None,
         start_s: 150.0,
         warm: None,

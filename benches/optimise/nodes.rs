@@ -10,6 +10,9 @@ const TP: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 const SEQS: [f64; 4] = [32.0, 64.0, 128.0, 256.0];
 const BATCH: [f64; 4] = [1024.0, 2048.0, 4096.0, 8192.0];
 const GPUS: f64 = 8.0;
+/// Constants that the twin does not know, and the deviation of their logarithms.
+const UNKNOWN: usize = 7;
+const DEVIATION: f64 = 0.25;
 
 /// Constants of a node and its model.
 #[derive(Debug, Clone)]
@@ -60,16 +63,8 @@ pub fn draw(seed: u64) -> Landscape {
         saturated: 0.0,
     };
     let mut twin = truth.clone();
-    for constant in [
-        &mut twin.bandwidth,
-        &mut twin.flops,
-        &mut twin.floor_ms,
-        &mut twin.host_ms,
-        &mut twin.link_ms,
-        &mut twin.fp8_flops,
-        &mut twin.fp8_kv_slow,
-    ] {
-        *constant *= (0.25 * random.normal()).exp();
+    for constant in twin.unknown() {
+        *constant *= (DEVIATION * random.normal()).exp();
     }
     twin.memory_gb *= (0.03 * random.normal()).exp();
     let mut start_sd = 0.01;
@@ -84,6 +79,15 @@ pub fn draw(seed: u64) -> Landscape {
     let fits = levels.iter().map(|of| truth.need(of) < 1.0).collect();
     let predicted = levels.iter().map(|of| value(&twin, of)).collect();
     let memory = levels.iter().map(|of| twin.need(of)).collect();
+    let slopes = |of: &Vec<usize>| {
+        let slope = |constant: usize| {
+            let mut moved = twin.clone();
+            *moved.unknown()[constant] *= DEVIATION.exp();
+            value(&moved, of) - value(&twin, of)
+        };
+        (0..UNKNOWN).map(slope).collect()
+    };
+    let slopes = levels.iter().map(slopes).collect();
     let defaults = levels.iter().position(|of| {
         of[0] >= 1
             && of[1] == 3
@@ -105,6 +109,7 @@ pub fn draw(seed: u64) -> Landscape {
         values,
         fits,
         predicted: Some((predicted, 0.2)),
+        slopes,
         memory: Some(memory),
         start_sd,
         run_sd: 0.01,
@@ -114,6 +119,19 @@ pub fn draw(seed: u64) -> Landscape {
 }
 
 impl Constants {
+    /// Those that the twin does not know.
+    fn unknown(&mut self) -> [&mut f64; UNKNOWN] {
+        [
+            &mut self.bandwidth,
+            &mut self.flops,
+            &mut self.floor_ms,
+            &mut self.host_ms,
+            &mut self.link_ms,
+            &mut self.fp8_flops,
+            &mut self.fp8_kv_slow,
+        ]
+    }
+
     fn weights(&self, of: &[usize]) -> f64 {
         self.weights_gb * if of[3] == 1 { 0.53 } else { 1.0 }
     }

@@ -117,6 +117,7 @@ pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
         places,
         fits,
         predicted: None,
+        slopes: Vec::new(),
         memory: None,
         start_sd,
         run_sd,

@@ -66,6 +66,8 @@ pub struct Options {
     pub known: Arc<Known>,
     /// Constants by measured runs, if they are known.
     pub calibrated: Option<Arc<Calibrated>>,
+    /// The number of a constant of the twin that is one standard deviation larger than it likely is.
+    pub moved: Option<usize>,
 }
 
 impl Options {
@@ -79,7 +81,12 @@ impl Options {
             .ok()
             .filter(|modelled| !modelled.is_simulator);
         let settings = modelled.and_then(|modelled| modelled.settings);
-        let twin = settings.and_then(|settings| self.known.twin(record, plan, &settings.cost, &nominal));
+        let twin = settings.and_then(|settings| {
+            let twin = self.known.twin(record, plan, &settings.cost, &nominal);
+            let Some(constant) = self.moved else { return twin };
+            let twin = twin.unwrap_or_else(|| Arc::new(Twin::prior(&settings.cost)));
+            Some(Arc::new(twin.moved(constant)))
+        });
         let calibrated = twin.as_ref().map(|twin| Arc::new(twin.calibrated()));
         nominal
             .plays

@@ -37,6 +37,8 @@ pub struct Prediction {
     pub fits: bool,
     /// The figure to optimise.
     pub value: Option<Predicted>,
+    /// Changes of its logarithm for one standard deviation of each constant of the twin; empty if not known.
+    pub slopes: Vec<f64>,
 }
 
 /// Predictions by server.
@@ -108,6 +110,7 @@ pub fn optimization(
             levels: settings.levels(at),
             changes: settings.changes(at),
             predicted: predicted.and_then(|own| own.value),
+            slopes: predicted.map_or_else(Vec::new, |own| own.slopes.clone()),
             memory: predicted.filter(|own| !own.fits).map(|_| TOO_MUCH),
             start_s: predicted.map_or(USUAL_START_S, |own| own.start_s),
             warm: predicted.and_then(|own| own.warm.as_ref()).and_then(warm),

@@ -4,7 +4,7 @@
 use crate::sim::engine::constants::Constants;
 use crate::sim::engine::cost::CostModel;
 
-/// Number of constants.
+/// Number of constants that are fitted to runs.
 pub const COUNT: usize = 9;
 
 /// Logarithms of factors of the nominal constants.

@@ -12,11 +12,12 @@ mod known;
 mod record;
 mod starts;
 
+pub use constants::COUNT;
 pub use fit::{Case, Load, NAMES};
 pub use known::Known;
 
 use self::belief::{Belief, FIGURES, Row};
-use self::constants::{CONSTANTS, COUNT, EAGER, LINK, QUANTISED, scaled};
+use self::constants::{CONSTANTS, EAGER, LINK, QUANTISED, scaled};
 use self::fit::{Modelled, fit};
 use self::starts::Starts;
 use super::calibrated::{Calibrated, Special};
@@ -138,6 +139,13 @@ impl Twin {
             sources: measured.sources.clone(),
             ..Twin::prior(cost)
         })
+    }
+
+    /// The same twin with one constant, by its number, a standard deviation larger.
+    pub(super) fn moved(&self, constant: usize) -> Twin {
+        let mut moved = self.clone();
+        moved.belief.mean[constant] += moved.belief.deviation(constant);
+        moved
     }
 
     /// The constants.

@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint;
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
-use crate::rehearse::{Forecast, Options, foresee};
+use crate::rehearse::twin::COUNT;
+use crate::rehearse::{Forecast, Limits, Options, Rehearsal, foresee, needs_gpu};
 use crate::report::history::{self, History};
 use crate::report::known_noise;
 use crate::run::{Forecasts, Lengths, Node, Sweep, host};
@@ -21,6 +22,9 @@ use std::sync::Arc;
 
 /// Most tokens that are computed for the first guesses of searches: about a second's worth.
 const MOST_TOKENS: u64 = 20_000_000;
+
+/// Changes of a predicted figure by one constant that are believed.
+const MOST_CHANGE: f64 = 1.0;
 
 /// Gives a comparison whose plan states no margin those that it was begun with, else what the machine's own noise makes of them. One that was begun keeps its own, whatever the machine shows meanwhile.
 pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
@@ -138,14 +142,19 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predi
     let Ok(rehearsal) = estimate(sweep.schedule(), state, state, options) else {
         return Predictions::new();
     };
-    let foreseen = rehearsal.servers.iter();
-    let foreseen = foreseen.map(|own| (own.results.as_ref(), own.total.runs.error()));
     let values = match forecast::is_known(sweep.wanted, options) {
-        true => predicted_values(sweep.plan, &foreseen.collect::<Vec<_>>()),
+        true => values(sweep.plan, &rehearsal),
         // The figures of a GPU that is not there would only lead the choice astray.
         false => vec![None; rehearsal.servers.len()],
     };
-    let prediction = |(forecast, value): (Forecast, Option<Predicted>)| {
+    // The simulator's constants are known, and the answers of searches are too coarse to tell what a constant changes.
+    let moved = if needs_gpu(sweep.wanted) && sweep.plan.sla.is_none() && values.iter().any(Option::is_some) {
+        moved_values(sweep, state, options)
+    } else {
+        Vec::new()
+    };
+    let slopes = |at: usize| moved.iter().map(|moved| slope(values[at], moved[at])).collect();
+    let prediction = |(at, forecast): (usize, Forecast)| {
         let lacks_memory = |failure: &Failure| matches!(failure.cause, Cause::OomAtLoad | Cause::KvCacheTooSmall);
         let shared = forecast.shared.as_ref();
         let saved_s = shared.filter(|own| own.is_compiled).map_or(0.0, |own| own.saved_s);
@@ -155,9 +164,85 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predi
             warm: shared.map(|own| (own.key.clone(), start_s - own.saved_s)),
             measure_s: forecast.total.runs.likely,
             fits: !forecast.failure.as_ref().is_some_and(lacks_memory),
-            value,
+            value: values[at],
+            slopes: slopes(at),
         };
         (forecast.server, prediction)
     };
-    rehearsal.servers.into_iter().zip(values).map(prediction).collect()
+    let servers = rehearsal.servers.into_iter().enumerate();
+    servers.map(prediction).collect()
+}
+
+fn values(plan: &Plan, rehearsal: &Rehearsal) -> Vec<Option<Predicted>> {
+    let foreseen = rehearsal.servers.iter();
+    let foreseen = foreseen.map(|own| (own.results.as_ref(), own.total.runs.error()));
+    predicted_values(plan, &foreseen.collect::<Vec<_>>())
+}
+
+/// The values with each of the twin's constants a standard deviation larger; none where that takes too long.
+fn moved_values(sweep: &Sweep<'_>, state: &State, options: &Options) -> Vec<Vec<Option<Predicted>>> {
+    let time = options.limits.time.map(|time| time / COUNT as u32);
+    let moved = |constant: usize| {
+        let options = Options {
+            moved: Some(constant),
+            limits: Limits {
+                time,
+                ..options.limits.clone()
+            },
+            // What is played with other constants is of no use later.
+            plays: Arc::default(),
+            ..options.clone()
+        };
+        let rehearsal = estimate(sweep.schedule(), state, state, &options).ok()?;
+        Some(values(sweep.plan, &rehearsal))
+    };
+    (0..COUNT).map(moved).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The change of a value: none where a server stops meeting what is asked, since nobody knows at which constant. A few digits suffice.
+fn slope(here: Option<Predicted>, moved: Option<Predicted>) -> f64 {
+    let change = here
+        .zip(moved)
+        .map_or(0.0, |(here, moved)| moved.ln_value - here.ln_value);
+    let change = if change.abs() < MOST_CHANGE { change } else { 0.0 };
+    (change * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::Matrix;
+    use crate::plan::{Format, World, parse};
+    use crate::rehearse::Card;
+    use crate::sim::engine::gpu::Gpu;
+    use std::path::Path;
+
+    #[test]
+    fn predictions_say_what_a_constant_of_the_twin_would_change() {
+        let text = "version = 1\n[serve]\ncommand = \"vllm serve llama-8b --max-model-len 8192\"\n[serve.params]\n\
+                    tensor_parallel_size = [1, 2]\nquantization = \"fp8\"\n[bench.params]\nmax_concurrency = 64\n\
+                    num_prompts = 128\nrandom_input_len = 512\nrandom_output_len = 64\n[optimize]\n";
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        let options = Options {
+            card: Some(Card {
+                gpu: Gpu::named("h100").expect("listed"),
+                whence: "as told",
+                is_assumed: false,
+            }),
+            ..Options::default()
+        };
+        let predictions = predictions(&Sweep::of(&plan, &matrix), &State::default(), &options);
+        for server in matrix.servers() {
+            let prediction = &predictions[&server.id];
+            let [decode, .., quantised, _, links] = prediction.slopes[..] else {
+                panic!("{prediction:?}");
+            };
+            assert!(decode > 0.0, "more bandwidth: {prediction:?}");
+            let has = |text: &str| server.argv.iter().any(|own| own == text);
+            assert_eq!(quantised < 0.0, has("fp8"), "{prediction:?}");
+            assert_eq!(links < 0.0, has("2"), "{prediction:?}");
+        }
+        assert_eq!(slope(None, None), 0.0, "nothing is known of servers without a figure");
+    }
 }

@@ -29,6 +29,10 @@ pub struct Candidate {
     pub changes: u32,
     /// The twin's prediction.
     pub predicted: Option<Predicted>,
+    /// Changes of the prediction if a constant of the twin is a standard deviation larger, one for each constant; empty if not known. By
+    /// them a measured candidate corrects the predictions of all others, as a fit of the constants would.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slopes: Vec<f64>,
     /// Share of the GPU's memory that it is predicted to need; above 1 it does not fit if the prediction holds.
     pub memory: Option<f64>,
     /// Predicted seconds until the server is ready, if nothing is compiled yet.

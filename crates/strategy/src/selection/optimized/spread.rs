@@ -28,6 +28,7 @@ pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usiz
             space,
             level: 0.0,
             expected: &expected,
+            slopes: &[],
             slope: (0.0, 0.0),
             signal: SIGNAL,
             observed: observed.collect(),

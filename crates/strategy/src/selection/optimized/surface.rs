@@ -14,6 +14,8 @@ pub(super) struct Data<'a> {
     pub level: f64,
     /// Differences between candidates that are expected beforehand, their mean zero.
     pub expected: &'a [f64],
+    /// Changes of what is expected by the twin's constants, each of one standard deviation; empty if not known.
+    pub slopes: &'a [Vec<f64>],
     /// The factor of those differences: mean and standard deviation.
     pub slope: (f64, f64),
     /// Standard deviation of effects that are not expected.
@@ -118,10 +120,11 @@ impl Data<'_> {
         self.level + self.slope.0 * self.expected[at]
     }
 
-    /// The covariance through the common level and the factor of what is expected.
+    /// The covariance through the common level, the factor of what is expected, and the twin's constants.
     fn common(&self, of: [usize; 2]) -> f64 {
         let [a, b] = of.map(|at| self.slope.1 * self.expected[at]);
-        Shape::level_variance() + a * b
+        let [one, other] = of.map(|at| self.slopes.get(at).map_or(&[][..], Vec::as_slice));
+        Shape::level_variance() + a * b + dot(one, other)
     }
 
     /// Observations as normal ones of what is not expected; without the difference between starts, since its size is not known.

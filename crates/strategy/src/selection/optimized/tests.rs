@@ -26,6 +26,7 @@ fn candidates(is_memory_predicted: bool) -> Vec<Candidate> {
         ],
         changes: 0,
         predicted: None,
+        slopes: Vec::new(),
         memory: is_memory_predicted.then(|| need(*levels)),
         warm: None,
         start_s: 100.0,
@@ -268,4 +269,36 @@ fn a_start_with_compiled_graphs_costs_less() {
         "nothing was compiled"
     );
     assert!(matches!(after(measured(10, 0)), Ask::Start(next) if next.len() == 1));
+}
+
+#[test]
+fn what_one_server_shows_of_the_twins_constants_corrects_the_predictions_of_others() {
+    // Unlike in every setting, and half of them depend on a constant.
+    let candidate = |at: usize, knows_constants: bool| Candidate {
+        levels: vec![Level::Choice(at as u32)],
+        predicted: Some(Predicted {
+            ln_value: 0.01 * at as f64,
+            sd: 0.1,
+        }),
+        slopes: if knows_constants {
+            vec![0.3 * (at % 2) as f64]
+        } else {
+            Vec::new()
+        },
+        ..candidates(false)[0].clone()
+    };
+    let expected = |knows_constants: bool| {
+        let candidates = (0..12).map(|at| candidate(at, knows_constants));
+        let axes = [Axis { is_ordered: false }];
+        let mut optimized = Optimized::new(&axes, candidates.collect(), rules(None));
+        for at in 0..6 {
+            let ln_value = 0.01 * at as f64 + 0.3 * (at % 2) as f64;
+            optimized.add(at, Trial::Measured { ln_value, sd: 0.005 }, 100.0);
+        }
+        [9, 10].map(|at| optimized.estimate(at).ln_value)
+    };
+    let [odd, even] = expected(true);
+    assert!((odd - 0.39).abs() < 0.05 && (even - 0.1).abs() < 0.05, "{odd} {even}");
+    let [odd, even] = expected(false);
+    assert!((odd - even).abs() < 0.05, "{odd} {even}");
 }

@@ -25,6 +25,7 @@ const MOST_WORK: f64 = 4e8;
 pub(super) struct View {
     level: f64,
     expected: Vec<f64>,
+    slopes: Vec<Vec<f64>>,
     signal: f64,
     /// The highest observed value.
     top: f64,
@@ -66,6 +67,12 @@ impl View {
                     .map_or(0.0, |of| compressed(of.ln_value, highest) - middle)
             })
             .collect();
+        let slopes = candidates.iter().map(|candidate| {
+            let below = candidate.predicted.map_or(0.0, |of| highest - of.ln_value);
+            let slopes = candidate.slopes.iter();
+            slopes.map(|slope| slope * steepness(below)).collect()
+        });
+        let slopes: Vec<Vec<f64>> = slopes.collect();
         let level = mean(&mut observed.iter().filter_map(|(at, observed)| match observed {
             Observed::Value(value, _) => Some(value - SLOPE.0 * expected[*at]),
             _ => None,
@@ -74,6 +81,7 @@ impl View {
         let mut view = View {
             level: level.unwrap_or(middle),
             expected,
+            slopes,
             signal,
             top,
             observed,
@@ -100,6 +108,7 @@ impl View {
             space,
             level: self.level,
             expected: &self.expected,
+            slopes: &self.slopes,
             slope: SLOPE,
             signal: self.signal,
             observed: self.observed.clone(),
@@ -140,6 +149,11 @@ impl View {
         let variance = beliefs().map(|of| of.variance + (of.mean - mean).powi(2)).sum::<f64>() / count;
         (mean, variance.sqrt())
     }
+}
+
+/// The change of a compressed difference for a change of the difference itself.
+fn steepness(below: f64) -> f64 {
+    CLEARLY_WORSE / below.max(CLEARLY_WORSE)
 }
 
 /// The logarithm of a value, with compressed differences from values that are clearly worse than the top.

@@ -132,7 +132,7 @@ impl Course {
             Series::new(name, Style::Limit, line),
             Series::new("best so far", Style::Line(0), best),
             Series::new("first start of a server", Style::Points(0), first),
-            Series::new("another start of it", Style::Points(1), further),
+            Series::new("a further start", Style::Points(1), further),
             Series::new("the best server", Style::Ring, rings),
         ];
         let x = Axis::of(format!("Time of servers so far ({unit})"), Scale::Linear).covering(0.0, end);
@@ -285,7 +285,7 @@ mod tests {
             own.unwrap_or_else(|| panic!("no {name}: {panel:?}")).points.clone()
         };
         let places = |marks: &[Mark]| marks.iter().map(|mark| (mark.x, mark.y.round())).collect::<Vec<_>>();
-        let (first, further) = (series("first start of a server"), series("another start of it"));
+        let (first, further) = (series("first start of a server"), series("a further start"));
         assert_eq!(places(&first), [(0.5, 100.0), (1.0, 120.0), (2.0, 130.0)]);
         assert_eq!(places(&further), [(2.5, 110.0), (3.0, 121.0)]);
         assert_eq!(

@@ -141,7 +141,7 @@ impl Twin {
         })
     }
 
-    /// The same twin with one constant, by its number, a standard deviation larger.
+    /// A twin with one constant, by its number, a standard deviation larger.
     pub(super) fn moved(&self, constant: usize) -> Twin {
         let mut moved = self.clone();
         moved.belief.mean[constant] += moved.belief.deviation(constant);

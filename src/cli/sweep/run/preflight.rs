@@ -227,7 +227,7 @@ mod tests {
         let options = Options {
             card: Some(Card {
                 gpu: Gpu::named("h100").expect("listed"),
-                whence: "as told",
+                whence: "by its name",
                 is_assumed: false,
             }),
             ..Options::default()

@@ -14,6 +14,8 @@ use vsweep_base::units::show_many;
 const FEWEST: usize = 3;
 /// Distance of a prediction from its start, as a part of the axis.
 const APART: f64 = 0.01;
+/// Predictions up to which their intervals do not hide everything else.
+const MOST_INTERVALS: usize = 40;
 /// Settings in one line of a label.
 const SETTINGS: usize = 2;
 /// Units of time in seconds, the largest first.
@@ -103,6 +105,9 @@ impl Course {
             }
         }
         course.best.push(Mark::at(course.end, lead.best?.1));
+        if course.predicted.len() > MOST_INTERVALS {
+            course.predicted.iter_mut().for_each(|mark| mark.bar = None);
+        }
         Some(course)
     }
 

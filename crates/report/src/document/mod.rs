@@ -65,7 +65,8 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
             failed => sum(|point| point.failed) + more_runs,
             cut => sum(|point| point.cut.len()),
             alone => sum(|point| point.alone.len()),
-            left => planned.saturating_sub(runs),
+            // A comparison or an optimisation decides itself how many runs it needs.
+            left => if state.open_work() > 0 { planned.saturating_sub(runs) } else { 0 },
         },
         simulated => simulated(points),
         unfinished => unfinished(state),

@@ -38,12 +38,21 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
     let draws = draws_of(known.experiment) / PART;
     let shrunk = |figures: &Figures<'_>| figures.shrunk(&question.workload, draws);
     let (on_x, on_y) = (shrunk(x), shrunk(y));
+    // What an unbeaten point does not beat by more, nothing does.
+    let unbeaten: Vec<Vec<(f64, f64)>> = (0..draws)
+        .map(|draw| {
+            unbeaten(
+                placed.iter().map(|(at, ..)| (on_x[*at][draw], on_y[*at][draw])),
+                of_x,
+                of_y,
+            )
+        })
+        .collect();
     let probability = |at: usize| {
-        let stands = (0..draws).filter(|draw| {
+        let stands = unbeaten.iter().enumerate().filter(|(draw, others)| {
             let (own_x, own_y) = (on_x[at][*draw], on_y[at][*draw]);
-            !placed.iter().any(|(other, ..)| {
-                by_more(of_x, on_x[*other][*draw], own_x) && by_more(of_y, on_y[*other][*draw], own_y)
-            })
+            let beats = |(x, y): &(f64, f64)| by_more(of_x, *x, own_x) && by_more(of_y, *y, own_y);
+            !others.iter().any(beats)
         });
         rounded(stands.count() as f64 / draws as f64)
     };
@@ -60,4 +69,57 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
         y: question.y.clone(),
         points: points.collect(),
     })
+}
+
+/// The places that no other is better than in both figures, without those that are no numbers: they beat nothing.
+fn unbeaten(places: impl Iterator<Item = (f64, f64)>, of_x: Better, of_y: Better) -> Vec<(f64, f64)> {
+    let mut places: Vec<(f64, f64)> = places.filter(|(x, y)| !x.is_nan() && !y.is_nan()).collect();
+    places.sort_unstable_by(|(one, _), (other, _)| match of_x {
+        Better::Higher => other.total_cmp(one),
+        Better::Lower => one.total_cmp(other),
+    });
+    let mut best: Option<f64> = None;
+    places.retain(|(_, y)| {
+        let is_better = best.is_none_or(|best| of_y.prefers(*y, best));
+        if is_better {
+            best = Some(*y);
+        }
+        is_better
+    });
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unbeaten_are_better_than_every_other_in_some_figure() {
+        let places = [
+            (1.0, 5.0),
+            (f64::NAN, 9.0),
+            (3.0, 3.0),
+            (2.0, 2.0),
+            (3.0, 4.0),
+            (0.5, 5.0),
+        ];
+        let found = |of_x, of_y| unbeaten(places.into_iter(), of_x, of_y);
+        let beats = |of_x: Better, of_y: Better, own: (f64, f64), better: (f64, f64)| {
+            of_x.prefers(better.0, own.0) && of_y.prefers(better.1, own.1)
+        };
+        for of_x in [Better::Higher, Better::Lower] {
+            for of_y in [Better::Higher, Better::Lower] {
+                let kept = found(of_x, of_y);
+                for own in places {
+                    let by_all = places.iter().any(|other| beats(of_x, of_y, own, *other));
+                    assert_eq!(
+                        by_all,
+                        kept.iter().any(|other| beats(of_x, of_y, own, *other)),
+                        "{own:?}"
+                    );
+                }
+            }
+        }
+        assert!(found(Better::Higher, Better::Higher).len() < places.len());
+    }
 }

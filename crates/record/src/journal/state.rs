@@ -313,8 +313,10 @@ impl State {
             .join("\n")
     }
 
+    /// Notes what was read of each journal, and gives back the memory that further runs would take.
     pub(super) fn note_read(&mut self, read: Seen) {
         self.read = read;
+        self.attempts.shrink_to_fit();
     }
 
     /// Everything that sessions saw of each other's journals.

@@ -108,6 +108,7 @@ impl<C: Into<Cell>> FromIterator<C> for Cells {
     fn from_iter<I: IntoIterator<Item = C>>(cells: I) -> Cells {
         let mut all = Cells::default();
         cells.into_iter().for_each(|cell| all.push(cell.into()));
+        all.shrink();
         all
     }
 }

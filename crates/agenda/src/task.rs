@@ -162,7 +162,7 @@ impl Task {
     /// Returns the figures of a measured run that later decisions use; `None` if there are none.
     pub fn learn(&self, seen: MeasuredView<'_>) -> Option<Learned> {
         match &self.reader {
-            Some(RunReader::Search(reader)) => reader.probe(seen).map(Learned::Probe),
+            Some(RunReader::Search(reader)) => reader.probe(seen).map(Box::new).map(Learned::Probe),
             Some(RunReader::Exploration { load, .. }) => Some(level(load, figures(load, seen))),
             None if self.figures.is_empty() || seen.is_failed => None,
             None => {
@@ -175,7 +175,7 @@ impl Task {
     /// Like `learn`, for a run without figures.
     pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
         match self.reader.as_ref()? {
-            RunReader::Search(reader) => reader.probe_of_failure(failure).map(Learned::Probe),
+            RunReader::Search(reader) => reader.probe_of_failure(failure).map(Box::new).map(Learned::Probe),
             RunReader::Exploration { load, .. } => Some(level(load, None)),
         }
     }

@@ -366,8 +366,8 @@ impl RunFinished {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Learned {
-    /// For a search: its question, and the readings.
-    Probe(Probe),
+    /// For a search: its question, and the readings. Apart, as every run of a record has room for what it learned.
+    Probe(Box<Probe>),
     /// For an exploration: the load, and the figures.
     Level(Level),
     /// For the rules that repeat runs and starts: their metrics.

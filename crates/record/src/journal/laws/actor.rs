@@ -303,7 +303,7 @@ impl Actor {
             cause: (result == Result::Failed).then_some(Cause::BenchFailed),
             seconds: 1.0,
             learned: started.search.as_ref().map(|link| {
-                Learned::Probe(Probe {
+                Learned::Probe(Box::new(Probe {
                     question: Question {
                         target: "t".into(),
                         value: f64::from(link.step),
@@ -316,7 +316,7 @@ impl Actor {
                     served: None,
                     throughput: None,
                     disturbances: Vec::new(),
-                })
+                }))
             }),
             ..RunFinished::default()
         };

@@ -8,6 +8,7 @@ use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, DashedPathElement, PathElement, Polygon};
 use plotters::prelude::{BitMapBackend, DrawingBackend};
 use plotters::style::{Color, RGBColor};
+use std::sync::{Mutex, PoisonError};
 
 /// Pixels that are drawn for one of the file, in each direction.
 const OVERSAMPLING: usize = 2;
@@ -17,6 +18,10 @@ type Drawn = Result<(), DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingB
 
 /// The most pixels of a picture; each takes 7 bytes while it is drawn.
 const MOST_PIXELS: f64 = 40e6;
+
+/// More bytes than most pictures take while they are drawn. Larger ones are drawn one after the other, whatever the number of threads.
+const LARGE: usize = 32_000_000;
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The file, on white, with so many pixels for each unit.
 pub fn to_png(canvas: &Canvas, density: f64) -> Result<Vec<u8>, String> {
@@ -30,6 +35,7 @@ pub fn to_png(canvas: &Canvas, density: f64) -> Result<Vec<u8>, String> {
     let (width, height) = (width as u32, height as u32);
     let (wide, high) = (width * OVERSAMPLING as u32, height * OVERSAMPLING as u32);
     let bytes = wide as usize * high as usize * 3;
+    let _alone = (bytes > LARGE).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner));
     let mut pixels = Vec::new();
     let reserved = pixels.try_reserve_exact(bytes);
     reserved.map_err(|_| format!("the system refuses {} MB of memory", bytes / 1_000_000))?;

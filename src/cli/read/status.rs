@@ -45,16 +45,20 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(named_or_newest(args.directory)?)?;
     let mut known = Known::default();
-    let mut status = read(&directory, &mut known)?;
+    let (mut status, state) = read(&directory, &mut known)?;
     status.cluster = in_cluster(&directory)?;
     if args.watch {
+        drop(state);
         status = watch(&directory, status, &mut known)?;
+    } else {
+        // The process ends. To free each run of a large record would take as long as to read a tenth of it.
+        std::mem::forget(state);
     }
     args.format.print(|| status.to_text(), || &status)?;
     Ok(exit_of(&status.damage))
 }
 
-fn read(directory: &Directory, known: &mut Known) -> Result<Status> {
+fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
     let state = journal::load(directory, Check::Lengths)?;
     let mut status = Status::now(directory, &state)?;
     let report = known.report.get_or_insert_with(|| options(directory, &state, None));
@@ -73,7 +77,7 @@ fn read(directory: &Directory, known: &mut Known) -> Result<Status> {
         program: orphan.program,
     });
     status.orphans = orphans.collect();
-    Ok(status)
+    Ok((status, state))
 }
 
 /// Parts of an experiment that are read once, although its status is read again and again.
@@ -148,7 +152,7 @@ fn watch(directory: &Directory, mut status: Status, known: &mut Known) -> Result
             asked = Instant::now();
             cluster = in_cluster(directory)?;
         }
-        status = read(directory, known)?;
+        (status, _) = read(directory, known)?;
         status.cluster = cluster;
     }
     Ok(status)

@@ -171,7 +171,7 @@ fn plot_fig_path(input: &Value) -> Outcome {
         .into_iter()
         .map(|(name, value)| (name, Cell::Text(value.into())))
         .collect();
-    let group = group.iter().map(|(name, cell)| (name.as_str(), cell));
+    let group = group.iter().map(|(name, cell)| (name.as_str(), cell.clone()));
     let name = file_name(input["fig_name"].as_str().expect("a name"), group);
     Ok(json!(format!("E/{name}.png")))
 }

@@ -43,7 +43,7 @@ fn differing<'a>(points: &'a Points<'_>) -> Vec<&'a Column> {
         .columns()
         .iter()
         .filter(|column| column.section == Section::Serve);
-    let of_points = |column: &&Column| !points.points.iter().map(|point| &column.cells[point.row]).all_equal();
+    let of_points = |column: &&Column| !points.points.iter().map(|point| column.cells.at(point.row)).all_equal();
     settings.filter(of_points).collect()
 }
 

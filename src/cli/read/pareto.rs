@@ -115,7 +115,7 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
         let shared = tradeoff.workload.settings.iter();
         chart.name = file_name(
             "PARETO",
-            shared.map(|column| (column.name.as_str(), &column.cells[row])),
+            shared.map(|column| (column.name.as_str(), column.cells.at(row))),
         );
         (format!("{} on the frontier", tradeoff.frontier.len()), chart)
     };
@@ -132,9 +132,9 @@ fn to_json(points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], (x, y): (&Measure, &
     let measure = |measure: &Measure| json!({"metric": measure.metric, "better": measure.better.to_string()});
     let params = |row: usize| -> Map<String, Value> {
         let columns = points.runs.columns().iter();
-        let params = columns.filter(|column| column.section.is_parameter() && !column.cells[row].is_missing());
+        let params = columns.filter(|column| column.section.is_parameter() && !column.cells.at(row).is_missing());
         params
-            .map(|column| (column.name.clone(), column.cells[row].to_json()))
+            .map(|column| (column.name.clone(), column.cells.at(row).to_json()))
             .collect()
     };
     let placed = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).map(|placed| {

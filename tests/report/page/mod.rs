@@ -115,7 +115,8 @@ fn write_report(directory: &Directory) {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     assert_eq!(read_runs(directory, &state).damaged, Vec::<String>::new());
     let pages = make_pages(directory, &state, &ReportOptions::default(), None);
-    pages.write(directory).expect("written");
+    fs::write(directory.report_html(), pages.page).expect("written");
+    fs::write(directory.report_markdown(), pages.markdown).expect("written");
 }
 
 /// Keeps pictures where `SCREENSHOTS` names a folder, for people to look at.

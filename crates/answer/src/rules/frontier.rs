@@ -86,6 +86,8 @@ fn unbeaten(places: impl Iterator<Item = (f64, f64)>, of_x: Better, of_y: Better
         }
         is_better
     });
+    // Few are left, and all draws are held at once.
+    places.shrink_to_fit();
     places
 }
 

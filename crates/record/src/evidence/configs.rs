@@ -16,7 +16,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let firsts = firsts.unique_by(|(id, _)| id.clone()).collect_vec();
     let columns = evidence.points.runs.columns().iter();
     let settings = columns.filter(|column| column.section == Section::Serve && !column.is_combo());
-    let differing = settings.filter(|column| !firsts.iter().map(|(_, row)| &column.cells[*row]).all_equal());
+    let differing = settings.filter(|column| !firsts.iter().map(|(_, row)| column.cells.at(*row)).all_equal());
     let differing = differing.collect_vec();
     // Results that count no more because their run was tried again.
     let spares = evidence.state.spares().into_iter();
@@ -25,9 +25,9 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let config = |(id, row): (String, usize)| {
         let tally = tallies.remove(&id).unwrap_or_default();
         let retries = retries.get(id.as_str()).copied().unwrap_or(0);
-        let set = differing.iter().filter(|column| column.cells[row] != Cell::Missing);
+        let set = differing.iter().filter(|column| column.cells.at(row) != Cell::Missing);
         let settings: BTreeMap<String, String> = set
-            .map(|column| (column.name.clone(), column.cells[row].to_string()))
+            .map(|column| (column.name.clone(), column.cells.at(row).to_string()))
             .collect();
         let gpus = evidence.points.runs.cell("gpu_count", row).number();
         let starts = evidence.state.starts_of(&ServerId(id.clone()));
@@ -74,7 +74,7 @@ fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
     for (row, run) in evidence.runs.iter().enumerate() {
         let tally = tallies.entry(run.server.0.clone()).or_default();
         tally.seconds += run.seconds;
-        tally.is_simulated |= table.cell("simulated", row) == &Cell::Bool(true);
+        tally.is_simulated |= table.cell("simulated", row) == Cell::Bool(true);
     }
     let count = |name: &str, row: usize| table.cell(name, row).number().unwrap_or(0.0) as u64;
     // Requests of runs that failed are among them: too many failed requests are a reason for that.

@@ -75,7 +75,7 @@ pub(super) fn metric(
     let column = points.runs.column(name);
     let mut cells = column
         .into_iter()
-        .flat_map(|column| counted.clone().map(|row| &column.cells[*row]));
+        .flat_map(|column| counted.clone().map(|row| column.cells.at(*row)));
     let known = known.iter().find(|noise| noise.metric == name);
     let prior = match (is_share, is_time) {
         (true, _) => NoisePrior::SHARE,
@@ -83,7 +83,7 @@ pub(super) fn metric(
         (false, false) => NoisePrior::THROUGHPUT,
     };
     let is_count = COUNTS.contains(&split_class(name).1);
-    let is_positive = cells.all(|cell| cell.number().is_none_or(|number| number > 0.0) || *cell == Cell::Missing);
+    let is_positive = cells.all(|cell| cell.number().is_none_or(|number| number > 0.0) || cell == Cell::Missing);
     Metric {
         name: name.to_owned(),
         scale: match (is_share, is_positive) {

@@ -102,7 +102,7 @@ fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target
     let is_measured = |metric: &str| {
         let mut used = workload.points.iter().flat_map(|at| &evidence.points.points[*at].used);
         let column = evidence.points.runs.column(metric);
-        column.is_some_and(|column| used.any(|row| column.cells[*row].number().is_some()))
+        column.is_some_and(|column| used.any(|row| column.cells.at(*row).number().is_some()))
     };
     let (name, throughput) = metric_set.throughput;
     let latency = MetricSet::measured(evidence.points, workload)[1];

@@ -95,7 +95,7 @@ impl Names for Identities<'_> {
             return String::new();
         };
         let row = self.points.points[*first].row;
-        let setting = |column: &&Column| format!("{}={} ", column.name, column.cells[row]);
+        let setting = |column: &&Column| format!("{}={} ", column.name, column.cells.at(row));
         workload.settings.iter().map(setting).collect()
     }
 }

@@ -266,11 +266,11 @@ mod tests {
                         simulated duration output_throughput user_count_estimate gpu_count tokens_per_user tokens_per_gpu \
                         detail advice";
         assert_eq!(names(&table), expected.split_whitespace().collect::<Vec<_>>());
-        assert_eq!(table.cell("duration", 0), &Cell::Float(1.5));
-        assert_eq!(table.cell("serve.tp", 0), &Cell::Integer(2));
-        assert_eq!(table.cell("max-concurrency", 0), &Cell::Integer(8));
-        assert_eq!(table.cell("tokens_per_user", 0), &Cell::Float(8.0));
-        assert_eq!(table.cell("tokens_per_gpu", 0), &Cell::Float(32.0));
+        assert_eq!(table.cell("duration", 0), Cell::Float(1.5));
+        assert_eq!(table.cell("serve.tp", 0), Cell::Integer(2));
+        assert_eq!(table.cell("max-concurrency", 0), Cell::Integer(8));
+        assert_eq!(table.cell("tokens_per_user", 0), Cell::Float(8.0));
+        assert_eq!(table.cell("tokens_per_gpu", 0), Cell::Float(32.0));
     }
 
     #[test]
@@ -281,15 +281,7 @@ mod tests {
         builder.push(row(&tp, &none, &RunFigures::default()));
         builder.push(row(&none, &none, &[("b", Cell::Integer(3))].into_iter().collect()));
         let table = builder.finish();
-        let column = |name: &str| {
-            table
-                .column(name)
-                .expect("there")
-                .cells
-                .iter()
-                .cloned()
-                .collect::<Vec<_>>()
-        };
+        let column = |name: &str| table.column(name).expect("there").cells.iter().collect::<Vec<_>>();
         assert_eq!(column("tp"), [Cell::Missing, Cell::Integer(2), Cell::Missing]);
         assert_eq!(column("a"), [Cell::Integer(1), Cell::Missing, Cell::Missing]);
         assert_eq!(column("b"), [Cell::Missing, Cell::Missing, Cell::Integer(3)]);

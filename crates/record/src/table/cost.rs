@@ -81,9 +81,9 @@ mod tests {
         ]);
         table.add_costs(3.6);
         // 4 GPUs at 3.6 an hour are 0.004 a second, in which there are 1000 tokens.
-        assert_eq!(table.cell("cost_per_million_output_tokens", 0), &Cell::Float(4.0));
-        assert_eq!(table.cell("cost_per_million_tokens", 0), &Cell::Float(1.0));
-        assert_eq!(table.cell("cost_per_million_tokens", 1), &Cell::Missing);
+        assert_eq!(table.cell("cost_per_million_output_tokens", 0), Cell::Float(4.0));
+        assert_eq!(table.cell("cost_per_million_tokens", 0), Cell::Float(1.0));
+        assert_eq!(table.cell("cost_per_million_tokens", 1), Cell::Missing);
     }
 
     #[test]
@@ -98,9 +98,9 @@ mod tests {
         };
         let mut table = table(&[&run(4.0), &run(2.0)]);
         table.add_energies();
-        assert_eq!(table.cell("joules_per_output_token", 0), &Cell::Float(3.0));
-        assert_eq!(table.cell("joules_per_token", 0), &Cell::Float(2.0));
-        assert_eq!(table.cell("joules_per_token", 1), &Cell::Missing);
+        assert_eq!(table.cell("joules_per_output_token", 0), Cell::Float(3.0));
+        assert_eq!(table.cell("joules_per_token", 0), Cell::Float(2.0));
+        assert_eq!(table.cell("joules_per_token", 1), Cell::Missing);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
         for (column, same) in table.columns().iter().zip(&same) {
             match same {
                 Some(same) => line.extend_from_slice(same),
-                None => push_field(&mut line, &column.cells[row]),
+                None => push_field(&mut line, &column.cells.at(row)),
             }
             line.push(b',');
         }

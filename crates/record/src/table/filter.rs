@@ -97,7 +97,7 @@ impl Filter {
         } else {
             table.known_column(&self.column)?
         };
-        let kept = rows.iter().filter(|row| self.holds(&column.cells[**row]));
+        let kept = rows.iter().filter(|row| self.holds(&column.cells.at(**row)));
         Ok(kept.copied().collect())
     }
 

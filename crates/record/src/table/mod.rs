@@ -97,7 +97,7 @@ impl Column {
 
     /// Returns true if any row has a number.
     pub fn has_numbers(&self) -> bool {
-        self.cells.values().iter().any(|cell| cell.number().is_some())
+        self.cells.values().any(|cell| cell.number().is_some())
     }
 }
 
@@ -184,8 +184,8 @@ impl Table {
     }
 
     /// The cell of a row, missing where the table has no such column.
-    pub fn cell(&self, name: &str, row: usize) -> &Cell {
-        self.column(name).map_or(&Cell::Missing, |column| &column.cells[row])
+    pub fn cell(&self, name: &str, row: usize) -> Cell {
+        self.column(name).map_or(Cell::Missing, |column| column.cells.at(row))
     }
 }
 

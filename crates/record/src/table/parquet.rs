@@ -18,7 +18,7 @@ pub fn write_parquet(table: &Table, to: impl Write + Send) -> io::Result<()> {
 
 /// The one type of a column's values; that of texts is `BYTE_ARRAY`.
 fn type_of(column: &Column) -> Physical {
-    let known = || column.cells.values().iter().filter(|cell| !cell.is_missing());
+    let known = || column.cells.values().filter(|cell| !cell.is_missing());
     let is_figure = matches!(column.section, Section::Metric | Section::Derived);
     if known().next().is_none() {
         return if is_figure {
@@ -76,7 +76,7 @@ fn write_column<T: DataType, W: Write + Send>(
     column: &Column,
     value: impl Fn(&Cell) -> Option<T::T>,
 ) -> Result<()> {
-    let values: Vec<Option<T::T>> = column.cells.iter().map(value).collect();
+    let values: Vec<Option<T::T>> = column.cells.iter().map(|cell| value(&cell)).collect();
     let is_there: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
     let values: Vec<T::T> = values.into_iter().flatten().collect();
     let mut writer = rows.next_column()?.expect("the schema has a field for each column");

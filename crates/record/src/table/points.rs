@@ -135,7 +135,7 @@ impl<'t> Points<'t> {
     }
 
     /// A parameter of a point.
-    pub fn param(&self, point: &Point, name: &str) -> &'t Cell {
+    pub fn param(&self, point: &Point, name: &str) -> Cell {
         self.runs.cell(name, point.row)
     }
 
@@ -173,7 +173,7 @@ impl<'t> Points<'t> {
                 })),
                 Section::Serve | Section::Bench => {
                     columns.push(column(&source.name, source.section, &|point| {
-                        source.cells[point.row].clone()
+                        source.cells.at(point.row)
                     }));
                 }
                 Section::Metric | Section::Derived => columns.extend(self.spread_columns(source)),
@@ -185,12 +185,12 @@ impl<'t> Points<'t> {
     /// The origin of a point's runs; all of them if there are several.
     fn origin(&self, source: &Column, point: &Point) -> Cell {
         let rows = point.shown(self.runs);
-        match rows.iter().map(|row| &source.cells[*row]).all_equal() {
-            true => source.cells[rows.first().copied().unwrap_or(point.row)].clone(),
+        match rows.iter().map(|row| source.cells.at(*row)).all_equal() {
+            true => source.cells.at(rows.first().copied().unwrap_or(point.row)),
             false => Cell::text(
                 &rows
                     .iter()
-                    .map(|row| source.cells[*row].to_string())
+                    .map(|row| source.cells.at(*row).to_string())
                     .unique()
                     .join("; "),
             ),
@@ -206,7 +206,7 @@ impl<'t> Points<'t> {
         let spreads: Vec<Option<Spread>> = self.points.iter().map(spread).collect();
         // Counts stay counts, but for a median between two of them.
         let is_count = |cell: &Cell| matches!(cell, Cell::Integer(_) | Cell::Missing);
-        let are_counts = source.cells.values().iter().all(is_count);
+        let are_counts = source.cells.values().all(|cell| is_count(&cell));
         let cell = |figure: f64| match are_counts && figure.fract() == 0.0 {
             true => Cell::Integer(figure as i64),
             false => figure.into(),
@@ -284,7 +284,7 @@ impl Point {
     fn shown(&self, runs: &Table) -> Vec<usize> {
         let is_measured = |row: &usize| {
             let mut figures = runs.columns().iter().filter(|column| column.section == Section::Metric);
-            figures.any(|column| !matches!(column.cells[*row], Cell::Missing))
+            figures.any(|column| !matches!(column.cells.at(*row), Cell::Missing))
         };
         match self.judged().is_empty() {
             true => self.cut.iter().copied().filter(is_measured).collect(),
@@ -333,12 +333,12 @@ impl Point {
 impl Column {
     /// Returns true if any row has a value.
     pub(super) fn is_known(&self) -> bool {
-        self.cells.values().iter().any(|cell| !cell.is_missing())
+        self.cells.values().any(|cell| !cell.is_missing())
     }
 
     /// The numbers among these rows; `None` if there is none.
     pub fn spread(&self, rows: &[usize]) -> Option<Spread> {
-        let mut values: Vec<f64> = rows.iter().filter_map(|row| self.cells[*row].number()).collect();
+        let mut values: Vec<f64> = rows.iter().filter_map(|row| self.cells.at(*row).number()).collect();
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;

@@ -153,7 +153,12 @@ impl Table {
         ];
         for (source, count, share) in changes {
             let Some(source) = source else { continue };
-            let numbers: Vec<Option<f64>> = self.known_column(source)?.cells.iter().map(written_number).collect();
+            let numbers: Vec<Option<f64>> = self
+                .known_column(source)?
+                .cells
+                .iter()
+                .map(|cell| written_number(&cell))
+                .collect();
             if numbers.iter().all(Option::is_none) {
                 self.numeric_column(source)?;
             }

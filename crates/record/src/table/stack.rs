@@ -61,7 +61,7 @@ impl Table {
         let column = |column: &Column| Column {
             name: column.name.clone(),
             section: column.section,
-            cells: rows.iter().map(|row| column.cells[*row].clone()).collect(),
+            cells: rows.iter().map(|row| column.cells.at(*row)).collect(),
         };
         Table {
             columns: self.columns.iter().map(column).collect(),

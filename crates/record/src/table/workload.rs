@@ -66,7 +66,7 @@ impl<'t> Points<'t> {
         let order = |a: &usize, b: &usize| {
             let mut orders = settings
                 .iter()
-                .map(|column| column.cells[row(a)].order(&column.cells[row(b)]));
+                .map(|column| column.cells.at(row(a)).order(&column.cells.at(row(b))));
             orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
         };
         let mut places: Vec<usize> = (0..self.points.len()).collect();
@@ -93,8 +93,11 @@ impl<'t> Points<'t> {
     fn workload_settings(&self) -> Vec<&'t Column> {
         let mut kept: Vec<&Column> = Vec::new();
         for column in self.runs.columns().iter().filter(|column| column.is_of_workload()) {
-            let first = self.points.first().map(|point| &column.cells[point.row]);
-            let varies = self.points.iter().any(|point| Some(&column.cells[point.row]) != first);
+            let first = self.points.first().map(|point| column.cells.at(point.row));
+            let varies = self
+                .points
+                .iter()
+                .any(|point| Some(column.cells.at(point.row)) != first);
             if varies && !kept.iter().any(|earlier| self.is_one_to_one(earlier, column)) {
                 kept.push(column);
             }
@@ -112,20 +115,20 @@ impl<'t> Points<'t> {
 
     /// Returns true if a column distinguishes points exactly as these columns do together.
     fn distinguishes_alike(&self, column: &Column, others: &[&Column]) -> bool {
-        let one = |row: usize| vec![column.cells[row].to_string()];
+        let one = |row: usize| vec![column.cells.at(row).to_string()];
         let all = |row: usize| {
             others
                 .iter()
-                .map(|other| other.cells[row].to_string())
+                .map(|other| other.cells.at(row).to_string())
                 .collect::<Vec<String>>()
         };
-        let is_named = |point: &Point| column.cells[point.row] != Cell::Missing;
+        let is_named = |point: &Point| column.cells.at(point.row) != Cell::Missing;
         self.points.iter().all(is_named) && self.pair_up(one, all)
     }
 
     /// Returns true if each value of one parameter goes with one value of the other, and vice versa.
     pub fn is_one_to_one(&self, a: &Column, b: &Column) -> bool {
-        self.pair_up(|row| a.cells[row].to_string(), |row| b.cells[row].to_string())
+        self.pair_up(|row| a.cells.at(row).to_string(), |row| b.cells.at(row).to_string())
     }
 
     /// Returns true if each value on either side goes with one value on the other.

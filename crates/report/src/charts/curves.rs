@@ -106,7 +106,7 @@ fn picture(
 fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], ranked: &[String]) -> Vec<&'a Column> {
     // A parameter that is unset, or the same, wherever something was measured distinguishes no curves.
     let differs = |column: &&Column| {
-        let mut set = own.iter().map(|point| &column.cells[point.row]);
+        let mut set = own.iter().map(|point| column.cells.at(point.row));
         let is_set = set.clone().any(|cell| !cell.is_missing());
         is_set && !set.all_equal()
     };

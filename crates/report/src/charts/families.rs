@@ -47,7 +47,7 @@ fn draw(
         varying.into_iter().partition(|column| column.section == Section::Serve);
     let load = swept(subject.points, &bench)?;
     sort(&mut server, ranked);
-    let load_of = |placed: &PlacedPoint<'_>| load.cells[placed.point.row].number().unwrap_or(f64::INFINITY);
+    let load_of = |placed: &PlacedPoint<'_>| load.cells.at(placed.point.row).number().unwrap_or(f64::INFINITY);
     let placed = tradeoff.placed.iter();
     let placed = placed
         .ordered_by(|a, b| load_of(a).total_cmp(&load_of(b)))
@@ -68,7 +68,7 @@ fn draw(
         let row = family[0].point.row;
         let colour = match is_own {
             true => settings(&server, row),
-            false => short_setting(&leading?.name, &leading?.cells[row]),
+            false => short_setting(&leading?.name, &leading?.cells.at(row)),
         };
         // Of the servers of one colour, only the best one is drawn strongly.
         if shown.contains(&colour) || shown.len() == MOST_CURVES {
@@ -144,7 +144,7 @@ fn marks(family: &[&PlacedPoint<'_>], load: Option<&Column>) -> Vec<Mark> {
     let step = family.len().div_ceil(MOST_LABELS);
     let mark = |(i, placed): (usize, &&PlacedPoint<'_>)| {
         let load = load.filter(|_| i.is_multiple_of(step));
-        let load = load.map(|load| load.cells[placed.point.row].to_string());
+        let load = load.map(|load| load.cells.at(placed.point.row).to_string());
         Mark {
             label: load.into_iter().collect(),
             suspect: placed.point.is_suspect(),

@@ -82,7 +82,7 @@ impl Grid<'_> {
             drawn += runs;
             panels.push(Panel {
                 title: varied
-                    .map(|(by, row)| show_setting(&by.name, &by.cells[row]))
+                    .map(|(by, row)| show_setting(&by.name, &by.cells.at(row)))
                     .join(", "),
                 x: along.axis(),
                 y: Axis::of(axis_title(&self.y.name), Scale::Linear),
@@ -90,8 +90,11 @@ impl Grid<'_> {
             });
         }
         self.share_axes(&mut panels);
-        let shared = self.fig_by.iter().map(|by| (by, &by.cells[rows[0]]));
-        let group = shared.clone().map(|(by, cell)| show_setting(&by.name, cell)).join(", ");
+        let shared = self.fig_by.iter().map(|by| (by, by.cells.at(rows[0])));
+        let group = shared
+            .clone()
+            .map(|(by, cell)| show_setting(&by.name, &cell))
+            .join(", ");
         let title = format!("{} against {}", axis_title(&self.y.name), axis_title(&self.x.name));
         GridPicture {
             chart: Chart {
@@ -101,7 +104,7 @@ impl Grid<'_> {
                 footer: self.footer.clone(),
                 simulated: rows
                     .iter()
-                    .any(|row| self.points.runs.cell("simulated", *row) == &Cell::Bool(true)),
+                    .any(|row| self.points.runs.cell("simulated", *row) == Cell::Bool(true)),
                 columns: columns.len(),
                 panels,
             },
@@ -231,7 +234,7 @@ const LONGEST_NAME: usize = 200;
 
 /// The name of a picture without its extension, as in `vllm bench sweep plot`: `FIGURE-model=org_m-tp=1`. Characters that
 /// would lead out of the folder are replaced, and what is too long is cut.
-pub fn file_name<'a>(first: &str, group: impl Iterator<Item = (&'a str, &'a Cell)>) -> String {
+pub fn file_name<'a>(first: &str, group: impl Iterator<Item = (&'a str, Cell)>) -> String {
     let mut name = first.to_owned();
     for (column, cell) in group {
         name += &match cell.is_missing() {

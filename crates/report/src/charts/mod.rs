@@ -229,7 +229,7 @@ impl ChartContext<'_> {
     fn is_simulated(&self) -> bool {
         let points = self.points;
         let mut all = points.points.iter();
-        all.any(|point| points.param(point, "simulated") == &Cell::Bool(true))
+        all.any(|point| points.param(point, "simulated") == Cell::Bool(true))
     }
 
     /// The meaning of the figures and bars of a chart.

@@ -108,7 +108,7 @@ pub fn count(points: &[&Point], columns: &[&Column]) -> usize {
 
 /// Compares two rows by their values of some parameters.
 pub fn order(by: &[&Column], a: usize, b: usize) -> Ordering {
-    let mut orders = by.iter().map(|column| column.cells[a].order(&column.cells[b]));
+    let mut orders = by.iter().map(|column| column.cells.at(a).order(&column.cells.at(b)));
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
@@ -123,6 +123,6 @@ pub fn groups<T: Copy>(all: &[T], by: &[&Column], row: impl Fn(&T) -> usize) -> 
 pub fn name(columns: &[&Column], row: usize) -> String {
     let mut settings = columns
         .iter()
-        .map(|column| short_setting(&column.name, &column.cells[row]));
+        .map(|column| short_setting(&column.name, &column.cells.at(row)));
     settings.join(", ")
 }

@@ -63,7 +63,7 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
     let is_brief = labels.len() > MOST_NAMED;
     let labelled = |i: &usize| {
         let placed = &tradeoff.placed[*i];
-        let cell = |column: &&Column| column.cells[placed.point.row].clone();
+        let cell = |column: &&Column| column.cells.at(placed.point.row);
         let settings = match is_brief {
             true => vec![labels.iter().map(cell).join("/")],
             false => join_short(labels.iter().map(|column| short_setting(&column.name, &cell(column)))),

@@ -47,7 +47,7 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
         let mark = |(i, (point, (x, y))): (usize, &(&Point, (f64, f64)))| Mark {
             label: load
                 .filter(|_| i.is_multiple_of(step))
-                .map(|load| load.cells[point.row].to_string())
+                .map(|load| load.cells.at(point.row).to_string())
                 .into_iter()
                 .collect(),
             suspect: point.is_suspect(),

@@ -22,7 +22,7 @@ pub struct XAxis<'a> {
     /// One for each value.
     ticks: Vec<Tick>,
     /// Positions of values that are not finite numbers.
-    beyond: Vec<(&'a Cell, f64)>,
+    beyond: Vec<(Cell, f64)>,
 }
 
 impl<'a> XAxis<'a> {
@@ -33,9 +33,9 @@ impl<'a> XAxis<'a> {
         rows: impl Iterator<Item = usize>,
         scale: Option<Scale>,
     ) -> XAxis<'a> {
-        let cells = rows.map(|row| &column.cells[row]).ordered_by(|a, b| a.order(b));
-        let cells: Vec<&Cell> = cells.dedup_by(|a, b| a.order(b).is_eq()).collect();
-        let numbers: Vec<f64> = cells.iter().filter_map(|cell| finite(cell)).collect();
+        let cells = rows.map(|row| column.cells.at(row)).ordered_by(|a, b| a.order(b));
+        let cells: Vec<Cell> = cells.dedup_by(|a, b| a.order(b).is_eq()).collect();
+        let numbers: Vec<f64> = cells.iter().filter_map(finite).collect();
         let scale = scale.unwrap_or_else(|| scale_of_steps(&numbers));
         let step = match numbers.as_slice() {
             [.., before, last] => last - before,
@@ -49,13 +49,13 @@ impl<'a> XAxis<'a> {
         let first = if scale == Scale::Log { 1.0 } else { 0.0 };
         let mut place = numbers.last().copied().unwrap_or(first);
         // A missing value comes first among values and last on the axis, as a missing limit is an unlimited load.
-        let (missing, others): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(|cell| cell.is_missing());
+        let (missing, others): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(Cell::is_missing);
         let others = others.into_iter().filter(|cell| finite(cell).is_none());
         let beyond = others.chain(missing).map(|cell| {
             place = after(place);
             (cell, place)
         });
-        let beyond: Vec<(&Cell, f64)> = beyond.filter(|(_, place)| place.is_finite()).collect();
+        let beyond: Vec<(Cell, f64)> = beyond.filter(|(_, place)| place.is_finite()).collect();
         let numbers = numbers.iter().map(|number| (*number, show_number(*number)));
         let ticks = numbers.chain(beyond.iter().map(|(cell, at)| (*at, label(cell))));
         XAxis {
@@ -80,12 +80,12 @@ impl<'a> XAxis<'a> {
 
     /// Position of runs with the same setting; `None` if they do not fit on the axis.
     pub fn place(&self, rows: &[usize]) -> Option<f64> {
-        let cell = &self.column.cells[*rows.first()?];
-        match finite(cell) {
+        let cell = self.column.cells.at(*rows.first()?);
+        match finite(&cell) {
             Some(number) => (self.scale != Scale::Log || number > 0.0).then_some(number),
             None => {
                 let mut beyond = self.beyond.iter();
-                Some(beyond.find(|(other, _)| other.order(cell).is_eq())?.1)
+                Some(beyond.find(|(other, _)| other.order(&cell).is_eq())?.1)
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::findings::variation::{bare_name, settings, varying};
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use vsweep_record::table::{Cell, Column, ECHOED, Point, Points, Section};
+use vsweep_record::table::{Column, ECHOED, Point, Points, Section};
 
 /// Points that belong together, and the rest.
 pub struct Matched<'p> {
@@ -97,7 +97,7 @@ pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn
     let columns: Vec<Option<&Column>> = keys.iter().map(|key| columns.get(key).copied()).collect();
     move |point| {
         let value = |column: &Option<&Column>| {
-            let value = column.map(|column| column.cells[point.row].to_string());
+            let value = column.map(|column| column.cells.at(point.row).to_string());
             // Without a rate all requests come at once, and sides may express that differently.
             value.filter(|value| value != "inf").unwrap_or_default()
         };
@@ -127,8 +127,11 @@ pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<Strin
     let has_measured = points.points.iter().any(|point| is_measured(&point));
     let measured = || points.points.iter().filter(|point| !has_measured || is_measured(point));
     let values = |column: &Column| {
-        let cells = measured().map(|point| &column.cells[point.row]);
-        cells.filter(|cell| !cell.is_missing()).map(Cell::to_string).collect()
+        let cells = measured().map(|point| column.cells.at(point.row));
+        cells
+            .filter(|cell| !cell.is_missing())
+            .map(|cell| cell.to_string())
+            .collect()
     };
     settings_of(points)
         .map(|column| (plain(column), values(column)))

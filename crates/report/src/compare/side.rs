@@ -76,7 +76,7 @@ impl Side {
     /// True if any of its runs is the simulator's.
     pub fn is_simulated(&self) -> bool {
         let column = self.table.column("simulated");
-        column.is_some_and(|column| column.cells.values().iter().any(|cell| cell.to_string() == "true"))
+        column.is_some_and(|column| column.cells.values().any(|cell| cell.to_string() == "true"))
     }
 
     /// Its results by tensor and pipeline parallel size, 1 where nothing is said of it, each as a side of its own.

@@ -101,7 +101,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
 
 /// Returns `Some` or `All` if that many of the figures come from the simulator.
 fn simulated(points: &Points<'_>) -> Option<&'static str> {
-    let has = |cell: Cell| (0..points.runs.rows()).any(|row| points.runs.cell("simulated", row) == &cell);
+    let has = |cell: Cell| (0..points.runs.rows()).any(|row| points.runs.cell("simulated", row) == cell);
     // Runs whose server never became ready have no figures of either kind.
     has(Cell::Bool(true)).then(|| if has(Cell::Bool(false)) { "Some" } else { "All" })
 }

@@ -28,9 +28,9 @@ impl PointWords<'_> {
     /// The values of the settings without their names, for a table with the names in its heading: `64/2/fp8`.
     pub fn values(&self, at: usize) -> String {
         let row = self.points.points[at].row;
-        let value = |column: &&Column| match &column.cells[row] {
+        let value = |column: &&Column| match column.cells.at(row) {
             Cell::Missing => "-".to_owned(),
-            Cell::Float(number) => show_number(*number),
+            Cell::Float(number) => show_number(number),
             other => other.to_string(),
         };
         self.params.iter().map(value).join("/")

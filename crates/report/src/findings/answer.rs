@@ -6,6 +6,7 @@ use crate::names::PointNames;
 use crate::output::optimized;
 use itertools::Itertools;
 use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
 use vsweep_answer::{Answer, Answered, answer};
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
@@ -111,9 +112,12 @@ pub fn estimate_by_table(state: &State, table: &Table, metrics: &[&str]) -> Answ
     })
 }
 
-/// The document as `answer.json` has it.
-pub fn to_json(document: &Answer) -> String {
-    serde_json::to_string_pretty(document).expect("plain data always serialises") + "\n"
+/// Writes the document as `answer.json` has it.
+pub fn write_json(document: &Answer, to: impl Write) -> io::Result<()> {
+    let mut to = BufWriter::new(to);
+    serde_json::to_writer_pretty(&mut to, document)?;
+    to.write_all(b"\n")?;
+    to.flush()
 }
 
 impl Answers {

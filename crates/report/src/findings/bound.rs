@@ -28,7 +28,7 @@ pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<S
 /// The limit that most runs of a point name.
 fn limit(points: &Points<'_>, point: &Point) -> Option<String> {
     let cells = point.used.iter().map(|row| points.runs.cell("bound_by", *row));
-    let named = cells.map(ToString::to_string).filter(|name| !name.is_empty());
+    let named = cells.map(|cell| cell.to_string()).filter(|name| !name.is_empty());
     let counts = named.counts().into_iter().sorted();
     counts.max_by_key(|(_, count)| *count).map(|(name, _)| name)
 }

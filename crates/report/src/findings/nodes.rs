@@ -6,7 +6,7 @@ use itertools::Itertools;
 use std::collections::BTreeSet;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{Machine, State};
-use vsweep_record::table::{Cell, Points};
+use vsweep_record::table::Points;
 
 /// Nodes that are named.
 const MOST_NAMED: usize = 8;
@@ -55,7 +55,10 @@ pub fn remarks(state: &State) -> Vec<String> {
 /// Reports runs that shared the machine with servers of other sessions, if there are any.
 pub fn shared(points: &Points<'_>) -> Option<String> {
     let others = points.runs.column("other_servers_beside")?.cells.iter();
-    let had = others.filter_map(Cell::number).filter(|count| *count > 0.0).count();
+    let had = others
+        .filter_map(|cell| cell.number())
+        .filter(|count| *count > 0.0)
+        .count();
     let runs = show_many(had as u64, "run");
     (had > 0).then(|| {
         format!(

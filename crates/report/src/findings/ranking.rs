@@ -5,7 +5,7 @@ use super::variation::{varying, within};
 use crate::ordered::Order;
 use itertools::Itertools;
 use std::collections::BTreeMap;
-use vsweep_record::table::{Cell, Column, MetricSet, Points, Section, Workload};
+use vsweep_record::table::{Column, MetricSet, Points, Section, Workload};
 
 /// The names of the settings of each workload, in the order of [`Points::workloads`].
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) 
         (value > 0.0).then(|| (point.row, value.ln()))
     };
     let measured = workload.points.iter().filter_map(log).collect_vec();
-    let load_of = |row: usize| load.iter().map(|column| column.cells[row].to_string()).collect_vec();
+    let load_of = |row: usize| load.iter().map(|column| column.cells.at(row).to_string()).collect_vec();
     let best = measured.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
     let best = best.map(|(row, _)| load_of(*row));
     let at_best = measured.into_iter().filter(|(row, _)| Some(load_of(*row)) == best);
@@ -69,8 +69,10 @@ fn explained(column: &Column, measured: &[Measured]) -> f64 {
     let all = measured.iter().map(|(_, log)| *log).collect_vec();
     let mut by_value: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (row, log) in measured {
-        let cell: &Cell = &column.cells[*row];
-        by_value.entry(cell.to_string()).or_default().push(*log);
+        by_value
+            .entry(column.cells.at(*row).to_string())
+            .or_default()
+            .push(*log);
     }
     let of_value = |logs: &Vec<f64>| logs.len() as f64 * (mean(logs) - mean(&all)).powi(2);
     by_value.values().map(of_value).sum()

@@ -24,7 +24,7 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
         let columns = points.runs.columns().iter();
         let of_load =
             columns.filter(|column| column.section == Section::Bench && (is_load(column) || length(column).is_some()));
-        let known = of_load.filter(|column| !column.cells[point.row].is_missing());
+        let known = of_load.filter(|column| !column.cells.at(point.row).is_missing());
         return known.sorted_by_key(|column| !is_load(column)).collect();
     }
     let params = points
@@ -127,19 +127,19 @@ fn follows_from(points: &Points<'_>, others: &[&Column], column: &Column) -> boo
     points.points.iter().all(|point| {
         let key = others
             .iter()
-            .map(|column| column.cells[point.row].to_string())
+            .map(|column| column.cells.at(point.row).to_string())
             .collect();
-        let value = column.cells[point.row].to_string();
+        let value = column.cells.at(point.row).to_string();
         known.entry(key).or_insert_with(|| value.clone()) == &value
     })
 }
 
 /// Settings that distinguish the point of a row: `concurrency 8, TP 2`; `default settings` if several are all unset.
 pub fn settings(varying: &[&Column], row: usize) -> String {
-    let name = |column: &&Column| short_setting(&column.name, &column.cells[row]);
+    let name = |column: &&Column| short_setting(&column.name, &column.cells.at(row));
     let mut set = varying
         .iter()
-        .filter(|column| !column.cells[row].is_missing())
+        .filter(|column| !column.cells.at(row).is_missing())
         .map(name)
         .peekable();
     match varying {
@@ -159,8 +159,8 @@ pub fn name_workload(points: &Points<'_>, workload: &Workload<'_>) -> String {
     let (lengths, others): (Vec<&Column>, Vec<&Column>) =
         workload.settings.iter().partition(|column| length(column).is_some());
     let columns = points.runs.columns().iter().filter(|_| !lengths.is_empty());
-    let shown = columns.filter(|column| !column.cells[row].is_missing());
-    let shown = shown.filter_map(|column| Some(format!("{} {}", column.cells[row], length(column)?)));
+    let shown = columns.filter(|column| !column.cells.at(row).is_missing());
+    let shown = shown.filter_map(|column| Some(format!("{} {}", column.cells.at(row), length(column)?)));
     let others = (!others.is_empty()).then(|| settings(&others, row));
     shown.chain(others).join(", ")
 }
@@ -174,7 +174,7 @@ fn length(column: &Column) -> Option<String> {
 
 /// True if a parameter takes values of different texts among the points.
 fn varies(points: &Points<'_>, column: &Column) -> bool {
-    let mut cells = points.points.iter().map(|point| &column.cells[point.row]);
+    let mut cells = points.points.iter().map(|point| column.cells.at(point.row));
     let Some(first) = cells.next().filter(|_| column.cells.same().is_none()) else {
         return false;
     };
@@ -184,11 +184,14 @@ fn varies(points: &Points<'_>, column: &Column) -> bool {
 
 /// The number of numbers that a parameter takes among the points.
 fn count_numbers(points: &Points<'_>, column: &Column) -> usize {
-    let numbers = points.points.iter().filter_map(|point| match &column.cells[point.row] {
-        Cell::Integer(whole) => Some((false, whole.cast_unsigned())),
-        Cell::Float(number) => Some((true, number.to_bits())),
-        Cell::Missing | Cell::Bool(_) | Cell::Text(_) => None,
-    });
+    let numbers = points
+        .points
+        .iter()
+        .filter_map(|point| match column.cells.at(point.row) {
+            Cell::Integer(whole) => Some((false, whole.cast_unsigned())),
+            Cell::Float(number) => Some((true, number.to_bits())),
+            Cell::Missing | Cell::Bool(_) | Cell::Text(_) => None,
+        });
     numbers.collect::<HashSet<(bool, u64)>>().len()
 }
 

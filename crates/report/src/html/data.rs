@@ -93,7 +93,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     let mut left = MOST_BYTES.saturating_sub(page.0.len() + "}".len());
     let (kept, left_out): (Vec<Value>, Vec<&str>) = columns.into_iter().partition_map(|column| {
         // Each row of a column with several values takes two bytes at least.
-        if left < 2 * column.cells.len() && !column.cells.values().iter().map(encode_cell).all_equal() {
+        if left < 2 * column.cells.len() && !column.cells.values().map(|cell| encode_cell(&cell)).all_equal() {
             return Either::Right(column.name.as_str());
         }
         let encoded = encode_column(column);
@@ -354,7 +354,7 @@ fn encode_column(column: &Column) -> Value {
         encoded["all"] = encode_cell(same);
         return encoded;
     }
-    let Dictionary { mut of, at } = Dictionary::of(column.cells.iter().map(encode_cell));
+    let Dictionary { mut of, at } = Dictionary::of(column.cells.iter().map(|cell| encode_cell(&cell)));
     match of.len() {
         1 => encoded["all"] = of.remove(0),
         count if count > 0 && count * 4 <= at.len() => {

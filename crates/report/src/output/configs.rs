@@ -127,7 +127,7 @@ fn comments(
         context! {
             reason => winner.reason.as_str(),
             unfinished => unfinished(inputs.state),
-            simulated => points.param(point, "simulated") == &Cell::Bool(true),
+            simulated => points.param(point, "simulated") == Cell::Bool(true),
             one_of => winner.one_of,
             command => shell_command(env, &argv),
             meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(winner.point)),
@@ -151,12 +151,12 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     let mut here = all.filter(|(_, point)| is_here(point)).collect_vec();
     let differs = |column: &&Column| {
         let mut rows = here.iter().map(|(_, point)| point.row);
-        column.section == Section::Bench && rows.any(|row| column.cells[row] != column.cells[won.row])
+        column.section == Section::Bench && rows.any(|row| column.cells.at(row) != column.cells.at(won.row))
     };
     let varied = inputs.varied.iter().copied().filter(differs).collect_vec();
     let fixed = points.runs.columns().iter();
     let fixed = fixed.filter(|column| column.section == Section::Bench && !differs(column));
-    let fixed = fixed.map(|column| (&column.name, &column.cells[won.row]));
+    let fixed = fixed.map(|column| (&column.name, column.cells.at(won.row)));
     let under = fixed
         .filter(|(_, cell)| !cell.is_missing())
         .map(|(name, cell)| format!("{name} {cell}"))
@@ -174,7 +174,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     let heads = heads.chain(has_goals.then_some("meets")).chain([""]);
     let mut table = vec![heads.map(str::to_owned).collect_vec()];
     for (at, point) in here.iter().take(MOST_LOADS) {
-        let load = varied.iter().map(|column| column.cells[point.row].to_string());
+        let load = varied.iter().map(|column| column.cells.at(point.row).to_string());
         let figures = figures.iter().map(|shown| points.spread(point, shown.metric));
         let figures = figures.map(|spread| spread.map_or("-".into(), |spread| range(&spread)));
         let mark = match (point.id == won.id, point.used.is_empty()) {

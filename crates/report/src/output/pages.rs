@@ -8,8 +8,9 @@ use crate::inputs::Inputs;
 use crate::rows::read_asked;
 use crate::{document, findings::answer, html, output::basis, texts::ending, texts::markdown, texts::text};
 use std::path::PathBuf;
+use vsweep_answer::Answer;
 use vsweep_base::error::Result;
-use vsweep_base::files::write_atomic;
+use vsweep_base::files::{write_atomic, write_atomic_with};
 use vsweep_plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
@@ -18,8 +19,6 @@ use vsweep_record::table::Points;
 #[derive(Debug)]
 pub struct Pages {
     pub(crate) configs: Vec<Config>,
-    /// The answer, as JSON.
-    pub answer: String,
     /// The page.
     pub page: String,
     /// The text for a pull request.
@@ -37,7 +36,6 @@ impl Pages {
         let document = document::of(inputs, &configs);
         let reasons = group_recorded(inputs.state);
         Pages {
-            answer: answer::to_json(&inputs.answers.document),
             page: html::render(inputs, document.clone()),
             markdown: markdown::render(document.clone()) + &basis::line(inputs.directory, inputs.state, configs.len()),
             ending: ending::render(inputs, document.clone(), &reasons),
@@ -47,12 +45,14 @@ impl Pages {
     }
 
     /// Writes the files and returns where. The Markdown is written last: it tells that all the others are there.
-    pub fn write(self, directory: &Directory) -> Result<Vec<PathBuf>> {
+    pub fn write(self, directory: &Directory, answer: &Answer) -> Result<Vec<PathBuf>> {
         let configs = self.configs.into_iter();
         let files = configs.map(|config| (config.file, config.text.into_bytes())).collect();
         let mut written = write_folder(directory, &directory.best(), files)?;
+        let path = directory.answer_json();
+        write_atomic_with(&path, |file| answer::write_json(answer, file))?;
+        written.push(path);
         for (path, text) in [
-            (directory.answer_json(), self.answer),
             (directory.report_html(), self.page),
             (directory.report_markdown(), self.markdown),
         ] {

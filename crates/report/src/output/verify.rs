@@ -54,8 +54,8 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     verified.differences.extend(changed_plan(directory, state));
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
     // The folder may have another name since the pages were made.
-    let page = read_text(&directory.report_html(), RESULT).unwrap_or_default();
-    if let Some(name) = html::name_in(&page) {
+    let page = read_text(&directory.report_html(), RESULT).ok();
+    if let Some(name) = page.and_then(|page| html::name_in(&page)) {
         inputs.experiment = name;
     }
     let root = directory.root();
@@ -76,13 +76,13 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     for (path, made, differences) in [
         (
             directory.answer_json(),
-            &pages.answer,
+            Content::Answer(&inputs.answers.document),
             line_differences as fn(&str, &str) -> _,
         ),
-        (directory.report_html(), &pages.page, page_differences),
-        (directory.report_markdown(), &pages.markdown, line_differences),
+        (directory.report_html(), text(&pages.page), page_differences),
+        (directory.report_markdown(), text(&pages.markdown), line_differences),
     ] {
-        verified.compare(root, &path, Some(&text(made)), differences);
+        verified.compare(root, &path, Some(&made), differences);
     }
     let mut configs: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     configs.extend(

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vsweep_answer::Answer;
 use vsweep_base::error::{Error, Result};
-use vsweep_base::files::{write_atomic, write_atomic_with};
+use vsweep_base::files::write_atomic_with;
 use vsweep_base::threads;
 use vsweep_plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
@@ -103,7 +103,7 @@ impl LiveTables {
         }
         let began = Instant::now();
         let answer = answer::settle(&self.directory, state, points, &self.options);
-        write_atomic(&self.directory.answer_json(), answer::to_json(&answer).as_bytes())?;
+        write_atomic_with(&self.directory.answer_json(), |file| answer::write_json(&answer, file))?;
         self.answered = Some(Answered {
             answer: answer.clone(),
             at: Instant::now(),
@@ -143,7 +143,7 @@ fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &Repor
     written.files.extend(charts.files);
     written.summary = std::mem::take(&mut pages.summary);
     written.ending = std::mem::take(&mut pages.ending);
-    written.files.extend(pages.write(directory)?);
+    written.files.extend(pages.write(directory, &inputs.answers.document)?);
     written.requirements = inputs.requirements;
     Ok(written)
 }
@@ -226,6 +226,8 @@ pub(crate) enum Content<'a> {
     Table(Cow<'a, Table>),
     /// A table as Parquet.
     Typed(&'a Table),
+    /// The answer, as JSON.
+    Answer(&'a Answer),
     /// The bytes.
     Bytes(Cow<'a, [u8]>),
 }
@@ -236,6 +238,7 @@ impl Content<'_> {
         match self {
             Content::Table(table) => write_csv(table, to),
             Content::Typed(table) => write_parquet(table, to),
+            Content::Answer(answer) => answer::write_json(answer, to),
             Content::Bytes(bytes) => to.write_all(bytes),
         }
     }

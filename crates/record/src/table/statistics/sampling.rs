@@ -41,11 +41,11 @@ impl Table {
         let assumption = Assumption::of(name);
         let others: Vec<Option<&Column>> = assumption.names().iter().map(|other| self.column(other)).collect();
         let error = |row: usize| {
-            column.cells[row].number().filter(|value| *value > 0.0)?;
+            column.cells.at(row).number().filter(|value| *value > 0.0)?;
             let stated = self.runs.get(row)?.errors.get(name);
             Some(match stated {
                 Some(error) => ChanceError::Stated(error),
-                None => ChanceError::Assumed(assumption.error(|other| others[other]?.cells[row].number())),
+                None => ChanceError::Assumed(assumption.error(|other| others[other]?.cells.at(row).number())),
             })
         };
         (0..self.rows).map(error).collect()
@@ -84,7 +84,7 @@ impl Points<'_> {
         let (mut freedom, mut squares, mut expected) = (0.0, 0.0, 0.0);
         for point in &self.points {
             let figures = point.used.iter().filter_map(|row| match errors[*row] {
-                Some(ChanceError::Assumed(error)) => Some((column.cells[*row].number()?.ln(), error)),
+                Some(ChanceError::Assumed(error)) => Some((column.cells.at(*row).number()?.ln(), error)),
                 _ => None,
             });
             let figures: Vec<(f64, f64)> = figures.collect();

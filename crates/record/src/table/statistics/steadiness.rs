@@ -122,7 +122,7 @@ fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let steps = |is_wanted: bool| -> Vec<Step> {
         let such = rows.iter().filter(|(_, row)| slots(runs, *row).is_some() == is_wanted);
         let step = |(load, row): &(usize, usize)| {
-            let log = column.cells[*row].number()?.ln();
+            let log = column.cells.at(*row).number()?.ln();
             let at = runs.runs[*row].order as f64;
             log.is_finite().then_some(Step { load: *load, at, log })
         };

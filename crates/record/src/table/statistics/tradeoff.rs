@@ -153,11 +153,7 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
         }),
     ];
     let params = runs.columns().iter().filter(|column| column.section.is_parameter());
-    columns.extend(params.map(|param| {
-        column(&param.name, param.section, &|placed| {
-            param.cells[placed.point.row].clone()
-        })
-    }));
+    columns.extend(params.map(|param| column(&param.name, param.section, &|placed| param.cells.at(placed.point.row))));
     let spreads: (Vec<Spread>, Vec<Spread>) = placed.iter().map(|placed| (placed.x, placed.y)).unzip();
     for (Measure { metric, .. }, spreads) in [(&first.x, spreads.0), (&first.y, spreads.1)] {
         let mut figure = |end: &str, figure: fn(&Spread) -> f64| {

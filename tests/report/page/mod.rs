@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::ReportOptions;
-use vsweep::report::{RequestSamples, make_pages, read_runs};
+use vsweep::report::{RequestSamples, read_runs, write_all};
 use vsweep::validity::Code;
 
 /// Three tensor-parallel sizes by two batch limits under six loads; some servers do not load, some runs fail or are in doubt.
@@ -114,9 +114,7 @@ fn watch(directory: &Directory) {
 fn write_report(directory: &Directory) {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     assert_eq!(read_runs(directory, &state).damaged, Vec::<String>::new());
-    let pages = make_pages(directory, &state, &ReportOptions::default(), None);
-    fs::write(directory.report_html(), pages.page).expect("written");
-    fs::write(directory.report_markdown(), pages.markdown).expect("written");
+    write_all(directory, &state, &ReportOptions::default()).expect("written");
 }
 
 /// Keeps pictures where `SCREENSHOTS` names a folder, for people to look at.

@@ -22,3 +22,11 @@ pub fn is_plain_switch(name: &str) -> bool {
 pub fn is_list(name: &str) -> bool {
     LISTS.split(' ').any(|list| list == name)
 }
+
+/// Flags that add to each other when they are given again, of vLLM and of the simulator.
+const REPEATED: [&str; 2] = ["middleware", "sim_fault"];
+
+/// Returns true if a flag, in canonical spelling, counts each time it is given.
+pub fn is_repeated(name: &str) -> bool {
+    REPEATED.contains(&name)
+}

@@ -2,7 +2,7 @@
 //! reverse of [`super::argv`]. What only a command line can say is kept apart.
 
 use super::argv::is_switch;
-use super::flags::is_list;
+use super::flags::{is_list, is_repeated};
 use crate::spelling::{self, is_flag};
 use crate::{Flag, HIDDEN, ServeCommand};
 
@@ -16,7 +16,8 @@ pub struct ServeFlags {
     /// Name of each flag without its leading dashes (`max-num-seqs`) and its values, in the order of the command; of a flag
     /// that is given twice, the last. A switch has none.
     pub flags: Vec<(String, Vec<String>)>,
-    /// Words that a file cannot hold: short flags we do not know, values that look like flags, secrets (hidden).
+    /// Words that a file cannot hold: short flags we do not know, flags that are given several times, values that look like flags, secrets
+    /// (hidden).
     pub apart: Vec<String>,
 }
 
@@ -76,6 +77,10 @@ impl ServeFlags {
             self.model = values.into_iter().next();
             return true;
         }
+        // A file holds a name once.
+        if is_repeated(name) {
+            return false;
+        }
         let name = spelling::flag(name);
         self.flags.retain(|(known, _)| *known != name);
         self.flags.push((name, values));
@@ -102,6 +107,14 @@ mod tests {
         let flags: Vec<String> = flags.collect();
         let model = command.model.unwrap_or_default();
         format!("{model} | {} | {}", flags.join(" "), shell_words::join(command.apart))
+    }
+
+    #[test]
+    fn flags_that_add_to_each_other_stay_on_the_command_line() {
+        assert_eq!(
+            shown("vllm serve m --middleware a.b --max-num-seqs 8 --middleware c.d"),
+            "m | max-num-seqs=8 | --middleware a.b --middleware c.d"
+        );
     }
 
     #[test]

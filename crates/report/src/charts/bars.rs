@@ -5,8 +5,8 @@ use crate::texts::{changes, words::axis_title};
 use itertools::Itertools;
 use vsweep_answer::Verdict;
 
-/// Space after the longest bar, for the figures at the ends of bars.
-const ROOM: f64 = 1.3;
+/// Space on the right for the figures at the ends of bars, as a part of what the bars take.
+const ROOM: f64 = 0.3;
 /// Bars of a panel.
 const MOST_BARS: usize = 12;
 
@@ -49,7 +49,8 @@ pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
     let ends = || series.iter().flat_map(|series| &series.points);
     let least = ends().map(|mark| mark.bar.map_or(mark.x, |(low, _)| low.min(mark.x)));
     let most = ends().map(|mark| mark.bar.map_or(mark.x, |(_, high)| high.max(mark.x)));
-    let (least, most) = (least.fold(0.0, f64::min) * ROOM, most.fold(0.0, f64::max) * ROOM);
+    let (least, most) = (least.fold(0.0, f64::min), most.fold(0.0, f64::max));
+    let most = most + ROOM * (most - least);
     let (bottom, top) = (-0.6, bars.len() as f64 - 0.4);
     for line in margin.into_iter().flat_map(|margin| [-margin, margin]) {
         let line = vec![Mark::at(line, bottom), Mark::at(line, top)];

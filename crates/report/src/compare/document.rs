@@ -51,7 +51,7 @@ pub fn to_html(comparisons: &[Comparison], sides: &[Side]) -> Result<String, Str
     });
     let simulated = sides.iter().filter(|side| side.is_simulated()).count();
     let parts = context! {
-        simulated => (simulated > 0).then(|| if simulated < sides.len() { "Some" } else { "All" }),
+        simulated => (simulated > 0).then_some(if simulated < sides.len() { "Some" } else { "All" }),
         comparisons => parts.collect::<Result<Vec<Value>, String>>()?,
         pictures => frontiers::charts(sides).iter().map(picture).collect::<Result<Vec<Value>, String>>()?,
         base => titles.first().copied(),

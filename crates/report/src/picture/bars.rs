@@ -21,7 +21,7 @@ pub fn draw(
     number: usize,
 ) {
     let half = HEIGHT / 2.0;
-    let (mut left, mut right) = (zero.0.min(end.0), zero.0.max(end.0));
+    let (left, mut right) = (zero.0.min(end.0), zero.0.max(end.0));
     fill(
         canvas,
         (left, zero.1 - half),
@@ -30,16 +30,12 @@ pub fn draw(
     );
     if let Some(ends) = interval {
         canvas.interval(ends, 7.0, 3.0, INK);
-        (left, right) = (left.min(ends[0].0), right.max(ends[1].0));
+        right = right.max(ends[1].0);
     }
-    // At the end of its own bar, never next to that of another.
-    let (from, at, align) = match end.0 < zero.0 {
-        true => (left - 18.0 - text_width(label, LABEL), left - 10.0, Align::Right),
-        false => (right + 6.0, right + 10.0, Align::Left),
-    };
-    let ground = (from + 12.0 + text_width(label, LABEL), end.1 + half);
-    canvas.rectangle((from, end.1 - half), ground, WHITE);
-    canvas.text((at, end.1), label, LABEL, align);
+    // On the right, where no name of a bar stands.
+    let ground = (right + 18.0 + text_width(label, LABEL), end.1 + half);
+    canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE);
+    canvas.text((right + 10.0, end.1), label, LABEL, Align::Left);
 }
 
 /// Draws the box of a bar. What does not stand out is hollow from the second strength on.

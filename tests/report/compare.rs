@@ -524,7 +524,7 @@ fn runs_that_disagree_are_noise_of_the_machine() {
     assert!(told.contains("disagree"), "{told}");
     let compared = vsweep(folder.path(), &["compare", "day0", "day1"]);
     assert!(
-        compared.contains("below this machine's noise count as equal (5 % of"),
+        compared.contains("below this machine's noise count as equal (5 % for"),
         "{compared}"
     );
 }

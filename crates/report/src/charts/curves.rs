@@ -92,7 +92,7 @@ fn picture(
         (0..ys.len()).for_each(|metric| share_extent(&mut panels, metric, ys.len()));
     }
     let title = of_workload(&lines.title, &name_workload(points, workload));
-    let note = note(subject, &arranged, &sketch, &panels, varied);
+    let note = note(subject, &arranged, &ys, &sketch, &panels, varied);
     Chart {
         columns: match ys.len() {
             0 | 1 => arranged.panels.len().clamp(1, MOST_COLUMNS),
@@ -120,11 +120,12 @@ fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], ranke
 fn note(
     subject: &ChartContext<'_>,
     arranged: &Arranged<'_>,
+    ys: &[&String],
     sketch: &CurveChart<'_>,
     panels: &[Panel],
     varied: &[&Column],
 ) -> String {
-    let mut note = subject.reading().to_owned();
+    let mut note = subject.reading(ys).to_owned();
     let mut series = panels.iter().flat_map(|panel| &panel.series);
     if series.any(|series| matches!(series.style, Style::Band(_))) {
         let named = arranged

@@ -232,12 +232,15 @@ impl ChartContext<'_> {
         all.any(|point| points.param(point, "simulated") == Cell::Bool(true))
     }
 
-    /// The meaning of the figures and bars of a chart.
-    fn reading(&self) -> &'static str {
+    /// The meaning of the figures and bars of a chart of these metrics.
+    fn reading(&self, metrics: &[&String]) -> &'static str {
         let points = || self.points.points.iter();
         let repeated = points().any(|point| point.used.len() > 1);
-        if self.points.has_estimates() {
+        let judged = metrics.iter().filter(|metric| self.points.judges(metric)).count();
+        if judged > 0 && judged == metrics.len() {
             "Points are estimates, bars their 95 % intervals, unless these span more than a factor of ten."
+        } else if judged > 0 {
+            "Points are estimates, bars their 95 % intervals; of metrics that the answer does not judge, medians over runs and their range."
         } else if repeated {
             "Points are medians over runs, bars reach from the lowest to the highest run."
         } else {

@@ -77,10 +77,10 @@ pub fn tally(comparison: &Comparison) -> String {
     let own = own.into_iter().ordered();
     let own = own.map(|(percent, metrics)| match metrics.len() {
         ..=MOST_METRICS => format!(
-            "{percent} % of {}",
+            "{percent} % for {}",
             metrics.iter().map(|metric| name(metric)).join(", ")
         ),
-        count => format!("{percent} % of {count} metrics"),
+        count => format!("{percent} % for {count} metrics"),
     });
     let own = own.collect_vec();
     match own.is_empty() {

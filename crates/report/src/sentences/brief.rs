@@ -250,11 +250,16 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
         1 => String::new(),
         _ => server(answer, winner) + ": ",
     };
-    let doubt = match about_servers(&[answered]).is_empty() {
+    let doubt = doubt(answered);
+    format!("{question}{server}{}{doubt}{sure}", result(answer, answered, winner))
+}
+
+/// The mark of a question whose winner has warnings.
+fn doubt(answered: &Answered) -> &'static str {
+    match about_servers(&[answered]).is_empty() {
         true => "",
         false => " (in doubt)",
-    };
-    format!("{question}{server}{}{doubt}{sure}", result(answer, answered, winner))
+    }
 }
 
 /// The winner's figure, its load, the GPUs and the cost.
@@ -354,7 +359,7 @@ fn others(answer: &Answer, leading: &Answered) -> Vec<Alternative> {
             };
             let alternative = Alternative {
                 question: lower(&other.question) + &at,
-                text: format!("{}, {figure}", server(answer, winner)),
+                text: format!("{}, {figure}{}", server(answer, winner), doubt(other)),
             };
             Some(((winner.config.clone(), winner.load.clone()), alternative))
         });

@@ -40,10 +40,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     let servers = groups().count() as u64;
     if sweep.plan.optimize.is_some() {
         let all = show_many(sweep.wanted.counts().servers, "server");
-        writeln!(
-            out,
-            "the next {servers} of {all}; their results decide which follow; {recorded}"
-        )?;
+        writeln!(out, "the next of {all}; their results decide which follow; {recorded}")?;
     } else {
         let left = groups().map(|group| left_of(&group, schedule, state));
         let left = left.fold((0, 0), |(runs, searches), group| (runs + group.0, searches + group.1));

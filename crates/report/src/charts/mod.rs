@@ -35,13 +35,6 @@ pub struct ChartContext<'a> {
     pub points: &'a Points<'a>,
 }
 
-impl ChartContext<'_> {
-    /// Returns true if a point is one of those at some places.
-    fn is_among(&self, point: &Point, places: &[usize]) -> bool {
-        places.iter().any(|at| self.points.points[*at].row == point.row)
-    }
-}
-
 /// The charts to draw, and a sentence for each that was expected but cannot be drawn.
 #[derive(Debug, Default)]
 pub struct Charts {
@@ -162,6 +155,11 @@ impl Charts {
 }
 
 impl ChartContext<'_> {
+    /// Returns true if a point is one of those at some places.
+    fn is_among(&self, point: &Point, places: &[usize]) -> bool {
+        places.iter().any(|at| self.points.points[*at].row == point.row)
+    }
+
     /// A chart with its panels side by side, still without a name.
     fn chart(&self, title: String, note: String, panels: Vec<Panel>) -> Chart {
         let has_hollow = panels.iter().flat_map(Panel::marks).any(|mark| mark.suspect);

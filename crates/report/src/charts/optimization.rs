@@ -3,7 +3,7 @@
 use super::ChartContext;
 use super::x_axis::scale_of_figures;
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
-use crate::sentences::parts::defaults;
+use crate::sentences::parts::{defaults, split};
 use crate::texts::words::axis_title;
 use itertools::Itertools;
 use std::collections::BTreeMap;
@@ -186,13 +186,9 @@ fn mark_of(x: f64, estimate: &Estimate) -> Mark {
 
 /// The settings of one server that another one has not, in short lines; all if there are none.
 fn difference(own: &str, before: &str) -> Vec<String> {
-    let has = |setting: &&str| before.split(", ").contains(setting);
-    let settings: Vec<&str> = own.split(", ").collect();
-    let mut new: Vec<&str> = settings.iter().copied().filter(|setting| !has(setting)).collect();
-    if new.is_empty() {
-        new = settings;
-    }
-    new.chunks(SETTINGS).map(|line| line.join(", ")).collect()
+    let (same, differing) = split(own, before);
+    let shown = if differing.is_empty() { same } else { differing };
+    shown.chunks(SETTINGS).map(|line| line.join(", ")).collect()
 }
 
 /// True if the figure of a server is its smallest share of each workload's best.

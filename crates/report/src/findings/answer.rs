@@ -25,14 +25,6 @@ pub struct Answers {
     pub workloads: Vec<WorkloadAnswer>,
 }
 
-impl Answers {
-    /// The point of each workload that leads the answer.
-    pub fn recommended(&self) -> Vec<usize> {
-        let leading = self.workloads.iter().filter_map(|workload| workload.bests().next());
-        leading.collect()
-    }
-}
-
 /// The part of the answer that is about one workload.
 #[derive(Debug, Default)]
 pub struct WorkloadAnswer {
@@ -121,6 +113,12 @@ pub fn write_json(document: &Answer, to: impl Write) -> io::Result<()> {
 }
 
 impl Answers {
+    /// The point of each workload that leads the answer.
+    pub fn recommended(&self) -> Vec<usize> {
+        let leading = self.workloads.iter().filter_map(|workload| workload.bests().next());
+        leading.collect()
+    }
+
     /// The place of the point that won a question of the document, if it was measured.
     pub fn place_of(&self, answered: &Answered) -> Option<usize> {
         let number = self.document.questions.iter().position(|own| own == answered)?;

@@ -91,14 +91,14 @@ impl Line {
 
 /// Shortens a text to a line of so many columns if that cuts nothing but the name, else to two.
 fn shorten_to_two(text: &str, names: &Names, most: usize) -> String {
-    let is_whole = |line: &String| !line.ends_with('…');
+    let one = shorten(text, names, most);
+    if !one.ends_with('…') {
+        return one;
+    }
     // The break between words takes some columns of the first line.
     let roomy = (most..=2 * most).rev().map(|columns| shorten(text, names, columns));
     let mut two = roomy.filter(|line| wrap(line, most).len() <= 2);
-    Some(shorten(text, names, most))
-        .filter(is_whole)
-        .or_else(|| two.next())
-        .unwrap_or_else(|| shorten(text, names, most))
+    two.next().unwrap_or(one)
 }
 
 fn shorten(text: &str, Names(names): &Names, most: usize) -> String {

@@ -11,12 +11,17 @@ pub fn estimate(estimate: &Estimate) -> (String, String) {
 
 /// Another server by what differs from one: `the same with KV cache fp8` beside `TP 2, KV cache auto`; by its name if nothing is the same.
 pub fn apart(name: &str, from: &str) -> String {
-    let own: Vec<&str> = from.split(", ").collect();
-    let (same, differing): (Vec<&str>, Vec<&str>) = name.split(", ").partition(|part| own.contains(part));
+    let (same, differing) = split(name, from);
     match same.is_empty() || differing.is_empty() {
         true => name.to_owned(),
         false => format!("the same with {}", differing.join(", ")),
     }
+}
+
+/// The settings of a server that another one has too, and those in which it differs.
+pub fn split<'a>(name: &'a str, from: &str) -> (Vec<&'a str>, Vec<&'a str>) {
+    let own: Vec<&str> = from.split(", ").collect();
+    name.split(", ").partition(|part| own.contains(part))
 }
 
 /// The name of a server whose varied settings are all left out.

@@ -14,13 +14,17 @@ use std::io::{self, Write};
 pub const MOST_LISTED: usize = 200;
 
 /// Servers up to which each is shown with its command line and its points.
-pub const MOST_WHOLE: u64 = 12;
+const MOST_WHOLE: u64 = 12;
+
+/// The number of servers, of so many, that are shown whole: of many, the first.
+pub fn count_whole(servers: u64) -> u64 {
+    if servers > MOST_WHOLE { 1 } else { servers }
+}
 
 /// Each server with its points. Of many servers, the first is shown so, and the others have a line each.
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
     let servers = matrix.counts().servers;
-    let is_brief = servers > MOST_WHOLE;
-    let whole = if is_brief { 1 } else { MOST_WHOLE };
+    let whole = count_whole(servers);
     for server in matrix.servers().take(whole as usize) {
         writeln!(out)?;
         write_server(plan, &server, out)?;
@@ -32,7 +36,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         write_finders(plan, "search", &matrix.searches_of(&server).collect_vec(), out)?;
         write_finders(plan, "exploration", &matrix.explorations_of(&server).collect_vec(), out)?;
     }
-    if !is_brief {
+    if whole == servers {
         return Ok(());
     }
     let work = |server: ServerConfig| {

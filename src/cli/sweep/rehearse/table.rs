@@ -24,6 +24,7 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
     });
     let listed = listed.collect_vec();
     let forms = [(true, false), (true, true), (false, true)];
+    let forms = forms.into_iter();
     let forms = forms.map(|(has_interval, is_brief)| align(&rows(rehearsal, &listed, has_interval, is_brief)));
     let table = fitting(forms, |table| table.lines().collect()).unwrap_or_default();
     let mut lines = vec![summary(rehearsal)];

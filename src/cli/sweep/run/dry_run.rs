@@ -55,13 +55,12 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
             write_estimate(&estimate(schedule, state, state, &options), out)?;
         }
     }
-    let is_brief = servers > table::MOST_WHOLE;
-    let whole = if is_brief { 1 } else { table::MOST_WHOLE };
+    let whole = table::count_whole(servers);
     for group in groups().take(whole as usize) {
         writeln!(out)?;
         write_group(sweep.plan, &group, schedule, state, out)?;
     }
-    if !is_brief {
+    if whole == servers {
         return Ok(());
     }
     let work = |group: Group| {

@@ -41,12 +41,13 @@ async fn a_closed_loop_draws_as_long_as_time_lasts() {
         sent + 2,
         "warm-ups come first and are not counted"
     );
-    // Two of `random` may begin with the same id.
-    let different = prompts.iter().collect::<HashSet<_>>().len();
+    // Two of `random` may begin with the same id: the more there are, the more often.
+    let first = &prompts[..prompts.len().min(200)];
+    let different = first.iter().collect::<HashSet<_>>().len();
     assert!(
-        different * 20 > prompts.len() * 19,
+        different * 20 > first.len() * 19,
         "{different} of {} differ",
-        prompts.len()
+        first.len()
     );
 }
 

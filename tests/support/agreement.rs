@@ -313,7 +313,8 @@ impl Outputs<'_> {
         self.found.extend(wrong);
     }
 
-    /// The sentences of the page are those of report.md and of the terminal, each says what the document has, and each winner has one.
+    /// The sentences of the page are those of report.md, each says what the document has, and each winner has one; the terminal names the
+    /// winner of each leading question with its figure.
     fn sentences(&mut self, said: &str) {
         let (page, markdown) = (read(self.root, "report.html"), bare(&read(self.root, "report.md")));
         let leads = page.split("<p class=\"lead\">").skip(1);
@@ -322,17 +323,25 @@ impl Outputs<'_> {
             .collect();
         let is_line = |text: &str, lead: &str| text.lines().any(|line| bare(line).trim() == bare(lead).trim());
         let mut wrong = Vec::new();
-        let workloads: BTreeSet<&str> = self.answer.questions.iter().map(|own| own.workload.as_str()).collect();
-        // The terminal refers to report.md for more workloads than these.
-        let of_terminal = Some(("terminal", said)).filter(|_| workloads.len() <= 4);
         for lead in &leads {
-            for (name, text) in [("report.md", &*markdown)].into_iter().chain(of_terminal) {
-                if !lead.ends_with("no answer yet.")
-                    && !lead.ends_with("no server is known to meet it.")
-                    && !is_line(text, lead)
-                {
-                    wrong.push(format!("{name} lacks: {lead}"));
-                }
+            if !lead.ends_with("no answer yet.")
+                && !lead.ends_with("no server is known to meet it.")
+                && !is_line(&markdown, lead)
+            {
+                wrong.push(format!("report.md lacks: {lead}"));
+            }
+        }
+        // The terminal refers to a file for more recommendations than these.
+        for answered in self.answer.leading().into_iter().take(4) {
+            let Some(winner) = &answered.winner else { continue };
+            let mut facts = self.facts(answered, winner);
+            let has_range = winner.value.high > winner.value.low && !winner.at_ceiling;
+            facts.truncate(usize::from(self.answer.configs.len() > 1) + 1 + usize::from(has_range));
+            let mut lines = said
+                .lines()
+                .filter(|line| line.starts_with("Run: ") || line.starts_with("Measured: "));
+            if !lines.any(|line| in_order(line, &facts)) {
+                wrong.push(format!("terminal lacks: {facts:?}"));
             }
         }
         let bold = read(self.root, "report.md");

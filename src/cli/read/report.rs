@@ -10,7 +10,6 @@ use crate::files::write_named;
 use crate::journal::{self, Check, Directory, State};
 use crate::report::{self, Written};
 use crate::units::show_many;
-use itertools::Itertools;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -93,12 +92,10 @@ fn write_one(text: &str, file: &Path) -> Result<()> {
 
 fn show(written: &Written) -> io::Result<()> {
     let mut out = output::text();
-    writeln!(out, "{}", written.summary)?;
-    // Prints a line per folder, because there are dozens of files.
-    let folders = written.files.iter().filter_map(|file| file.parent()).counts();
-    for (folder, count) in folders.into_iter().sorted() {
-        writeln!(out, "wrote {} in {}", show_many(count as u64, "file"), folder.display())?;
-    }
+    write!(out, "{}", written.summary)?;
+    let count = show_many(written.files.len() as u64, "file");
     let page = written.files.iter().find(|file| file.ends_with("report.html"));
-    page.map_or(Ok(()), |page| writeln!(out, "the report is {}", page.display()))
+    page.map_or(Ok(()), |page| {
+        writeln!(out, "wrote {count}; the report is {}", page.display())
+    })
 }

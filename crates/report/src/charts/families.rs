@@ -78,7 +78,7 @@ fn draw(
             }
         } else {
             let style = Style::Curve(shown.len());
-            series.push(Series::new(&colour, style, marks(family, Some(load))));
+            series.push(Series::new(settings(&server, row), style, marks(family, Some(load))));
             shown.push(colour);
         }
     }

@@ -71,8 +71,13 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
         })),
         _ => series.push(Series::new("Points", Style::Background, marks(&placed, None))),
     }
-    let note = "Left of 1 memory bandwidth is the nearer limit, right of 1 arithmetic; the distance below the line is what was not used. \
-                The number next to a point is its load.";
+    let numbers = match (load, curves.len()) {
+        (Some(_), ..=MOST_CURVES) => " The number next to a point is its load.",
+        _ => "",
+    };
+    let note = format!(
+        "Left of 1 memory bandwidth is the nearer limit, right of 1 arithmetic; the distance below the line is what was not used.{numbers}"
+    );
     let x = Axis::of("Operations for each byte, relative to the hardware's", Scale::Log);
     let y = Axis::of(axis_title("mfu"), Scale::Log);
     let panel = Panel::of(x, y, series);
@@ -80,7 +85,7 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
         name: "roofline".into(),
         ..subject.chart(
             "Roofline: how near to the hardware's limits".to_owned(),
-            note.to_owned(),
+            note,
             vec![panel],
         )
     }]

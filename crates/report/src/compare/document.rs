@@ -49,9 +49,8 @@ pub fn to_html(comparisons: &[Comparison], sides: &[Side]) -> Result<String, Str
         let picture = changes::chart(comparison, is_simulated).map(|chart| picture(&chart));
         Ok(context! { picture => picture.transpose()?, ..parts(comparison) })
     });
-    let simulated = sides.iter().filter(|side| side.is_simulated()).count();
     let parts = context! {
-        simulated => (simulated > 0).then_some(if simulated < sides.len() { "Some" } else { "All" }),
+        simulated => is_simulated.then_some(if sides.iter().any(Side::is_real) { "Some" } else { "All" }),
         comparisons => parts.collect::<Result<Vec<Value>, String>>()?,
         pictures => frontiers::charts(sides).iter().map(picture).collect::<Result<Vec<Value>, String>>()?,
         base => titles.first().copied(),

@@ -75,8 +75,17 @@ impl Side {
 
     /// True if any of its runs is the simulator's.
     pub fn is_simulated(&self) -> bool {
+        self.has_simulated("true")
+    }
+
+    /// True if any of its runs is that of another server.
+    pub fn is_real(&self) -> bool {
+        self.has_simulated("false")
+    }
+
+    fn has_simulated(&self, value: &str) -> bool {
         let column = self.table.column("simulated");
-        column.is_some_and(|column| column.cells.values().any(|cell| cell.to_string() == "true"))
+        column.is_some_and(|column| column.cells.values().any(|cell| cell.to_string() == value))
     }
 
     /// Its results by tensor and pipeline parallel size, 1 where nothing is said of it, each as a side of its own.

@@ -59,6 +59,21 @@ pub fn show_limit(limit: &Limit) -> String {
 /// Metrics of one margin that are named.
 const MOST_METRICS: usize = 2;
 
+/// The number of comparisons from which some are expected to differ by chance, and the share that does.
+const MANY: usize = 20;
+const BY_CHANCE: f64 = 0.05;
+
+/// `; of 77 comparisons about 4 differ by chance alone`, where hardly more differ.
+fn by_chance(comparison: &Comparison) -> String {
+    let all = comparison.figures().count();
+    let decided = comparison.count(Verdict::Improved) + comparison.count(Verdict::Regressed);
+    let expected = all as f64 * BY_CHANCE;
+    match all >= MANY && decided > 0 && decided as f64 <= 2.0 * expected {
+        true => format!("; of {all} comparisons about {expected:.0} differ by chance alone"),
+        false => String::new(),
+    }
+}
+
 /// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
 pub fn tally(comparison: &Comparison) -> String {
     let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
@@ -66,7 +81,7 @@ pub fn tally(comparison: &Comparison) -> String {
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts = match counts.map(|(count, name)| format!("{count} {name}")).join(", ") {
         none if none.is_empty() => "nothing could be compared".to_owned(),
-        counts => counts,
+        counts => counts + &by_chance(comparison),
     };
     let is_compared = |metric: &str| comparison.figures().any(|figure| figure.metric == metric);
     let own = comparison.own_margins.iter();

@@ -12,7 +12,7 @@ use super::findings::compared;
 use super::findings::failures::Group;
 use super::findings::remarks::remarks;
 use super::findings::variation::settings;
-use super::findings::worries::{self, first_clause};
+use super::findings::worries;
 use super::inputs::Inputs;
 use super::output::configs::Config;
 use super::output::starts::SweepUsage;
@@ -49,6 +49,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     );
     let listed = inputs.answers.workloads.iter();
     let shown = listed.flat_map(|workload| workload.frontier.iter().copied().chain(workload.bests()));
+    let remarks = remarks(state, points);
     let bound = bound::sentence(&inputs.answers.document, state, points);
     context! {
         name => inputs.experiment.as_str(),
@@ -84,10 +85,10 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         together => Serde(sentences::together(&inputs.answers.document)),
         picks => picks::parts(inputs),
         bound => bound.as_deref(),
-        limit => bound.as_deref().map(first_clause),
+        limit => bound.as_deref().map(bound::briefly),
         spent => SweepUsage::of(state, inputs.options.price_per_gpu_hour).in_words(),
-        worries => worries::parts(inputs, &inputs.failures),
-        remarks => Serde(remarks(state, points)),
+        worries => worries::parts(Some(&inputs.answers.document), &remarks, &inputs.failures),
+        remarks => Serde(&remarks),
         losers => sentences::losers(&inputs.answers.document),
         has_deaths => inputs.answers.document.configs.iter().any(|config| config.facts.deaths > 0),
         requirements => requirements.collect_vec(),
@@ -112,7 +113,7 @@ fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
     context! {
         verb => group.verb(),
         reason => group.in_words(),
-        runs => show_many(group.runs as u64, "run"),
+        runs => group.runs_in_words(),
         advice => group.advice.as_str(),
         details => group.details.iter().take(3).map(|detail| (detail.text.clone(), detail.runs)).collect_vec(),
         points => show_many((group.rows.len() + group.unlisted) as u64, "point"),

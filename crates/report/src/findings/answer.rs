@@ -113,10 +113,13 @@ pub fn write_json(document: &Answer, to: impl Write) -> io::Result<()> {
 }
 
 impl Answers {
-    /// The point of each workload that leads the answer.
+    /// The points that are recommended: for each workload or target one.
     pub fn recommended(&self) -> Vec<usize> {
-        let leading = self.workloads.iter().filter_map(|workload| workload.bests().next());
-        leading.collect()
+        let leading = self.document.leading().into_iter();
+        leading
+            .filter_map(|answered| self.place_of(answered))
+            .unique()
+            .collect()
     }
 
     /// The place of the point that won a question of the document, if it was measured.

@@ -25,6 +25,13 @@ pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<S
     })
 }
 
+/// The limit and what to try next, without the shares in between.
+pub fn briefly(sentence: &str) -> String {
+    let parts = sentence.split("; ").collect_vec();
+    let mut shown = parts.iter().take(1).chain(parts.iter().skip(1).last());
+    shown.join("; ")
+}
+
 /// The limit that most runs of a point name.
 fn limit(points: &Points<'_>, point: &Point) -> Option<String> {
     let cells = point.used.iter().map(|row| points.runs.cell("bound_by", *row));

@@ -1,5 +1,6 @@
 //! Groups the failures of an experiment by causes and codes of doubts, with excerpts from the servers' logs.
 
+mod shared;
 mod words;
 
 pub use words::describe_reasons;
@@ -18,6 +19,7 @@ use vsweep_base::files::open;
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable_lines;
 use vsweep_base::request_error::RequestError;
+use vsweep_base::units::show_many;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::Secrets;
 use vsweep_record::journal::{Directory, RunRecord, State, UnlistedRuns};
@@ -83,6 +85,9 @@ pub struct Group {
     /// Rows of the run table, one for each point, in order.
     #[serde(skip)]
     pub rows: Vec<usize>,
+    /// The settings that the servers of its runs share, and others lack; empty if there are none.
+    #[serde(skip)]
+    pub settings: String,
     /// Number of further points, which have no row.
     #[serde(skip)]
     pub unlisted: usize,
@@ -98,6 +103,15 @@ impl Group {
     /// State of its runs: `failed`, `invalid`, `suspect`.
     pub fn verb(&self) -> &'static str {
         self.validity.map_or("failed", Validity::name)
+    }
+
+    /// Its runs with the settings that they share: `176 runs with TP 1`.
+    pub fn runs_in_words(&self) -> String {
+        let runs = show_many(self.runs as u64, "run");
+        match self.settings.as_str() {
+            "" => runs,
+            settings => format!("{runs} with {settings}"),
+        }
     }
 
     /// Its reason in words: `out of memory at load`.
@@ -121,9 +135,10 @@ impl Group {
         let details: Vec<Detail> = details
             .ordered_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
             .collect();
-        let mut servers = runs.iter().map(|(_, run, _)| &run.server);
-        let server = servers.next().or(unlisted.first().map(|(own, ..)| &own.server));
-        let log = server.and_then(|server| log_of(server, state));
+        let of_runs = runs.iter().map(|(_, run, _)| &run.server);
+        let mut servers = of_runs.chain(unlisted.iter().map(|(own, ..)| &own.server));
+        let settings = shared::settings(&servers.clone().collect(), state);
+        let log = servers.next().and_then(|server| log_of(server, state));
         let points = runs.iter().unique_by(|(_, run, _)| &run.point);
         Group {
             reason,
@@ -138,6 +153,7 @@ impl Group {
             seen: like_with_like(&details),
             advice: advice(reason, &details, log.as_deref()),
             rows: points.map(|(row, ..)| *row).collect(),
+            settings,
             unlisted: unlisted.iter().map(|(_, points, _)| *points as usize).sum(),
             details,
             log,

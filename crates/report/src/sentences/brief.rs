@@ -1,14 +1,14 @@
 //! The answer in a few lines, made of the document alone: the recommendations, how sure they are, and what made the difference.
 
 use super::effects::briefly;
+use super::sure::{certainty, confirmed, near, so_far};
 use super::{
-    Sentence, capital, cost, difference, figure, lower, near, next, none, parts, percent, preferred, sentence, server,
-    so_far, together, too_large, unit, warnings,
+    Sentence, capital, cost, difference, figure, lower, next, none, parts, percent, preferred, sentence, server,
+    together, unit, untried, warnings,
 };
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::{Answer, Answered, Warning, Winner};
-use vsweep_base::units::{show_duration, show_many};
 
 /// Recommendations that have a line each.
 const MOST: usize = 4;
@@ -40,6 +40,8 @@ pub struct Pick {
     pub others: Vec<Alternative>,
     /// Warnings about its server.
     pub warnings: Vec<String>,
+    /// Its load and settings that are the largest tested.
+    pub largest: Option<String>,
 }
 
 /// The winner of another question.
@@ -70,6 +72,8 @@ pub struct Brief {
     pub other: Option<String>,
     /// Warnings about the recommended servers.
     pub warnings: Vec<String>,
+    /// The load and the settings of a single recommendation that are the largest tested.
+    pub largest: Option<String>,
     /// A remark on figures of servers of different sizes.
     pub unit: Option<&'static str>,
 }
@@ -103,7 +107,7 @@ pub fn picks(answer: &Answer) -> Vec<Pick> {
 
 fn pick(answer: &Answer, answered: &Answered) -> Pick {
     let winner = answered.winner.as_ref();
-    let why = winner.and_then(|_| briefly(answered));
+    let why = winner.and_then(|_| briefly(answer, answered));
     let sentence = sentence(answer, answered);
     Pick {
         lead: sentence.lead.trim_end_matches(',').to_owned(),
@@ -114,13 +118,14 @@ fn pick(answer: &Answer, answered: &Answered) -> Pick {
         server: sentence.server,
         figure: winner.map_or_else(|| none(answer, answered), |winner| measured(answer, answered, winner)),
         cost: winner.and_then(|winner| paid(answer, answered, winner)),
-        sure: winner.and_then(|winner| sureness(answer, answered, winner)),
+        sure: winner.and_then(|winner| certainty(answer, answered, winner)),
         lead_over: winner
             .filter(|_| why.is_none())
             .and_then(|winner| next_best(answer, answered, winner)),
         why,
-        others: winner.map_or_else(Vec::new, |_| others(answer, answered)),
+        others: winner.map_or_else(Vec::new, |winner| others(answer, answered, winner)),
         warnings: about_servers(&[answered]),
+        largest: winner.and_then(|winner| untried::largest(answer, answered, winner)),
     }
 }
 
@@ -135,7 +140,7 @@ pub fn brief(answer: &Answer) -> Brief {
         _ => Vec::new(),
     };
     let pick = picks.into_iter().exactly_one().ok();
-    let (sure, others) = pick.map_or_else(Default::default, |pick| (pick.sure, pick.others));
+    let (sure, others, largest) = pick.map_or_else(Default::default, |pick| (pick.sure, pick.others, pick.largest));
     let others = others.iter().map(|other| format!("{}: {}", other.question, other.text));
     let others = others.chain(others_together(answer, &leading));
     let other = capital(&others.collect_vec().join("; "));
@@ -144,13 +149,14 @@ pub fn brief(answer: &Answer) -> Brief {
         run: shown
             .map(|answered| recommendation(answer, answered, single.is_some()))
             .collect(),
-        has_no_choice: answer.configs.len() == 1,
+        has_no_choice: answer.configs.len() == 1 && leading.iter().any(|answered| answered.winner.is_some()),
         more: leading.len().saturating_sub(MOST),
         together: joint(answer, &leading),
         sure,
         why,
         other: (!other.is_empty()).then_some(other),
         warnings: about_servers(&leading),
+        largest,
         unit: unit(answer),
     }
 }
@@ -242,7 +248,12 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
         format!("; not told apart from it: {ties}")
     };
     let sure = match (is_single, answered.entrants.len()) {
-        (false, 2..) => format!(", {} sure{ties}", percent(winner.probability)),
+        (false, 2..) => format!(
+            ", {} sure within {} of the best{}{ties}",
+            percent(winner.probability),
+            near(answer, answered, winner),
+            confirmed(answered)
+        ),
         _ => String::new(),
     };
     // With a single config there is no choice.
@@ -280,69 +291,12 @@ fn measured(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
         true => String::new(),
         false => parts::at_load_of(winner),
     };
-    let gpus = answer.gpus.filter(|_| winner.replicas > 1);
-    let gpus = gpus.map_or(String::new(), |gpus| match at.is_empty() {
-        true => format!(" on {gpus} GPUs"),
-        false => format!(", on {gpus} GPUs in all"),
-    });
+    let gpus = parts::on_gpus(answer, winner, !at.is_empty());
     figure(answered, winner) + &at + &gpus
 }
 
-/// Describes the certainty: `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
-fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
-    if answered.entrants.len() < 2 {
-        let too_large = match too_large(answer, answered).as_str() {
-            "" => String::new(),
-            names => format!("; too large for these GPUs: {names}"),
-        };
-        return (answer.configs.len() > 1).then(|| format!("no other server competes{too_large}"));
-    }
-    let kind = match answer.optimization {
-        Some(_) => "measured server",
-        None => "server",
-    };
-    let mut text = format!(
-        "{} within {} of the best of {}{}",
-        percent(winner.probability),
-        near(answer, answered, winner),
-        show_many(answered.entrants.len() as u64, kind),
-        so_far(answer)
-    );
-    if !answered.ties.is_empty() {
-        let own = answer.name_of(&winner.config);
-        let named = answered.ties.iter().take(MOST_TIES);
-        let named = named.map(|tie| parts::apart(answer.name_of(tie), own));
-        text += &format!("; not told apart from it: {}", named.format("; "));
-        match answered.ties.len().saturating_sub(MOST_TIES) {
-            0 => {}
-            more => text += &format!(" and {more} more"),
-        }
-    }
-    let assumed = answered.warnings.iter().find_map(|warning| match warning {
-        Warning::StartNoiseAssumed { deviation } => Some(deviation * 100.0),
-        _ => None,
-    });
-    if let Some(percent) = assumed {
-        text += &format!("; assumes that starts of a server differ by about {percent:.1} %");
-    }
-    if let Some(advice) = &answered.advice {
-        let time = advice.seconds.map(std::time::Duration::from_secs_f64);
-        let time = time.map_or(String::new(), |time| format!(", about {},", show_duration(time)));
-        let again = match advice.starts {
-            1 => "again".to_owned(),
-            more => format!("{more} more times"),
-        };
-        text += &format!(
-            "; `--confirm` starts {} {again}{time} for {}",
-            show_many(advice.configs.len() as u64, "server"),
-            percent(advice.expected)
-        );
-    }
-    Some(text)
-}
-
 /// The questions about the same workload that another server wins.
-fn others(answer: &Answer, leading: &Answered) -> Vec<Alternative> {
+fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternative> {
     let config = |answered: &Answered| answered.winner.as_ref().map(|winner| winner.config.clone());
     let others = answer
         .questions
@@ -371,5 +325,12 @@ fn others(answer: &Answer, leading: &Answered) -> Vec<Alternative> {
             _ => together.push((won, other)),
         }
     }
-    together.into_iter().map(|(_, other)| other).collect()
+    let lower = untried::lower_load(answer, leading, winner).map(|text| Alternative {
+        question: "as much at a lower load".to_owned(),
+        text,
+    });
+    lower
+        .into_iter()
+        .chain(together.into_iter().map(|(_, other)| other))
+        .collect()
 }

@@ -2,10 +2,12 @@
 //! no difference are named apart, as are those that are not known to.
 
 use super::parts::{change, name, title};
+use crate::texts::changes::brief_change;
 use crate::texts::words::{say_setting, short_name};
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_answer::{Answered, Effect, Verdict};
+use vsweep_answer::{Answer, Answered, Effect, Verdict};
+use vsweep_base::units::show_many;
 
 /// The effects on one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,7 +56,7 @@ const MOST: usize = 3;
 
 /// The effects in a line, the largest on the first metric first: `TP 2 instead of 1: output throughput +71 %, p99 E2EL -40 %; no
 /// difference: seqs`.
-pub fn briefly(answered: &Answered) -> Option<String> {
+pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
     let choices = answered.effects.iter().map(choice).unique();
     let choices = choices.map(|of| {
         answered
@@ -69,16 +71,46 @@ pub fn briefly(answered: &Answered) -> Option<String> {
         .into_iter()
         .sorted_by(|a, b| size(a).total_cmp(&size(b)))
         .take(MOST);
-    let change = |effect: &&&Effect| format!("{} {:+.0} %", name(&effect.metric), (effect.ratio.value - 1.0) * 100.0);
+    let change = |effect: &&&Effect| {
+        let ratio = effect.ratio;
+        format!(
+            "{} {}",
+            name(&effect.metric),
+            brief_change(ratio.value, (ratio.low, ratio.high))
+        )
+    };
     let changes = known.map(|own| {
         let known = own.iter().filter(|effect| is_known(effect));
-        format!("{}: {}", choice(own[0]), known.map(|effect| change(&effect)).join(", "))
+        let sizes = sizes(answer, answered, own[0]);
+        format!(
+            "{}{sizes}: {}",
+            choice(own[0]),
+            known.map(|effect| change(&effect)).join(", ")
+        )
     });
     let same = others.iter().filter(|own| own[0].verdict == Verdict::Same);
     let same = same.map(|own| short_name(&own[0].setting)).unique().join(", ");
     let same = (!same.is_empty()).then(|| format!("no difference: {same}"));
     let text = changes.chain(same).join("; ");
     (!text.is_empty()).then_some(text)
+}
+
+/// ` (8 GPUs instead of 2)`, where figures are of one server each and the two servers differ in their GPUs.
+fn sizes(answer: &Answer, answered: &Answered, effect: &Effect) -> String {
+    let gpus = |id: &str| {
+        answer
+            .configs
+            .iter()
+            .find(|config| config.id == id)
+            .map_or(0, |config| config.gpus)
+    };
+    let own = answered.winner.as_ref().map_or(0, |winner| gpus(&winner.config));
+    match gpus(&effect.config) {
+        other if answer.gpus.is_none() && own > 0 && other > 0 && own != other => {
+            format!(" ({} instead of {other})", show_many(own.into(), "GPU"))
+        }
+        _ => String::new(),
+    }
 }
 
 fn is_known(effect: &Effect) -> bool {

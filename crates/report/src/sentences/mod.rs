@@ -5,6 +5,8 @@ mod brief;
 mod effects;
 mod optimization;
 pub(super) mod parts;
+mod sure;
+mod untried;
 mod warnings;
 
 pub use brief::{Best, Pick, best, brief, picks};
@@ -18,6 +20,7 @@ use itertools::Itertools;
 use minijinja::context;
 use parts::{estimate, margin, percent, target};
 use serde::Serialize;
+use sure::{near, sureness};
 use vsweep_answer::{Answer, Answered, Better, Chosen, Entrant, Goal, Warning, Winner};
 use vsweep_base::units::{show_duration, show_many};
 
@@ -177,7 +180,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
             true => parts::at_load_of(winner),
             false => String::new(),
         },
-        gpus => answer.gpus.filter(|_| winner.replicas > 1),
+        gpus => parts::on_gpus(answer, winner, is_at_load && answered.load.is_none()),
         cost => cost(answer, answered, winner),
         // The server that it was preferred to is named in the reason.
         next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(beside),
@@ -242,7 +245,7 @@ fn difference(ratio: f64, better: Better) -> String {
     }
 }
 
-/// `Output throughput 7,915 tokens/s (7,700 to 8,130)`, or `up to 99 concurrent requests (99 to 119)`.
+/// `7,915 output tokens/s (7,700 to 8,130)`, or `up to 99 concurrent requests (99 to 119)`.
 fn figure(answered: &Answered, winner: &Winner) -> String {
     let (value, range) = estimate(&winner.value);
     match &answered.goal {
@@ -269,12 +272,9 @@ fn figure(answered: &Answered, winner: &Winner) -> String {
 
 fn cost(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     let is_asked = matches!(&answered.goal, Goal::Metric { name, .. } if name == COST);
-    let column = answer.noise.iter().position(|noise| noise.metric == COST)?;
-    let point = answer
-        .estimates
-        .iter()
-        .find(|own| Some(&own.point) == winner.point.as_ref())?;
-    let cost = point.figures.get(column).copied().flatten().filter(|_| !is_asked)?;
+    let mut points = answer.estimates.iter();
+    let point = points.find(|own| Some(&own.point) == winner.point.as_ref())?;
+    let cost = untried::figure(answer, point, COST).filter(|_| !is_asked)?;
     Some(show_number(cost.value))
 }
 
@@ -297,7 +297,11 @@ fn none(answer: &Answer, answered: &Answered) -> String {
                 )
             }
             "" if answered.is_load() && answer.open == 0 => {
-                "no server is known to meet the target at any load; sla.csv has the end of each search.".to_owned()
+                let named = match &answered.goal {
+                    Goal::Load { target, .. } => format!("target {target}"),
+                    Goal::Metric { .. } => "the target".to_owned(),
+                };
+                format!("no server is known to meet {named} at any load; sla.csv has the end of each search.")
             }
             "" => "nothing is known yet.".to_owned(),
             asked => format!("no server meets {asked}."),
@@ -318,36 +322,6 @@ fn none(answer: &Answer, answered: &Answered) -> String {
         parts::at_load(&nearest.load),
         percent(nearest.probability)
     )
-}
-
-/// `97 % sure to be within 1 % of the best.`
-fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
-    format!(
-        "{} sure to be within {near} of the best{}{}.",
-        percent(probability),
-        if answer.optimization.is_some() {
-            " of those measured"
-        } else {
-            ""
-        },
-        so_far(answer)
-    )
-}
-
-/// The difference to the best that does not matter: `1 %`, or of few users `one user of each server`.
-fn near(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
-    match &answered.goal {
-        Goal::Load { unit, .. } if winner.value.value * answer.margin < unit * f64::from(winner.replicas) => {
-            let each = if winner.replicas > 1 { " of each server" } else { "" };
-            format!("one user{each}")
-        }
-        _ => margin(answer.margin),
-    }
-}
-
-/// ` so far` while planned runs have no result.
-fn so_far(answer: &Answer) -> &'static str {
-    if answer.open > 0 { " so far" } else { "" }
 }
 
 /// A remark where servers of different sizes compete one by one, because nobody said on how many GPUs.

@@ -2,7 +2,7 @@
 
 use crate::texts::changes::change_within;
 use crate::texts::words::{axis_title, with_range};
-use vsweep_answer::{Answered, Estimate, Target, Winner};
+use vsweep_answer::{Answer, Answered, Estimate, Target, Winner};
 
 /// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`; nothing of one without extent.
 pub fn estimate(estimate: &Estimate) -> (String, String) {
@@ -96,6 +96,19 @@ pub fn at_load_of(winner: &Winner) -> String {
         ""
     };
     at_load(&winner.load) + each
+}
+
+/// Of several servers the GPUs that they take, after a load or without one: `, on 8 GPUs in all (one server was measured)`.
+pub fn on_gpus(answer: &Answer, winner: &Winner, is_after_load: bool) -> String {
+    let gpus = answer.gpus.filter(|_| winner.replicas > 1);
+    gpus.map_or(String::new(), |gpus| {
+        let (before, after) = if is_after_load {
+            (", on", " in all")
+        } else {
+            (" on", "")
+        };
+        format!("{before} {gpus} GPUs{after} (one server was measured)")
+    })
 }
 
 /// `p99_ttft_ms<=500`.

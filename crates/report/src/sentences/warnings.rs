@@ -69,8 +69,8 @@ fn sentence(warning: &Warning) -> Option<String> {
     })
 }
 
-/// Deaths of servers that are not recommended: `2 of 9 launches of servers that are not recommended failed or died`; of all servers where
-/// nothing is recommended. `None` if nothing did.
+/// Deaths of servers that are not recommended: `2 of 9 launches of other servers failed or died`; of all servers where nothing
+///  is recommended. `None` if nothing did.
 pub fn losers(answer: &Answer) -> Option<String> {
     let winners = answer.questions.iter().filter_map(|answered| answered.winner.as_ref());
     let winners: Vec<&str> = winners.map(|winner| &*winner.config).collect();
@@ -81,7 +81,7 @@ pub fn losers(answer: &Answer) -> Option<String> {
         let launches = show_many(launches.into(), "launch");
         match winners.is_empty() {
             true => format!("{deaths} of {launches} failed or died"),
-            false => format!("{deaths} of {launches} of servers that are not recommended failed or died"),
+            false => format!("{deaths} of {launches} of other servers failed or died"),
         }
     })
 }

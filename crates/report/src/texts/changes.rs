@@ -18,6 +18,14 @@ pub fn change_and_interval(ratio: f64, interval: (f64, f64)) -> (String, String)
     (one(ratio, is_multiple), both(interval, is_multiple))
 }
 
+/// `-5 %`, or `x 4.24` where [`change_within`] gives a multiple, too.
+pub fn brief_change(ratio: f64, interval: (f64, f64)) -> String {
+    match change_and_interval(ratio, interval).0 {
+        multiple if multiple.starts_with('x') => multiple,
+        _ => format!("{:+.0} %", (ratio - 1.0) * 100.0),
+    }
+}
+
 /// `-5.1 % (-6.3 to -3.9 %)`.
 pub fn change_within(ratio: f64, interval: Option<(f64, f64)>) -> String {
     let Some(interval) = interval else {

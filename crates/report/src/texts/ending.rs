@@ -1,23 +1,17 @@
 //! The last lines of a run, at most about ten whatever its size: what to run, how sure that is, why, and what to doubt. The text is in
-//! `ending.txt.jinja`, after the line of `counts.txt.jinja`.
+//! `ending.txt.jinja`, between the line of `counts.txt.jinja` and those of `brief.txt.jinja`.
 
+use super::brief;
 use super::template::plain;
 use crate::findings::failures::Group;
-use crate::findings::worries;
+use crate::findings::remarks::remarks;
 use crate::inputs::Inputs;
-use crate::sentences::brief;
-use minijinja::value::Serde;
 use minijinja::{Value, context};
 
 /// The lines, of the document and the answer.
 pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
-    let parts = context! {
-        worries => worries::parts(inputs, reasons),
-        brief => Serde(brief(&inputs.answers.document)),
-        ..document
-    };
-    plain(
-        concat!(include_str!("counts.txt.jinja"), include_str!("ending.txt.jinja")),
-        parts,
-    )
+    let remarks = remarks(inputs.state, inputs.points);
+    let brief = brief::parts(Some(&inputs.answers.document), &remarks, reasons);
+    let before = concat!(include_str!("counts.txt.jinja"), include_str!("ending.txt.jinja"));
+    plain(&(before.to_owned() + brief::TEMPLATE), context! { ..brief, ..document })
 }

@@ -1,6 +1,7 @@
 //! Texts for terminals and pull requests, and the words in them.
 
 pub mod align;
+mod brief;
 pub mod changes;
 pub mod criteria;
 pub(super) mod ending;

@@ -4,13 +4,14 @@ mod away;
 
 pub use away::{Cluster, TaskStatus, Worker};
 
+use super::brief;
 use super::template::plain;
 use crate::findings::compared;
-use crate::findings::failures::{Group, Reason, describe_reasons, group_recorded};
+use crate::findings::failures::{Group, Reason, group_recorded};
 use crate::output::duplicates;
 use crate::output::sla;
 use crate::output::starts::SweepUsage;
-use crate::sentences::{optimization, sentence};
+use crate::sentences::optimization;
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -71,9 +72,15 @@ pub struct Status {
     /// Seconds since that answer was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_age_s: Option<u64>,
-    /// The answers of the searches so far, in words; empty where none has begun.
+    /// The age of that answer, in words.
     #[serde(skip)]
-    pub answers: String,
+    age: Option<String>,
+    /// The state of the plan's own comparison, in sentences.
+    #[serde(skip)]
+    compared: Vec<String>,
+    /// The table of the searches so far; empty where none has begun.
+    #[serde(skip)]
+    search_table: String,
     /// The time, GPU-hours and money that it took so far. Filled in by a caller that knows the price.
     pub usage: SweepUsage,
     /// Causes of failed runs, most frequent first.
@@ -178,25 +185,7 @@ impl Status {
         let written = fs::metadata(&file).and_then(|known| known.modified()).ok();
         let age = written.and_then(|moment| moment.elapsed().ok());
         self.answer_age_s = age.filter(|_| self.answer.is_some()).map(|age| age.as_secs());
-        if let (Some(answer), Some(age)) = (&self.answer, age) {
-            let said = answer.questions.iter().map(|answered| {
-                let workload = match answered.workload.as_str() {
-                    "" => String::new(),
-                    workload => format!("{workload}: "),
-                };
-                workload + &sentence(answer, answered).text() + "\n"
-            });
-            let optimized = optimization(answer).into_iter().map(|sentence| sentence + "\n");
-            let said: String = optimized.chain(said).collect();
-            if !said.is_empty() {
-                let age = show_duration(age);
-                let answer = match self.ended.as_deref() {
-                    Some("finished") => "the answer",
-                    _ => "the answer so far",
-                };
-                self.answers = format!("{answer}, made {age} ago:\n{said}{}", self.answers);
-            }
-        }
+        self.age = age.filter(|_| self.answer.is_some()).map(show_duration);
     }
 
     /// The state that a journal tells, by itself.
@@ -215,7 +204,6 @@ impl Status {
         };
         let is_failure = |group: &Group| matches!(group.reason, Reason::Failed(_));
         let (causes, doubts) = group_recorded(state).into_iter().partition(is_failure);
-        let compared = compared::in_words(state).into_iter().map(|line| line + "\n");
         Status {
             experiment: experiment.to_owned(),
             started: optimized.map(|own| {
@@ -235,7 +223,8 @@ impl Status {
             starts: state.planning_session().map_or(1, |planned| planned.starts),
             searches: state.planning_session().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
-            answers: compared.collect::<String>() + &sla::to_text(state),
+            compared: compared::in_words(state),
+            search_table: sla::to_text(state),
             causes,
             doubts,
             has_begun: state.last_session().is_some(),
@@ -298,15 +287,20 @@ impl Status {
                     && (self.starts < 2 || self.ended.as_deref() == Some("finished"))
             }
         };
+        let answer = self.answer.as_ref();
+        let brief = brief::parts(answer, &[], self.causes.iter().chain(&self.doubts));
         let parts = context! {
             progress => self.progress(),
             standing => self.standing(is_done),
             tasks => self.cluster.as_ref().map(|cluster| cluster.to_text(is_done)),
-            answers => self.answers.as_str(),
-            reasons => describe_reasons(self.causes.iter().chain(&self.doubts)),
-            ..Value::from(Serde(self))
+            age => self.age.as_deref(),
+            compared => &self.compared,
+            optimized => answer.map(optimization),
+            search_table => &self.search_table,
+            is_searched => !self.search_table.is_empty(),
+            ..context! { ..brief, ..Value::from(Serde(self)) }
         };
-        plain(include_str!("status.txt.jinja"), parts)
+        plain(&(include_str!("status.txt.jinja").to_owned() + brief::TEMPLATE), parts)
     }
 }
 

@@ -1,7 +1,8 @@
-//! The report in the terminal after a sweep: the best points with their settings, and the failures. Its text is in `text.txt.jinja`; this
-//! file prepares data in addition to the `document`.
+//! The report in the terminal: the best points with their settings, the failures in full, and last the ending of a run. Its text is in
+//! `text.txt.jinja`; this file prepares data in addition to the `document`.
 
 use super::align::{align, fitting};
+use super::ending;
 use super::template::plain;
 use super::words::{axis_title, short_name};
 use crate::document::points::PointWords;
@@ -10,7 +11,6 @@ use crate::findings::failures::{Group, describe_reasons};
 use crate::findings::variation::varying_within;
 use crate::inputs::Inputs;
 use crate::ordered::Order;
-use crate::sentences::{Sentence, sentences};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_record::evidence::FRONTIER;
@@ -29,7 +29,7 @@ const MOST_LETTERS: usize = 100;
 /// Causes of failures and codes of doubts that are explained.
 const MOST_REASONS: usize = 4;
 
-/// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
+/// The tables, the remarks, failures by cause with advice, and the ending.
 pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
     let workloads = inputs.points.workloads();
     let answered = workloads.iter().zip(&inputs.answers.workloads);
@@ -38,12 +38,9 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
         tables => tables.collect_vec(),
         reasons => describe_reasons(&reasons[..reasons.len().min(MOST_REASONS)]),
         more_reasons => reasons.len().saturating_sub(MOST_REASONS),
-        ..document
+        ..document.clone()
     };
-    plain(
-        concat!(include_str!("counts.txt.jinja"), include_str!("text.txt.jinja")),
-        parts,
-    )
+    plain(include_str!("text.txt.jinja"), parts) + &ending::render(inputs, document, reasons)
 }
 
 /// The Pareto frontier and every point that won something, with settings by their values alone where lines would break; none where there
@@ -62,11 +59,9 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     let mut chosen: Vec<usize> = chosen.filter(|at| throughput(at).is_finite()).unique().collect();
     chosen.order_by(|a, b| throughput(b).total_cmp(&throughput(a)));
     let remarks = answer.left_out(&inputs.goals.wanted());
-    let bests = sentences(&inputs.answers.document, &answer.name);
-    let bests = bests.iter().map(Sentence::text).collect_vec();
     let name = answer.name.as_str();
     if chosen.is_empty() {
-        return (!remarks.is_empty() || !bests.is_empty()).then(|| context! { name, remarks, bests });
+        return (!remarks.is_empty()).then(|| context! { name, remarks });
     }
     let listed = &chosen[..chosen.len().min(MOST_ROWS)];
     let figure = |at: usize, metric: &str| words.figure(at, metric).unwrap_or_else(|| "-".into());
@@ -132,7 +127,6 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         has_front => !answer.frontier.is_empty(),
         has_times => has_times,
         is_rough => aligned.contains('~'),
-        bests,
         more => chosen.len().saturating_sub(MOST_ROWS),
     })
 }

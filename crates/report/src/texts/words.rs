@@ -12,15 +12,37 @@ use vsweep_record::table::{COMBO, Cell, Spread};
 /// A ratio that is nearer to one says no more than that.
 const ALIKE: f64 = 0.01;
 
-/// A figure in a sentence: `p99 TTFT 80.9 ms`, `Output tokens/s per GPU 2,005`.
+/// A figure in a sentence: `p99 TTFT 80.9 ms`, `2,005 output tokens/s per GPU`.
 pub fn say(column: &str, figure: &str) -> String {
     let title = axis_title(column);
+    if let Some(rate) = rate(&title) {
+        return format!("{figure} {rate}");
+    }
     match title.strip_suffix(')').and_then(|title| title.rsplit_once(" (")) {
         // Money has its sign in front.
         Some((name, "$")) => format!("{name} ${figure}"),
         Some((name, unit)) => format!("{name} {figure} {unit}"),
         None => format!("{title} {figure}"),
     }
+}
+
+/// The things that a rate counts: `output tokens/s`, `requests/s`; `None` of another figure.
+fn rate(title: &str) -> Option<String> {
+    match title
+        .strip_suffix(')')
+        .and_then(|title| title.split_once(" throughput ("))
+    {
+        Some((kind, unit)) if unit.starts_with(&lower_first(kind)) => Some(unit.to_owned()),
+        Some((kind, unit)) => Some(format!("{} {unit}", lower_first(kind))),
+        None => title.contains("tokens/s per ").then(|| lower_first(title)),
+    }
+}
+
+/// A text whose first letter is small.
+pub fn lower_first(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next();
+    first.map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// Parameters that decide the duration of a run and not its subject. They follow the load and distinguish nothing.
@@ -267,6 +289,15 @@ mod tests {
             "0", "0.25", "0.00123", "12.5", "100", "1,250", "1.23M", "-250", "1.00e-9",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_rate_is_a_number_of_things() {
+        assert_eq!(say("output_throughput", "3,996"), "3,996 output tokens/s");
+        assert_eq!(say("request_throughput", "49.4"), "49.4 requests/s");
+        assert_eq!(say("tokens_per_gpu", "2,005"), "2,005 output tokens/s per GPU");
+        assert_eq!(say("p99_ttft_ms", "80.9"), "p99 TTFT 80.9 ms");
+        assert_eq!(say("é throughput (é/s)", "1"), "1 é/s");
     }
 
     #[test]

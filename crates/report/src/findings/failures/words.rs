@@ -12,9 +12,7 @@ const MOST_CHARACTERS: usize = 160;
 pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> String {
     let mut text = String::new();
     for group in groups {
-        let plural = if group.runs == 1 { "" } else { "s" };
-        let (verb, name) = (group.verb(), group.in_words());
-        text += &format!("{} run{plural} {verb}: {name}", group.runs);
+        text += &format!("{} {}: {}", group.runs_in_words(), group.verb(), group.in_words());
         text += &match group.seen.as_slice() {
             [] => String::new(),
             [only] if only.differs => format!(" (such as: {})", shorten(&only.text, MOST_CHARACTERS)),
@@ -71,6 +69,7 @@ mod tests {
             seen: like_with_like(details),
             advice: String::new(),
             rows: Vec::new(),
+            settings: String::new(),
             unlisted: 0,
             details: Vec::new(),
             log: None,

@@ -29,8 +29,9 @@ function briefly(point, shown) {
 
 function spreadText(spread) {
   if (!spread) return "–";
-  const range = spread.count > 1 ? ` (${showNumber(spread.min)} to ${showNumber(spread.max)}, ${spread.count} runs)` : "";
-  return showNumber(spread.median) + range;
+  if (spread.count < 2) return showNumber(spread.median);
+  const [median, min, max] = showTogether([spread.median, spread.min, spread.max]);
+  return `${median} (${min} to ${max}, ${spread.count} runs)`;
 }
 
 /** How the runs of a point ended: `2 ok, 1 failed`. */

@@ -61,6 +61,15 @@ function showNumber(value, isPadded = false) {
   return isPadded && size !== 0 ? value.toPrecision(3) : String(+value.toPrecision(3));
 }
 
+/** Figures that belong together, with the decimals of the first: a value and the ends of its range. Whole numbers need none. */
+function showTogether(values) {
+  const first = Math.abs(values[0]);
+  const isPlain = (value) => Number.isFinite(value) && Math.abs(value) < 1e6 && (value === 0 || Math.abs(value) >= 1e-4);
+  if (values.every(Number.isInteger) || !values.every(isPlain) || first === 0) return values.map((value) => showNumber(value));
+  const decimals = Math.max(0, 2 - Math.floor(Math.log10(first)));
+  return values.map((value) => (Math.abs(value) >= 100 && decimals === 0 ? showCount(Math.round(value)) : value.toFixed(decimals)));
+}
+
 /** A setting as it was given; only long fractions are shortened. */
 function showValue(value) {
   if (value == null) return "–";

@@ -58,8 +58,8 @@ function compareSides(a, b) {
 /** B over A, with what the lowest and the highest runs allow. */
 function ratioText(one, other) {
   if (!(one.min > 0) || !(other.min > 0)) return "–";
-  const range = one.count > 1 || other.count > 1 ? ` (${showNumber(other.min / one.max)} to ${showNumber(other.max / one.min)})` : "";
-  return showNumber(other.median / one.median) + range;
+  const [ratio, min, max] = showTogether([other.median / one.median, other.min / one.max, other.max / one.min]);
+  return one.count > 1 || other.count > 1 ? `${ratio} (${min} to ${max})` : ratio;
 }
 
 /** The share of requests that took at most so long, at both points. */

@@ -142,7 +142,7 @@ function winnerOf(place, ranked) {
   const nodesOf = (point) => [...new Set(point.rows.map((row) => columnByName.get("node")?.values[row] ?? ""))].sort().join(", ");
   const apart = next && nodesOf(best) !== nodesOf(next) ? ` It was measured on ${nodesOf(best)}, the next server on ${nodesOf(next)}.` : "";
   return [
-    el("p", { class: "winner" }, `${lead}Highest estimate within these limits: `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goalOf(place).title} ${showNumber(own)}${ratio}.${doubt}${apart} ${ranked.length === 1 ? "1 point meets" : `${showCount(ranked.length)} points meet`} the targets.`),
+    el("p", { class: "winner" }, `${lead}Highest estimate within these limits, by `, el("strong", {}, goalOf(place).title), ": ", el("strong", {}, serverText(best)), ` at ${loadText(best)}, ${showNumber(own)}${ratio}.${doubt}${apart} ${ranked.length === 1 ? "1 point meets" : `${showCount(ranked.length)} points meet`} the targets.`),
     el("details", {}, el("summary", {}, "Command lines"), commandBlocks(best.rows[0])),
   ];
 }
@@ -189,8 +189,8 @@ function buildUsers(host) {
     const rows = ranked.slice(0, MOST_SERVERS);
     const more = ranked.length > rows.length ? ` ${showCount(ranked.length - rows.length)} more servers need no fewer.` : "";
     note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} With spare: the headroom is added, and one standby server. Cost covers those GPUs; the cost per million tokens assumes exactly that many users.`;
-    const money = (value) => (value == null ? "–" : `$${showNumber(value)}`);
-    const heads = ["Server", "Load", "Users per server", "Servers", "GPUs", "GPUs with spare", "Cost per hour", "Cost per million output tokens"];
+    const money = (value) => (value == null ? "–" : `$${showNumber(value, true)}`);
+    const heads = ["Server", "Load", "Users per server", "Servers", "GPUs", "GPUs with headroom and spare", "Cost per hour", "Cost per million output tokens"];
     const cells = rows.map((row) => [loadText(row.point), showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);
     port.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, rows.length

@@ -1,0 +1,105 @@
+//! The certainty of an answer in words, and what would make it surer.
+
+use super::parts::{self, margin, percent};
+use super::{MOST_TIES, too_large};
+use itertools::Itertools;
+use vsweep_answer::{Advice, Answer, Answered, Goal, Warning, Winner};
+use vsweep_base::units::{show_duration, show_many};
+
+/// Describes the certainty: `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
+pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    if answered.entrants.len() < 2 {
+        let too_large = match too_large(answer, answered).as_str() {
+            "" => String::new(),
+            names => format!("; too large for these GPUs: {names}"),
+        };
+        return (answer.configs.len() > 1).then(|| format!("no other server competes{too_large}"));
+    }
+    let kind = match answer.optimization {
+        Some(_) => "measured server",
+        None => "server",
+    };
+    let mut text = format!(
+        "{} within {} of the best of {}{}",
+        percent(winner.probability),
+        near(answer, answered, winner),
+        show_many(answered.entrants.len() as u64, kind),
+        so_far(answer)
+    );
+    if !answered.ties.is_empty() {
+        let own = answer.name_of(&winner.config);
+        let named = answered.ties.iter().take(MOST_TIES);
+        let named = named.map(|tie| parts::apart(answer.name_of(tie), own));
+        text += &format!("; not told apart from it: {}", named.format("; "));
+        match answered.ties.len().saturating_sub(MOST_TIES) {
+            0 => {}
+            more => text += &format!(" and {more} more"),
+        }
+    }
+    let assumed = answered.warnings.iter().find_map(|warning| match warning {
+        Warning::StartNoiseAssumed { deviation } => Some(deviation * 100.0),
+        _ => None,
+    });
+    if let Some(percent) = assumed {
+        text += &format!("; assumes that starts of a server differ by about {percent:.1} %");
+    }
+    if let Some(advice) = &answered.advice {
+        let time = match time(advice) {
+            none if none.is_empty() => none,
+            time => time + ",",
+        };
+        let again = match advice.starts {
+            1 => "again".to_owned(),
+            more => format!("{more} more times"),
+        };
+        text += &format!(
+            "; `--confirm` starts {} {again}{time} for {}",
+            show_many(advice.configs.len() as u64, "server"),
+            percent(advice.expected)
+        );
+    }
+    Some(text)
+}
+
+/// The effect of `--confirm` on one of several recommendations: ` (96 % after --confirm, about 25.7 s)`.
+pub fn confirmed(answered: &Answered) -> String {
+    answered.advice.as_ref().map_or(String::new(), |advice| {
+        format!(" ({} after `--confirm`{})", percent(advice.expected), time(advice))
+    })
+}
+
+/// `, about 25.7 s`; nothing where the time of a start is unknown.
+fn time(advice: &Advice) -> String {
+    let time = advice.seconds.map(std::time::Duration::from_secs_f64);
+    time.map_or(String::new(), |time| format!(", about {}", show_duration(time)))
+}
+
+/// `97 % sure to be within 1 % of the best.`
+pub fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
+    format!(
+        "{} sure to be within {near} of the best{}{}.",
+        percent(probability),
+        if answer.optimization.is_some() {
+            " of those measured"
+        } else {
+            ""
+        },
+        so_far(answer)
+    )
+}
+
+/// The difference to the best that does not matter: `1 %`, or of few users `one user of each server`.
+pub fn near(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+    match &answered.goal {
+        Goal::Load { unit, .. } if winner.value.value * answer.margin < unit * f64::from(winner.replicas) => {
+            let each = if winner.replicas > 1 { " of each server" } else { "" };
+            format!("one user{each}")
+        }
+        _ => margin(answer.margin),
+    }
+}
+
+/// ` so far` while planned runs have no result.
+pub fn so_far(answer: &Answer) -> &'static str {
+    if answer.open > 0 { " so far" } else { "" }
+}

@@ -94,3 +94,86 @@ pub fn figure(answer: &Answer, own: &PointEstimates, metric: &str) -> Option<Est
     let column = answer.noise.iter().position(|noise| noise.metric == metric)?;
     own.figures.get(column).copied().flatten()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn estimate(value: f64) -> Value {
+        json!({"value": value, "low": value * 0.99, "high": value * 1.01})
+    }
+
+    /// An answer about a server whose loads have these figures of throughput and latency, and with one other value of a setting.
+    fn answer(points: &[(u32, f64, f64)], seqs: (u32, u32), open: u64) -> Answer {
+        let best = points.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("a point");
+        let noise = |metric: &str| {
+            let known = json!({"deviation": 0.01, "basis": "assumed", "repeats": 0});
+            json!({"metric": metric, "run": known, "start": known, "node": null})
+        };
+        let asked = |question: &str, metric: &str, better: &str, load: Option<String>| {
+            json!({
+                "question": question, "workload": "", "load": load, "goal": {"metric": {"name": metric, "adds_up": true}},
+                "better": better, "targets": [], "nearest": null, "ties": [], "as_good": [], "ruled_out": [], "entrants": [],
+                "too_large": [], "warnings": [], "advice": null,
+                "winner": {
+                    "config": "a", "point": format!("p{}", best.0), "load": format!("concurrency {}", best.0), "replicas": 1,
+                    "value": estimate(best.1), "probability": 1.0, "chosen": "best", "meets": [], "at_ceiling": false,
+                },
+                "effects": [{
+                    "metric": metric, "better": better, "setting": "max_num_seqs", "own": seqs.0.to_string(),
+                    "other": seqs.1.to_string(), "config": "b", "ratio": estimate(1.3), "verdict": "improved",
+                }],
+            })
+        };
+        let estimates = points.iter().map(|(load, throughput, latency)| {
+            json!({
+                "point": format!("p{load}"), "config": "a", "workload": "", "load": format!("concurrency {load}"), "runs": 1,
+                "disturbed": 0, "starts": 1, "figures": [estimate(*throughput), estimate(*latency)],
+            })
+        });
+        let document = json!({
+            "version": 1, "margin": 0.01, "gpus": null, "open": open, "configs": [], "together": [], "frontiers": [],
+            "questions": [
+                asked("Highest throughput", "output_throughput", "higher", None),
+                asked("Lowest latency", "p99_e2el_ms", "lower", Some(format!("concurrency {}", best.0))),
+            ],
+            "noise": [noise("output_throughput"), noise("p99_e2el_ms")],
+            "estimates": estimates.collect::<Vec<Value>>(),
+        });
+        serde_json::from_value(document).expect("an answer")
+    }
+
+    fn said(of: fn(&Answer, &Answered, &Winner) -> Option<String>, answer: &Answer) -> Option<String> {
+        let asked = &answer.questions[0];
+        of(answer, asked, asked.winner.as_ref().expect("a winner"))
+    }
+
+    #[test]
+    fn a_lower_load_with_as_much_is_named() {
+        let flat = [
+            (16, 900.0, 90.0),
+            (64, 1996.0, 120.0),
+            (128, 1998.0, 240.0),
+            (256, 2000.0, 480.0),
+        ];
+        let text = said(lower_load, &answer(&flat, (64, 8), 0)).expect("a load");
+        assert_eq!(text, "concurrency 64, p99 E2EL 120 ms (119 to 121)");
+        let rising = [(64, 1500.0, 120.0), (256, 2000.0, 480.0)];
+        assert_eq!(said(lower_load, &answer(&rising, (64, 8), 0)), None);
+        let as_slow = [(64, 1996.0, 479.0), (256, 2000.0, 480.0)];
+        assert_eq!(said(lower_load, &answer(&as_slow, (64, 8), 0)), None);
+    }
+
+    #[test]
+    fn values_at_the_end_of_those_tested_are_named() {
+        let rising = [(64, 1500.0, 120.0), (256, 2000.0, 480.0)];
+        let all = said(largest, &answer(&rising, (64, 8), 0));
+        assert_eq!(all.as_deref(), Some("concurrency 256, seqs 64"));
+        let middle = said(largest, &answer(&rising, (64, 128), 0));
+        assert_eq!(middle.as_deref(), Some("concurrency 256"));
+        let falling = [(64, 1500.0, 120.0), (128, 2000.0, 480.0), (256, 1900.0, 960.0)];
+        assert_eq!(said(largest, &answer(&falling, (8, 64), 0)), None);
+        assert_eq!(said(largest, &answer(&rising, (64, 8), 3)), None, "more may come");
+    }
+}

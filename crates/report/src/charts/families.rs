@@ -46,6 +46,7 @@ fn draw(
     let (mut server, bench): (Vec<&Column>, Vec<&Column>) =
         varying.into_iter().partition(|column| column.section == Section::Serve);
     let load = swept(subject.points, &bench)?;
+    let named = server.clone();
     sort(&mut server, ranked);
     let load_of = |placed: &PlacedPoint<'_>| load.cells.at(placed.point.row).number().unwrap_or(f64::INFINITY);
     let placed = tradeoff.placed.iter();
@@ -78,7 +79,7 @@ fn draw(
             }
         } else {
             let style = Style::Curve(shown.len());
-            series.push(Series::new(settings(&server, row), style, marks(family, Some(load))));
+            series.push(Series::new(settings(&named, row), style, marks(family, Some(load))));
             shown.push(colour);
         }
     }

@@ -95,7 +95,7 @@ pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// ` (8 GPUs instead of 2)`, where figures are of one server each and the two servers differ in their GPUs.
+/// ` (4 times the GPUs)`, where figures are of one server each and the two servers differ in their GPUs.
 fn sizes(answer: &Answer, answered: &Answered, effect: &Effect) -> String {
     let gpus = |id: &str| {
         answer
@@ -106,9 +106,11 @@ fn sizes(answer: &Answer, answered: &Answered, effect: &Effect) -> String {
     };
     let own = answered.winner.as_ref().map_or(0, |winner| gpus(&winner.config));
     match gpus(&effect.config) {
-        other if answer.gpus.is_none() && own > 0 && other > 0 && own != other => {
-            format!(" ({} instead of {other})", show_many(own.into(), "GPU"))
-        }
+        other if answer.gpus.is_none() && own > 0 && other > 0 && own != other => match (own % other, other % own) {
+            (0, _) => format!(" ({} times the GPUs)", own / other),
+            (_, 0) => format!(" (1/{} of the GPUs)", other / own),
+            _ => format!(" ({} instead of {other})", show_many(own.into(), "GPU")),
+        },
         _ => String::new(),
     }
 }

@@ -33,6 +33,9 @@ pub fn charts(subject: &ChartContext<'_>, answers: &[WorkloadAnswer], distributi
     numbered("cdf", charts.collect())
 }
 
+/// The share of gaps without extent from which it is explained where a line begins.
+const HIGH: f64 = 0.1;
+
 fn draw(
     subject: &ChartContext<'_>,
     workload: &Workload<'_>,
@@ -63,7 +66,18 @@ fn draw(
     };
     let panels: Vec<Panel> = LATENCIES.into_iter().filter_map(panel).collect();
     let title = of_workload("How latencies are distributed", &answer.name);
-    let note = "Share of requests (ITL: of gaps between tokens) finished within a given time, at the best points and the knee, over \
-                all runs. Further left is better.";
-    (!panels.is_empty()).then(|| subject.chart(title, note.to_owned(), panels))
+    let has_zeros = |(at, class): &(usize, Option<&str>)| {
+        let histogram = distributions.of(*at, &figure_of(*class, "itl"));
+        let first = histogram.and_then(|histogram| histogram.cumulative().into_iter().next());
+        first.is_some_and(|(ms, share)| ms <= 0.0 && share > HIGH)
+    };
+    let zeros = match shown.iter().any(has_zeros) {
+        true => " A line that begins above 0 %: the rest is 0 ms, as of tokens that came together.",
+        false => "",
+    };
+    let note = format!(
+        "Share of requests (ITL: of gaps between tokens) finished within a given time, at the best points and the knee, over all runs. \
+         Further left is better.{zeros}"
+    );
+    (!panels.is_empty()).then(|| subject.chart(title, note, panels))
 }

@@ -6,6 +6,7 @@ use super::{
     Sentence, capital, cost, difference, figure, lower, next, none, parts, percent, preferred, sentence, server,
     together, unit, untried, warnings,
 };
+use crate::texts::words::lower_first;
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::{Answer, Answered, Warning, Winner};
@@ -66,7 +67,7 @@ pub struct Brief {
     pub together: Option<Sentence>,
     /// Certainty of a single recommendation.
     pub sure: Option<String>,
-    /// The settings that made the difference to one or two recommendations, and those that made none.
+    /// The settings that made the difference to one or two recommendations, and those that made none, after a label.
     pub why: Vec<String>,
     /// The other questions about a single workload that other servers win.
     pub other: Option<String>,
@@ -136,7 +137,11 @@ pub fn brief(answer: &Answer) -> Brief {
     let picks = leading.iter().take(MOST_REASONS + 1);
     let picks = picks.map(|answered| pick(answer, answered)).collect_vec();
     let why = match picks.len() {
-        ..=MOST_REASONS => picks.iter().filter_map(|own| reason(own, single.is_some())).collect(),
+        ..=MOST_REASONS => {
+            let each = leading.iter().zip(&picks);
+            each.filter_map(|(answered, own)| reason(answered, own, single.is_some()))
+                .collect()
+        }
         _ => Vec::new(),
     };
     let pick = picks.into_iter().exactly_one().ok();
@@ -187,12 +192,23 @@ fn joint(answer: &Answer, leading: &[&Answered]) -> Option<Sentence> {
     text.filter(|_| !leading.iter().all(is_own))
 }
 
-/// The reason for a recommendation, with its title where there are several.
-fn reason(pick: &Pick, is_single: bool) -> Option<String> {
-    let why = pick.why.as_ref().or(pick.lead_over.as_ref())?;
+/// The reason for a recommendation, else how far ahead it is, with its title where there are several: `Why: TP 1 instead of 2: …`,
+/// `Lead: 1.18 times the next server`.
+fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
+    let is_preferred = || {
+        answered
+            .winner
+            .as_ref()
+            .is_some_and(|winner| preferred(winner).is_some())
+    };
+    let (label, text) = match (&pick.why, &pick.lead_over) {
+        (Some(why), _) => ("Why", why),
+        (None, Some(lead)) => (if is_preferred() { "Why" } else { "Lead" }, lead),
+        (None, None) => return None,
+    };
     Some(match is_single {
-        true => why.clone(),
-        false => format!("{}: {why}", pick.title),
+        true => format!("{label}: {text}"),
+        false => format!("{label}: {}: {text}", lower_first(&pick.title)),
     })
 }
 

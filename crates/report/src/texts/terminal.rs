@@ -21,8 +21,8 @@ pub fn wrap(text: &str, most: usize) -> Vec<String> {
 /// Like `wrap`, with another width for all lines but the first.
 fn wrap_within(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    // A number and its percent sign stay together.
-    let glued = text.replace(" %", "\u{a0}%");
+    // A number stays together with its percent sign, as a multiple does.
+    let glued = text.replace(" %", "\u{a0}%").replace(" x ", " x\u{a0}");
     for mut word in glued.split(' ') {
         let room = if lines.len() < 2 { first } else { rest };
         if let Some(last) = lines.last_mut()
@@ -38,7 +38,7 @@ fn wrap_within(text: &str, first: usize, rest: usize) -> Vec<String> {
         }
         lines.push(word.to_owned());
     }
-    lines.iter().map(|line| line.replace("\u{a0}%", " %")).collect()
+    lines.iter().map(|line| line.replace('\u{a0}', " ")).collect()
 }
 
 /// Position at which to break a word that is longer than `most` columns; `None` if it is not.

@@ -11,7 +11,7 @@ use super::turns::Turns;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 use vsweep_metrics::rng::Shares;
 use vsweep_metrics::{LoadProgress, Nanos, Sample, Samples};
@@ -87,6 +87,8 @@ pub struct LoadOutcome {
     pub longest_turn: Nanos,
     /// Sum of all such times above 10 ms.
     pub away: Nanos,
+    /// When they were, each from the end of the turn before.
+    pub absences: Vec<Range<Nanos>>,
     /// Share of the reads whose time of arrival is the kernel's; that of the others is the time of reading.
     pub stamped_share: f64,
     /// Connections for which a request waited after t0.

@@ -198,6 +198,7 @@ impl Generator {
             samples: drive.samples,
             longest_turn: absence.longest,
             away: absence.total,
+            absences: absence.times,
             stamped_share: arrivals.stamped_share(),
             late_connections: self.awaited,
         })

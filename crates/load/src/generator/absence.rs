@@ -1,6 +1,7 @@
 //! Measures how long the loop did not look at the network, because it was busy or because it was not scheduled. The loop sees the first
 //! itself. The second shows only by the sweeper's timer, which should have woken the loop earlier.
 
+use std::ops::Range;
 use vsweep_metrics::Nanos;
 
 /// Shorter absences are the loop's ordinary work.
@@ -12,7 +13,11 @@ pub(super) struct Absence {
     pub longest: Nanos,
     /// Sum of all absences above 10 ms.
     pub total: Nanos,
+    /// When they were, with the wait in which each began.
+    pub times: Vec<Range<Nanos>>,
     period: Nanos,
+    /// End of the last turn.
+    last: Nanos,
     next_sweep: Nanos,
 }
 
@@ -22,7 +27,9 @@ impl Absence {
         Absence {
             longest: 0,
             total: 0,
+            times: Vec::new(),
             period,
+            last: 0,
             next_sweep: period,
         }
     }
@@ -30,12 +37,13 @@ impl Absence {
     /// Notes a look at the network. One after the moment of the sweep was kept from it: a process that is stopped while it
     /// waits is away for at most a period longer than that.
     pub fn looked(&mut self, at: Nanos) {
-        self.note(at.saturating_sub(self.next_sweep));
+        self.note(at.saturating_sub(self.next_sweep), self.last..at);
     }
 
     /// Notes a turn; true if it is time to sweep, a period after which the next one is due.
     pub fn worked(&mut self, began: Nanos, ended: Nanos) -> bool {
-        self.note(ended.saturating_sub(began));
+        self.note(ended.saturating_sub(began), began..ended);
+        self.last = ended;
         let is_due = ended >= self.next_sweep;
         if is_due {
             self.next_sweep = ended + self.period;
@@ -43,10 +51,11 @@ impl Absence {
         is_due
     }
 
-    fn note(&mut self, absence: Nanos) {
+    fn note(&mut self, absence: Nanos, time: Range<Nanos>) {
         self.longest = self.longest.max(absence);
         if absence > NOTICED {
             self.total += absence;
+            self.times.push(time);
         }
     }
 }
@@ -78,5 +87,9 @@ mod tests {
             absence.worked(0, 11_000_000);
         }
         assert_eq!((absence.longest, absence.total), (11_000_000, 33_000_000));
+        assert_eq!(absence.times, vec![0..11_000_000; 3]);
+        // The process was stopped somewhere in the wait that began at 11 ms.
+        absence.looked(200_000_000);
+        assert_eq!(absence.times.last(), Some(&(11_000_000..200_000_000)));
     }
 }

@@ -257,7 +257,7 @@ impl<'p> Agenda<'p> {
         }
     }
 
-    /// The line that begins a search, with the size of the KV cache where nothing else says where it starts. If the server is
+    /// The line that begins a search within its range, with the size of the KV cache where nothing else says where it starts. If the server is
     /// needed for that, its start comes first.
     fn begin_search(&mut self, mut started: SearchStarted) -> Step {
         if let Some(Strategy::Search(_, hint)) = self.strategies.front()
@@ -271,6 +271,10 @@ impl<'p> Agenda<'p> {
                 None if self.failed_start.is_none() => return self.start(),
                 None => {}
             }
+        }
+        if let Some(Strategy::Search(planned, _)) = self.strategies.front() {
+            let range = &planned.settings;
+            started.seed.value = started.seed.value.min(range.upper).max(range.lower);
         }
         record(Event::SearchStarted(Box::new(started)))
     }

@@ -89,6 +89,15 @@ pub(crate) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
     })
 }
 
+fn interval_in_words((low, high): (f64, f64)) -> String {
+    match high {
+        // Not even one user.
+        0.0 => "below 1".to_owned(),
+        f64::INFINITY => format!("above {}", show_number(low)),
+        _ => format!("{} and {}", show_number(low), show_number(high)),
+    }
+}
+
 /// Notes for the reader of the answer; empty if there are none.
 pub(crate) fn notes(result: &SearchResult<'_>) -> String {
     if let Some(doubt) = result.doubt() {
@@ -162,10 +171,7 @@ pub fn shown(state: &State) -> Vec<ShownAnswer> {
     let dash = || "-".to_owned();
     let show = |result: &SearchResult<'_>| {
         let answer = result.answer();
-        let interval = interval(result).map(|(low, high)| match high.is_finite() {
-            true => format!("{} and {}", show_number(low), show_number(high)),
-            false => format!("above {}", show_number(low)),
-        });
+        let interval = interval(result).map(interval_in_words);
         ShownAnswer {
             target: result.target.name.clone(),
             settings: name_on_any_start(&result.record().started, state),
@@ -308,4 +314,15 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         row
     };
     files::to_csv(&all.iter().zip(&params).map(row).collect_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_below_one_user_is_not_between_0_and_0() {
+        let said = [(0.0, 0.0), (0.0, 1.0), (12.0, 13.0), (64.0, f64::INFINITY)].map(interval_in_words);
+        assert_eq!(said, ["below 1", "0 and 1", "12 and 13", "above 64"]);
+    }
 }

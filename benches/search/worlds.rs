@@ -8,7 +8,7 @@ use vsweep::bench::Measurement;
 use vsweep::matrix::{LoadSearch, Matrix, ServerConfig};
 use vsweep::plan::{self, Warmup};
 use vsweep::rehearse::{Budget, Limits, ModelledServer, Options, Play, Player};
-use vsweep::search::{Probe, Question, RequestLatencies, Settings, Vary, Watch};
+use vsweep::search::{Probe, Question, RequestLatencies, Settings, Stalls, Vary, Watch};
 
 /// A plan with its searches, one a server.
 pub struct World {
@@ -218,9 +218,10 @@ pub struct Host<'w> {
     pub is_stalled: bool,
 }
 
-/// Duration of the stalls of a stalled host; their interval follows.
+/// Duration of the stalls of a stalled host; their interval follows, and the time after one during which requests count as delayed by it.
 const STALL_MS: f64 = 250.0;
 const STALL_EVERY_MS: f64 = 4000.0;
+const AFTER_STALL_MS: f64 = 3.0 * STALL_MS;
 
 impl Host<'_> {
     /// A whole run of the plan's shape.
@@ -288,22 +289,7 @@ impl Host<'_> {
             .iter_mut()
             .filter(|request| request.e2el_ms.is_finite())
         {
-            let RequestLatencies {
-                ttft_ms,
-                tpot_ms,
-                e2el_ms,
-                ..
-            } = *request;
-            if random.between(0.0, STALL_EVERY_MS) > e2el_ms + STALL_MS {
-                continue;
-            }
-            let late = random.between(0.0, STALL_MS);
-            match random.between(0.0, e2el_ms) < ttft_ms {
-                true => request.ttft_ms += late,
-                false => request.tpot_ms *= 1.0 + late / (e2el_ms - ttft_ms).max(1.0),
-            }
-            debug_assert!(request.tpot_ms >= tpot_ms);
-            request.e2el_ms += late;
+            stall(request, &mut random);
         }
         let settings = &self.world.servers[self.server].1.settings;
         let whole = |key: &str| measurement.result.get(key).and_then(|value| value.as_f64());
@@ -318,6 +304,33 @@ impl Host<'_> {
         );
         probe.disturbed_by(vec!["generator_stalled".to_owned()])
     }
+}
+
+/// Delays a request if the generator stalled while it was under way, and notes what a generator knows of that: when its next stall began,
+/// and how many there were.
+fn stall(request: &mut RequestLatencies, random: &mut Random) {
+    let RequestLatencies { ttft_ms, e2el_ms, .. } = *request;
+    let next_ms = random.between(0.0, STALL_EVERY_MS);
+    let since_ms = STALL_EVERY_MS - next_ms;
+    let meets = |latency_ms: f64| next_ms < latency_ms || since_ms < STALL_MS;
+    let late = random.between(0.0, STALL_MS);
+    if meets(e2el_ms) {
+        match meets(ttft_ms) {
+            true => request.ttft_ms += late,
+            false => request.tpot_ms *= 1.0 + late / (e2el_ms - ttft_ms).max(1.0),
+        }
+        request.e2el_ms += late;
+    }
+    let is_soon_after = since_ms < STALL_MS + AFTER_STALL_MS;
+    let most = |latency_ms: f64| {
+        let later = ((latency_ms - next_ms) / STALL_EVERY_MS).ceil().max(0.0);
+        STALL_MS * (later + f64::from(u8::from(is_soon_after)))
+    };
+    request.stalls = Some(Stalls {
+        calm_ms: if is_soon_after { 0.0 } else { next_ms },
+        of_ttft_ms: most(request.ttft_ms),
+        of_e2el_ms: most(request.e2el_ms),
+    });
 }
 
 /// From the first request sent to the end of the last; of a run that was cut before any ended, nothing.

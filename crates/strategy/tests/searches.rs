@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use vsweep_strategy::search::{
-    Answer, Criterion, Found, Probe, Question, RequestLatencies, Requests, Search, Seed, Settings, Target, Vary,
+    Answer, Criterion, Found, Probe, Question, RequestLatencies, Requests, Search, Seed, Settings, Stalls, Target, Vary,
 };
 
 const CRITERION: (&str, &str) = ("p95_ttft_ms", "<=150");
@@ -31,6 +31,8 @@ struct Server<'a> {
     run_noise: f64,
     spread: f64,
     random: Random,
+    /// True if its load generator stalls for 250 ms every 4 s.
+    is_stalled: bool,
 }
 
 impl<'a> Server<'a> {
@@ -40,7 +42,26 @@ impl<'a> Server<'a> {
             run_noise: 0.03,
             spread: 0.1,
             random: Random(seed),
+            is_stalled: false,
         }
+    }
+
+    /// Delays a request that is under way during a stall.
+    fn stall(&mut self, request: &mut RequestLatencies) {
+        let (length_ms, every_ms) = (250.0, 4000.0);
+        let next_ms = every_ms * self.random.uniform();
+        let is_soon_after = every_ms - next_ms < 4.0 * length_ms;
+        let is_met = next_ms < request.ttft_ms || every_ms - next_ms < length_ms;
+        if is_met {
+            request.ttft_ms += length_ms * self.random.uniform();
+            request.e2el_ms = request.ttft_ms;
+        }
+        let most = if is_met || is_soon_after { length_ms } else { 0.0 };
+        request.stalls = Some(Stalls {
+            calm_ms: if is_soon_after { 0.0 } else { next_ms },
+            of_ttft_ms: most,
+            of_e2el_ms: most,
+        });
     }
 
     /// The run that a search asks for, cut where its watch cuts it.
@@ -54,9 +75,14 @@ impl<'a> Server<'a> {
             ..RequestLatencies::default()
         };
         let count = 0..question.requests;
-        let requests: Vec<RequestLatencies> = count
+        let mut requests: Vec<RequestLatencies> = count
             .map(|_| request(typical * (self.spread * self.random.normal()).exp()))
             .collect();
+        if self.is_stalled {
+            requests.iter_mut().for_each(|request| self.stall(request));
+            let probe = Probe::read(question, &[target()], Vary::MaxConcurrency, |_| None, &requests, None);
+            return probe.disturbed_by(vec!["generator_stalled".to_owned()]);
+        }
         let mut watch = search.watch(&question);
         let wave = |place: usize| Duration::from_secs(place as u64 / question.value as u64);
         let mut ends = requests.iter().enumerate();
@@ -159,6 +185,22 @@ fn a_disturbed_run_fails_no_load_and_is_repeated() {
         for pair in repeats {
             assert_eq!(pair[0].question.value, pair[1].question.value);
         }
+    }
+}
+
+#[test]
+fn a_generator_that_stalls_now_and_then_finds_the_limit() {
+    for seed in 0..10 {
+        let mut server = Server {
+            is_stalled: true,
+            ..Server::new(seed, &knee)
+        };
+        let (answer, probes) = search(Seed::UNKNOWN, &mut server, calm);
+        assert!(
+            answer.found.value().is_some_and(|load| (72.0..=80.0).contains(&load)) && answer.high >= 80.0,
+            "{answer:?}"
+        );
+        assert_eq!(answer.disturbed, probes.len());
     }
 }
 

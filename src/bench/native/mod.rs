@@ -12,6 +12,7 @@ mod profiler;
 mod prompts;
 mod refused;
 pub mod settings;
+mod stalls;
 mod traffic;
 pub mod warmup;
 mod watched;
@@ -22,6 +23,7 @@ pub use refused::{REFUSED, harmless};
 
 use crate::bench::judge::{RunFigures, cached, commonest_error, doubts, on_failed_requests, pace, refuse_empty};
 use crate::bench::native::settings::NativeSettings;
+use crate::bench::native::stalls::StallTimes;
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, errors, figures, result};
 use crate::bench::side::counters::ServerCounters;
@@ -38,6 +40,7 @@ use crate::plan::Params;
 use crate::search::{Cut, RequestLatencies, Watch};
 use crate::stats::ClassTag;
 use crate::telemetry::series::Window;
+use crate::validity::Code;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -120,7 +123,7 @@ pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Na
         failure: on_failed_requests(seen),
         // A forecast contains no doubts.
         result: figures.into(),
-        requests: requests(samples, &settings.class_tags()),
+        requests: requests(samples, None, &settings.class_tags()),
         ..Measurement::default()
     })
 }
@@ -252,10 +255,16 @@ impl NativeRun {
                 .chain(paced)
                 .chain(doubts(seen))
                 .collect(),
-            requests: requests(&outcome.samples, &self.settings.class_tags()),
+            requests: Vec::new(),
             result: RunResult::default(),
             cut,
         };
+        let is_stalled = measurement
+            .doubts
+            .iter()
+            .any(|doubt| doubt.code == Code::GeneratorStalled);
+        let stalls = is_stalled.then(|| StallTimes::of(&outcome.absences));
+        measurement.requests = requests(&outcome.samples, stalls.as_ref(), &self.settings.class_tags());
         warnings::of_objections(&mut values, measurement.objections());
         measurement.result = RunResult::new(values, outcome.samples);
         Ok(measurement)
@@ -289,8 +298,12 @@ pub(super) fn broke(error: std::io::Error) -> Failure {
     ))
 }
 
-fn requests(samples: &Samples, classes: &[ClassTag]) -> Vec<RequestLatencies> {
-    let latencies = |sample| latencies(&sample, classes);
+/// The latencies of every request; of a generator that stalled, with the stalls around each.
+fn requests(samples: &Samples, stalls: Option<&StallTimes<'_>>, classes: &[ClassTag]) -> Vec<RequestLatencies> {
+    let latencies = |sample: Sample| RequestLatencies {
+        stalls: stalls.map(|stalls| stalls.around(&sample)),
+        ..latencies(&sample, classes)
+    };
     samples.in_order().map(latencies).collect()
 }
 
@@ -324,6 +337,7 @@ fn latencies(sample: &Sample, classes: &[ClassTag]) -> RequestLatencies {
         tpot_ms: sample.tpot().unwrap_or(0.0) * 1000.0,
         e2el_ms: ms(sample.latency()),
         class,
+        stalls: None,
     }
 }
 
@@ -346,6 +360,7 @@ fn at_least(sample: &Sample, now: Nanos, classes: &[ClassTag]) -> RequestLatenci
         tpot_ms: 0.0,
         e2el_ms: ms(age),
         class: class_of(sample, classes),
+        stalls: None,
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Observation {
     pub margin: f64,
     /// Standard error of the margin, as far as it is known before the runs are compared with one another.
     pub error: f64,
+    /// Greatest part of the margin that a disturbance explains.
+    pub slack: f64,
     /// Least absolute margin, if no more is known of its size.
     pub bound: Option<f64>,
     /// The distribution of the run's requests; none if the margin is that of a mean or of the run as a whole.
@@ -68,6 +70,9 @@ const BEND: f64 = 0.3;
 /// Deviation of the percentile of all requests from that of a typical run for reasons that no run shows, in parts of a run's noise, with
 /// its probability: three points approximate a bell.
 const OFFSETS: [(f64, f64); 3] = [(-0.45, 1.0 / 6.0), (0.0, 2.0 / 3.0), (0.45, 1.0 / 6.0)];
+/// Parts of their slack by which the margins of all runs are too high, and the spread of these parts: the same stalls have the same effect.
+const PARTS: [f64; 3] = [0.0, 0.5, 1.0];
+const PART_SPREAD: f64 = 0.15;
 /// Degrees of freedom of the noise.
 const TAIL: f64 = 7.0;
 /// Distances between two loads of the grid: of a first look, and at most of the second.
@@ -120,7 +125,8 @@ impl Boundary {
 struct Model {
     seed: Seed,
     width: f64,
-    runs: Vec<LoadRun>,
+    /// The runs, for each part of their slack.
+    cases: Vec<Vec<LoadRun>>,
     coupling: [[f64; SLOPES.len()]; SLOPES.len()],
     noises: [f64; NOISES.len()],
     /// Mean stated error of the runs that read a percentile.
@@ -133,50 +139,64 @@ impl Model {
             .iter()
             .filter(|run| run.tail.is_some() && run.bound.is_none());
         let count = tails.clone().count().max(1) as f64;
+        let has_slack = observations.iter().any(|run| run.slack > 0.0);
+        let parts: &[f64] = if has_slack { &PARTS } else { &PARTS[..1] };
+        let case = |part: f64| observations.iter().map(|run| LoadRun::of(run, part)).collect();
         Model {
             error: tails.map(|run| run.error).sum::<f64>() / count,
             seed,
             width,
-            runs: observations.iter().map(LoadRun::of).collect(),
+            cases: parts.iter().map(|part| case(*part)).collect(),
             coupling: coupling(),
             noises: NOISES.map(|noise| bell((noise / TYPICAL_NOISE).ln() / NOISE_SPREAD)),
         }
     }
 
     fn over(&self, start: f64, end: f64, points: usize) -> Boundary {
-        let mut tally = Tally {
-            start,
-            step: (end - start) / points as f64,
-            weights: vec![0.0; points + 1],
-            most: 0.0,
-            noise: 0.0,
-            slope: 0.0,
-        };
-        for i in 0..=points {
-            self.weigh(start + tally.step * i as f64, &mut tally);
+        let step = (end - start) / points as f64;
+        let (mut weights, mut noise, mut slope) = (vec![0.0; points + 1], 0.0, 0.0);
+        for runs in &self.cases {
+            let mut tally = Tally {
+                start,
+                step,
+                weights: vec![0.0; points + 1],
+                most: 0.0,
+                noise: 0.0,
+                slope: 0.0,
+            };
+            for i in 0..=points {
+                self.weigh(start + step * i as f64, runs, &mut tally);
+            }
+            // All cases weigh alike: less scatter of the margins does not make one of them more probable.
+            let total = tally.weights.iter().sum::<f64>().max(f64::MIN_POSITIVE) * self.cases.len() as f64;
+            weights
+                .iter_mut()
+                .zip(tally.weights)
+                .for_each(|(sum, weight)| *sum += weight / total);
+            noise += tally.noise / total;
+            slope += tally.slope / total;
         }
-        let total = tally.weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let mut sum = 0.0;
-        let cumulative = tally.weights.iter().map(|weight| {
-            sum += weight / total;
+        let cumulative = weights.iter().map(|weight| {
+            sum += weight;
             sum
         });
         Boundary {
             cumulative: cumulative.collect(),
             // Each weight is that of the interval around its point.
-            grid: (0..=points).map(|i| start + tally.step * (i as f64 + 0.5)).collect(),
-            noise: (tally.noise / total).exp(),
-            slope: (tally.slope / total).exp(),
+            grid: (0..=points).map(|i| start + step * (i as f64 + 0.5)).collect(),
+            noise: noise.exp(),
+            slope: slope.exp(),
         }
     }
 
     /// Weighs every curve with this boundary.
-    fn weigh(&self, boundary: f64, tally: &mut Tally) {
+    fn weigh(&self, boundary: f64, runs: &[LoadRun], tally: &mut Tally) {
         let prior = prior(boundary, self.seed, self.width);
         for (i, noise) in NOISES.into_iter().enumerate() {
             let mut above = [1.0; SLOPES.len()];
             let mut below = [[1.0; SLOPES.len()]; GAPS.len()];
-            for run in &self.runs {
+            for run in runs {
                 let distance = run.load - boundary;
                 if distance >= 0.0 {
                     for (weight, slope) in above.iter_mut().zip(SLOPES) {
@@ -253,15 +273,19 @@ struct LoadRun {
 }
 
 impl LoadRun {
-    fn of(run: &Observation) -> LoadRun {
+    /// A run whose margin is lower by a part of its slack.
+    fn of(run: &Observation, part: f64) -> LoadRun {
         let noises = NOISES.map(|noise| {
             let deviation = noise * run.error;
             let shift = run.tail.map_or(0.0, |tail| tail.shift(deviation));
-            (deviation * deviation, shift)
+            (deviation.hypot(PART_SPREAD * run.slack).powi(2), shift)
         });
         LoadRun {
             load: run.value.ln(),
-            run: *run,
+            run: Observation {
+                margin: run.margin - part * run.slack,
+                ..*run
+            },
             noises,
         }
     }

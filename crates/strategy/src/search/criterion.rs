@@ -41,7 +41,7 @@ impl Latency {
         }
     }
 
-    fn of(self, request: &RequestLatencies) -> f64 {
+    pub(super) fn of(self, request: &RequestLatencies) -> f64 {
         match self {
             Latency::Ttft => request.ttft_ms,
             Latency::Tpot => request.tpot_ms,
@@ -177,12 +177,7 @@ impl Criterion {
         metric: impl Fn(&str) -> Option<f64>,
         requests: &[RequestLatencies],
     ) -> Option<Reading> {
-        let class = self.class.as_deref().map(ClassTag::of);
-        let own = || {
-            requests
-                .iter()
-                .filter(|request| class.is_none_or(|class| request.class == class))
-        };
+        let own = || requests.iter().filter(|request| self.is_about(request));
         let from_requests = self.per_request().and_then(|(share, limits)| {
             let ratios = own().map(|request| worst_ratio(&limits, request)).collect();
             Reading::from_requests(ratios, share, vary)
@@ -197,7 +192,7 @@ impl Criterion {
                 starved: self.is_starved(value, metric("request_throughput")),
                 ..self.read_value(value)
             };
-            match key.strip_prefix("mean_").and_then(Latency::named) {
+            match self.mean_of() {
                 Some(latency) => {
                     let ratios: Vec<f64> = own().map(|request| latency.of(request) / self.limit).collect();
                     Reading::of_mean(exact, &ratios, vary)
@@ -215,6 +210,20 @@ impl Criterion {
                 ..inner
             }),
             (inner, metric) => metric.or(inner),
+        }
+    }
+
+    /// True if a request is one of those that it is about.
+    pub(super) fn is_about(&self, request: &RequestLatencies) -> bool {
+        let class = self.class.as_deref().map(ClassTag::of);
+        class.is_none_or(|class| request.class == class)
+    }
+
+    /// The latency whose mean it bounds.
+    pub(super) fn mean_of(&self) -> Option<Latency> {
+        match &self.quantity {
+            Quantity::Metric(key) => key.strip_prefix("mean_").and_then(Latency::named),
+            Quantity::Attainment(_) => None,
         }
     }
 
@@ -284,7 +293,7 @@ impl Criterion {
         brought.is_some_and(|brought| !self.operator.holds(brought, self.limit))
     }
 
-    fn read_value(&self, value: f64) -> Reading {
+    pub(super) fn read_value(&self, value: f64) -> Reading {
         let ratio = match (value > 0.0 && self.limit > 0.0, self.operator.wants_small()) {
             (true, true) => value / self.limit,
             (true, false) => self.limit / value,
@@ -365,7 +374,7 @@ mod tests {
             ttft_ms,
             tpot_ms,
             e2el_ms: ttft_ms + 100.0 * tpot_ms,
-            class: ClassTag::NONE,
+            ..RequestLatencies::default()
         }
     }
 

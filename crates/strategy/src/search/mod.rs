@@ -17,6 +17,7 @@ mod reading;
 mod rival;
 mod saved;
 mod seed;
+mod stalls;
 mod target;
 mod verdict;
 mod watch;
@@ -27,7 +28,7 @@ pub use explore::{CurvePoint, Exploration, ExploreSettings, Level, Load, Spacing
 pub use over_starts::over_starts;
 pub use posterior::LimitPosterior;
 pub use probe::{Probe, Question};
-pub use reading::{Reading, RequestLatencies};
+pub use reading::{Reading, RequestLatencies, Stalls};
 pub use rival::Rival;
 pub use saved::SavedRequests;
 pub use seed::{Requests, Seed, SeedBasis};

@@ -41,12 +41,17 @@ mod tests {
     use super::*;
 
     fn posterior(upper: f64, margin: impl Fn(f64) -> f64) -> LimitPosterior {
+        posterior_with(upper, 0.0, margin)
+    }
+
+    fn posterior_with(upper: f64, slack: f64, margin: impl Fn(f64) -> f64) -> LimitPosterior {
         let loads = [60.0, 70.0, 80.0, 90.0].into_iter().filter(|load| *load <= upper);
         let observations: Vec<Observation> = loads
             .map(|value| Observation {
                 value,
                 margin: margin(value),
                 error: 0.01,
+                slack,
                 bound: None,
                 tail: None,
             })
@@ -69,6 +74,14 @@ mod tests {
             serde_json::from_str::<LimitPosterior>(&text).expect("its own text"),
             found
         );
+    }
+
+    #[test]
+    fn what_stalls_may_explain_leaves_the_limit_open_between_both_ends() {
+        let found = posterior_with(512.0, 0.3, |load| 3.0 * (load / 75.0).ln());
+        // If they explain nothing it is 75, if they explain all of the slack it is 75 e^0.1.
+        assert!(found.quantiles[1] < 76.0 && found.quantiles[38] > 82.0, "{found:?}");
+        assert!(found.quantiles[0] > 70.0 && found.quantiles[39] < 90.0, "{found:?}");
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub struct Probe {
     /// Output tokens a second; None of a run that was not measured whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,
-    /// The codes of what disturbed the run, such as `generator_stalled`; empty if nothing did. A disturbed run shows that a load is held,
-    /// never that it is not.
+    /// The codes of what disturbed the run, such as `generator_stalled`; empty if nothing did. A disturbed run shows that a load is held, but
+    /// that it is not only as far as its readings know what the disturbance explains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<String>,
 }

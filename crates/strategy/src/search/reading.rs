@@ -15,6 +15,18 @@ const FAR: f64 = 4.0;
 /// no search needs.
 pub(super) const CLEAR: f64 = 1.25;
 
+/// Stalls of the load generator around a request. They also delay what is sent soon after them, because all that had to wait is then sent
+/// at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stalls {
+    /// Time from its sending to the next stall; 0 soon after one.
+    pub calm_ms: f64,
+    /// Greatest part of its time to the first token that is due to them.
+    pub of_ttft_ms: f64,
+    /// Greatest part of its whole latency that is due to them.
+    pub of_e2el_ms: f64,
+}
+
 /// The latencies of one request; a failed request has infinite ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RequestLatencies {
@@ -26,6 +38,8 @@ pub struct RequestLatencies {
     pub e2el_ms: f64,
     /// Its class in a mixed load.
     pub class: ClassTag,
+    /// Stalls of the generator around it, if the run had any.
+    pub stalls: Option<Stalls>,
 }
 
 impl RequestLatencies {
@@ -35,7 +49,29 @@ impl RequestLatencies {
         tpot_ms: f64::INFINITY,
         e2el_ms: f64::INFINITY,
         class: ClassTag::NONE,
+        stalls: None,
     };
+
+    /// The latencies that it had at least and at most without the stalls.
+    pub(super) fn without_stalls(&self) -> [RequestLatencies; 2] {
+        let Some(stalls) = self.stalls.filter(|_| self.e2el_ms.is_finite()) else {
+            return [*self; 2];
+        };
+        let decode_ms = (self.e2el_ms - self.ttft_ms).max(f64::MIN_POSITIVE);
+        // An earlier first token makes the rest take longer.
+        let tpot_ms = |part: f64| self.tpot_ms * part.max(0.0);
+        let least = RequestLatencies {
+            ttft_ms: (self.ttft_ms - stalls.of_ttft_ms).max(0.0),
+            tpot_ms: tpot_ms(1.0 - stalls.of_e2el_ms / decode_ms),
+            e2el_ms: (self.e2el_ms - stalls.of_e2el_ms).max(0.0),
+            ..*self
+        };
+        let most = RequestLatencies {
+            tpot_ms: tpot_ms(1.0 + stalls.of_ttft_ms / decode_ms),
+            ..*self
+        };
+        [least, most]
+    }
 }
 
 /// A measured value as a ratio to its limit, turned so that more than 1 fails: `500 ms` for `<= 250` is 2, and
@@ -66,6 +102,10 @@ pub struct Reading {
     /// Number of all requests that were read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requests: u64,
+    /// Greatest part of the margin that the stalls of the generator explain, if they are known for each request. All else is then that of
+    /// the requests without stalls, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slack: Option<f64>,
 }
 
 pub(super) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
@@ -84,6 +124,7 @@ impl Reading {
             tail: 0.0,
             missed: 0,
             requests: 0,
+            slack: None,
         }
     }
 

@@ -58,6 +58,7 @@ impl SavedRequests {
             tpot_ms: tpot * 1000.0,
             e2el_ms: latency * 1000.0,
             class,
+            stalls: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::criterion::Criterion;
 use super::posterior::LimitPosterior;
 use super::probe::Probe;
 use super::reading::{CLEAR, Reading, is_zero, maybe_infinite};
+use super::stalls::STALLED;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -156,6 +157,7 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
             true => TYPICAL_ERROR,
             false => reading.standard_error().hypot(TYPICAL_ERROR),
         },
+        slack: 0.0,
         bound,
         tail: share.map(|share| Tail {
             growth: reading.tail,
@@ -189,6 +191,7 @@ impl Target {
             value,
             margin,
             error: TYPICAL_ERROR,
+            slack: 0.0,
             bound: Some(0.0),
             tail: None,
         };
@@ -205,19 +208,36 @@ impl Target {
     }
 
     /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that missed the target gives none, because
-    /// the disturbance may be the reason. One that met it shows that the undisturbed figure meets it too.
+    /// the disturbance may be the reason, unless it is known how much of the margin that explains. One that met it shows that the
+    /// undisturbed figure meets it too.
     fn observe(&self, probe: &Probe) -> Option<Observation> {
         let (_, observation) = self.worst(probe)?;
         if !probe.is_disturbed() {
             return Some(observation);
         }
-        let size = -observation.margin;
-        (size >= 0.0).then_some(Observation {
-            error: TYPICAL_ERROR,
-            bound: Some(observation.bound.unwrap_or(size)),
-            tail: None,
+        let margin = observation.margin;
+        if let Some(least) = self.least(probe).filter(|_| margin > -FAR) {
+            let slack = (margin - least.clamp(-FAR, FAR)).max(0.0);
+            return Some(Observation {
+                slack,
+                bound: observation.bound.filter(|_| slack == 0.0),
+                ..observation
+            });
+        }
+        (margin <= 0.0).then_some(Observation {
+            bound: Some(observation.bound.unwrap_or(-margin)),
             ..observation
         })
+    }
+
+    /// The least margin of a run without the stalls of its generator; `None` if anything else disturbed it, or they are not known for each
+    /// request.
+    fn least(&self, probe: &Probe) -> Option<f64> {
+        let is_known = probe.stopped.is_none() && probe.disturbances.iter().all(|code| code == STALLED);
+        let bounding = self.criteria.iter().filter(|criterion| !criterion.wants_load());
+        let readings = bounding.filter_map(|criterion| probe.reading(criterion));
+        let least = readings.filter_map(|reading| Some(reading.margin() - reading.slack?));
+        least.reduce(f64::max).filter(|_| is_known)
     }
 
     /// True if a probe was asked for the target or measured something of it.
@@ -322,8 +342,9 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
     sorted
         .chunk_by(|a, b| a.value == b.value)
         .map(|runs| {
-            let precision: f64 = runs.iter().map(|run| run.error.powi(-2)).sum();
-            let margin = runs.iter().map(|run| run.margin * run.error.powi(-2)).sum::<f64>() / precision;
+            let weight = |run: &&Observation| run.error.hypot(run.slack).powi(-2);
+            let precision: f64 = runs.iter().map(weight).sum();
+            let margin = runs.iter().map(|run| run.margin * weight(run)).sum::<f64>() / precision;
             let value = runs[0].value;
             // Requests pooled over all runs that miss the target count as a miss, whatever the weights of the runs.
             let is_missed = margin <= 0.0 && target.is_missed(probes, value);
@@ -349,6 +370,7 @@ mod tests {
             value,
             margin,
             error,
+            slack: 0.0,
             bound: None,
             tail: None,
         }

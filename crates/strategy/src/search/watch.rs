@@ -193,7 +193,6 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::search::Criterion;
-    use crate::stats::ClassTag;
 
     fn watch(bounds: &[(&str, &str)], requests: u64, confirm: bool) -> Watch {
         let criteria = bounds
@@ -218,7 +217,7 @@ mod tests {
             ttft_ms,
             tpot_ms: 1.0,
             e2el_ms: ttft_ms,
-            class: ClassTag::NONE,
+            ..RequestLatencies::default()
         }
     }
 

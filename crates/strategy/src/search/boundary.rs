@@ -7,6 +7,7 @@
 //! scatter more than expected widen everything. Deciding what to do with the probability is left to the callers.
 
 use super::seed::Seed;
+use crate::stats::dot;
 
 /// One margin at one load.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,8 +69,9 @@ pub(super) const TYPICAL_ERROR: f64 = 0.006;
 /// Greatest deviation of a margin from its straight line, relative to the line's own margin there.
 const BEND: f64 = 0.3;
 /// Deviation of the percentile of all requests from that of a typical run for reasons that no run shows, in parts of a run's noise, with
-/// its probability: three points approximate a bell.
-const OFFSETS: [(f64, f64); 3] = [(-0.45, 1.0 / 6.0), (0.0, 2.0 / 3.0), (0.45, 1.0 / 6.0)];
+/// the probability of either side: with none in between, three points approximate a bell.
+const OFFSET: f64 = 0.45;
+const ASIDE: f64 = 1.0 / 6.0;
 /// Parts of their slack by which the margins of all runs are too high, and the spread of these parts: the same stalls have the same effect.
 const PARTS: [f64; 3] = [0.0, 0.5, 1.0];
 const PART_SPREAD: f64 = 0.15;
@@ -78,8 +80,6 @@ const TAIL: f64 = 7.0;
 /// Distances between two loads of the grid: of a first look, and at most of the second.
 const COARSE: f64 = 0.04;
 const FINE: usize = 240;
-/// Weights below this part of the greatest are left out.
-const NEGLIGIBLE: f64 = 1e-9;
 /// Share of the prior that does not believe the seed.
 const DOUBT: f64 = 0.1;
 
@@ -128,6 +128,8 @@ struct Model {
     /// The runs, for each part of their slack.
     cases: Vec<Vec<LoadRun>>,
     coupling: [[f64; SLOPES.len()]; SLOPES.len()],
+    /// Slopes below the boundary with their logarithms, for each jump; the first one is none.
+    slopes: [[(f64, f64); SLOPES.len()]; GAPS.len()],
     noises: [f64; NOISES.len()],
     /// Mean stated error of the runs that read a percentile.
     error: f64,
@@ -148,6 +150,7 @@ impl Model {
             width,
             cases: parts.iter().map(|part| case(*part)).collect(),
             coupling: coupling(),
+            slopes: GAPS.map(|(gap, _)| SLOPES.map(|slope| slope + gap / JUMP).map(|steep| (steep, steep.ln()))),
             noises: NOISES.map(|noise| bell((noise / TYPICAL_NOISE).ln() / NOISE_SPREAD)),
         }
     }
@@ -160,7 +163,6 @@ impl Model {
                 start,
                 step,
                 weights: vec![0.0; points + 1],
-                most: 0.0,
                 noise: 0.0,
                 slope: 0.0,
             };
@@ -190,7 +192,7 @@ impl Model {
         }
     }
 
-    /// Weighs every curve with this boundary.
+    /// Weighs every curve with this boundary. A limit is off by the slope on one side, so those on the other are summed first.
     fn weigh(&self, boundary: f64, runs: &[LoadRun], tally: &mut Tally) {
         let prior = prior(boundary, self.seed, self.width);
         for (i, noise) in NOISES.into_iter().enumerate() {
@@ -199,33 +201,35 @@ impl Model {
             for run in runs {
                 let distance = run.load - boundary;
                 if distance >= 0.0 {
-                    for (weight, slope) in above.iter_mut().zip(SLOPES) {
-                        *weight *= run.density(slope * distance, i);
-                    }
+                    run.weigh(&mut above, distance, 0.0, i);
                     continue;
                 }
                 for (weights, (gap, _)) in below.iter_mut().zip(GAPS) {
-                    for (weight, slope) in weights.iter_mut().zip(SLOPES) {
-                        *weight *= run.density(slope * distance - gap, i);
-                    }
+                    run.weigh(weights, distance, gap, i);
                 }
             }
             let prior = prior * self.noises[i];
-            let highest = above.iter().copied().fold(0.0, f64::max);
-            for (below, (gap, usual)) in below.iter().zip(GAPS) {
-                for ((below, row), slope) in below.iter().zip(&self.coupling).zip(SLOPES) {
-                    let weight = prior * usual * below;
-                    if tally.is_negligible(weight * highest) {
-                        continue;
-                    }
-                    for ((above, coupled), steeper) in above.iter().zip(row).zip(SLOPES) {
-                        let slopes = [slope + gap / JUMP, steeper];
-                        tally.add(weight * above * coupled, noise, slopes, |offset| {
-                            boundary + offset * noise * self.error / slopes[usize::from(offset >= 0.0)]
-                        });
-                    }
+            let aside = OFFSET * noise * self.error;
+            let beyond = self.coupling.each_ref().map(|row| dot(row, &above));
+            let mut within = [0.0; SLOPES.len()];
+            for ((weights, slopes), (_, usual)) in below.iter().zip(&self.slopes).zip(GAPS) {
+                for (at, weight) in weights.iter().enumerate() {
+                    let weight = prior * usual * weight;
+                    within[at] += weight;
+                    tally.add_side(boundary, -aside, weight * beyond[at], slopes[at]);
                 }
             }
+            let whole = dot(&within, &beyond);
+            for (at, above) in above.iter().enumerate() {
+                let below: f64 = within
+                    .iter()
+                    .zip(&self.coupling)
+                    .map(|(weight, row)| weight * row[at])
+                    .sum();
+                tally.add_side(boundary, aside, above * below, self.slopes[0][at]);
+            }
+            tally.add(boundary, (1.0 - 2.0 * ASIDE) * whole);
+            tally.noise += whole * noise.ln();
         }
     }
 }
@@ -235,30 +239,21 @@ struct Tally {
     start: f64,
     step: f64,
     weights: Vec<f64>,
-    most: f64,
     /// Sums of the logarithms of the noise and of the slope, weighted.
     noise: f64,
     slope: f64,
 }
 
 impl Tally {
-    fn is_negligible(&self, weight: f64) -> bool {
-        weight <= NEGLIGIBLE * self.most
+    fn add(&mut self, limit: f64, weight: f64) {
+        let place = ((limit - self.start) / self.step + 0.5).clamp(0.0, self.weights.len() as f64 - 1.0);
+        self.weights[place as usize] += weight;
     }
 
-    /// Adds the weight of a curve with so much noise, whose limit follows from what all requests are off by.
-    #[inline]
-    fn add(&mut self, weight: f64, noise: f64, [below, above]: [f64; 2], limit: impl Fn(f64) -> f64) {
-        if self.is_negligible(weight) {
-            return;
-        }
-        self.most = self.most.max(weight);
-        self.noise += weight * noise.ln();
-        self.slope += weight * (below * above).ln() / 2.0;
-        for (offset, part) in OFFSETS {
-            let place = ((limit(offset) - self.start) / self.step + 0.5).clamp(0.0, self.weights.len() as f64 - 1.0);
-            self.weights[place as usize] += weight * part;
-        }
+    /// Adds the limits aside of a boundary by curves with a slope on that side.
+    fn add_side(&mut self, boundary: f64, aside: f64, weight: f64, (slope, ln_slope): (f64, f64)) {
+        self.slope += weight * ln_slope / 2.0;
+        self.add(boundary + aside / slope, ASIDE * weight);
     }
 }
 
@@ -290,20 +285,29 @@ impl LoadRun {
         }
     }
 
-    /// Student's density, up to a factor, of the margin where the lines say `expected`; of a bound, the chance to be beyond it.
-    fn density(&self, expected: f64, noise: usize) -> f64 {
+    /// Multiplies the weights of all slopes, after a jump, by Student's density, up to a factor, of the margin so far from the boundary; of a
+    /// bound, by the chance to be beyond it.
+    fn weigh(&self, weights: &mut [f64; SLOPES.len()], distance: f64, gap: f64, noise: usize) {
         let (variance, shift) = self.noises[noise];
-        let expected = (expected - shift).clamp(-FAR, FAR);
-        let bend = BEND * expected;
-        let variance = variance + bend * bend;
-        if let Some(bound) = self.run.bound {
-            let z = (expected * self.run.margin.signum() - bound) / variance.sqrt();
-            return 1.0 / (1.0 + (-1.7 * z).exp());
+        let Observation {
+            margin, error, bound, ..
+        } = self.run;
+        let expected = SLOPES.map(|slope| (slope * distance - gap - shift).clamp(-FAR, FAR));
+        let variance = expected.map(|expected| variance + BEND * BEND * expected * expected);
+        let lines = weights.iter_mut().zip(expected).zip(variance);
+        if let Some(bound) = bound {
+            for ((weight, expected), variance) in lines {
+                let z = (expected * margin.signum() - bound) / variance.sqrt();
+                *weight /= 1.0 + (-1.7 * z).exp();
+            }
+            return;
         }
-        let deviation = self.run.margin - expected;
-        let tail = 1.0 + deviation * deviation / (variance * TAIL);
-        // To the power of half of TAIL + 1; relative to the error, so that many runs stay far above the smallest number.
-        self.run.error / (variance.sqrt() * (tail * tail) * (tail * tail))
+        for ((weight, expected), variance) in lines {
+            let deviation = margin - expected;
+            let tail = 1.0 + deviation * deviation / (variance * TAIL);
+            // To the power of half of TAIL + 1; relative to the error, so that many runs stay far above the smallest number.
+            *weight *= error / (variance.sqrt() * (tail * tail) * (tail * tail));
+        }
     }
 }
 

@@ -103,13 +103,10 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
     (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)
 }
 
-/// Tells how long the work that is left will likely take, and which servers will not fit; the sweep goes on.
-pub fn print_forecast(sweep: &Sweep<'_>, state: &State, options: &Options) {
+/// Prints how long the work that is left will likely take by its estimate, and which servers will not fit; the sweep goes on.
+pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
-    if !is_known(wanted, options) {
-        return;
-    }
-    let failing = match estimate(sweep.schedule(), state, state, options) {
+    let failing = match estimate {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
                 let of_grid = if plan.optimize.is_some() {
@@ -117,9 +114,9 @@ pub fn print_forecast(sweep: &Sweep<'_>, state: &State, options: &Options) {
                 } else {
                     ""
                 };
-                output::print_note(format_args!("{of_grid}{}", summary(&rehearsal)));
+                output::print_note(format_args!("{of_grid}{}", summary(rehearsal)));
             }
-            failing(&rehearsal)
+            failing(rehearsal)
         }
         // The plan is too large to be played at once.
         Err(_) => misfits(plan, wanted),

@@ -91,9 +91,11 @@ impl<'a> Imagined<'a> {
                 let record = state.latest_search(search);
                 let workload = record.map_or("", |record| record.started.workload());
                 let found = answers.iter().map(|answer| PredictedAnswer {
+                    search: search.clone(),
                     target: answer.target.clone(),
                     workload: workload.to_owned(),
                     load: answer.found.value(),
+                    limit: answer.is_coarse.then(|| answer.posterior.as_ref()?.median()).flatten(),
                 });
                 forecast.answers.extend(found);
             }

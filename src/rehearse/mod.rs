@@ -10,6 +10,7 @@ mod graphs;
 mod imagined;
 mod learn;
 mod load;
+mod moved;
 mod packed;
 mod plays;
 mod server;
@@ -22,6 +23,7 @@ pub use budget::{Budget, Limits};
 pub use calibrated::Calibrated;
 pub use graphs::SharedGraphs;
 pub use load::{Play, Player};
+pub use moved::moved_results;
 pub use packed::Packed;
 pub use plays::{PlayCache, Timing};
 pub use server::{ModelledServer, needs_gpu};
@@ -30,7 +32,7 @@ pub use spread::{TimeFactor, TimeInterval, Total};
 use crate::agenda::{Predictions, Schedule, optimization, wants_forecast};
 use crate::cause::Failure;
 use crate::evidence::Results;
-use crate::ids::ServerId;
+use crate::ids::{SearchId, ServerId};
 use crate::journal::{Optimization, State};
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
@@ -136,12 +138,16 @@ pub struct Loss {
 /// The predicted answer of a search for one of its targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictedAnswer {
+    /// The search.
+    pub search: SearchId,
     /// The target.
     pub target: String,
     /// The workload; empty if it is the only one.
     pub workload: String,
     /// The load; `None` if no load meets the target.
     pub load: Option<f64>,
+    /// The load at which the limit likely lies, if it may lie farther above than was asked for.
+    pub limit: Option<f64>,
 }
 
 impl PredictedAnswer {

@@ -19,7 +19,7 @@ use crate::cause::{Cause, Failure};
 use crate::ids::{SearchId, ServerId};
 use crate::journal::{FIRST_SLOT, ServerReady, ServerRecord, State};
 use crate::matrix::{LoadExploration, LoadSearch, Point};
-use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
+use crate::plan::{BenchRunner, Offline, Plan, Reset, Warmup, spelling};
 use crate::run::{NoSignals, Stage, drive, reduce};
 use crate::search::ExploreSettings;
 use crate::server::answers;
@@ -99,12 +99,6 @@ fn play(
     state: &mut State,
 ) -> Result<(Forecast, Ending), Unknown> {
     let plan = rehearsers.schedule.plan;
-    let criteria = plan
-        .sla
-        .iter()
-        .flat_map(|sla| &sla.targets)
-        .flat_map(|target| &target.criteria);
-    let reads_gaps = criteria.map(ToString::to_string).any(|text| text.contains("itl"));
     let server = &group.server;
     let is_up = rehearsers.options.at_work && is_up(state, &server.id, group.slot);
     let was_ready = state.servers.get(&server.id).is_some_and(ServerRecord::was_ready);
@@ -134,7 +128,7 @@ fn play(
     let mut stage = VirtualStage {
         rehearsers,
         stand_in,
-        player: Player::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps),
+        player: Player::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps(plan)),
         forecast: &forecast,
         steps: &steps,
         levels_left,
@@ -145,6 +139,17 @@ fn play(
     let driven = drive(&mut agenda, &mut stage, &writer, &mut NoSignals).now_or_never();
     let ending = driven.expect("virtual time never waits")?;
     Ok((forecast.into_inner(), ending))
+}
+
+/// True if a target of a plan needs the gaps between tokens.
+pub(super) fn reads_gaps(plan: &Plan) -> bool {
+    let mut targets = plan.sla.iter().flat_map(|sla| &sla.targets);
+    targets.any(|target| {
+        target
+            .criteria
+            .iter()
+            .any(|criterion| criterion.to_string().contains("itl"))
+    })
 }
 
 /// More runs than any strategy asks for on one start.

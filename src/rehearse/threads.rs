@@ -1,14 +1,17 @@
 //! The starts of a plan's servers in virtual time, several at once: nothing that happens on one concerns another, unless a search
 //! takes its first guess from its neighbour's answer, or a server would not start: then others may not be started either. The
-//! outcome is that of one thread: such starts are played first, in the order of the plan.
+//! outcome is that of one thread: such starts are played first, in the order of the plan. In what order an optimisation starts its servers
+//! nobody knows; there all searches take their first guess from the first one that finds a load.
 
 use super::Rehearsers;
+use super::moved::objective;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
 use crate::agenda::{Ending, Start};
 use crate::evidence::first_results;
 use crate::ids::ServerId;
 use crate::journal::{ServerDeclared, State};
+use crate::selection::optimized::Trial;
 use crate::threads;
 use std::collections::HashMap;
 
@@ -21,12 +24,19 @@ type Placed = (usize, Result<(Forecast, Ending), Unknown>);
 impl Rehearsers<'_> {
     /// The forecasts of all servers, over their starts, on which something is left to do after `done`, in the order of the plan.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
-        let (mut played, apart) = self.perform_dependent(done);
+        let (mut played, apart, known) = self.perform_dependent(done);
+        let searches = self.schedule.plan.sla.is_some();
         // Each part begins with a copy of what is recorded, which may be large.
         let of_each = apart.len().div_ceil(PARTS * threads::cores()).max(1);
         let play = |part: &&[(usize, Start)]| {
-            let mut state = done.clone();
-            let forecast = |(place, start): &(usize, Start)| Some((*place, self.play(start, &mut state)?));
+            let mut state = known.clone();
+            let forecast = |(place, start): &(usize, Start)| {
+                if searches {
+                    // Else it would depend on the part what a search begins with.
+                    state.clone_from(&known);
+                }
+                Some((*place, self.play(start, &mut state)?))
+            };
             part.iter().filter_map(forecast).collect::<Vec<Placed>>()
         };
         let parts: Vec<_> = apart.chunks(of_each).collect();
@@ -52,28 +62,33 @@ impl Rehearsers<'_> {
     }
 
     /// Plays the starts from which others learn or that may learn from others, up to one that ends the sweep; with those before
-    /// it that have nothing to do with each other.
-    fn perform_dependent(&self, done: &State) -> (Vec<Placed>, Vec<(usize, Start)>) {
+    /// it that have nothing to do with each other, and what is known when they begin.
+    fn perform_dependent(&self, done: &State) -> (Vec<Placed>, Vec<(usize, Start)>, State) {
         let (mut played, mut apart) = (Vec::new(), Vec::new());
         let mut state = done.clone();
+        let mut found = None;
         for (place, start) in self.schedule.foreseen(done).enumerate() {
-            if !self.is_dependent(&start, &state) {
+            if !self.is_dependent(&start, &state, found.is_some()) {
                 apart.push((place, start));
                 continue;
             }
             let Some(forecast) = self.play(&start, &mut state) else {
                 continue;
             };
+            let has_found = |(own, _): &(Forecast, Ending)| own.answers.iter().any(|answer| answer.load.is_some());
+            if found.is_none() && self.optimization.is_some() && forecast.as_ref().is_ok_and(has_found) {
+                found = Some(state.clone());
+            }
             let ends = !matches!(forecast, Ok((_, Ending::Finished)));
             played.push((place, forecast));
             if ends {
                 break;
             }
         }
-        (played, apart)
+        (played, apart, found.unwrap_or_else(|| done.clone()))
     }
 
-    fn is_dependent(&self, start: &Start, state: &State) -> bool {
+    fn is_dependent(&self, start: &Start, state: &State, has_found: bool) -> bool {
         let plan = self.schedule.plan;
         let fails = || {
             let stand_in = self.calibration.stand_in(&start.server, self.options);
@@ -84,12 +99,17 @@ impl Rehearsers<'_> {
                 .lacks_memory(&ServerDeclared::of(&start.server, &plan.secrets))
                 .is_some()
         };
-        plan.sla.is_some() || fails() || is_ruled_out()
+        (plan.sla.is_some() && !has_found) || fails() || is_ruled_out()
     }
 
     /// Plays a start, if something is left to do on it.
     fn play(&self, start: &Start, state: &mut State) -> Option<Result<(Forecast, Ending), Unknown>> {
-        let group = self.schedule.sure_group(start, state)?;
+        let mut group = self.schedule.sure_group(start, state)?;
+        if self.optimization.is_some() {
+            // Which of the servers are beaten depends on the order.
+            let searches = group.searches.iter_mut();
+            searches.for_each(|search| search.settings.skip_beaten = false);
+        }
         let named = |unknown| match unknown {
             Unknown::Because(why) => {
                 let server = self.schedule.plan.secrets.redact(&start.server.name);
@@ -103,6 +123,16 @@ impl Rehearsers<'_> {
         if let (Ok((forecast, _)), Some(record)) = (&mut played, &self.optimization) {
             let requirements = &self.schedule.plan.report.requirements;
             forecast.results = first_results(record, &start.server.id, state, requirements);
+            let target = objective(self.schedule.plan);
+            for answer in forecast.answers.iter().filter(|own| Some(&*own.target) == target) {
+                let trial = forecast.results.as_mut().and_then(|own| own.get_mut(&answer.workload));
+                // What a search found that ended early is only a lower bound.
+                if let (Some(Trial::Measured { ln_value, .. }), Some(limit), Some(load)) =
+                    (trial, answer.limit, answer.load)
+                {
+                    *ln_value += (limit / load).ln();
+                }
+            }
         }
         Some(played)
     }

@@ -11,9 +11,9 @@ pub use display::counter;
 pub use preflight::{check_machine, look_around, noise_beside, settle_gpus, settle_margins};
 
 use display::{Display, eta};
-use preflight::{first_guesses, lengths, margins_in_words, predictions};
+use preflight::{answers, first_guesses, lengths, margins_in_words, predictions};
 
-use crate::agenda::{self, Ending};
+use crate::agenda::{self, Ending, Predictions};
 use crate::cli::countdown::Countdown;
 use crate::cli::experiment::{folder, must_not_be_another, ours, print_damage};
 use crate::cli::flags::one_of;
@@ -28,8 +28,9 @@ use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
 use crate::report;
 use crate::report::progress::{Mode, Progress};
-use crate::run::{Changes, Interrupt, Sweep, Update, chosen_group};
+use crate::run::{Changes, Interrupt, Lengths, Sweep, Update, chosen_group};
 use crate::threads;
+use std::cell::OnceCell;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -256,9 +257,20 @@ pub fn perform(
     tables: Option<Tables>,
 ) -> Result<Ending> {
     let options = forecast::options_at(sweep.plan, sweep.wanted, recorder.directory());
-    let forecasts = first_guesses(&sweep, state, &options);
-    let lengths = lengths(&sweep, state, &options);
-    let predictions = predictions(&sweep, state, &options);
+    let estimated = OnceCell::new();
+    let estimate = || estimated.get_or_init(|| forecast::estimate(sweep.schedule(), state, state, &options));
+    let lengths = match sweep.node {
+        Some(_) => lengths(estimate()),
+        None => Lengths::new(),
+    };
+    let is_chosen = sweep.plan.optimize.is_some() && state.optimization().is_none() && sweep.share.is_none();
+    let (forecasts, predictions) = match is_chosen.then(|| estimate().as_ref()) {
+        Some(Ok(rehearsal)) => (
+            answers(&sweep, &options, rehearsal),
+            predictions(&sweep, state, &options, rehearsal),
+        ),
+        _ => (first_guesses(&sweep, state, &options), Predictions::new()),
+    };
     let sweep = Sweep {
         forecasts: &forecasts,
         lengths: &lengths,
@@ -267,8 +279,8 @@ pub fn perform(
     };
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     // A worker among several does not know its share of the work.
-    if is_shown && sweep.share.is_none() {
-        forecast::print_forecast(&sweep, state, &options);
+    if is_shown && sweep.share.is_none() && forecast::is_known(sweep.wanted, &options) {
+        forecast::print_forecast(&sweep, estimate());
     }
     if let Some(margins) =
         margins_in_words(sweep.plan).filter(|_| !matches!(mode, Mode::Quiet) && sweep.share.is_none())

@@ -111,6 +111,11 @@ pub const QUANTISED: usize = 6;
 pub const EAGER: usize = 7;
 pub const LINK: usize = 8;
 
+/// True if a server's times depend on a constant.
+pub fn applies(constant: usize, cost: &CostModel) -> bool {
+    (CONSTANTS[constant].applies)(cost)
+}
+
 /// The nominal constants times these factors.
 pub fn scaled(logs: &Vector) -> Constants {
     let mut constants = Constants::default();

@@ -12,7 +12,7 @@ mod known;
 mod record;
 mod starts;
 
-pub use constants::COUNT;
+pub use constants::{COUNT, applies};
 pub use fit::{Case, Load, NAMES};
 pub use known::Known;
 

@@ -258,6 +258,7 @@ fn a_grid_with_a_budget_begins_with_what_promises_most() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }
 
+/// Loads are predicted as well, also of servers that a search in the order of the plan would skip, and kills change no proposal.
 #[test]
 fn the_highest_load_is_an_objective_too() {
     let harness = Harness::new();
@@ -270,15 +271,23 @@ fn the_highest_load_is_an_objective_too() {
         + "[sla]\nvary = \"max_concurrency\"\nmax = 32\nmax_probes = 5\nskip_beaten = true\n[[sla.target]]\nname = \
            \"chat\"\nmedian_ttft_ms = \"<=40\"\n";
     harness.write("plan.toml", &text);
+    let out = harness.folder.path().join("out");
+    let child = harness.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+    harness.kill_when(child, || journal_lines(&out) >= 18);
+    harness.wait_until_alone();
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let table = rows(&out.join("optimize.csv"));
+    let is_predicted = |row: &BTreeMap<String, String>| row["predicted"].parse::<f64>().is_ok();
+    assert_eq!(table.iter().filter(|row| is_predicted(row)).count(), 9, "{table:?}");
     let found = &answer(&harness, "out")["optimization"];
     assert_eq!(found["question"], "Target chat", "{found}");
+    assert!(found["prediction_error"].as_f64().is_some(), "{found}");
     assert!(found["starts"].as_u64().expect("a number") <= 4, "{found}");
     let states = found["candidates"].as_array().expect("a list").iter();
     let states: BTreeSet<&str> = states.filter_map(|own| own["state"].as_str()).collect();
     assert!(states.contains("measured"), "{found}");
-    started(&harness.folder.path().join("out"));
+    started(&out);
 }
 
 #[test]

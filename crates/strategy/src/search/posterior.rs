@@ -19,6 +19,11 @@ pub struct LimitPosterior {
 }
 
 impl LimitPosterior {
+    /// The load above which the limit lies as likely as below.
+    pub fn median(&self) -> Option<f64> {
+        self.quantiles.get(self.quantiles.len() / 2).copied()
+    }
+
     pub(super) fn of(boundary: &Boundary, lower: f64, upper: f64) -> LimitPosterior {
         let at = |i: usize| boundary.quantile((i as f64 + 0.5) / QUANTILES as f64);
         LimitPosterior {

@@ -7,11 +7,12 @@ use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
 use crate::cli::plan_file;
 use crate::error::Result;
+use crate::evidence::Results;
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint;
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
 use crate::rehearse::twin::COUNT;
-use crate::rehearse::{Forecast, Limits, Options, Rehearsal, foresee, needs_gpu};
+use crate::rehearse::{Forecast, Limits, Options, Rehearsal, foresee, moved_results, needs_gpu};
 use crate::report::history::{self, History};
 use crate::report::known_noise;
 use crate::run::{Forecasts, Lengths, Node, Sweep, host};
@@ -123,38 +124,44 @@ pub fn first_guesses(sweep: &Sweep<'_>, state: &State, options: &Options) -> For
     foresee(sweep.schedule(), state, &options)
 }
 
-/// Expected duration of the work on each server, if it decides the order of servers.
-pub fn lengths(sweep: &Sweep<'_>, state: &State, options: &Options) -> Lengths {
-    if sweep.node.is_none() {
-        return Lengths::new();
+/// The predicted answers of the searches of a rehearsal.
+pub fn answers(sweep: &Sweep<'_>, options: &Options, rehearsal: &Rehearsal) -> Forecasts {
+    let mut answers = Forecasts::new();
+    if !forecast::is_known(sweep.wanted, options) {
+        return answers;
     }
-    let predicted = estimate(sweep.schedule(), state, state, options);
-    let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
-    let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
-    servers.into_iter().map(length).collect()
+    for answer in rehearsal.servers.iter().flat_map(|forecast| &forecast.answers) {
+        if let Some(load) = answer.load {
+            let own = answers.entry(answer.search.clone()).or_default();
+            own.insert(answer.target.clone(), load);
+        }
+    }
+    answers
 }
 
-/// Predictions of all servers for an optimisation that has not begun; none where the plan is too large or nothing is known of its model.
-pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predictions {
-    if sweep.plan.optimize.is_none() || state.optimization().is_some() || sweep.share.is_some() {
-        return Predictions::new();
-    }
-    let Ok(rehearsal) = estimate(sweep.schedule(), state, state, options) else {
-        return Predictions::new();
-    };
+/// Expected duration of the work on each server.
+pub fn lengths(estimate: &std::result::Result<Rehearsal, String>) -> Lengths {
+    let servers = estimate.iter().flat_map(|rehearsal| &rehearsal.servers);
+    let length = |forecast: &Forecast| (forecast.server.clone(), forecast.total.interval().likely);
+    servers.map(length).collect()
+}
+
+/// Predictions of all servers for an optimisation that has not begun, by the rehearsal of its plan.
+pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options, rehearsal: &Rehearsal) -> Predictions {
+    let results: Vec<Option<&Results>> = rehearsal.servers.iter().map(|own| own.results.as_ref()).collect();
     let values = match forecast::is_known(sweep.wanted, options) {
-        true => values(sweep.plan, &rehearsal),
+        true => values(sweep.plan, rehearsal, &results),
         // The figures of a GPU that is not there would only lead the choice astray.
         false => vec![None; rehearsal.servers.len()],
     };
-    // The simulator's constants are known, and the answers of searches are too coarse to tell what a constant changes.
-    let moved = if needs_gpu(sweep.wanted) && sweep.plan.sla.is_none() && values.iter().any(Option::is_some) {
-        moved_values(sweep, state, options)
+    // The simulator's constants are known.
+    let moved = if needs_gpu(sweep.wanted) && values.iter().any(Option::is_some) {
+        moved_values(sweep, state, options, rehearsal)
     } else {
         Vec::new()
     };
     let slopes = |at: usize| moved.iter().map(|moved| slope(values[at], moved[at])).collect();
-    let prediction = |(at, forecast): (usize, Forecast)| {
+    let prediction = |(at, forecast): (usize, &Forecast)| {
         let lacks_memory = |failure: &Failure| matches!(failure.cause, Cause::OomAtLoad | Cause::KvCacheTooSmall);
         let shared = forecast.shared.as_ref();
         let saved_s = shared.filter(|own| own.is_compiled).map_or(0.0, |own| own.saved_s);
@@ -167,20 +174,33 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predi
             value: values[at],
             slopes: slopes(at),
         };
-        (forecast.server, prediction)
+        (forecast.server.clone(), prediction)
     };
-    let servers = rehearsal.servers.into_iter().enumerate();
-    servers.map(prediction).collect()
+    rehearsal.servers.iter().enumerate().map(prediction).collect()
 }
 
-fn values(plan: &Plan, rehearsal: &Rehearsal) -> Vec<Option<Predicted>> {
-    let foreseen = rehearsal.servers.iter();
-    let foreseen = foreseen.map(|own| (own.results.as_ref(), own.total.runs.error()));
+/// The values of a rehearsal's servers with these results.
+fn values(plan: &Plan, rehearsal: &Rehearsal, results: &[Option<&Results>]) -> Vec<Option<Predicted>> {
+    let errors = rehearsal.servers.iter().map(|own| own.total.runs.error());
+    let foreseen = results.iter().copied().zip(errors);
     predicted_values(plan, &foreseen.collect::<Vec<_>>())
 }
 
 /// The values with each of the twin's constants a standard deviation larger; none where that takes too long.
-fn moved_values(sweep: &Sweep<'_>, state: &State, options: &Options) -> Vec<Vec<Option<Predicted>>> {
+fn moved_values(
+    sweep: &Sweep<'_>,
+    state: &State,
+    options: &Options,
+    rehearsal: &Rehearsal,
+) -> Vec<Vec<Option<Predicted>>> {
+    if sweep.plan.sla.is_some() {
+        let moved = moved_results(sweep.schedule(), state, rehearsal, options).unwrap_or_default();
+        let values = |results: &Vec<Option<Results>>| {
+            let results: Vec<Option<&Results>> = results.iter().map(Option::as_ref).collect();
+            values(sweep.plan, rehearsal, &results)
+        };
+        return moved.iter().map(values).collect();
+    }
     let time = options.limits.time.map(|time| time / COUNT as u32);
     let moved = |constant: usize| {
         let options = Options {
@@ -194,7 +214,8 @@ fn moved_values(sweep: &Sweep<'_>, state: &State, options: &Options) -> Vec<Vec<
             ..options.clone()
         };
         let rehearsal = estimate(sweep.schedule(), state, state, &options).ok()?;
-        Some(values(sweep.plan, &rehearsal))
+        let results: Vec<Option<&Results>> = rehearsal.servers.iter().map(|own| own.results.as_ref()).collect();
+        Some(values(sweep.plan, &rehearsal, &results))
     };
     (0..COUNT).map(moved).collect::<Option<_>>().unwrap_or_default()
 }
@@ -211,18 +232,19 @@ fn slope(here: Option<Predicted>, moved: Option<Predicted>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::Matrix;
+    use crate::matrix::{Matrix, ServerConfig};
     use crate::plan::{Format, World, parse};
     use crate::rehearse::Card;
     use crate::sim::engine::gpu::Gpu;
     use std::path::Path;
 
-    #[test]
-    fn predictions_say_what_a_constant_of_the_twin_would_change() {
+    /// The servers of a plan with this load, and their predictions on an H100.
+    fn predicted(load: &str) -> Vec<(ServerConfig, Prediction)> {
         let text = "version = 1\n[serve]\ncommand = \"vllm serve llama-8b --max-model-len 8192\"\n[serve.params]\n\
-                    tensor_parallel_size = [1, 2]\nquantization = \"fp8\"\n[bench.params]\nmax_concurrency = 64\n\
-                    num_prompts = 128\nrandom_input_len = 512\nrandom_output_len = 64\n[optimize]\n";
-        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+                    tensor_parallel_size = [1, 2]\nquantization = \"fp8\"\n[optimize]\n[bench.params]\n\
+                    random_input_len = 512\nrandom_output_len = 64\n";
+        let text = format!("{text}{load}");
+        let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
         let options = Options {
             card: Some(Card {
@@ -232,12 +254,34 @@ mod tests {
             }),
             ..Options::default()
         };
-        let predictions = predictions(&Sweep::of(&plan, &matrix), &State::default(), &options);
-        for server in matrix.servers() {
-            let prediction = &predictions[&server.id];
+        let (sweep, state) = (Sweep::of(&plan, &matrix), State::default());
+        let rehearsal = estimate(sweep.schedule(), &state, &state, &options).expect("small");
+        let answers = answers(&sweep, &options, &rehearsal);
+        let foreseen = rehearsal.servers.iter().map(|own| own.answers.len());
+        assert_eq!(
+            answers.values().map(BTreeMap::len).sum::<usize>(),
+            foreseen.sum::<usize>()
+        );
+        let mut predictions = predictions(&sweep, &state, &options, &rehearsal);
+        let with = |server: ServerConfig| predictions.remove(&server.id).map(|own| (server, own));
+        matrix.servers().map(with).map(|own| own.expect("predicted")).collect()
+    }
+
+    const SEARCH: &str = "[sla]\nvary = \"max_concurrency\"\nmax = 512\nskip_beaten = true\n[[sla.target]]\nname = \"chat\"\n\
+                          p99_tpot_ms = \"<=9\"\n[[sla.target]]\nname = \"any\"\np99_ttft_ms = \"<=60000\"\n";
+
+    #[test]
+    fn predictions_say_what_a_constant_of_the_twin_would_change() {
+        let (fixed, searched) = (
+            predicted("max_concurrency = 64\nnum_prompts = 128\n"),
+            predicted(SEARCH),
+        );
+        assert_eq!((fixed.len(), searched.len()), (3, 3));
+        for (server, prediction) in fixed.iter().chain(&searched) {
             let [decode, .., quantised, _, links] = prediction.slopes[..] else {
                 panic!("{prediction:?}");
             };
+            assert!(prediction.value.is_some(), "{prediction:?}");
             assert!(decode > 0.0, "more bandwidth: {prediction:?}");
             let has = |text: &str| server.argv.iter().any(|own| own == text);
             assert_eq!(quantised < 0.0, has("fp8"), "{prediction:?}");

@@ -1,0 +1,234 @@
+//! Changes of the loads that searches find on servers whose twin has another constant. Searches in virtual time are too coarse to show them.
+//! So each server is played at the load that was found, with each constant as it likely is and a standard deviation larger: the same requests,
+//! so the figures differ by the constant alone. How fast they grow with the load, a little above and below, says how far the load moves.
+
+use super::load::{Play, Player};
+use super::server::ModelledServer;
+use super::stage::reads_gaps;
+use super::twin::{COUNT, applies};
+use super::{Budget, Forecast, Options, PredictedAnswer, Rehearsal, Unknown};
+use crate::agenda::{Schedule, Start};
+use crate::bench::params_of;
+use crate::evidence::Results;
+use crate::ids::ServerId;
+use crate::journal::{FIRST_SLOT, State};
+use crate::matrix::{LoadSearch, Matrix, ServerConfig};
+use crate::plan::{Plan, Reset};
+use crate::search::{Probe, Question, Vary};
+use crate::selection::optimized::Trial;
+use crate::sim::engine::noise::Spread;
+use crate::threads;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Distance of the loads at which the growth of figures is seen, as a ratio.
+const STEP: f64 = 1.25;
+/// Least growth of a figure's logarithm for each e-fold of the load, and the largest logarithm of a figure in limits that counts.
+const LEAST_GROWTH: f64 = 0.1;
+const FAR: f64 = 1.0;
+
+/// The results of a rehearsal's servers with each of the twin's constants a standard deviation larger, by constant and server; none of
+/// servers without results.
+///
+/// # Errors
+///
+/// [`Unknown::TooMuch`] if it takes more computing than allowed, and why a load cannot be played.
+pub fn moved_results(
+    schedule: Schedule<'_>,
+    record: &State,
+    rehearsal: &Rehearsal,
+    options: &Options,
+) -> Result<Vec<Vec<Option<Results>>>, Unknown> {
+    let Some(first) = schedule.servers().next() else {
+        return Ok(Vec::new());
+    };
+    let with = |moved: Option<usize>| {
+        let options = Options {
+            moved,
+            // What is played with other constants is of no use later.
+            plays: Arc::default(),
+            ..options.clone()
+        };
+        options.with_twin(record, schedule.plan, &first).0
+    };
+    let target = objective(schedule.plan);
+    let (likely, moved) = (with(None), (0..COUNT).map(|constant| with(Some(constant))));
+    let (moved, budget): (Vec<Options>, Budget) = (moved.collect(), Budget::new(&options.limits));
+    let starts = schedule.starts_at(FIRST_SLOT);
+    let mut starts: HashMap<ServerId, Start> = starts.map(|start| (start.server.id.clone(), start)).collect();
+    let played = rehearsal.servers.iter().filter_map(|forecast| {
+        let start = starts.remove(&forecast.server)?;
+        let group = schedule.group(&start, record);
+        Some((
+            start.server,
+            group.map_or_else(Vec::new, |group| group.searches),
+            forecast,
+        ))
+    });
+    let played: Vec<(ServerConfig, Vec<LoadSearch>, &Forecast)> = played.collect();
+    let of_server = |(server, searches, forecast): &(ServerConfig, Vec<LoadSearch>, &Forecast)| {
+        let likely = calm(server, &likely)?;
+        let mut results = vec![forecast.results.clone(); COUNT];
+        for answer in forecast.answers.iter().filter(|own| Some(&*own.target) == target) {
+            let Some(search) = searches.iter().find(|search| search.id == answer.search) else {
+                continue;
+            };
+            let Some(probing) = Probing::of(schedule, search, answer, &budget) else {
+                continue;
+            };
+            let growth = probing.growth(&likely)?;
+            for (constant, results) in results.iter_mut().enumerate() {
+                let cost = likely.settings.as_ref().map(|settings| &settings.cost);
+                let trial = results.as_mut().and_then(|own| own.get_mut(&answer.workload));
+                if let (Some(Trial::Measured { ln_value, .. }), Some(growth)) = (trial, &growth)
+                    && cost.is_some_and(|cost| applies(constant, cost))
+                {
+                    *ln_value += probing.change(growth, &calm(server, &moved[constant])?)?;
+                }
+            }
+        }
+        Ok(results)
+    };
+    let of_servers = threads::map(threads::cores(), &played, of_server);
+    let of_servers = of_servers.into_iter().collect::<Result<Vec<_>, Unknown>>()?;
+    let of_constant = |constant: usize| of_servers.iter().map(|own| own[constant].clone()).collect();
+    Ok((0..COUNT).map(of_constant).collect())
+}
+
+/// The target whose load an optimisation is for.
+pub(super) fn objective(plan: &Plan) -> Option<&str> {
+    let stated = plan.optimize.as_ref()?.objective.as_deref();
+    stated.or_else(|| Some(&plan.sla.as_ref()?.targets.first()?.name))
+}
+
+/// A server in virtual time whose steps do not scatter.
+fn calm(server: &ServerConfig, options: &Options) -> Result<ModelledServer, Unknown> {
+    let mut modelled = ModelledServer::of(server, options)?;
+    if let Some(settings) = &mut modelled.settings {
+        settings.spread = Spread::default();
+    }
+    Ok(modelled)
+}
+
+/// A load that a search found for a target.
+struct Probing<'a> {
+    plan: &'a Plan,
+    matrix: &'a Matrix,
+    search: &'a LoadSearch,
+    answer: &'a PredictedAnswer,
+    load: f64,
+    budget: &'a Budget,
+}
+
+/// A target's figure nearest to its limit at a load: its logarithm in limits, and its growth for each e-fold of the load below and above.
+struct Growth {
+    margin: f64,
+    below: f64,
+    above: f64,
+}
+
+impl<'a> Probing<'a> {
+    /// None where no load was found, or only the highest one allowed, which a constant hardly changes.
+    fn of(
+        schedule: Schedule<'a>,
+        search: &'a LoadSearch,
+        answer: &'a PredictedAnswer,
+        budget: &'a Budget,
+    ) -> Option<Probing<'a>> {
+        Some(Probing {
+            plan: schedule.plan,
+            matrix: schedule.matrix,
+            search,
+            answer,
+            load: answer
+                .limit
+                .or(answer.load)
+                .filter(|load| *load < search.settings.upper)?,
+            budget,
+        })
+    }
+
+    /// Growth on a server; none where nothing is answered.
+    fn growth(&self, server: &ModelledServer) -> Result<Option<Growth>, Unknown> {
+        let vary = self.search.settings.vary;
+        let Some(margin) = self.margin(server, self.load)? else {
+            return Ok(None);
+        };
+        let to = |load: f64| -> Result<Option<f64>, Unknown> {
+            if load == self.load {
+                return Ok(None);
+            }
+            let there = self.margin(server, load)?;
+            Ok(there.map(|there| ((there - margin) / (load / self.load).ln()).max(LEAST_GROWTH)))
+        };
+        // One user more or less where the ratio is less than that.
+        let (up, down) = match vary {
+            Vary::MaxConcurrency => (
+                (self.load * STEP).max(self.load + 1.0),
+                (self.load / STEP).min(self.load - 1.0),
+            ),
+            Vary::RequestRate => (self.load * STEP, self.load / STEP),
+        };
+        let above = to(vary.floor(up))?;
+        let below = if down > 0.0 { to(vary.floor(down))? } else { None };
+        let any = above.or(below).unwrap_or(LEAST_GROWTH);
+        Ok(Some(Growth {
+            margin,
+            below: below.unwrap_or(any),
+            above: above.unwrap_or(any),
+        }))
+    }
+
+    /// Change of the load's logarithm on a server with another constant.
+    fn change(&self, growth: &Growth, moved: &ModelledServer) -> Result<f64, Unknown> {
+        let more = self
+            .margin(moved, self.load)?
+            .map_or(0.0, |margin| margin - growth.margin);
+        let growth = if more > 0.0 { growth.below } else { growth.above };
+        Ok(-more / growth)
+    }
+
+    /// Largest logarithm of a measured figure over its limit at a load.
+    fn margin(&self, server: &ModelledServer, load: f64) -> Result<Option<f64>, Unknown> {
+        let LoadSearch { settings, .. } = self.search;
+        let targets = settings
+            .targets
+            .iter()
+            .filter(|target| target.name == self.answer.target);
+        let targets: Vec<_> = targets.cloned().collect();
+        let reaching = if settings.vary == Vary::MaxConcurrency {
+            load as u64
+        } else {
+            1
+        };
+        let question = Question {
+            target: self.answer.target.clone(),
+            value: load,
+            requests: settings.requests.at(load).max(reaching),
+            confirm: true,
+            draw: 0,
+        };
+        let point = self.matrix.point_for(self.search, &question);
+        let params = match &point.argv {
+            Some(argv) => params_of(argv),
+            None => Some(point.params),
+        };
+        let Some(params) = params else { return Ok(None) };
+        let mut player = Player::new(server, self.plan.serve.reset == Reset::Nothing, reads_gaps(self.plan));
+        let (_, measurement) = player.play(Play {
+            params: &params,
+            warmup: self.plan.bench.warmup,
+            watch: None,
+            limit: self.plan.bench.timeout,
+            budget: self.budget,
+        })?;
+        let Some(measurement) = measurement else {
+            return Ok(None);
+        };
+        let metric = |key: &str| measurement.result.get(key).and_then(Value::as_f64);
+        let probe = Probe::read(question, &targets, settings.vary, metric, &measurement.requests, None);
+        let margins = probe.readings.values().map(|reading| reading.margin().clamp(-FAR, FAR));
+        Ok(margins.reduce(f64::max))
+    }
+}

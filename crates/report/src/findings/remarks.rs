@@ -22,7 +22,8 @@ pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
         ("Started again", started_again(state)),
         ("Several nodes", nodes::remarks(state)),
         ("No final", unconfirmed(state).into_iter().collect()),
-        ("Unsteady", unsteady::remarks(points)),
+        ("Unsteady", unsteady::disagreements(points)),
+        ("Drifting", unsteady::drifts(points)),
         ("Side by side", nodes::shared(points).into_iter().collect()),
     ];
     let remarks = |(about, texts): (_, Vec<String>)| texts.into_iter().map(move |text| Remark { about, text });

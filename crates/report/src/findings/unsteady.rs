@@ -11,8 +11,8 @@ use vsweep_record::table::{Points, Section};
 /// Points that are named.
 const MOST_NAMED: usize = 3;
 
-/// One line a point whose runs disagree, the most unsteady first; then one a start that drifted and figure, the largest drifts first.
-pub fn remarks(points: &Points<'_>) -> Vec<String> {
+/// One line a point whose runs disagree, the most unsteady first.
+pub fn disagreements(points: &Points<'_>) -> Vec<String> {
     let varied = varying(points);
     let unsteady = points.points.iter();
     let unsteady = unsteady.filter_map(|point| Some((point, points.disagreement(point)?)));
@@ -29,7 +29,14 @@ pub fn remarks(points: &Points<'_>) -> Vec<String> {
             Code::RunsDisagree.advice()
         )
     });
-    let mut of_server = varied.clone();
+    foremost(unsteady, |more| {
+        format!("the runs of {} disagree; see points.csv", show_many(more, "more point"))
+    })
+}
+
+/// One line a start that drifted and figure, the largest drifts first.
+pub fn drifts(points: &Points<'_>) -> Vec<String> {
+    let mut of_server = varying(points);
     of_server.retain(|column| column.section == Section::Serve);
     let drifts = points.drifting.iter();
     let drifts = drifts.ordered_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
@@ -45,13 +52,9 @@ pub fn remarks(points: &Points<'_>) -> Vec<String> {
             drifting.code.advice()
         )
     });
-    let unsteady = foremost(unsteady, |more| {
-        format!("the runs of {} disagree; see points.csv", show_many(more, "more point"))
-    });
-    let drifts = foremost(drifts, |more| {
+    foremost(drifts, |more| {
         format!("{more} more such changes; see the codes in points.csv")
-    });
-    [unsteady, drifts].concat()
+    })
 }
 
 /// The first of some lines, and one for all others.
@@ -91,7 +94,7 @@ mod tests {
             });
         }
         let table = builder.finish();
-        let remarks = remarks(&Points::of(&table));
+        let remarks = disagreements(&Points::of(&table));
         assert_eq!(remarks.len(), 1, "{remarks:?}");
         assert!(
             remarks[0].starts_with("the 3 runs of concurrency 2 disagree"),

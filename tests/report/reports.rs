@@ -224,7 +224,7 @@ fn points_compete_within_their_workload() {
         .expect("both workloads");
     assert!(short.starts_with("workload: 16 out\n"), "{}", written.summary);
     for table in [short, long] {
-        let is_best = |line: &str| line.starts_with('*') && line.ends_with("  concurrency 64, TP 2");
+        let is_best = |line: &str| line.starts_with('>') && line.ends_with("  concurrency 64, TP 2");
         assert!(table.lines().any(is_best), "{}", written.summary);
     }
     for workload in ["16-out", "256-out"] {

@@ -331,12 +331,16 @@ impl Outputs<'_> {
                 wrong.push(format!("report.md lacks: {lead}"));
             }
         }
-        // The terminal refers to a file for more recommendations than these.
+        // The terminal refers to a file for more recommendations than these, and names a server once.
+        let mut before = None;
         for answered in self.answer.leading().into_iter().take(4) {
             let Some(winner) = &answered.winner else { continue };
             let mut facts = self.facts(answered, winner);
             let has_range = winner.value.high > winner.value.low && !winner.at_ceiling;
             facts.truncate(usize::from(self.answer.configs.len() > 1) + 1 + usize::from(has_range));
+            if before.replace(&winner.config) == Some(&winner.config) && self.answer.configs.len() > 1 {
+                facts[0] = "the same".into();
+            }
             let mut lines = said
                 .lines()
                 .filter(|line| line.starts_with("Run: ") || line.starts_with("Measured: "));

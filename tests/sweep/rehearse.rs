@@ -346,7 +346,7 @@ fn servers_that_an_earlier_failure_rules_out_are_not_started() {
     for server in forecast["servers"].as_array().expect("a list").iter().skip(1) {
         let why = server["failure"]["detail"].as_str().unwrap_or_default();
         assert!(
-            why.starts_with("not started: it needs at least as much memory (max_num_seqs "),
+            why.starts_with("not started: it needs at least the memory of ") && why.contains("(max_num_seqs "),
             "{server}"
         );
     }

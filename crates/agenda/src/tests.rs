@@ -239,7 +239,7 @@ fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started()
     let point = matrix.points().nth(1).expect("three points").id;
     let run = state.run(&point, 0, 0).expect("it was given up");
     assert_eq!(run.cause, Some(Cause::KvCacheTooSmall));
-    let said = "not started: it needs at least as much memory (max_model_len 8192 > 4096) as max_model_len=4096, which did not start: \
+    let said = "not started: it needs at least the memory of max_model_len=4096, which was too much (max_model_len 8192 > 4096): \
                 4096 tokens do not fit";
     assert_eq!(run.detail, said);
     // A config that is wanted again is tried, whatever happened to others.

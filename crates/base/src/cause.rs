@@ -146,9 +146,9 @@ impl RuledOut {
             .map(|(name, values)| format!("{name} {values}"))
             .collect();
         format!(
-            "not started: it needs at least as much memory ({}) as {}",
-            settings.join(", "),
-            self.by
+            "not started: it needs at least the memory of {}, which was too much ({})",
+            self.by,
+            settings.join(", ")
         )
     }
 
@@ -165,7 +165,7 @@ impl RuledOut {
 
 impl fmt::Display for RuledOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, which did not start: {}", self.claim(), self.why)
+        write!(f, "{}: {}", self.claim(), self.why)
     }
 }
 
@@ -270,8 +270,8 @@ mod tests {
         };
         assert_eq!(
             ruled_out.to_string(),
-            "not started: it needs at least as much memory (max_model_len 8192 > 4096, tensor_parallel_size 1 < 2) as \
-             max_model_len=4096, tensor_parallel_size=2, which did not start: out of memory"
+            "not started: it needs at least the memory of max_model_len=4096, tensor_parallel_size=2, which was too much \
+             (max_model_len 8192 > 4096, tensor_parallel_size 1 < 2): out of memory"
         );
     }
 

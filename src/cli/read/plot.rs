@@ -39,7 +39,7 @@ pub struct Args {
     /// not given
     #[arg(long, value_name = "COLUMNS")]
     curve_by: Option<String>,
-    /// Draw only runs that meet all of these: column, one of = != <= >= < >, and a value, as in "tp=2,model!='a,b'"
+    /// Draw only runs that meet all of these: column, one of = != <= >= < >, and a value, as in "tensor_parallel_size=2,model!='a,b'"
     #[arg(long, value_name = "CONDITIONS", default_value = "")]
     filter_by: String,
     /// Put numbers into bins, as in max_concurrency%16: each becomes the lower edge of its bin

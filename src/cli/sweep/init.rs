@@ -65,6 +65,9 @@ pub fn run(args: Args) -> Result<Exit> {
         Goal::Demo => DEMO.to_owned(),
         _ => {
             let (model, longest) = subject(&args)?;
+            if let Some(why) = weights_gb(&model).and_then(|weights| too_few(weights, args.gpus?)) {
+                output::print_note(why);
+            }
             render(&args, &model, longest)
         }
     };
@@ -139,6 +142,16 @@ fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
         true => counts.last().copied().into_iter().collect(),
         false => fitting,
     }
+}
+
+/// The note that weights of a size do not fit on some GPUs.
+fn too_few(weights_gb: f64, gpus: u32) -> Option<String> {
+    let least = (weights_gb / ROOM_FOR_WEIGHTS_GB).ceil();
+    (f64::from(gpus) < least).then(|| {
+        format!(
+            "weights of about {weights_gb:.0} GB fit on {least} GPUs of 80 GB, not on {gpus}; give --gpus {least}, or a quantised model"
+        )
+    })
 }
 
 /// Size of a model's weights by its name, such as `70B` or `8x7B-AWQ`. `None` if the name says nothing.

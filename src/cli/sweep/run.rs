@@ -28,6 +28,7 @@ use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
 use crate::report;
 use crate::report::progress::{Mode, Progress};
+use crate::report::texts::ending;
 use crate::run::{Changes, Interrupt, Lengths, Sweep, Update, chosen_group};
 use crate::threads;
 use std::cell::OnceCell;
@@ -196,7 +197,7 @@ fn conclude(
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     let last_words = |ending| words::last(ending, directory, state);
     let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
-    let judged = if has_results && !report::is_current(directory, state) {
+    let judged = if has_results && (table || !report::is_current(directory, state)) {
         let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());
         let write = move || report::write_all(&root, &recorded, &options);
         let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
@@ -214,6 +215,9 @@ fn conclude(
         }
         written.requirements
     } else {
+        if is_shown && has_results {
+            output::say(ending::of_record(directory, state).trim_end());
+        }
         report::judge(directory, state, &plan.report)
     };
     let damage = print_damage(&state.damage);

@@ -15,7 +15,7 @@ use super::entrants::{Field, Placed};
 /// Numbers of starts that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
 /// More starts are advised only if they are expected to raise the probability by so much.
-const LEAST_GAIN: f64 = 0.01;
+const LEAST_GAIN: f64 = 0.02;
 /// Truths that are imagined, and draws that are moved for each.
 const TRUTHS: usize = 150;
 const MOVED: usize = 500;

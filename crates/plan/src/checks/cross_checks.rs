@@ -107,7 +107,10 @@ impl Plan {
     pub(crate) fn check(&mut self, reader: &mut Reader<'_>, root: &Node) {
         if root.child("serve").is_none() {
             let remedy = "add [serve] with a command, such as command = \"vllm serve MODEL\"";
-            reader.object(start_of(root.span), "the plan has no server", remedy);
+            reader.found.add(Problem {
+                explained_at: root.misspelt("serve"),
+                ..Problem::new(start_of(root.span), "the plan has no server", remedy)
+            });
         }
         if let Some(offline) = self.bench.runner.offline() {
             self.check_offline(offline, reader, root);

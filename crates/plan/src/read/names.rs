@@ -13,11 +13,14 @@ pub(crate) struct Names {
     places: Vec<(ParamRef, Span)>,
     /// Names may be missing because a file with more of them could not be read.
     pub open: bool,
+    /// True if [serve] was read.
+    has_servers: bool,
 }
 
 impl Names {
     /// Adds all parameters of a side: those of its table, its command lines and environment, and those of combinations.
     pub fn add(&mut self, side: Side, table: &Node, params: &[(String, Axis)], combos: &[Combo]) {
+        self.has_servers |= side == Side::Serve;
         let typed = table.child("params").map(Node::entries).unwrap_or_default();
         let place = |entry: &Entry| {
             (
@@ -102,7 +105,8 @@ impl Reader<'_> {
         };
         match self.names.find(side, name) {
             Some(known) => Some(known.clone()),
-            None if self.names.open => Some(ParamRef {
+            // A plan without [serve] has that problem already.
+            None if self.names.open || (side == Side::Serve && !self.names.has_servers) => Some(ParamRef {
                 side,
                 name: name.to_owned(),
             }),

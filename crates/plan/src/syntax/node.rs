@@ -1,7 +1,7 @@
 //! The value tree that TOML and JSON plans share: every key and value knows its place in the text. One tree can be laid over another: a
 //! plan over the one it extends, `--set` over the plan.
 
-use crate::Span;
+use crate::{Span, nearest};
 use serde_json::{Map, Number, Value};
 
 /// A value and its place.
@@ -49,6 +49,16 @@ impl Node {
             Kind::Table(entries) => entries.iter().find(|entry| entry.key == key),
             _ => None,
         }
+    }
+
+    /// The places of a table's keys that may be this one, misspelt.
+    pub fn misspelt(&self, key: &str) -> Vec<Span> {
+        let is_like = |entry: &&Entry| entry.key != key && !nearest(&entry.key, [key]).is_empty();
+        self.entries()
+            .iter()
+            .filter(is_like)
+            .map(|entry| entry.key_span)
+            .collect()
     }
 
     /// A table's entries.

@@ -136,7 +136,10 @@ impl Serve {
         let is_named = command.is_some() || url.is_some() || all_combos_have_command(node);
         if !is_named {
             let remedy = "add command = \"vllm serve MODEL\", or url = \"http://...\" of a running server";
-            reader.object(start_of(node.span), "[serve] names no server", remedy);
+            reader.found.add(Problem {
+                explained_at: ["command", "url"].iter().flat_map(|key| node.misspelt(key)).collect(),
+                ..Problem::new(start_of(node.span), "[serve] names no server", remedy)
+            });
         }
         if let (Some(command), Some(url)) = (command, url) {
             let message = "a server is either launched or already running";

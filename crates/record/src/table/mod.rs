@@ -159,7 +159,11 @@ impl Table {
         self.column(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
             let hint = vsweep_plan::suggest(name, names.iter().copied());
-            let remedy = hint.replace("known here:", "the columns are:");
+            // All names are more than a terminal shows.
+            let remedy = match hint.starts_with("did you mean") {
+                true => hint,
+                false => "the first line of summary.csv has the names".to_owned(),
+            };
             format!("there is no column `{name}`; {remedy}")
         })
     }

@@ -64,6 +64,12 @@ fn draw(
         let highest = |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.value).fold(f64::MIN, f64::max);
         families.order_by(|a, b| highest(b).total_cmp(&highest(a)));
     }
+    let front = tradeoff
+        .frontier
+        .iter()
+        .map(|at| tradeoff.placed[*at].point.row)
+        .collect_vec();
+    let is_front = |family: &[&PlacedPoint<'_>]| family.iter().any(|placed| front.contains(&placed.point.row));
     let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
     for family in &families {
         let row = family[0].point.row;
@@ -71,16 +77,27 @@ fn draw(
             true => settings(&server, row),
             false => short_setting(&leading?.name, &leading?.cells.at(row)),
         };
-        // Of the servers of one colour, only the best one is drawn strongly.
-        if shown.contains(&colour) || shown.len() == MOST_CURVES {
-            faint += 1;
-            if faint <= MOST_FAINT {
-                series.insert(0, Series::new("Other servers", Style::Faint, marks(family, None)));
+        // Of the servers of one colour, the best one is drawn strongly, and those with a point on the frontier.
+        let known = shown.iter().position(|own| *own == colour);
+        let place = match known {
+            Some(place) => is_front(family).then_some(place),
+            None => (shown.len() < MOST_CURVES).then_some(shown.len()),
+        };
+        match place {
+            Some(place) => {
+                series.push(Series::new(
+                    settings(&named, row),
+                    Style::Curve(place),
+                    marks(family, Some(load)),
+                ));
+                shown.extend(known.is_none().then_some(colour));
             }
-        } else {
-            let style = Style::Curve(shown.len());
-            series.push(Series::new(settings(&named, row), style, marks(family, Some(load))));
-            shown.push(colour);
+            None => {
+                faint += 1;
+                if faint <= MOST_FAINT {
+                    series.insert(0, Series::new("Other servers", Style::Faint, marks(family, None)));
+                }
+            }
         }
     }
     let ring = |at: &usize| {
@@ -95,7 +112,7 @@ fn draw(
     series.push(Series::new("On the Pareto frontier", Style::Ring, frontier));
     let best = match (is_own, leading) {
         (false, Some(leading)) => format!(
-            " Coloured: for each value of {}, which explains most of the differences, the server with the highest throughput.",
+            " Coloured: for each value of {}, which explains most of the differences, the server with the highest throughput, and those on the frontier.",
             short_name(&leading.name)
         ),
         _ => String::new(),

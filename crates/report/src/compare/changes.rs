@@ -117,8 +117,8 @@ pub(super) fn chart(comparison: &Comparison, is_simulated: bool) -> Option<Chart
     let panels = panels.collect_vec();
     (!panels.is_empty()).then(|| Chart {
         name: "changes".into(),
-        title: "Changes of the metrics that changed at most points".into(),
-        note: "New against base at the same settings and load. Lines: 95 % intervals.".into(),
+        title: "Changes at each point".into(),
+        note: "The metrics that changed at most points; new against base at the same settings and load. Lines: 95 % intervals.".into(),
         footer: format!("base: {} · new: {}", comparison.base, comparison.new),
         simulated: is_simulated,
         columns: panels.len(),

@@ -63,15 +63,13 @@ const MOST_METRICS: usize = 2;
 const MANY: usize = 20;
 const BY_CHANCE: f64 = 0.05;
 
-/// `; of 77 comparisons about 4 differ by chance alone`, where hardly more differ.
-fn by_chance(comparison: &Comparison) -> String {
+/// `no difference that chance would not make: of 77 comparisons about 4 differ by chance alone`, where hardly more differ.
+fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
     let decided = comparison.count(Verdict::Improved) + comparison.count(Verdict::Regressed);
     let expected = all as f64 * BY_CHANCE;
-    match all >= MANY && decided > 0 && decided as f64 <= 2.0 * expected {
-        true => format!("; of {all} comparisons about {expected:.0} differ by chance alone"),
-        false => String::new(),
-    }
+    (all >= MANY && decided > 0 && decided as f64 <= 2.0 * expected)
+        .then(|| format!("no difference beyond chance, by which about {expected:.0} of {all} comparisons differ"))
 }
 
 /// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
@@ -81,7 +79,7 @@ pub fn tally(comparison: &Comparison) -> String {
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts = match counts.map(|(count, name)| format!("{count} {name}")).join(", ") {
         none if none.is_empty() => "nothing could be compared".to_owned(),
-        counts => counts + &by_chance(comparison),
+        counts => by_chance(comparison).into_iter().chain([counts]).join(": "),
     };
     let is_compared = |metric: &str| comparison.figures().any(|figure| figure.metric == metric);
     let own = comparison.own_margins.iter();

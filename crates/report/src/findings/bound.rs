@@ -55,7 +55,7 @@ fn say(limit: &str, is_quantised: bool, is_fp8: bool, part: impl Fn(&str) -> Opt
     let cache = (!is_fp8).then_some("an fp8 KV cache (kv_cache_dtype)");
     Some(match limit {
         "memory_bandwidth" => format!(
-            "Memory bandwidth {}: {} of its peak is used, and kernels reach about 80 %; {} of the arithmetic is used; to read less for each \
+            "Memory bandwidth {}: {} of its peak, of which kernels reach about 80 %; {} of the arithmetic is used; to read less for each \
              token, try {}",
             verb("mbu", REACHED_BANDWIDTH)?,
             share("mbu")?,
@@ -66,8 +66,8 @@ fn say(limit: &str, is_quantised: bool, is_fp8: bool, part: impl Fn(&str) -> Opt
                 .join(", ")
         ),
         "arithmetic" => format!(
-            "Arithmetic {}: {} of its peak is used, and kernels reach 50 to 60 %; {} of the memory bandwidth is used; more requests at once \
-             can hardly help, {}more GPUs may",
+            "Arithmetic {}: {} of its peak, of which kernels reach 50 to 60 %; {} of the memory bandwidth is used; more requests \
+             hardly help, {}more GPUs may",
             verb("mfu", REACHED_ARITHMETIC)?,
             share("mfu")?,
             share("mbu")?,
@@ -107,7 +107,7 @@ mod tests {
         let said = |limit| say(limit, false, false, shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
-            "Memory bandwidth binds: 69 % of its peak is used, and kernels reach about 80 %; 12 % of the arithmetic is used; to read less for \
+            "Memory bandwidth binds: 69 % of its peak, of which kernels reach about 80 %; 12 % of the arithmetic is used; to read less for \
              each token, try 8-bit weights (quantization), an fp8 KV cache (kv_cache_dtype), more requests at once"
         );
         assert_eq!(

@@ -14,6 +14,11 @@ pub struct Remark {
     pub text: String,
 }
 
+/// The subject of points whose runs disagree.
+pub const UNSTEADY: &str = "Unsteady";
+/// The subject of servers that changed from run to run.
+pub const DRIFTING: &str = "Drifting";
+
 /// All remarks, the gravest first.
 pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
     let all = [
@@ -22,8 +27,8 @@ pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
         ("Started again", started_again(state)),
         ("Several nodes", nodes::remarks(state)),
         ("No final", unconfirmed(state).into_iter().collect()),
-        ("Unsteady", unsteady::disagreements(points)),
-        ("Drifting", unsteady::drifts(points)),
+        (UNSTEADY, unsteady::disagreements(points)),
+        (DRIFTING, unsteady::drifts(points)),
         ("Side by side", nodes::shared(points).into_iter().collect()),
     ];
     let remarks = |(about, texts): (_, Vec<String>)| texts.into_iter().map(move |text| Remark { about, text });

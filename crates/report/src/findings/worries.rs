@@ -1,7 +1,7 @@
 //! Reasons for care with an answer, in a few words each: doubts about its figures, and what failed.
 
 use super::failures::Group;
-use super::remarks::Remark;
+use super::remarks::{DRIFTING, Remark, UNSTEADY};
 use crate::sentences::{brief, losers};
 use crate::texts::words::lower_first;
 use itertools::Itertools;
@@ -12,25 +12,35 @@ use vsweep_answer::Answer;
 pub fn parts<'g>(answer: Option<&Answer>, remarks: &[Remark], reasons: impl IntoIterator<Item = &'g Group>) -> Value {
     let brief = answer.map(brief).unwrap_or_default();
     let unit = brief.unit.map(|unit| lower_first(unit.trim_end_matches('.')));
-    let warnings = brief.warnings.into_iter().map(|warning| {
-        let warning = warning.trim_start_matches("Warning: ").trim_end_matches('.');
-        format!("recommended server: {}", lower_first(warning))
-    });
+    let warnings = brief
+        .warnings
+        .into_iter()
+        .map(|warning| lower_first(warning.trim_start_matches("Warning: ").trim_end_matches('.')));
+    let warnings = warnings.collect_vec();
+    let warned = (!warnings.is_empty()).then(|| format!("recommended server: {}", warnings.join(", ")));
     let (failed, doubted): (Vec<&Group>, Vec<&Group>) = reasons.into_iter().partition(|group| group.validity.is_none());
     let remarks = remarks.iter().chunk_by(|remark| remark.about);
     let remarks = remarks.into_iter().filter_map(|(_, mut alike)| {
-        let first = first_clause(&alike.next()?.text).to_owned();
-        Some(match alike.count() {
-            0 => first,
-            more => format!("{first} (and {more} more such)"),
+        let remark = alike.next()?;
+        let first = first_clause(&remark.text).to_owned();
+        // Lists of unsteady figures end with a line for all that they do not name, so their lines are no count.
+        Some(match (alike.count(), remark.about) {
+            (0, _) => first,
+            (_, UNSTEADY) => "runs of the same point disagree".to_owned(),
+            (_, DRIFTING) => "servers changed while they were measured".to_owned(),
+            (more, _) => format!("{first} (and {more} more such)"),
         })
     });
     let doubts = doubted.into_iter().map(doubt).chain(remarks).collect_vec();
     context! {
-        warnings => warnings.collect_vec(),
+        warned => warned,
         doubts => unit.into_iter().chain(answer.and_then(losers)).chain(doubts).collect_vec(),
-        lost => failed.iter().map(|group| lost(group)).collect_vec(),
-        failed => failed.into_iter().map(failure).collect_vec(),
+        // What to do is said where there is room for it.
+        advice => match failed.as_slice() {
+            [only] => Some(first_clause(&only.advice)),
+            _ => None,
+        },
+        lost => failed.into_iter().map(lost).collect_vec(),
     }
 }
 
@@ -42,11 +52,6 @@ fn doubt(group: &Group) -> String {
 /// `8 runs with TP 1 (out of memory at load)`.
 fn lost(group: &Group) -> String {
     format!("{} ({})", group.runs_in_words(), group.in_words())
-}
-
-/// `8 runs with TP 1 (out of memory at load): lower gpu_memory_utilization`.
-fn failure(group: &Group) -> String {
-    format!("{}: {}", lost(group), first_clause(&group.advice))
 }
 
 /// The text before its first semicolon; the report has the rest.

@@ -185,9 +185,10 @@ impl SweepUsage {
 
     /// `10m 50s, 0.68 GPU-hours ($1.70)`; empty if nothing is known.
     pub fn in_words(&self) -> String {
-        let money = self
-            .cost
-            .map_or(String::new(), |cost| format!(" (${})", show_number(cost)));
+        let money = self.cost.map_or(String::new(), |cost| match cost {
+            ..0.1 => format!(" (${})", show_number(cost)),
+            _ => format!(" (${cost:.2})"),
+        });
         let hours = self
             .gpu_hours
             .map(|hours| format!("{} GPU-hours{money}", show_number(hours)));

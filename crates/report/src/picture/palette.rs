@@ -45,7 +45,7 @@ pub const BACKGROUND: Colour = Colour(168, 177, 189);
 pub const ACCENT: Colour = Colour(0, 98, 165);
 /// The ring around a point: no curve has its colour.
 pub const RING: Colour = INK;
-/// The mark of simulated figures.
+/// The mark of simulated figures, and of what is worse.
 pub const SIMULATED: Colour = Colour(190, 75, 0);
 /// Paper.
 pub const WHITE: Colour = Colour(255, 255, 255);
@@ -113,8 +113,9 @@ pub fn look(style: Style) -> Look {
         Style::Frontier => (ACCENT, Some((4.0, Pattern::Solid)), Some((Shape::Circle, MARKER + 1.5))),
         Style::Limit => (RING, Some((3.0, Pattern::Dashed)), None),
         Style::Ring => (RING, None, Some((Shape::Ring, RING_RADIUS))),
-        // The first bar is the strongest.
+        // The first two are better and worse.
         Style::Bar(0) => (ACCENT, None, None),
+        Style::Bar(1) => (SIMULATED, None, None),
         Style::Bar(_) => (BACKGROUND, None, None),
     };
     Look { colour, line, marker }

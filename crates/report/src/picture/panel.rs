@@ -16,7 +16,7 @@ const TICK: Type = Type::light(24.0, MUTED);
 const Y_TICKS: usize = 7;
 const X_TICK: f64 = 130.0;
 /// Least number of ticks that make an axis readable.
-const FEWEST_TICKS: usize = 2;
+const FEWEST_TICKS: usize = 3;
 const RIM: Type = Type { colour: WHITE, ..LABEL };
 /// Height of one line of a label.
 const LABEL_LINE: f64 = 23.0;

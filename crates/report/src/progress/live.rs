@@ -171,7 +171,8 @@ impl Live {
     /// Shows the progress of the sweep.
     fn count(&self, state: &State, eta: &Eta) {
         let count = |outcome| state.runs().filter(|run| run.outcome == outcome).count() as u64;
-        let failed = count(Outcome::Failed) + state.unlisted_runs();
+        let skipped = state.skipped_runs();
+        let failed = (count(Outcome::Failed) + state.unlisted_runs()).saturating_sub(skipped);
         let suspect = count(Outcome::Suspect);
         let (server, servers) = eta.servers();
         // If searches choose their runs, the total number is unknown.
@@ -181,13 +182,14 @@ impl Live {
                 (server.saturating_sub(1), servers, probes)
             }
             (done, total) if eta.is_open_ended => (done, total, show_many(done, "run")),
-            (done, total) => (
-                done,
-                total,
-                format!("{} of {} runs", show_count(done), show_count(total)),
-            ),
+            (done, total) => {
+                let (done, total) = (done.saturating_sub(skipped), total.saturating_sub(skipped));
+                let runs = format!("{} of {} runs", show_count(done), show_count(total));
+                (done, total, runs)
+            }
         };
         let failed = (failed > 0).then(|| format!("{failed} failed"));
+        let skipped = (skipped > 0).then(|| format!("{skipped} skipped"));
         let suspect = (suspect > 0).then(|| format!("{suspect} suspect"));
         let server = match eta.is_open_ended {
             true => Some(format!("{} {server}", eta.noun())),
@@ -195,7 +197,7 @@ impl Live {
         };
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);
-        let parts = [Some(what), failed, suspect, time_left(eta), server];
+        let parts = [Some(what), failed, skipped, suspect, time_left(eta), server];
         self.runs.lock().what = parts.into_iter().flatten().collect();
     }
 

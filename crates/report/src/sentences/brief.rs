@@ -1,7 +1,7 @@
 //! The answer in a few lines, made of the document alone: the recommendations, how sure they are, and what made the difference.
 
 use super::effects::briefly;
-use super::sure::{certainty, confirmed, near, so_far};
+use super::sure::{certainty, confirmed, near, so_far, ties};
 use super::{
     Sentence, capital, cost, difference, figure, lower, next, none, parts, percent, preferred, sentence, server,
     together, unit, untried, warnings,
@@ -93,7 +93,7 @@ pub fn best(answer: &Answer) -> Option<Best> {
     let leading = answer.leading();
     let answered = leading.iter().exactly_one().ok()?;
     let winner = answered.winner.as_ref().filter(|_| answered.entrants.len() > 1)?;
-    let text = recommendation(answer, answered, true);
+    let text = recommendation(answer, answered, true, None);
     Some(Best {
         config: winner.config.clone(),
         text: format!("{text} ({} sure{})", percent(winner.probability), so_far(answer)),
@@ -117,7 +117,10 @@ fn pick(answer: &Answer, answered: &Answered) -> Pick {
             false => answered.workload.clone(),
         },
         server: sentence.server,
-        figure: winner.map_or_else(|| none(answer, answered), |winner| measured(answer, answered, winner)),
+        figure: winner.map_or_else(
+            || none(answer, answered),
+            |winner| measured(answer, answered, winner, true),
+        ),
         cost: winner.and_then(|winner| paid(answer, answered, winner)),
         sure: winner.and_then(|winner| certainty(answer, answered, winner)),
         lead_over: winner
@@ -152,9 +155,10 @@ pub fn brief(answer: &Answer) -> Brief {
     let shown = leading.iter().take(MOST);
     Brief {
         run: shown
-            .map(|answered| recommendation(answer, answered, single.is_some()))
+            .enumerate()
+            .map(|(n, answered)| recommendation(answer, answered, single.is_some(), leading[..n].last().copied()))
             .collect(),
-        has_no_choice: answer.configs.len() == 1 && leading.iter().any(|answered| answered.winner.is_some()),
+        has_no_choice: has_no_choice(answer) && leading.iter().any(|answered| answered.winner.is_some()),
         more: leading.len().saturating_sub(MOST),
         together: joint(answer, &leading),
         sure,
@@ -240,8 +244,9 @@ fn is_about_servers(warning: &&Warning) -> bool {
     !matches!(warning, Warning::StartNoiseAssumed { .. })
 }
 
-/// `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`.
-fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> String {
+/// `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`. After another one, its server
+/// is not named again.
+fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before: Option<&Answered>) -> String {
     let question = match (is_single, answered.workload.as_str()) {
         (true, "") => String::new(),
         (true, workload) => format!("{workload}: "),
@@ -252,17 +257,7 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
     let Some(winner) = &answered.winner else {
         return question + &none(answer, answered);
     };
-    let ties = answered
-        .ties
-        .iter()
-        .take(MOST_TIES)
-        .map(|tie| parts::apart(answer.name_of(tie), answer.name_of(&winner.config)))
-        .join("; ");
-    let ties = if ties.is_empty() {
-        ties
-    } else {
-        format!("; not told apart from it: {ties}")
-    };
+    let ties = ties(answer, answered, winner, MOST_TIES);
     let sure = match (is_single, answered.entrants.len()) {
         (false, 2..) => format!(
             ", {} sure within {} of the best{}{ties}",
@@ -272,13 +267,21 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
         ),
         _ => String::new(),
     };
-    // With a single config there is no choice.
-    let server = match answer.configs.len() {
-        1 => String::new(),
-        _ => server(answer, winner) + ": ",
+    let is_same = before
+        .and_then(|before| before.winner.as_ref())
+        .is_some_and(|before| (&before.config, before.replicas) == (&winner.config, winner.replicas));
+    let (server, gpus) = match (has_no_choice(answer), is_same) {
+        (true, _) => (String::new(), true),
+        (_, true) => ("the same: ".to_owned(), false),
+        (_, false) => (server(answer, winner) + ": ", true),
     };
-    let doubt = doubt(answered);
-    format!("{question}{server}{}{doubt}{sure}", result(answer, answered, winner))
+    let (result, doubt) = (result(answer, answered, winner, gpus), doubt(answered));
+    format!("{question}{server}{result}{doubt}{sure}")
+}
+
+/// True with a single config. Of a sweep that goes on there may be others.
+fn has_no_choice(answer: &Answer) -> bool {
+    answer.configs.len() == 1 && answer.open == 0
 }
 
 /// The mark of a question whose winner has warnings.
@@ -289,11 +292,11 @@ fn doubt(answered: &Answered) -> &'static str {
     }
 }
 
-/// The winner's figure, its load, the GPUs and the cost.
-fn result(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+/// The winner's figure, its load, the GPUs unless they are known, and the cost.
+fn result(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
     let cost = paid(answer, answered, winner);
     let cost = cost.map_or(String::new(), |cost| format!(", {cost}"));
-    measured(answer, answered, winner) + &cost
+    measured(answer, answered, winner, has_gpus) + &cost
 }
 
 /// `$0.036 per million output tokens`.
@@ -302,13 +305,13 @@ fn paid(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String>
 }
 
 /// The winner's figure, its load and the GPUs.
-fn measured(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+fn measured(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
     let at = match answered.is_load() {
         true => String::new(),
         false => parts::at_load_of(winner),
     };
-    let gpus = parts::on_gpus(answer, winner, !at.is_empty());
-    figure(answered, winner) + &at + &gpus
+    let gpus = has_gpus.then(|| parts::on_gpus(answer, winner));
+    figure(answered, winner) + &at + &gpus.unwrap_or_default()
 }
 
 /// The questions about the same workload that another server wins.
@@ -325,7 +328,7 @@ fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternati
             let at = other.load.as_deref().map_or(String::new(), parts::at_load);
             let figure = match other.load {
                 Some(_) => figure(other, winner),
-                None => result(answer, other, winner),
+                None => result(answer, other, winner, true),
             };
             let alternative = Alternative {
                 question: lower(&other.question) + &at,

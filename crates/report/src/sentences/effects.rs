@@ -54,7 +54,7 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
 /// Settings that are named in a brief answer.
 const MOST: usize = 3;
 
-/// The effects in a line, the largest on the first metric first: `TP 2 instead of 1: output throughput +71 %, p99 E2EL -40 %; no
+/// The effects in a line, the largest of each setting, by its size on the first metric: `TP 2 instead of 1: output throughput +71 %, p99 E2EL -40 %; no
 /// difference: seqs`.
 pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
     let choices = answered.effects.iter().map(choice).unique();
@@ -70,13 +70,19 @@ pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
     let known = known
         .into_iter()
         .sorted_by(|a, b| size(a).total_cmp(&size(b)))
+        .unique_by(|own| &own[0].setting)
         .take(MOST);
     let change = |effect: &&&Effect| {
         let ratio = effect.ratio;
         format!(
-            "{} {}",
+            "{} {}{}",
             name(&effect.metric),
-            brief_change(ratio.value, (ratio.low, ratio.high))
+            brief_change(ratio.value, (ratio.low, ratio.high)),
+            if effect.verdict == Verdict::Regressed {
+                " (worse)"
+            } else {
+                ""
+            }
         )
     };
     let changes = known.map(|own| {

@@ -180,7 +180,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
             true => parts::at_load_of(winner),
             false => String::new(),
         },
-        gpus => parts::on_gpus(answer, winner, is_at_load && answered.load.is_none()),
+        gpus => parts::on_gpus(answer, winner),
         cost => cost(answer, answered, winner),
         // The server that it was preferred to is named in the reason.
         next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(beside),

@@ -88,26 +88,19 @@ pub fn replicas(answered: &Answered) -> Option<u32> {
     replicas.filter(|replicas| *replicas > 1)
 }
 
-/// ` at concurrency 8 each` of several servers.
+/// ` at concurrency 8`; of several servers ` at concurrency 4 × 8`.
 pub fn at_load_of(winner: &Winner) -> String {
-    let each = if winner.replicas > 1 && !winner.load.is_empty() {
-        " each"
-    } else {
-        ""
-    };
-    at_load(&winner.load) + each
+    match winner.load.rsplit_once(' ') {
+        Some((name, value)) if winner.replicas > 1 => format!(" at {name} {} × {value}", winner.replicas),
+        _ => at_load(&winner.load),
+    }
 }
 
-/// Of several servers the GPUs that they take, after a load or without one: `, on 8 GPUs in all (one server was measured)`.
-pub fn on_gpus(answer: &Answer, winner: &Winner, is_after_load: bool) -> String {
+/// Of several servers the GPUs that they take: ` on 8 GPUs (scaled from one server)`.
+pub fn on_gpus(answer: &Answer, winner: &Winner) -> String {
     let gpus = answer.gpus.filter(|_| winner.replicas > 1);
     gpus.map_or(String::new(), |gpus| {
-        let (before, after) = if is_after_load {
-            (", on", " in all")
-        } else {
-            (" on", "")
-        };
-        format!("{before} {gpus} GPUs{after} (one server was measured)")
+        format!(" on {gpus} GPUs (scaled from one server)")
     })
 }
 

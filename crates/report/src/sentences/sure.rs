@@ -6,7 +6,7 @@ use itertools::Itertools;
 use vsweep_answer::{Advice, Answer, Answered, Goal, Warning, Winner};
 use vsweep_base::units::{show_duration, show_many};
 
-/// Describes the certainty: `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
+/// Describes the certainty: `97 % within 1 % of the best of 32 servers; perhaps as good: TP 4`.
 pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     if answered.entrants.len() < 2 {
         let too_large = match too_large(answer, answered).as_str() {
@@ -26,23 +26,14 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
         show_many(answered.entrants.len() as u64, kind),
         so_far(answer)
     );
-    if !answered.ties.is_empty() {
-        let own = answer.name_of(&winner.config);
-        let named = answered.ties.iter().take(MOST_TIES);
-        let named = named.map(|tie| parts::apart(answer.name_of(tie), own));
-        text += &format!("; not told apart from it: {}", named.format("; "));
-        match answered.ties.len().saturating_sub(MOST_TIES) {
-            0 => {}
-            more => text += &format!(" and {more} more"),
-        }
-    }
     let assumed = answered.warnings.iter().find_map(|warning| match warning {
         Warning::StartNoiseAssumed { deviation } => Some(deviation * 100.0),
         _ => None,
     });
     if let Some(percent) = assumed {
-        text += &format!("; assumes that starts of a server differ by about {percent:.1} %");
+        text += &format!(" (assuming {percent:.1} % start noise)");
     }
+    text += &ties(answer, answered, winner, MOST_TIES);
     if let Some(advice) = &answered.advice {
         let time = match time(advice) {
             none if none.is_empty() => none,
@@ -59,6 +50,21 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
         );
     }
     Some(text)
+}
+
+/// `; perhaps as good: TP 4 and 2 more`; nothing without ties.
+pub fn ties(answer: &Answer, answered: &Answered, winner: &Winner, most: usize) -> String {
+    if answered.ties.is_empty() {
+        return String::new();
+    }
+    let own = answer.name_of(&winner.config);
+    let named = answered.ties.iter().take(most);
+    let named = named.map(|tie| parts::apart(answer.name_of(tie), own));
+    let more = match answered.ties.len().saturating_sub(most) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("; perhaps as good: {}{more}", named.format("; "))
 }
 
 /// The effect of `--confirm` on one of several recommendations: ` (96 % after --confirm, about 25.7 s)`.

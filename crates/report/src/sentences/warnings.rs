@@ -69,21 +69,26 @@ fn sentence(warning: &Warning) -> Option<String> {
     })
 }
 
-/// Deaths of servers that are not recommended: `2 of 9 launches of other servers failed or died`; of all servers where nothing
-///  is recommended. `None` if nothing did.
+/// Deaths of servers that are not recommended: `2 of 9 launches of 3 other servers failed or died`. `None` if nothing did.
 pub fn losers(answer: &Answer) -> Option<String> {
     let winners = answer.questions.iter().filter_map(|answered| answered.winner.as_ref());
     let winners: Vec<&str> = winners.map(|winner| &*winner.config).collect();
     let others = answer.configs.iter().filter(|config| !winners.contains(&&*config.id));
-    let count = |of: fn(&Facts) -> u32| others.clone().map(|config| of(&config.facts)).sum::<u32>();
-    let (launches, deaths) = (count(|facts| facts.launches), count(|facts| facts.deaths));
-    (deaths > 0).then(|| {
-        let launches = show_many(launches.into(), "launch");
-        match winners.is_empty() {
-            true => format!("{deaths} of {launches} failed or died"),
-            false => format!("{deaths} of {launches} of other servers failed or died"),
-        }
-    })
+    let lost = others
+        .map(|config| &config.facts)
+        .filter(|facts| facts.deaths > 0)
+        .collect_vec();
+    let count = |of: fn(&Facts) -> u32| lost.iter().map(|facts| of(facts)).sum::<u32>();
+    let (all, deaths) = (count(|facts| facts.launches), count(|facts| facts.deaths));
+    let other = if winners.is_empty() { "server" } else { "other server" };
+    let servers = show_many(lost.len() as u64, other);
+    let launches = show_many(all.into(), "launch");
+    let launches = if deaths < all {
+        format!("{deaths} of {launches}")
+    } else {
+        launches
+    };
+    (deaths > 0).then(|| format!("{launches} of {servers} failed or died"))
 }
 
 fn was(count: u32, of: &str) -> String {

@@ -7,6 +7,8 @@ use crate::sentences::brief;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_answer::Answer;
+use vsweep_base::files::{RESULT, read_text};
+use vsweep_record::journal::Directory;
 
 /// The template.
 pub const TEMPLATE: &str = include_str!("brief.txt.jinja");
@@ -17,4 +19,9 @@ pub fn parts<'g>(answer: Option<&Answer>, remarks: &[Remark], reasons: impl Into
         brief => answer.map(brief).map(Serde),
         worries => worries::parts(answer, remarks, reasons),
     }
+}
+
+/// The answer of `answer.json`; `None` if there is none that can be read.
+pub(super) fn read_answer(directory: &Directory) -> Option<Answer> {
+    serde_json::from_str(&read_text(&directory.answer_json(), RESULT).ok()?).ok()
 }

@@ -3,15 +3,31 @@
 
 use super::brief;
 use super::template::plain;
-use crate::findings::failures::Group;
+use crate::findings::compared;
+use crate::findings::failures::{Group, group_recorded};
 use crate::findings::remarks::remarks;
 use crate::inputs::Inputs;
+use crate::sentences::optimization;
 use minijinja::{Value, context};
+use vsweep_record::journal::{Directory, State};
+
+const TEMPLATE: &str = include_str!("ending.txt.jinja");
 
 /// The lines, of the document and the answer.
 pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
     let remarks = remarks(inputs.state, inputs.points);
     let brief = brief::parts(Some(&inputs.answers.document), &remarks, reasons);
-    let before = concat!(include_str!("counts.txt.jinja"), include_str!("ending.txt.jinja"));
-    plain(&(before.to_owned() + brief::TEMPLATE), context! { ..brief, ..document })
+    let before = include_str!("counts.txt.jinja").to_owned() + TEMPLATE;
+    plain(&(before + brief::TEMPLATE), context! { ..brief, ..document })
+}
+
+/// The lines of a run that finds everything done and its report current, without what only the runs' own files say.
+pub fn of_record(directory: &Directory, state: &State) -> String {
+    let (answer, reasons) = (brief::read_answer(directory), group_recorded(state));
+    let parts = context! {
+        compared => compared::in_words(state),
+        optimized => answer.as_ref().map(optimization),
+        ..brief::parts(answer.as_ref(), &[], &reasons)
+    };
+    plain(&(TEMPLATE.to_owned() + brief::TEMPLATE), parts)
 }

@@ -4,7 +4,7 @@ pub mod align;
 mod brief;
 pub mod changes;
 pub mod criteria;
-pub(super) mod ending;
+pub mod ending;
 pub mod markdown;
 pub mod status;
 pub(super) mod template;

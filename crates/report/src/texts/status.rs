@@ -21,7 +21,6 @@ use std::time::Duration;
 use vsweep_answer::Answer;
 use vsweep_base::cause::Outcome;
 use vsweep_base::error::Result;
-use vsweep_base::files::{RESULT, read_text};
 use vsweep_base::shell::shell_line;
 use vsweep_base::units::{show_duration, show_many};
 use vsweep_record::journal::{self, Check, Directory, Manifest, ServerRecord, State};
@@ -44,6 +43,9 @@ pub struct Status {
     pub suspect: u64,
     /// Runs without figures.
     pub failed: u64,
+    /// Those of them that were not tried, because the failure of another meant theirs.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped: u64,
     /// Probes of searches that ended as soon as their verdict was certain.
     pub cut: u64,
     /// Runs of the plan without an outcome.
@@ -179,10 +181,10 @@ impl Status {
     }
 
     fn read_answer(&mut self, directory: &Directory) {
-        let file = directory.answer_json();
-        let text = read_text(&file, RESULT).ok();
-        self.answer = text.and_then(|text| serde_json::from_str(&text).ok());
-        let written = fs::metadata(&file).and_then(|known| known.modified()).ok();
+        self.answer = brief::read_answer(directory);
+        let written = fs::metadata(directory.answer_json())
+            .and_then(|known| known.modified())
+            .ok();
         let age = written.and_then(|moment| moment.elapsed().ok());
         self.answer_age_s = age.filter(|_| self.answer.is_some()).map(|age| age.as_secs());
         self.age = age.filter(|_| self.answer.is_some()).map(show_duration);
@@ -194,6 +196,7 @@ impl Status {
         let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);
         let failed = failed + state.unlisted_runs();
         let done = ok + suspect + failed + cut;
+        let skipped = state.skipped_runs();
         let optimized = state.optimization();
         let planned = match compared::is_decided(state) {
             // Nobody knows how many runs it takes.
@@ -215,6 +218,7 @@ impl Status {
             ok,
             suspect,
             failed,
+            skipped,
             cut,
             left: planned.saturating_sub(done),
             damaged: state.lost() as u64,
@@ -245,14 +249,14 @@ impl Status {
             Some((started, all)) => format!(
                 "started {started} of {}; {} done",
                 show_many(all as u64, "server"),
-                show_many(self.done, "run")
+                show_many(self.done - self.skipped, "run")
             ),
-            None => format!("{} of {} runs done", self.done, self.planned),
+            None => format!("{} of {} runs done", self.done - self.skipped, self.planned),
         };
         let parts = [
             (self.ok, "ok"),
             (self.suspect, "suspect"),
-            (self.failed, "failed"),
+            (self.failed - self.skipped, "failed"),
             (self.cut, "cut"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
@@ -262,6 +266,7 @@ impl Status {
         }
         text += &match self.searches {
             _ if self.started.is_some() => String::new(),
+            0 if self.skipped > 0 => format!(", {} skipped, {} left", self.skipped, self.left),
             0 => format!(", {} left", self.left),
             all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
         };
@@ -309,7 +314,7 @@ pub(crate) fn unfinished(state: &State) -> Option<String> {
     if state.optimization().is_some() {
         let ended = state.last_session().and_then(|session| session.ended.as_deref());
         let is_open = ended != Some("finished");
-        return is_open.then(|| "the optimisation goes on when the plan is run again".to_owned());
+        return is_open.then(|| "the optimisation has not ended".to_owned());
     }
     if let Some(is_decided) = compared::is_decided(state) {
         return (!is_decided).then(|| "the comparison is not decided yet".to_owned());
@@ -319,11 +324,11 @@ pub(crate) fn unfinished(state: &State) -> Option<String> {
         0 => show_many(planned.runs, "run"),
         all => show_many(all, "search"),
     };
-    let (how, again) = match state.last_session().and_then(|session| session.ended.as_deref()) {
-        Some("finished") => ("a part of the plan was run", ""),
-        Some("out_of_time") => ("max_time is spent", " with more"),
-        Some(reason) => (reason, ""),
-        None => ("the sweep still runs or was killed", ""),
+    let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
+        Some("finished") => "a part of the plan was run",
+        Some("out_of_time") => "max_time is spent",
+        Some(reason) => reason,
+        None => "the sweep still runs or was killed",
     };
-    (left > 0).then(|| format!("{how}; left: {left} of {all}; run the plan again{again} to continue"))
+    (left > 0).then(|| format!("{how}; left: {left} of {all}"))
 }

@@ -40,7 +40,8 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
         more_reasons => reasons.len().saturating_sub(MOST_REASONS),
         ..document.clone()
     };
-    plain(include_str!("text.txt.jinja"), parts) + &ending::render(inputs, document, reasons)
+    plain(include_str!("text.txt.jinja"), parts)
+        + &ending::render(inputs, context! { has_reasons => true, ..document }, reasons)
 }
 
 /// The Pareto frontier and every point that won something, with settings by their values alone where lines would break; none where there
@@ -96,7 +97,13 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         }
         align(&rows)
     };
-    let is_front = |row: usize| row > 0 && answer.frontier.contains(&listed[row - 1]);
+    let recommended = inputs.answers.recommended();
+    let is_recommended = |row: usize| row > 0 && recommended.contains(&listed[row - 1]);
+    let mark_of = |row: usize| match is_recommended(row) {
+        true => ">",
+        false if row > 0 && answer.frontier.contains(&listed[row - 1]) => "*",
+        false => " ",
+    };
     let whole = |at: usize| {
         let settings: String = words.settings(at).chars().take(MOST_LETTERS).collect();
         settings + &mark(&points.points[at]).map_or(String::new(), |mark| format!(" ({mark})"))
@@ -122,7 +129,8 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     Some(context! {
         name,
         remarks,
-        lines => lines.map(|(row, line)| (is_front(row), line)).collect_vec(),
+        has_recommended => (0..=listed.len()).any(is_recommended),
+        lines => lines.map(|(row, line)| (mark_of(row), line)).collect_vec(),
         legend,
         has_front => !answer.frontier.is_empty(),
         has_times => has_times,

@@ -137,9 +137,9 @@ pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
     let mut lines: Vec<String> = kinds.map(|one| say(one)).collect();
     if let count @ 1.. = ruled_out.len() as u64 {
         let servers = show_many(count, "server");
-        let (need, they) = if count == 1 { ("needs", "it") } else { ("need", "they") };
+        let need = if count == 1 { "needs" } else { "need" };
         lines.push(format!(
-            "{servers} that {need} at least as much memory will then fail, too: {they} will not be started"
+            "{servers} that {need} at least as much memory will not be started"
         ));
     }
     lines
@@ -267,7 +267,7 @@ mod tests {
         let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: out of memory at load: the weights";
         assert!(above.contains(&format!("\n{first}")), "{above}");
         assert!(
-            above.contains("\n1 server that needs at least as much memory will then fail"),
+            above.contains("\n1 server that needs at least as much memory will not"),
             "{above}"
         );
         assert!(!rows.contains("seqs 256"), "{rows}");
@@ -302,7 +302,7 @@ mod tests {
         let lines = failures_in_words(&failing);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: out of memory at load: too large; "));
-        assert!(lines[1].starts_with("1 server that needs at least as much memory will then fail"));
+        assert!(lines[1].starts_with("1 server that needs at least as much memory will not"));
     }
 
     #[test]

@@ -43,8 +43,11 @@ pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
         Ending::NothingLeft => format!("nothing left to do: {recorded} runs are recorded in {root}{retry}"),
         Ending::Finished => {
             let page = directory.report_html();
-            let page = page.exists().then(|| format!("; the report is {}", page.display()));
-            format!("results are in {root}{}{retry}", page.unwrap_or_default())
+            let results = match page.exists() {
+                true => format!("Report: {}", page.display()),
+                false => format!("Results: {root}"),
+            };
+            results + &retry
         }
         Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state)),
         Ending::OutOfTime => format!(

@@ -1,10 +1,10 @@
 //! Runs that were given up with others of their start, and that no line describes, because there are too many. They have failed, and no
 //! table has a row for them.
 
-use super::State;
+use super::{RunRecord, State};
 use crate::journal::rank::Rank;
 use std::sync::{Arc, OnceLock};
-use vsweep_base::cause::{Cause, RuledOut};
+use vsweep_base::cause::{Cause, Outcome, RuledOut};
 use vsweep_base::ids::{Ids, PointId, ServerId};
 
 /// Runs of one start that failed alike.
@@ -76,6 +76,12 @@ impl State {
     /// Number of runs of the plan that were given up so.
     pub fn unlisted_runs(&self) -> u64 {
         self.unlisted().map(|(.., runs)| runs).sum()
+    }
+
+    /// Number of failed runs that were not tried, because the failure of another meant theirs.
+    pub fn skipped_runs(&self) -> u64 {
+        let is_skipped = |run: &&RunRecord| run.outcome == Outcome::Failed && !run.tried;
+        self.measured().filter(is_skipped).count() as u64 + self.unlisted_runs()
     }
 
     /// Number of runs with a result, listed or not.

@@ -51,14 +51,17 @@ function compareSides(a, b) {
     el("ul", { class: "named" }, named),
     settings.length ? el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Settings that differ" }, table(["Setting", "A", "B"], settings)) : el("p", { class: "note" }, "The settings are the same."),
     distributions.some(Boolean) ? el("div", { class: "small" }, distributions.filter(Boolean)) : el("p", { class: "note" }, "The page has no distributions of these points."),
-    el("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "Figures of both" }, table(["Figure", "A", "B", "B / A"], told)),
+    el("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "Figures of both" }, table(["Figure", "A", "B", "B against A"], told)),
   ];
 }
 
-/** B over A, with what the lowest and the highest runs allow. */
+/** The change from A to B, with what the lowest and the highest runs allow. */
 function ratioText(one, other) {
   if (!(one.min > 0) || !(other.min > 0)) return "–";
-  const [ratio, min, max] = showTogether([other.median / one.median, other.min / one.max, other.max / one.min]);
+  const ratios = [other.median / one.median, other.min / one.max, other.max / one.min];
+  const isMultiple = ratios[0] >= 2 || ratios[0] <= 0.5;
+  const show = (ratio) => (isMultiple ? `x ${showNumber(ratio)}` : `${ratio < 1 ? "−" : "+"}${showNumber(Math.abs(ratio - 1) * 100)} %`);
+  const [ratio, min, max] = ratios.map(show);
   return one.count > 1 || other.count > 1 ? `${ratio} (${min} to ${max})` : ratio;
 }
 

@@ -143,7 +143,7 @@ fn run_again_does_nothing_and_an_edit_measures_only_what_changed() {
 
     let again = harness.run(&args);
     assert!(again.status.success());
-    for expected in ["nothing left to do", "Run: max_num_seqs "] {
+    for expected in ["nothing left to do", "Run: seqs "] {
         assert!(said(&again).contains(expected), "{}", said(&again));
     }
     assert_eq!(

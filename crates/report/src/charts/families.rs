@@ -84,13 +84,14 @@ fn draw(
             None => (shown.len() < MOST_CURVES).then_some(shown.len()),
         };
         match place {
+            Some(place) if known.is_some() => {
+                let name = format!("{colour}, other settings");
+                series.push(Series::new(name, Style::Curve(place), marks(family, Some(load))));
+            }
             Some(place) => {
-                series.push(Series::new(
-                    settings(&named, row),
-                    Style::Curve(place),
-                    marks(family, Some(load)),
-                ));
-                shown.extend(known.is_none().then_some(colour));
+                let curve = marks(family, Some(load));
+                series.push(Series::new(settings(&named, row), Style::Curve(place), curve));
+                shown.push(colour);
             }
             None => {
                 faint += 1;

@@ -189,9 +189,9 @@ impl SweepUsage {
             ..0.1 => format!(" (${})", show_number(cost)),
             _ => format!(" (${cost:.2})"),
         });
-        let hours = self
-            .gpu_hours
-            .map(|hours| format!("{} GPU-hours{money}", show_number(hours)));
+        // Less is not what anybody pays for.
+        let hours = self.gpu_hours.filter(|hours| *hours >= 0.001);
+        let hours = hours.map(|hours| format!("{} GPU-hours{money}", show_number(hours)));
         self.time_in_words().into_iter().chain(hours).join(", ")
     }
 

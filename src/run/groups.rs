@@ -22,7 +22,7 @@ use tokio::sync::watch;
 impl Sweep<'_> {
     pub(super) async fn run_groups(
         &self,
-        scheduler: &impl Scheduler,
+        scheduler: &Scheduler<'_>,
         writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
@@ -89,7 +89,7 @@ impl Sweep<'_> {
         &self,
         start: Start,
         allocation: &Allocation,
-        scheduler: &impl Scheduler,
+        scheduler: &Scheduler<'_>,
         writer: &SessionWriter<'_>,
         mut signals: GroupSignals,
     ) -> Result<Ending> {

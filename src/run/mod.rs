@@ -44,7 +44,7 @@ use crate::selection::packed::Need;
 use crate::server::settle;
 use crate::units::show_many;
 use itertools::Itertools;
-use scheduler::{LocalScheduler, StartQueue};
+use scheduler::{Scheduler, StartQueue};
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
@@ -284,7 +284,7 @@ impl Sweep<'_> {
             // What is measured without neighbours is known after the finals.
             None => Box::new(planned.chain(iter::repeat_with(|| self.finals(writer)).take(2))),
         };
-        let scheduler = LocalScheduler::now(self, self.node, self.share, rounds).await;
+        let scheduler = Scheduler::now(self, self.node, self.share, rounds).await;
         self.run_groups(&scheduler, writer, interrupt).await
     }
 

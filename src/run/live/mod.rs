@@ -90,15 +90,15 @@ impl<'p, 'w> Live<'p, 'w> {
         plan: &'p Plan,
         config: ServerConfig,
         allocation: &'p Allocation,
-        scheduler: &'p impl Scheduler,
+        scheduler: &'p Scheduler<'_>,
         writer: &'p SessionWriter<'w>,
     ) -> Self {
         Live {
             plan,
             config,
             allocation,
-            release_wait: scheduler.release_wait(),
-            activity_lock: scheduler.activity_lock(),
+            release_wait: &scheduler.release_wait,
+            activity_lock: &scheduler.activity_lock,
             writer,
             permit: None,
             running: None,

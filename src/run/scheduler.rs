@@ -1,8 +1,7 @@
-//! The scheduler of one host. It works on one group after the other, or on as many at once as its GPUs hold, each with its own GPUs, cores and
-//! port. In a worker, a group is leased first, and resources of other workers are left alone. The pure policy of `selection` chooses the
-//! order; this file finds the GPUs that others use.
+//! Chooses the next group and its share of this host. It works on one group after the other, or on as many at once as its GPUs hold, each
+//! with its own GPUs, cores and port. In a worker, a group is leased first, and resources of other workers are left alone. The pure
+//! policy of `selection` chooses the order; this file finds the GPUs that others use.
 
-use super::Scheduler;
 use crate::agenda::Start;
 use crate::error::{Error, Result};
 use crate::journal::Recorder;
@@ -32,10 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub type StartQueue<'a> = Box<dyn Iterator<Item = Vec<Start>> + 'a>;
 
 /// This host, for as many groups at once as it has room for.
-pub struct LocalScheduler<'a> {
+pub struct Scheduler<'a> {
     sweep: &'a Sweep<'a>,
-    release_wait: ReleaseWait,
-    activity_lock: ActivityLock,
+    /// The wait of each server, before it starts, for ports and GPU memory of earlier ones.
+    pub release_wait: ReleaseWait,
+    /// Keeps starts apart from runs.
+    pub activity_lock: ActivityLock,
     node: &'a Node,
     /// Leases for groups; `None` without other workers.
     share: Option<&'a Share>,
@@ -51,7 +52,7 @@ pub struct LocalScheduler<'a> {
     is_announced: Cell<bool>,
 }
 
-impl<'a> LocalScheduler<'a> {
+impl<'a> Scheduler<'a> {
     /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups
     /// that may run in any order; a group of a set gets GPUs of that one of the sweep's sets. Without a node, groups run one after
     /// the other.
@@ -60,14 +61,14 @@ impl<'a> LocalScheduler<'a> {
         node: Option<&'a Node>,
         share: Option<&'a Share>,
         rounds: StartQueue<'a>,
-    ) -> LocalScheduler<'a> {
+    ) -> Scheduler<'a> {
         let release_wait = match node {
             None => ReleaseWait::now().await,
             Some(_) => ReleaseWait::patient(sweep.plan.exec.wait).await,
         };
         let node = node.unwrap_or(Node::UNDIVIDED);
         node.withdraw();
-        LocalScheduler {
+        Scheduler {
             sweep,
             release_wait,
             activity_lock: ActivityLock::default(),
@@ -79,6 +80,46 @@ impl<'a> LocalScheduler<'a> {
             chosen: RefCell::default(),
             held_since: Cell::new(None),
             is_announced: Cell::new(false),
+        }
+    }
+
+    /// Waits until a group may begin in addition to those under way. Returns its start and its resources; `None` once no group is left. May
+    /// be dropped and called again at any time.
+    pub async fn next(
+        &self,
+        under_way: &[Rc<Allocation>],
+        writer: &SessionWriter<'_>,
+    ) -> Result<Option<(Start, Allocation)>> {
+        let Some(share) = self.share else {
+            return self.next_here(under_way, writer).await;
+        };
+        let schedule = self.sweep.schedule();
+        let is_chosen = schedule.is_chosen();
+        loop {
+            writer.with(Recorder::refresh)?;
+            // Leases of a killed worker are free at once, but its servers hold their GPUs until their guards have ended them.
+            self.sweep.clear_away(self.sweep.patience(), writer).await?;
+            if let Some((start, allocation)) = self.next_here(under_way, writer).await? {
+                let lease = match writer.look(|state| schedule.has_group(&start, state)) {
+                    true => share.leases.take(&group_name(self.sweep.plan, &start))?,
+                    false => None,
+                };
+                if lease.is_some() {
+                    // Between two of these starts nobody else may take it over, perhaps on another node.
+                    self.chosen.replace(lease.clone().filter(|_| is_chosen));
+                    return Ok(Some((start, Allocation { lease, ..allocation })));
+                }
+                if !is_chosen {
+                    continue;
+                }
+            } else if !under_way.is_empty() {
+                return pending().await;
+            } else if writer.with(|recorder| recorder.is_superseded())
+                || !writer.look(|state| self.sweep.is_left_to(share, state))
+            {
+                return Ok(None);
+            }
+            sleep(BEAT).await;
         }
     }
 
@@ -209,55 +250,7 @@ impl<'a> LocalScheduler<'a> {
     }
 }
 
-impl Scheduler for LocalScheduler<'_> {
-    async fn next(
-        &self,
-        under_way: &[Rc<Allocation>],
-        writer: &SessionWriter<'_>,
-    ) -> Result<Option<(Start, Allocation)>> {
-        let Some(share) = self.share else {
-            return self.next_here(under_way, writer).await;
-        };
-        let schedule = self.sweep.schedule();
-        let is_chosen = schedule.is_chosen();
-        loop {
-            writer.with(Recorder::refresh)?;
-            // Leases of a killed worker are free at once, but its servers hold their GPUs until their guards have ended them.
-            self.sweep.clear_away(self.sweep.patience(), writer).await?;
-            if let Some((start, allocation)) = self.next_here(under_way, writer).await? {
-                let lease = match writer.look(|state| schedule.has_group(&start, state)) {
-                    true => share.leases.take(&group_name(self.sweep.plan, &start))?,
-                    false => None,
-                };
-                if lease.is_some() {
-                    // Between two of these starts nobody else may take it over, perhaps on another node.
-                    self.chosen.replace(lease.clone().filter(|_| is_chosen));
-                    return Ok(Some((start, Allocation { lease, ..allocation })));
-                }
-                if !is_chosen {
-                    continue;
-                }
-            } else if !under_way.is_empty() {
-                return pending().await;
-            } else if writer.with(|recorder| recorder.is_superseded())
-                || !writer.look(|state| self.sweep.is_left_to(share, state))
-            {
-                return Ok(None);
-            }
-            sleep(BEAT).await;
-        }
-    }
-
-    fn release_wait(&self) -> &ReleaseWait {
-        &self.release_wait
-    }
-
-    fn activity_lock(&self) -> &ActivityLock {
-        &self.activity_lock
-    }
-}
-
-impl Drop for LocalScheduler<'_> {
+impl Drop for Scheduler<'_> {
     fn drop(&mut self) {
         self.node.come_back();
     }

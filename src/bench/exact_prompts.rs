@@ -2,7 +2,7 @@
 //! that the benchmarks made of such requests share.
 
 use crate::bench::Job;
-use crate::bench::params::server::ServerParams;
+use crate::bench::params::ServerParams;
 use crate::bench::side::endpoint::Endpoint;
 use crate::cause::Failure;
 use crate::ids::sha256_hex;

@@ -295,7 +295,7 @@ fn sound<T>(read: Result<T, Vec<String>>) -> Result<T, Failure> {
 
 /// The reference of every benchmark's parameters as Markdown.
 pub fn reference() -> String {
-    params::docs::markdown(&[
+    params::markdown(&[
         (
             "`vsweep bench`, and plans with `runner = \"native\"`",
             &native::settings::TABLE,

@@ -7,7 +7,6 @@ mod datasets;
 pub mod flags;
 mod loads;
 mod machine;
-mod optimization;
 mod requirements;
 
 pub use addresses::check_side_by_side;
@@ -67,7 +66,7 @@ pub fn examine(draft: Draft, asks: Asks, asking: fn(&Path)) -> Result<CheckedPla
         flags::check(&plan, matrix, (asks, asking), &mut found);
         loads::check(&plan, matrix, &mut found);
         columns::check(&plan, matrix, &mut found);
-        optimization::check(&plan, matrix, &mut found);
+        requirements::check_choice(&plan, matrix, &mut found);
         requirements::check(&plan, matrix, &mut found);
         if asks == Asks::Always && plan.bench.runner == BenchRunner::Native {
             datasets::check(&plan, matrix, false, &mut found);

@@ -7,7 +7,7 @@ use crate::server::http::Http;
 use crate::telemetry::csv::Columns;
 use crate::telemetry::host::HostWatch;
 use crate::telemetry::nvml::GpuReading;
-use crate::telemetry::scrape::Scrape;
+use crate::telemetry::prometheus::Scrape;
 use crate::telemetry::series::{Reading, Series};
 use std::fs::{self, File};
 use std::io::Write;

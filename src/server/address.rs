@@ -5,7 +5,6 @@
 //! that a benchmark's server is never offered to the network unless the plan says so.
 
 use super::process::procfs::{self, Listener};
-use super::process::trees;
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
@@ -106,7 +105,7 @@ impl Address {
         let (holder, stays) = match procfs::listener(port) {
             Some(Listener::Process(pid)) => {
                 let holder = format!("process {pid} ({})", procfs::program_name(pid));
-                (holder, !trees::will_end(pid))
+                (holder, !procfs::will_end(pid))
             }
             Some(Listener::Hidden) => ("a process that cannot be seen from here".to_owned(), true),
             // It uses the port for a while.

@@ -1,7 +1,7 @@
 //! The readings of one run as CSV, one row a reading: `runs/<point>/<k>.telemetry.csv`.
 
 use super::nvml::GpuReading;
-use super::scrape::Scrape;
+use super::prometheus::Scrape;
 use super::series::{Reading, Series, Window};
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ fn number(value: Option<f64>) -> String {
 mod tests {
     use crate::telemetry::host::Host;
     use crate::telemetry::nvml::GpuReading;
-    use crate::telemetry::scrape::Scrape;
+    use crate::telemetry::prometheus::Scrape;
     use crate::telemetry::series::{Reading, Series, Window};
     use std::time::{Duration, Instant};
 

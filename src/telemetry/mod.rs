@@ -6,5 +6,4 @@ pub mod gpu;
 pub mod host;
 pub mod nvml;
 pub mod prometheus;
-pub mod scrape;
 pub mod series;

@@ -2,7 +2,7 @@
 
 use super::host::Host;
 use super::nvml::GpuReading;
-use super::scrape::Scrape;
+use super::prometheus::Scrape;
 use crate::plan::Params;
 use serde_json::json;
 use std::collections::BTreeSet;

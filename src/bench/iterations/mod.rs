@@ -6,7 +6,6 @@
 //! the caller's work.
 
 mod batch;
-mod hold;
 mod result;
 pub mod settings;
 

@@ -1,6 +1,6 @@
 //! The form of a native benchmark's requests: the API, the name of the model or adapter, and the bodies apart from the prompt.
 
-use crate::bench::params::headers::{is_path, is_value};
+use crate::bench::params::{is_path, is_value};
 use crate::load::Backend;
 use crate::params::{Param, ParamReader, param};
 use crate::rng::PythonRandom;

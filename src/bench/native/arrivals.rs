@@ -1,6 +1,6 @@
 //! The due times of a native benchmark's requests, and the limit of requests in flight.
 
-use crate::bench::params::time_span::{TIME, TimeSpan};
+use crate::bench::params::{TIME, TimeSpan};
 use crate::load::Sending;
 use crate::load::arrival::{Arrivals, Ramp, RampShape};
 use crate::params::{Bounds, ParamReader};

@@ -10,22 +10,14 @@ mod on_the_way;
 mod prepare;
 mod profiler;
 mod prompts;
-mod refused;
 pub mod settings;
-mod stalls;
-mod traffic;
 pub mod warmup;
 mod watched;
 mod writer;
 
-pub use profiler::stop_profiler;
-pub use refused::{REFUSED, harmless};
-
 use crate::bench::judge::{RunFigures, cached, commonest_error, doubts, on_failed_requests, pace, refuse_empty};
 use crate::bench::native::settings::NativeSettings;
-use crate::bench::native::stalls::StallTimes;
-use crate::bench::result::warnings;
-use crate::bench::result::{Context, errors, figures, result};
+use crate::bench::result::{Context, errors, figures, result, warnings};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
@@ -41,10 +33,13 @@ use crate::search::{Cut, RequestLatencies, Watch};
 use crate::stats::ClassTag;
 use crate::telemetry::series::Window;
 use crate::validity::Code;
+pub use profiler::stop_profiler;
+pub use settings::{REFUSED, harmless};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use watched::StallTimes;
 
 /// Connections opened in advance for an open loop, whose concurrency is not known.
 const OPEN_LOOP_CONNECTIONS: usize = 64;

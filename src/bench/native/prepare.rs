@@ -1,18 +1,20 @@
 //! The steps between drawing the prompts and t0, and their counterparts after the run.
 
 use super::prompts::Prompts;
-use super::traffic::traffic;
+use super::settings::NativeSettings;
 use super::warmup::{self, Amount};
-use super::writer;
-use super::{NativeRun, broke};
+use super::{NativeRun, broke, writer};
 use crate::bench::broken;
+use crate::bench::params::TimeSpan;
 use crate::bench::result::warnings;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::await_next_try;
 use crate::bench::side::probe::{Probe, pause_at};
 use crate::cause::Failure;
+use crate::load::arrival::Ramp;
 use crate::load::{Load, Request, Requests, allow_connections};
 use crate::metrics::Samples;
+use crate::units::show_duration;
 use crate::validity::{Code, Doubt};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -162,4 +164,36 @@ impl NativeRun {
     pub(super) fn load(&self, requests: impl Into<Requests>, due: Vec<u64>) -> Load {
         writer::load(&self.settings, &self.endpoint, requests, due)
     }
+}
+
+/// The sentences about the load to come.
+pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
+    if settings.is_self_timed() {
+        return vec!["Self timing is set, using the timestamps from the trace file.".to_owned()];
+    }
+    let arrivals = settings.arrival.arrivals();
+    let shape = if arrivals.burstiness == 1.0 {
+        "Poisson process"
+    } else {
+        "Gamma distribution"
+    };
+    let mut sentences = match arrivals.ramp {
+        Some(Ramp { shape, start, end }) => vec![
+            format!("Traffic ramp-up strategy: {}.", shape.name()),
+            format!("Will increase RPS from {start} to {end} RPS over the duration of the benchmark."),
+        ],
+        None => vec![format!("Traffic request rate: {:?}", arrivals.rate)],
+    };
+    sentences.push(format!("Burstiness factor: {:?} ({shape})", arrivals.burstiness));
+    let limit = settings
+        .concurrency()
+        .map_or("None".to_owned(), |limit| limit.to_string());
+    sentences.push(format!("Maximum request concurrency: {limit}"));
+    if let Some(TimeSpan(duration)) = settings.arrival.duration {
+        sentences.push(format!("Requests are sent for: {}", show_duration(duration)));
+    }
+    if let Some(rate) = settings.side.probe_rate() {
+        sentences.push(format!("Probe request rate: {rate:?} req/s"));
+    }
+    sentences
 }

@@ -1,12 +1,13 @@
-//! Driving the load, under the eyes of a watch if a search asked for the run.
+//! Driving the load, under the eyes of a watch if a search asked for the run, and stalls of the generator around single requests.
 
 use super::{NativeRun, broke, seen_by};
 use crate::cause::Failure;
 use crate::load::{Load, LoadOutcome};
 use crate::metrics::LoadProgress;
-use crate::search::Cut;
-use std::ops::ControlFlow;
+use crate::search::{Cut, Stalls};
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::Ordering::Relaxed;
+use vsweep_metrics::{Nanos, Sample, seconds};
 
 impl NativeRun {
     /// Drives the load to its end, or until the watch has seen enough; the outcome then holds the requests that had ended.
@@ -29,5 +30,75 @@ impl NativeRun {
         // The last request can decide as well: then the run is whole.
         let is_whole = load.supply.is_none() && ended >= counters.planned.load(Relaxed);
         Ok((outcome, decided.filter(|_| !is_whole)))
+    }
+}
+
+/// Time after a stall, in parts of its length, during which it may still delay what is sent: a server at three quarters of its capacity
+/// works off in it what came at once.
+const AFTER: Nanos = 3;
+
+/// The times at which a generator stood still.
+pub(super) struct StallTimes<'a> {
+    /// Ascending, and apart from one another.
+    times: &'a [Range<Nanos>],
+    /// For each of them and all before it, the end of the time that they affect.
+    affected: Vec<Nanos>,
+}
+
+impl<'a> StallTimes<'a> {
+    pub(super) fn of(times: &'a [Range<Nanos>]) -> StallTimes<'a> {
+        let affected = times.iter().scan(0, |last, time| {
+            *last = time.end.saturating_add(AFTER * (time.end - time.start)).max(*last);
+            Some(*last)
+        });
+        StallTimes {
+            affected: affected.collect(),
+            times,
+        }
+    }
+
+    /// Those around a request.
+    pub(super) fn around(&self, sample: &Sample) -> Stalls {
+        let first = self.affected.partition_point(|end| *end <= sample.sent);
+        let near = &self.times[first..];
+        let until = |end: Nanos| {
+            let under_way = near.iter().take_while(|time| time.start < end);
+            let all: Nanos = under_way.map(|time| time.end - time.start).sum();
+            seconds(all) * 1000.0
+        };
+        let next = near.first().map(|time| time.start.saturating_sub(sample.sent));
+        Stalls {
+            calm_ms: next.map_or(f64::INFINITY, |next| seconds(next) * 1000.0),
+            of_ttft_ms: until(sample.sent + sample.ttft()),
+            of_e2el_ms: until(sample.end),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_delays_what_is_under_way_and_what_is_sent_soon_after() {
+        let ms = |ms: u64| ms * 1_000_000;
+        let times = [ms(1000)..ms(1100), ms(5000)..ms(5200)];
+        let times = StallTimes::of(&times);
+        let around = |sent: u64, ttft: u64, latency: u64| {
+            let sample = Sample {
+                sent: ms(sent),
+                events: [ms(sent + ttft)].into_iter().collect(),
+                end: ms(sent + latency),
+                ..Sample::default()
+            };
+            let stalls = times.around(&sample);
+            [stalls.calm_ms, stalls.of_ttft_ms, stalls.of_e2el_ms]
+        };
+        assert_eq!(around(500, 100, 400), [500.0, 0.0, 0.0]);
+        assert_eq!(around(500, 100, 600), [500.0, 0.0, 100.0]);
+        assert_eq!(around(900, 250, 6000), [100.0, 100.0, 300.0]);
+        assert_eq!(around(1399, 10, 20), [0.0, 100.0, 100.0], "it waited with others");
+        assert_eq!(around(1400, 10, 20), [3600.0, 0.0, 0.0]);
+        assert_eq!(around(5800, 10, 20), [f64::INFINITY, 0.0, 0.0]);
     }
 }

@@ -1,8 +1,7 @@
 //! Parameters of the phases benchmark as typed values.
 
 use crate::bench::exact_prompts::{ExactParams, Prompts, ServingPhase};
-use crate::bench::params::server::ServerParams;
-use crate::bench::params::{ParamGroup, Table};
+use crate::bench::params::{ParamGroup, ServerParams, Table};
 use crate::plan::Params;
 use std::ops::Range;
 use std::time::Duration;

@@ -2,7 +2,6 @@
 
 mod classes;
 pub mod console;
-mod conversations;
 pub(in crate::bench) mod extra_keys;
 pub mod json_file;
 pub(super) mod warnings;

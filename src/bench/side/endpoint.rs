@@ -2,7 +2,7 @@
 //! refusal is recognised by its status, never by its text.
 
 use super::counters::ServerCounters;
-use crate::bench::params::server::ServerParams;
+use crate::bench::params::ServerParams;
 use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, broken};
 use crate::cause::Failure;

@@ -2,8 +2,7 @@
 //! which every vLLM has, and `/server_info`, which needs the development mode. Limits that it does not report are unknown.
 
 use super::endpoint::{Endpoint, SHORT};
-use crate::telemetry::prometheus;
-use crate::telemetry::scrape::cache_tokens;
+use crate::telemetry::prometheus::{self, cache_tokens};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;

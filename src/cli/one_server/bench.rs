@@ -2,25 +2,29 @@
 //! table of parameters.
 
 mod place;
-mod show;
 
 use super::sweeping::{MeasuredServer, warnings_of};
-use crate::bench::native;
 use crate::bench::native::settings::{NativeSettings, TABLE};
 use crate::bench::params::Table;
-use crate::bench::result::json_file;
+use crate::bench::result::{console, json_file};
+use crate::bench::{Counters, native};
 use crate::cli::flags::{FlagTable, TableFlags};
 use crate::cli::machine;
-use crate::cli::output::{self, OutputFormat, print_note};
+use crate::cli::output::{self, OutputFormat, inform, print_note};
+use crate::cli::sweep::run::counter;
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
 use crate::plan::Params;
 use crate::python_json;
+use crate::report::progress::so_far;
 use crate::run::Interrupt;
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use place::ResultPlace;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 /// Default metrics of `vllm bench serve`.
 const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("metric_percentiles", "99")];
@@ -85,7 +89,7 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
         server = MeasuredServer::find(&settings.server) => server?.job(params),
         () = interrupt.requested() => return Ok(Exit::Interrupted),
     };
-    let progress = tokio::spawn(show::progress(job.counters.clone(), settings.output.is_quiet, as_json));
+    let progress = tokio::spawn(progress(job.counters.clone(), settings.output.is_quiet, as_json));
     let measured = tokio::select! {
         measured = native::measure(&job, None) => Some(measured),
         () = interrupt.requested() => None,
@@ -93,7 +97,7 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
     progress.abort();
     // The task removes its progress bar before anything else is shown.
     let _ = progress.await;
-    show::notes(&job.counters, as_json);
+    notes(&job.counters, as_json);
     let ended = match measured {
         Some(Ok(measurement)) => finish(settings, place, &measurement.result, as_json),
         Some(Err(failure)) => Err(Error::Fatal(failure.to_string())),
@@ -112,7 +116,7 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
         () = native::stop_profiler(&job) => {}
         () = interrupt.pressed_again() => print_note("the profiler was not awaited; it may still run"),
     }
-    show::notes(&job.counters, as_json);
+    notes(&job.counters, as_json);
     ended
 }
 
@@ -125,7 +129,7 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
             let mut out = output::json();
             python_json::write(result, &mut out).and_then(|()| writeln!(out))
         }
-        false => show::block(&result.values),
+        false => block(&result.values),
     };
     // They include the reasons for reading it with care.
     warnings_of(result).for_each(print_note);
@@ -138,4 +142,52 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
     } else {
         Exit::Done
     })
+}
+
+const BETWEEN_DRAWINGS: Duration = Duration::from_millis(100);
+/// Columns of the bar, before what is said.
+const BAR: usize = 17;
+
+/// Shows notes as they come, and how the requests fare.
+pub async fn progress(counters: Arc<Counters>, quiet: bool, as_json: bool) {
+    let began = Instant::now();
+    let bar = match quiet {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(0).with_finish(ProgressFinish::AndClear),
+    };
+    if let Ok(style) = ProgressStyle::with_template("{bar:16.cyan} {msg}") {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    let read = counter(&counters);
+    loop {
+        bar.suspend(|| notes(&counters, as_json));
+        let requests = read();
+        bar.set_length(requests.planned.max(1));
+        bar.set_message(so_far(&requests, began.elapsed(), BAR));
+        bar.set_position(requests.finished);
+        tokio::time::sleep(BETWEEN_DRAWINGS).await;
+    }
+}
+
+/// Prints the new sentences. With JSON on standard output, only those for standard error.
+pub fn notes(counters: &Counters, as_json: bool) {
+    for note in counters.take_notes().into_iter().filter(|_| !as_json) {
+        let _ = writeln!(output::text(), "{note}");
+    }
+    counters.take_cautions().iter().for_each(inform);
+}
+
+/// The block of `vllm bench serve`, after the commonest errors.
+pub fn block(result: &Params) -> io::Result<()> {
+    let mut out = output::text();
+    let reasons = result.get("failure_reasons").and_then(Value::as_object);
+    if let Some(reasons) = reasons {
+        writeln!(out, "Failed requests during benchmark run detected (capping to 10):")?;
+        for (i, (reason, count)) in reasons.iter().take(10).enumerate() {
+            let times = if *count == 1 { "time" } else { "times" };
+            writeln!(out, "Error {i}: {reason} ({count} {times})")?;
+        }
+    }
+    write!(out, "{}", console::console(result))?;
+    out.flush()
 }

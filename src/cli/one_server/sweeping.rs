@@ -1,7 +1,7 @@
 //! Common parts of `vsweep bench`, `vsweep iterations` and `vsweep phases`: the server that they measure. The last two also share a loop of
 //! measurements, until the user ends it, and the rows of their files.
 
-use crate::bench::params::server::ServerParams;
+use crate::bench::params::ServerParams;
 use crate::bench::{Job, Measurement, measure};
 use crate::cli::output::print_note;
 use crate::error::{Error, Exit, Result};

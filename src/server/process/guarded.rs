@@ -4,9 +4,8 @@
 
 use super::guard::{self, Exit, Report};
 use super::leftovers::Leftovers;
-use super::procfs;
+use super::procfs::{self, GUARD, TREE, new_mark};
 use super::stop_command;
-use super::trees::{GUARD, TREE, new_mark};
 use crate::cause::{Cause, Failure};
 use crate::server::cpus::Cpus;
 use crate::server::program;

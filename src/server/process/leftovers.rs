@@ -12,9 +12,8 @@
 //! containers share the folder, and both end with it. Each line is a [`Note`] in JSON. Paths that are not valid UTF-8 are not recorded and
 //! so never removed.
 
-use super::procfs::{self, Process};
+use super::procfs::{self, Process, TREE, new_mark, owner};
 use super::stop_command;
-use super::trees::{TREE, new_mark, owner};
 use crate::files::{self, is_process_dead};
 use crate::shell::shell_line;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};

@@ -7,4 +7,3 @@ pub(super) mod leftovers;
 pub mod orphans;
 pub(super) mod procfs;
 pub(super) mod stop_command;
-pub(super) mod trees;

@@ -2,8 +2,7 @@
 //! If both are dead, its processes are found by their mark, named and ended.
 
 use super::leftovers;
-use super::procfs::{self, Process};
-use super::trees::{GUARD, TREE, owner};
+use super::procfs::{self, GUARD, Process, TREE, owner};
 use crate::files::is_process_dead;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

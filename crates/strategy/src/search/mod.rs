@@ -12,7 +12,6 @@ mod explore;
 mod over_starts;
 mod posterior;
 mod probe;
-mod read;
 mod reading;
 mod rival;
 mod saved;

@@ -4,33 +4,26 @@
 //! noise between runs goes. Everything here is on the logarithm of a metric; a ratio is a difference of logarithms.
 //! `docs/verdicts.md` explains the method.
 
-mod bound;
 mod cholesky;
 mod class;
 mod distribution;
 mod effort;
 mod estimate;
-mod holm;
-mod looks;
 mod margin;
 mod node;
 mod random;
 mod ratio;
-mod repeats;
 mod starts;
 
-pub use bound::{Bound, Requirement};
 pub use cholesky::{Cholesky, dot};
 pub use class::{ClassTag, figure_of, is_class_name, split_class};
-pub use distribution::{normal_quantile, student_quantile, student_two_sided};
-pub use effort::more_starts;
+pub(crate) use distribution::level_of_look;
+pub use distribution::{holm, normal_quantile, student_quantile, student_two_sided};
 pub(crate) use effort::{IntervalRule, more_units};
+pub use effort::{Repeats, more_starts};
 pub use estimate::{Error, Estimate, Interval};
-pub use holm::holm;
-pub(crate) use looks::level_of_look;
-pub use margin::{Margin, Margins};
+pub use margin::{Bound, Margin, Margins, Requirement};
 pub use node::Noise;
 pub use random::{Normals, Random};
 pub use ratio::{ALPHA, Better, Verdict};
-pub use repeats::Repeats;
 pub use starts::{RunPrior, Start, estimate};

@@ -2,8 +2,10 @@
 //! that every error names the file, the place and the remedy.
 
 use memchr::memchr_iter;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Map, Value};
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Endings of the files that [`read`] reads.
@@ -52,7 +54,7 @@ fn numbered(ending: &str, bytes: Vec<u8>) -> Result<(&'static str, NumberedRows)
         ));
     }
     if matches!(ending, "parquet" | "pq") {
-        return Ok(("row", (1..).zip(super::parquet::rows(bytes)?).collect()));
+        return Ok(("row", (1..).zip(parquet(bytes)?).collect()));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let line = memchr_iter(b'\n', &error.as_bytes()[..error.utf8_error().valid_up_to()]).count() + 1;
@@ -188,6 +190,27 @@ fn separated(text: &str, delimiter: u8) -> Result<NumberedRows, String> {
     rows.collect()
 }
 
+/// The rows of a Parquet file; a problem is the end of a sentence that begins with the file's name.
+fn parquet(bytes: Vec<u8>) -> Result<Vec<Map<String, Value>>, String> {
+    // The reader trusts the lengths and offsets in a file and panics on some wrong ones.
+    let read = catch_unwind(AssertUnwindSafe(|| unguarded_parquet(bytes)));
+    read.unwrap_or_else(|_| Err("its contents contradict each other".to_owned()))
+        .map_err(|problem| {
+            format!(": cannot be read as Parquet ({problem}); write it again, uncompressed or with Snappy")
+        })
+}
+
+fn unguarded_parquet(bytes: Vec<u8>) -> Result<Vec<Map<String, Value>>, String> {
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(|error| error.to_string())?;
+    let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
+    rows.map(|row| match row.map(|row| row.to_json_value()) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err("a row is not a record".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+    .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,6 +300,36 @@ mod tests {
             if let Ok(rows) = parse(Path::new("x"), ending, text.into_bytes()) {
                 prop_assert!(!rows.is_empty());
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod parquet_tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// Two rows with a text, a number, a list and a list of records, written by pyarrow with Snappy.
+    const FILE: &[u8] = include_bytes!("../../../../../tests/data/datasets/rows.parquet");
+
+    #[test]
+    fn texts_numbers_and_lists_are_read() {
+        let rows = parquet(FILE.to_vec()).expect("readable");
+        let second = json!({"prompt": "second", "output_tokens": 6, "turns": ["c"],
+                            "messages": [{"role": "user", "content": "y"}]});
+        assert_eq!(rows.len(), 2);
+        assert_eq!(Value::Object(rows[1].clone()), second);
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_files_are_rows_or_a_complaint(at in 0..FILE.len(), byte: u8, end in 0..FILE.len()) {
+            let mut damaged = FILE.to_vec();
+            damaged[at] = byte;
+            let _ = parquet(damaged.clone());
+            damaged.truncate(end);
+            prop_assert!(parquet(damaged).is_err());
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The estimates and frontiers of an answer, which take the place of medians in the table of points and in charts.
 
 use crate::table::stack::stacked_point;
-use crate::table::{Point, Points, Spread};
+use crate::table::{Point, Points, Table};
+use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
 use vsweep_answer::{Answer, Estimate, PointEstimates};
 
@@ -69,5 +70,52 @@ impl Points<'_> {
     /// The estimate of a figure, if the answer has one.
     fn estimate(&self, point: &Point, metric: &str) -> Option<Estimate> {
         self.estimates.get(metric)?.get(&point.id).copied()
+    }
+}
+
+impl Table {
+    /// The planned start that a run belongs to, from 0.
+    pub fn slot(&self, row: usize) -> u32 {
+        self.runs[row].slot
+    }
+
+    /// The launch that a run was measured on, numbered within the table; none where that is not known.
+    pub fn launch(&self, row: usize) -> Option<u32> {
+        self.runs[row].launch
+    }
+
+    /// True if something else than its server and its load had a part in a run.
+    pub fn is_disturbed(&self, row: usize) -> bool {
+        self.runs[row].marks.iter().any(|mark| mark.code.is_disturbance())
+    }
+
+    /// On how many launches some runs were measured; none where that is not known of all of them.
+    pub(in crate::table) fn launches(&self, rows: &[usize]) -> Option<usize> {
+        let launches: Option<Vec<u32>> = rows.iter().map(|row| self.runs[*row].launch).collect();
+        launches
+            .map(|launches| launches.into_iter().unique().count())
+            .filter(|count| *count > 0)
+    }
+}
+
+/// One figure of a point over the runs it comes from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The answer's estimate; of a figure that no answer judges the middle value, or the mean of the middle two.
+    pub value: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Number of values.
+    pub count: usize,
+    /// Its 95 % interval, where an answer judges it.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Spread {
+    /// The farthest that the figure may lie to either side: its interval, else from the lowest to the highest run.
+    pub fn reach(&self) -> (f64, f64) {
+        self.interval.unwrap_or((self.min, self.max))
     }
 }

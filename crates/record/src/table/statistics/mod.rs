@@ -3,7 +3,5 @@
 pub(super) mod estimates;
 pub(super) mod pareto;
 pub(super) mod sampling;
-pub(super) mod spread;
-pub(super) mod starts;
 pub(super) mod steadiness;
 pub(super) mod tradeoff;

@@ -1,6 +1,6 @@
 //! The certainty that the best known candidate is the best of all, and the end when it suffices.
 
-use super::estimate::{Judged, Outlook};
+use super::ask::{Judged, Outlook};
 use super::state::Optimized;
 
 /// Starts before which nothing is certain: little is known of the sizes of effects.

@@ -1,7 +1,6 @@
 //! Starts that find their graphs compiled.
 
-use super::space::Candidate;
-use super::trial::Trial;
+use super::space::{Candidate, Trial};
 use std::collections::BTreeSet;
 
 /// The compiled graphs that servers left behind.

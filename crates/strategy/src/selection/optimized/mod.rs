@@ -6,9 +6,7 @@
 mod ask;
 mod certainty;
 mod chance;
-mod estimate;
 mod graphs;
-mod rules;
 mod shape;
 mod sites;
 mod space;
@@ -16,18 +14,14 @@ mod spending;
 mod spread;
 mod state;
 mod surface;
-mod trial;
 mod view;
 mod works;
 mod worth;
 
-pub use ask::{Ask, Ended, Proposal, Reason};
-pub use estimate::{Estimate, Exclusion, Judged};
+pub use ask::{Ask, Ended, Estimate, Exclusion, Judged, Proposal, Reason};
 pub use graphs::CompiledGraphs;
-pub use rules::{Budget, Rules};
-pub use space::{Axis, Candidate, Level, Predicted, WarmStart};
+pub use space::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial, WarmStart};
 pub use state::Optimized;
-pub use trial::Trial;
 
 #[cfg(test)]
 mod tests;

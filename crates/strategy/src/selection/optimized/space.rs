@@ -1,4 +1,4 @@
-//! The configs to choose from, as plain data.
+//! The configs to choose from, the rules of the choice and the results of starts, as plain data.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -145,4 +145,53 @@ impl Positions {
         let place = place.iter().map(|number| number.map(scaled)).collect();
         Positions { place, of }
     }
+}
+
+/// The rules of an optimisation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rules {
+    /// Difference of logarithms that does not matter in practice.
+    pub margin: f64,
+    /// Probability of being within the margin of the best at which the best candidate is known well enough.
+    pub certainty: f64,
+    /// Limit of what may be spent; None if only certainty ends it.
+    pub budget: Option<Budget>,
+    /// The server's defaults, which are measured first.
+    pub defaults: Option<usize>,
+}
+
+/// A limit of what may be spent. What was asked for before the limit is reached may end behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Budget {
+    /// Seconds of servers, whatever GPUs they occupy.
+    ServerSeconds(f64),
+    /// Seconds of servers times their GPUs.
+    GpuSeconds(f64),
+    /// Starts, failed ones included.
+    Starts(usize),
+}
+
+/// The result of one start of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trial {
+    /// It was measured.
+    Measured {
+        /// Logarithm of its value; higher is better.
+        ln_value: f64,
+        /// Standard error of that on this start: of the runs, without the difference between starts.
+        sd: f64,
+    },
+    /// Its first probe showed that it cannot be better than the best one was then.
+    Beaten {
+        /// Upper bound of the logarithm of its value.
+        ln_below: f64,
+    },
+    /// It ran out of memory.
+    DidNotFit,
+    /// It failed for another reason.
+    Failed,
+    /// It was measured and meets no target.
+    Unmet,
 }

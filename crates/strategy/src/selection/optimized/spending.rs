@@ -1,6 +1,6 @@
 //! The cost of starts, and the end of a budget.
 
-use super::rules::Budget;
+use super::space::Budget;
 use super::state::Optimized;
 
 /// Share of a full measurement that a candidate takes whose first probe is lost, before any was.

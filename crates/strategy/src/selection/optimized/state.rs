@@ -1,14 +1,11 @@
 //! The optimisation as a fold over the results of starts.
 
-use super::ask::{Ask, Ended, Proposal, Reason};
+use super::ask::{Ask, Ended, Estimate, Exclusion, Judged, Outlook, Proposal, Reason};
 use super::chance::{BOUND_SD, Draws};
-use super::estimate::{Estimate, Exclusion, Judged, Outlook};
 use super::graphs::CompiledGraphs;
-use super::rules::Rules;
-use super::space::{Axis, Candidate, Space};
+use super::space::{Axis, Candidate, Rules, Space, Trial};
 use super::spread;
 use super::surface::Belief;
-use super::trial::Trial;
 use super::view::View;
 use super::worth::gain;
 use std::collections::BTreeSet;

@@ -1,9 +1,8 @@
 //! All that is believed of the candidates, given the trials.
 
 use super::sites::Observed;
-use super::space::{Candidate, Space};
+use super::space::{Candidate, Space, Trial};
 use super::surface::{Belief, Data, Surface, fit};
-use super::trial::Trial;
 use super::works::{Works, works};
 
 /// Standard deviation of effects of settings where nothing predicts them, and where the twin does, at least.

@@ -2,9 +2,8 @@
 
 use super::shape::Shape;
 use super::sites::Observed;
-use super::space::{Candidate, Space};
+use super::space::{Candidate, Space, Trial};
 use super::surface::{Data, of_shape};
-use super::trial::Trial;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Probabilities of one candidate.

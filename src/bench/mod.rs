@@ -10,7 +10,15 @@ pub mod native;
 pub mod params;
 pub mod phases;
 pub mod result;
-mod side;
+/// Requests to a server outside the measured load: for its counters, its limits, its tokenizer, its profiler, and small probes of its
+/// latency. `endpoint` sends them; other rooms interpret the answers.
+mod side {
+    pub(in crate::bench) mod counters;
+    pub(in crate::bench) mod endpoint;
+    pub(in crate::bench) mod limits;
+    pub(in crate::bench) mod probe;
+    pub(in crate::bench) mod tokenizer;
+}
 mod worker;
 
 pub use external::{
@@ -32,7 +40,8 @@ use crate::validity::{Doubt, Validity};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 

@@ -1,21 +1,55 @@
 //! The command line: one short file a subcommand. Arguments are read here and nowhere else; each subcommand calls the
 //! rooms below and ends in an [`Exit`].
 
-mod cluster;
-mod convert;
+/// Sweeps on several machines.
+mod cluster {
+    pub mod submit;
+    pub mod worker;
+}
+/// Plans from elsewhere, and results for elsewhere.
+mod convert {
+    pub mod export;
+    pub mod import;
+    pub mod schema;
+}
 mod countdown;
 mod experiment;
 mod flags;
 mod forecast;
 mod help;
 mod machine;
-mod one_server;
+/// Measuring one server, and being one.
+mod one_server {
+    pub mod bench;
+    pub mod guard;
+    pub mod iterations;
+    pub mod phases;
+    pub mod sim;
+    pub mod sweeping;
+}
 mod output;
 mod owner;
 mod plan_file;
-mod read;
+/// Reading what sweeps left behind.
+mod read {
+    pub mod charts;
+    pub mod compare;
+    pub mod live;
+    pub mod pareto;
+    pub mod plot;
+    pub mod report;
+    pub mod status;
+    pub mod verify;
+}
 mod results;
-mod sweep;
+/// Making, checking and running plans.
+mod sweep {
+    pub mod check;
+    pub mod init;
+    pub mod plan;
+    pub mod rehearse;
+    pub mod run;
+}
 
 use crate::error::{Error, Exit, Result};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

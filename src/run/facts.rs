@@ -3,7 +3,7 @@
 use crate::files::process_started;
 use crate::journal::{GpuKind, Machine, Manifest, SessionStarted};
 use crate::plan::Plan;
-use crate::server::members::host;
+use crate::server::host;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::fs;

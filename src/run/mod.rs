@@ -21,17 +21,6 @@ mod scheduler;
 mod share;
 mod writer;
 
-pub use changes::Changes;
-pub use drive::{NoSignals, SignalSource, Stage, Writer, drive};
-pub use foreign::{Foreign, import_results};
-pub use interrupt::Interrupt;
-pub use lease::{Leases, Sign, signs};
-pub(crate) use live::reduce;
-pub use node::{Node, capacity, demand};
-pub use share::{Share, chosen_group, group_name};
-
-pub use crate::server::members::host;
-
 use crate::agenda::{Action, Ending, Finals, Predictions, Schedule, Start, compared, optimization};
 use crate::answer::MetricNoise;
 use crate::bench::Counters;
@@ -41,10 +30,19 @@ use crate::journal::{Entry, Event, FIRST_SLOT, Machine, Recorder, SessionStarted
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::selection::packed::Need;
+pub use crate::server::host;
 use crate::server::settle;
 use crate::units::show_many;
+pub use changes::Changes;
+pub use drive::{NoSignals, SignalSource, Stage, Writer, drive};
+pub use foreign::{Foreign, import_results};
+pub use interrupt::Interrupt;
 use itertools::Itertools;
+pub use lease::{Leases, Sign, signs};
+pub(crate) use live::reduce;
+pub use node::{Node, capacity, demand};
 use scheduler::{Scheduler, StartQueue};
+pub use share::{Share, chosen_group, group_name};
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;

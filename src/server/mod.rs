@@ -11,17 +11,22 @@ pub mod diagnose;
 pub mod http;
 mod identity;
 pub mod installed;
-pub mod members;
-pub mod process;
+/// The processes of a server or a program: a guard owns each tree, and what a killed vsweep left is found and ended.
+pub mod process {
+    pub mod errand;
+    pub mod guard;
+    pub mod guarded;
+    pub(super) mod leftovers;
+    pub mod orphans;
+    pub(super) mod procfs;
+    pub(super) mod stop_command;
+}
 mod program;
 mod ready;
 pub mod reset;
 pub mod settle;
 pub mod startup;
 mod watch;
-
-pub use process::procfs::fault as fault_of_proc;
-pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
 use crate::plan::checks::members::HEAD;
@@ -33,11 +38,14 @@ use diagnose::Phase;
 use futures_util::future::{join_all, select_all};
 use http::Http;
 use process::guarded::{Guarded, Order};
+pub use process::procfs::fault as fault_of_proc;
+pub use program::{find_program, this_program, use_program};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The start of one server.
@@ -260,7 +268,7 @@ impl Launch {
         if *members == Members::default() && !self.argv.iter().chain(self.env.values()).any(has_head) {
             return Ok(Vec::new());
         }
-        let nodes = members::nodes().map_err(|why| Failure::new(Cause::SystemRefused, why))?;
+        let nodes = nodes().map_err(|why| Failure::new(Cause::SystemRefused, why))?;
         for word in self.argv.iter_mut().chain(self.env.values_mut()) {
             *word = word.replace(HEAD, &nodes[0]);
         }
@@ -306,4 +314,38 @@ fn api_key(launch: &Launch) -> Option<String> {
     let flag = ServeCommand::of(&launch.argv).value("api_key").map(str::to_owned);
     flag.or_else(|| launch.env.get("VLLM_API_KEY").cloned())
         .or_else(|| std::env::var("VLLM_API_KEY").ok())
+}
+
+// The nodes on which the commands of one server may run. What such a command starts elsewhere is its own to end when it is ended, as
+// `srun` does.
+
+/// The name of this machine.
+pub fn host() -> String {
+    nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The nodes of the allocation, this one first; without one this machine alone.
+pub fn nodes() -> Result<Vec<String>, String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let here = || variable("SLURMD_NODENAME").unwrap_or_else(host);
+    let Some(list) = variable("SLURM_JOB_NODELIST") else {
+        return Ok(vec![here()]);
+    };
+    let output = Command::new("scontrol")
+        .args(["show", "hostnames", &list])
+        .stdin(Stdio::null())
+        .output();
+    let output =
+        output.map_err(|error| format!("scontrol, which lists the nodes of {list}, cannot be started: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(format!("scontrol cannot list the nodes of {list}: {said}"));
+    }
+    let mut nodes: Vec<String> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    let here = here();
+    nodes.sort_by_key(|node| *node != here);
+    Ok(nodes)
 }

@@ -10,7 +10,6 @@
 mod alone;
 mod begin;
 mod chosen;
-mod comparison;
 #[cfg(test)]
 mod ends;
 mod finals;
@@ -26,10 +25,9 @@ mod strategy;
 mod task;
 #[cfg(test)]
 mod tests;
-mod warmth;
 
 pub use begin::{Hint, Hints, first_point, wants_forecast};
-pub use comparison::compared;
+pub use chosen::compared;
 pub use finals::{Finals, advised};
 pub use grid::Grid;
 pub use group::Group;

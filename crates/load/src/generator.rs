@@ -6,13 +6,11 @@
 mod absence;
 mod ending;
 mod opening;
-mod sweeping;
 
 use self::absence::Absence;
 use super::api::moderation::Moderation;
 use super::clock::{nanos, thread_cpu};
 use super::drive::{Drive, Load, LoadOutcome};
-use super::stop::Stop;
 use super::wire::connection::Connection;
 use super::wire::exchange::Exchange;
 use super::wire::stamps::ArrivalClock;
@@ -26,7 +24,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vsweep_metrics::{LoadProgress, Nanos, Sample};
 
@@ -336,4 +334,25 @@ impl Generator {
 fn set(timer: &TimerFd, after: Duration) -> io::Result<()> {
     let after = Expiration::OneShot(after.max(Duration::from_nanos(1)).into());
     Ok(timer.set(after, TimerSetTimeFlags::empty())?)
+}
+
+/// Ends a generator from outside.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    pub(super) asked: Arc<AtomicBool>,
+    pub(super) waker: Arc<Waker>,
+}
+
+impl Stop {
+    /// Asks it to end at once.
+    pub fn stop(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+        // A generator that cannot be woken looks at the flag with its next sweep.
+        let _ = self.waker.wake();
+    }
+
+    /// Returns true if it was asked to end.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
 }

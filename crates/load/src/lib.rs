@@ -6,7 +6,15 @@
 //! `params` declares the parameters of a benchmark. No code is shared with the simulated server, because a shared mistake would be
 //! invisible.
 
-pub mod api;
+/// The APIs of a server: the body of each request, and the meaning of its reply.
+pub mod api {
+    pub(super) mod backend;
+    pub mod body;
+    pub(super) mod form;
+    pub(super) mod moderation;
+    pub(super) mod request;
+    pub(super) mod responses;
+}
 pub mod arrival;
 mod clock;
 pub mod dataset;
@@ -16,20 +24,28 @@ mod limit;
 pub mod params;
 mod requests;
 mod stock;
-mod stop;
 mod supply;
 mod turns;
-pub mod wire;
+/// HTTP on the wire: addresses, connections, TLS, responses and their events.
+pub mod wire {
+    pub(super) mod address;
+    pub mod chunk;
+    pub(super) mod connection;
+    pub(super) mod exchange;
+    pub mod http;
+    pub mod sse;
+    pub(super) mod stamps;
+    pub(super) mod transport;
+}
 
 pub use api::backend::{Backend, Reply};
 pub use api::body::{BodyOptions, Content};
 pub use api::request::{Request, RequestOptions};
 pub use drive::{Load, LoadOutcome, Sending};
-pub use generator::Generator;
+pub use generator::{Generator, Stop};
 pub use limit::{FILES_BESIDE_CONNECTIONS, allow_connections};
 pub use requests::Requests;
 pub use stock::Asked;
-pub use stop::Stop;
 pub use supply::{Feed, Supply, supply};
 pub use turns::{Turn, Turns};
 pub use wire::address::ServerAddress;

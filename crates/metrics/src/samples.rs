@@ -1,6 +1,7 @@
 //! The timelines of a run, stored compactly as they end: about ten bytes a moment, in a file beyond a limit. Figures are computed by
-//! iterating over them.
+//! iterating over them. With it the progress of a load under way, measured or simulated.
 
+use super::moments::Nanos;
 use super::sample::Sample;
 use std::io::{self, Read};
 use vsweep_base::spool::Spool;
@@ -155,6 +156,17 @@ impl From<Vec<Sample>> for Samples {
     fn from(all: Vec<Sample>) -> Self {
         all.into_iter().collect()
     }
+}
+
+/// A progress report of a load under way.
+#[derive(Debug)]
+pub enum LoadProgress<'a> {
+    /// A request ended; so many are still in flight.
+    Ended(&'a Sample, usize),
+    /// Ten times a second: now, and every request in flight as far as it has come, in no order.
+    Underway(Nanos, &'a [&'a Sample]),
+    /// The generator did not look at the network for longer than it should; all such times so far together.
+    Away(Nanos),
 }
 
 #[cfg(test)]

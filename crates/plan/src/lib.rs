@@ -3,7 +3,13 @@
 //! This room owns the file format (TOML and JSON), its line and column positions, its problems and its JSON Schema.
 //! `matrix` turns its axes and links into servers, points and command lines, and `import` makes plans from vLLM's command lines.
 
-pub mod checks;
+/// Checks of a plan that no table can make alone.
+pub mod checks {
+    pub(super) mod cross_checks;
+    pub mod members;
+    pub(super) mod memory;
+    pub(super) mod param_conflicts;
+}
 pub mod commands;
 pub mod condition;
 mod forms;
@@ -17,8 +23,35 @@ mod secrets;
 mod serve_command;
 mod side;
 pub mod spelling;
-pub mod syntax;
-mod tables;
+/// A plan as text: TOML and JSON with places, and problems that show them.
+pub mod syntax {
+    pub(super) mod interpolate;
+    pub(crate) mod json_text;
+    pub(super) mod node;
+    pub(super) mod origin;
+    pub(super) mod problem;
+    pub(super) mod source;
+    pub(super) mod text;
+    pub(super) mod toml_text;
+}
+/// The tables of a plan, one file each, with their keys, defaults and checks.
+mod tables {
+    pub(super) mod bench;
+    pub(super) mod compare;
+    pub(super) mod exec;
+    pub(super) mod explore;
+    pub(super) mod link;
+    pub(super) mod mix;
+    pub(super) mod offline;
+    pub(super) mod on_finish;
+    pub(super) mod optimize;
+    pub(super) mod report;
+    pub(super) mod requirement;
+    pub(super) mod runs;
+    pub(super) mod serve;
+    pub(super) mod sla;
+    pub(super) mod slurm;
+}
 mod value;
 mod written;
 

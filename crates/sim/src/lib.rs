@@ -23,5 +23,4 @@ pub mod process;
 pub mod settings;
 mod start;
 mod tokenizer;
-mod truth;
 pub mod virtual_time;

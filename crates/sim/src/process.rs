@@ -4,7 +4,7 @@
 use super::api::{self, App};
 use super::child::{EngineProcess, Role};
 use super::config_file;
-use super::driver::{EngineEvent, Handle, TimedFault};
+use super::driver::{EngineEvent, Handle, TimedFault, Truth};
 use super::fault::{self, After, Fault};
 use super::flags::{self, Flags, Refusal};
 use super::log::{self, Source};
@@ -12,7 +12,6 @@ use super::neighbours::Neighbour;
 use super::settings::ServerSettings;
 use super::start::{self, fail};
 use super::tokenizer::Tokenizer;
-use super::truth::Truth;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::Write;
 use std::net::SocketAddr;

@@ -13,7 +13,7 @@ use crate::plan::{Params, Program, ServeCommand, Target};
 use crate::run::attached::attach;
 use crate::run::hardware::Hardware;
 use crate::server::address::Address;
-use crate::server::{Identity, Launch, Server, create_log, diagnose, members, startup};
+use crate::server::{self, Identity, Launch, Server, create_log, diagnose, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
 use crate::units::show_many;
@@ -118,7 +118,7 @@ impl Live<'_, '_> {
         if wanted < 2 {
             return Ok(());
         }
-        let nodes = members::nodes().map_err(Error::Fatal)?;
+        let nodes = server::nodes().map_err(Error::Fatal)?;
         match nodes.len() < wanted as usize {
             false => Ok(()),
             true => Err(Error::Fatal(format!(

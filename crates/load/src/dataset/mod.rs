@@ -22,9 +22,20 @@ mod rerank;
 mod sampling;
 mod sharegpt;
 mod sonnet;
-mod source;
+/// Rows of a dataset: from files and from the Hugging Face Hub.
+mod source {
+    pub(super) mod hub;
+    pub(super) mod rows;
+    pub(super) mod split;
+}
 mod timed_trace;
-mod tokens;
+/// Text as tokens: tokenizers, chat templates, and text that has exactly so many tokens.
+mod tokens {
+    pub(super) mod chat_template;
+    pub(super) mod round_trip;
+    pub(super) mod tokenizer;
+    pub(super) mod vocabulary;
+}
 
 pub use burstgpt::BurstGpt;
 pub use conversations::{ConversationSource, Conversations, Shares, TurnParams};

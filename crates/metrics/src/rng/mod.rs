@@ -7,12 +7,10 @@
 
 mod legacy;
 mod pcg64;
-mod python;
 mod shares;
 
-pub use legacy::NumpyLegacy;
+pub use legacy::{NumpyLegacy, PythonRandom};
 pub use pcg64::NumpyPcg64;
-pub use python::PythonRandom;
 pub use shares::Shares;
 
 use rand_mt::Mt;

@@ -9,17 +9,16 @@ mod points;
 mod questions;
 mod recorded;
 mod searches;
-mod side;
-mod targets;
-
-pub use metrics::FRONTIER;
-pub use optimization::{BegunStart, Next, NextProposal, OptimizationProgress, Results, Shares, first_results};
-pub use recorded::Recorded;
-pub use side::side;
 
 use crate::journal::{Objective, RunRecord, State};
-use crate::table::{Points, Workload};
-use vsweep_answer::Experiment;
+use crate::table::{Measure, Points, Workload};
+use itertools::Itertools;
+pub use metrics::FRONTIER;
+use metrics::metric;
+pub use optimization::{BegunStart, Next, NextProposal, OptimizationProgress, Results, Shares, first_results};
+use points::{runs, sampled};
+pub use recorded::Recorded;
+use vsweep_answer::{Config, Experiment, MetricNoise, Point};
 use vsweep_plan::Requirement;
 
 /// The relative difference that does not matter, where a plan does not say.
@@ -64,7 +63,7 @@ impl Evidence<'_> {
         let workloads = self.points.workloads();
         let metrics = metrics::metrics(self, &workloads);
         let searches = searches::searches(self);
-        let targets = targets::targets(self, &workloads);
+        let targets = metrics::targets(self, &workloads);
         let sampled = points::sampled(self.points, &metrics);
         Experiment {
             configs: configs::configs(self),
@@ -104,5 +103,45 @@ impl Evidence<'_> {
             Some(run) => run.server.0.clone(),
             None => self.names.config(row),
         }
+    }
+}
+
+/// The experiment of a side. `known` is the noise that other experiments measured before it began; `node` names the node of a row, and is
+/// empty where that is not known.
+pub fn side(
+    points: &Points<'_>,
+    measures: &[Measure],
+    names: &dyn Names,
+    known: &[MetricNoise],
+    node: &dyn Fn(usize) -> String,
+) -> Experiment {
+    let table = points.runs;
+    let is_known = |measure: &&Measure| table.column(&measure.metric).is_some();
+    let metrics = measures.iter().filter(is_known).unique_by(|measure| &measure.metric);
+    let metrics = metrics
+        .map(|measure| metric(points, &measure.metric, (measure.better, false), known))
+        .collect_vec();
+    let sampled = sampled(points, &metrics);
+    let measured = points.points.iter().filter(|point| !point.used.is_empty());
+    let points = measured.map(|point| Point {
+        id: point.id.to_string(),
+        config: names.config(point.row),
+        workload: String::new(),
+        load: names.load(point.row),
+        runs: runs(table, &point.used, &sampled, node),
+        ..Point::default()
+    });
+    let points = points.collect_vec();
+    let configs = points.iter().map(|point| &point.config).unique();
+    let configs = configs.map(|id| Config {
+        id: id.clone(),
+        ..Config::default()
+    });
+    Experiment {
+        configs: configs.collect(),
+        points,
+        metrics,
+        margin: MARGIN,
+        ..Experiment::default()
     }
 }

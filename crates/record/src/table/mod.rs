@@ -19,7 +19,14 @@ mod scalars;
 mod search_result;
 mod shares;
 mod stack;
-mod statistics;
+/// Statistics of points: estimates, spreads, samplings, frontiers.
+mod statistics {
+    pub(super) mod estimates;
+    pub(super) mod pareto;
+    pub(super) mod sampling;
+    pub(super) mod steadiness;
+    pub(super) mod tradeoff;
+}
 mod workload;
 
 pub use self::parquet::write_parquet;
@@ -40,8 +47,7 @@ pub use statistics::estimates::Spread;
 pub use statistics::pareto::{distinct, frontier, knee};
 pub use statistics::sampling::Sampling;
 pub use statistics::steadiness::{Disagreement, Drifting};
-pub use statistics::tradeoff::natural_direction;
-pub use statistics::tradeoff::{Measure, PlacedPoint, Tradeoff, list_placed};
+pub use statistics::tradeoff::{Measure, PlacedPoint, Tradeoff, list_placed, natural_direction};
 pub use vsweep_strategy::stats::Better;
 pub use workload::{Workload, is_of_load};
 

@@ -2,9 +2,9 @@
 //! token to its request the moment the step ends. It alone owns the engine.
 
 use super::{EngineEvent, Shared, Submission, TimedFault};
+use crate::driver::{SequenceTimes, monotonic_ms};
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Key};
-use crate::truth::{SequenceTimes, monotonic_ms};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};

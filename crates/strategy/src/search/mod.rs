@@ -14,7 +14,6 @@ mod posterior;
 mod probe;
 mod reading;
 mod rival;
-mod saved;
 mod seed;
 mod stalls;
 mod target;
@@ -27,9 +26,8 @@ pub use explore::{CurvePoint, Exploration, ExploreSettings, Level, Load, Spacing
 pub use over_starts::over_starts;
 pub use posterior::LimitPosterior;
 pub use probe::{Probe, Question};
-pub use reading::{Reading, RequestLatencies, Stalls};
+pub use reading::{Reading, RequestLatencies, SavedRequests, Stalls};
 pub use rival::Rival;
-pub use saved::SavedRequests;
 pub use seed::{Requests, Seed, SeedBasis};
 pub use target::{Answer, Found, Target};
 pub use verdict::{Verdict, wilson};

@@ -1,6 +1,6 @@
 //! A model's chat template: what turns a user's words into the text that the model was trained on.
 
-use super::special_tokens;
+use super::tokenizer;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value as Jinja};
 use minijinja::{Environment, Error, ErrorKind};
@@ -35,7 +35,7 @@ impl ChatTemplate {
         let Some(source) = source else { return Ok(None) };
         let mut context = Map::new();
         for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
-            context.insert(name.to_owned(), json!(special_tokens::text_of(&config[name])));
+            context.insert(name.to_owned(), json!(tokenizer::text_of(&config[name])));
         }
         context.extend(kwargs.clone());
         ChatTemplate::new(source, context)

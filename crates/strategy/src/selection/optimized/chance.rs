@@ -1,8 +1,11 @@
-//! Draws of all values at the same time: the probability that the winner is as good as the best, and the gain that more starts bring.
+//! Draws of all values at the same time: the probability that the winner is as good as the best, and the gain that more starts
+//! bring.
 
 use super::space::Space;
+use super::surface::Belief;
 use super::view::View;
 use crate::stats::Random;
+use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
 /// Draws over all surfaces together.
 const DRAWS: usize = 640;
@@ -87,11 +90,29 @@ fn rivals(view: &View, winner: usize, is_known: &impl Fn(usize) -> bool, most: u
             let (mean, sd) = view.overall(at);
             let works = view.works[at];
             let works = if is_known(at) { 1.0 } else { works.fits * works.meets };
-            (at, super::worth::improvement(mean, sd, best) * works)
+            (at, improvement(mean, sd, best) * works)
         })
         .filter(|(_, gain)| *gain > 1e-9)
         .collect();
     rivals.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let rivals = rivals.into_iter().take(most).map(|(at, _)| at);
     [winner].into_iter().chain(rivals).collect()
+}
+
+/// The expected value of so much more than `best` as a normal variable is.
+pub(super) fn improvement(mean: f64, sd: f64, best: f64) -> f64 {
+    if sd <= 0.0 {
+        return (mean - best).max(0.0);
+    }
+    let z = (mean - best) / sd;
+    let normal = Normal::standard();
+    (sd * (z * normal.cdf(z) + normal.pdf(z))).max(0.0)
+}
+
+/// The gain in the value of the best one from a start of a candidate with such a belief, if the best other one has `other`. Before its first
+/// start a candidate cannot be chosen.
+pub(super) fn gain(belief: Belief, noise: f64, other: f64, is_known: bool) -> f64 {
+    let sd = belief.variance / (belief.variance + noise).sqrt();
+    let without = if is_known { (belief.mean - other).max(0.0) } else { 0.0 };
+    (improvement(belief.mean, sd, other) - without).max(0.0)
 }

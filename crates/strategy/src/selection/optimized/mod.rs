@@ -6,21 +6,17 @@
 mod ask;
 mod certainty;
 mod chance;
-mod graphs;
 mod shape;
 mod sites;
 mod space;
-mod spending;
 mod spread;
 mod state;
 mod surface;
 mod view;
 mod works;
-mod worth;
 
 pub use ask::{Ask, Ended, Estimate, Exclusion, Judged, Proposal, Reason};
-pub use graphs::CompiledGraphs;
-pub use space::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial, WarmStart};
+pub use space::{Axis, Budget, Candidate, CompiledGraphs, Level, Predicted, Rules, Trial, WarmStart};
 pub use state::Optimized;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The configs to choose from, the rules of the choice and the results of starts, as plain data.
 
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A setting in which candidates differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,4 +194,23 @@ pub enum Trial {
     Failed,
     /// It was measured and meets no target.
     Unmet,
+}
+
+/// The compiled graphs that servers left behind.
+#[derive(Debug, Clone, Default)]
+pub struct CompiledGraphs(BTreeSet<u32>);
+
+impl CompiledGraphs {
+    /// Predicted seconds until the server of a candidate is ready.
+    pub fn start_s(&self, candidate: &Candidate) -> f64 {
+        let warm = candidate.warm.filter(|warm| self.0.contains(&warm.graphs));
+        warm.map_or(candidate.start_s, |warm| warm.start_s)
+    }
+
+    /// Notes the graphs of a candidate whose server was ready.
+    pub fn note(&mut self, candidate: &Candidate, trial: &Trial) {
+        if let Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Unmet = trial {
+            self.0.extend(candidate.warm.map(|warm| warm.graphs));
+        }
+    }
 }

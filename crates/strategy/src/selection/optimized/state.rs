@@ -1,13 +1,11 @@
 //! The optimisation as a fold over the results of starts.
 
 use super::ask::{Ask, Ended, Estimate, Exclusion, Judged, Outlook, Proposal, Reason};
-use super::chance::{BOUND_SD, Draws};
-use super::graphs::CompiledGraphs;
-use super::space::{Axis, Candidate, Rules, Space, Trial};
+use super::chance::{BOUND_SD, Draws, gain};
+use super::space::{Axis, Candidate, CompiledGraphs, Rules, Space, Trial};
 use super::spread;
 use super::surface::Belief;
 use super::view::View;
-use super::worth::gain;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 

@@ -1,4 +1,0 @@
-//! Sweeps on several machines.
-
-pub mod submit;
-pub mod worker;

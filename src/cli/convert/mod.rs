@@ -1,5 +1,0 @@
-//! Plans from elsewhere, and results for elsewhere.
-
-pub mod export;
-pub mod import;
-pub mod schema;

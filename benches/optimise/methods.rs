@@ -1,7 +1,7 @@
 //! The optimiser and methods beside it, each on a virtual node until its seconds are spent.
 
 use crate::landscape::{Landscape, Node, PROBES};
-use vsweep_strategy::selection::optimized::{Ask, Budget, Exclusion, Optimized, Reason, Rules, Trial};
+use vsweep_strategy::selection::optimized::{Budget, Exclusion, Optimized, Reason, Rules, Trial};
 use vsweep_strategy::stats::Random;
 
 pub const MARGIN: f64 = 0.01;
@@ -35,7 +35,7 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
         defaults: Some(landscape.defaults),
     };
     let mut optimized = Optimized::new(&landscape.axes, landscape.candidates(node.costs), rules);
-    while let Ask::Start(proposals) = optimized.ask(1, &[]) {
+    while let Ok(proposals) = optimized.ask(1, &[]) {
         let proposal = proposals[0];
         let first = match proposal.reason {
             Reason::Promising { .. } => node.best().map(|(_, value)| value),

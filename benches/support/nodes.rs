@@ -10,7 +10,7 @@ use vsweep::matrix::Matrix;
 use vsweep::plan::{self, Format, Params, Warmup, World};
 use vsweep::rehearse::twin::{Case, Load, Measurements, NAMES, Twin};
 use vsweep::rehearse::{Budget, Card, Limits, ModelledServer, Options, Play, Player};
-use vsweep::sim::engine::constants::Constants;
+use vsweep::sim::engine::cost::Constants;
 use vsweep::sim::engine::gpu::Gpu;
 use vsweep::sim::engine::noise::Spread;
 

@@ -15,7 +15,6 @@ pub mod result;
 mod side {
     pub(in crate::bench) mod counters;
     pub(in crate::bench) mod endpoint;
-    pub(in crate::bench) mod limits;
     pub(in crate::bench) mod probe;
     pub(in crate::bench) mod tokenizer;
 }
@@ -26,7 +25,7 @@ pub use external::{
 };
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::to_flags;
-pub use side::limits::kv_cache_tokens;
+pub use side::endpoint::kv_cache_tokens;
 
 use crate::cause::{Cause, Failure};
 use crate::metrics::confidence::Errors;
@@ -260,8 +259,8 @@ pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failu
 pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
     let problems = match runner {
         BenchRunner::Native => native::settings::NativeSettings::read(params).err(),
-        BenchRunner::Iterations => iterations::settings::IterationSettings::read(params).err(),
-        BenchRunner::Phases => phases::settings::PhaseSettings::read(params).err(),
+        BenchRunner::Iterations => iterations::IterationSettings::read(params).err(),
+        BenchRunner::Phases => phases::PhaseSettings::read(params).err(),
         // The parameters of another program are unknown here.
         BenchRunner::Offline(_) | BenchRunner::Command(_) => None,
     };
@@ -272,8 +271,8 @@ pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
 pub fn unknown(runner: &BenchRunner, name: &str) -> Option<String> {
     let table = match runner {
         BenchRunner::Native => &native::settings::TABLE,
-        BenchRunner::Iterations => &iterations::settings::TABLE,
-        BenchRunner::Phases => &phases::settings::TABLE,
+        BenchRunner::Iterations => &iterations::TABLE,
+        BenchRunner::Phases => &phases::TABLE,
         BenchRunner::Offline(_) | BenchRunner::Command(_) => return None,
     };
     table.find(name).is_none().then(|| table.unknown(name))
@@ -311,11 +310,8 @@ pub fn reference() -> String {
         ),
         (
             "`vsweep iterations`, and plans with `runner = \"iterations\"`",
-            &iterations::settings::TABLE,
+            &iterations::TABLE,
         ),
-        (
-            "`vsweep phases`, and plans with `runner = \"phases\"`",
-            &phases::settings::TABLE,
-        ),
+        ("`vsweep phases`, and plans with `runner = \"phases\"`", &phases::TABLE),
     ])
 }

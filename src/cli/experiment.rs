@@ -3,6 +3,7 @@
 use super::output;
 use super::plan_file::{asking, show_all};
 use crate::error::{Error, Exit, Result};
+use crate::files::stranger;
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint::{self, Asks, CheckedPlan, Objections};
 use crate::matrix::Matrix;
@@ -154,4 +155,33 @@ pub fn options(directory: &Directory, state: &State, price: Option<f64>) -> Repo
     });
     options.price_per_gpu_hour = price.or(options.price_per_gpu_hour);
     options
+}
+
+// Refuses to write to a directory that another user could have planted. On a machine of several users anybody can make a folder in `/tmp`
+// before another one does, and decide what becomes of the files in it.
+
+/// Directories of other users that are written to.
+#[derive(Debug, Default, clap::Args)]
+pub struct Owner {
+    /// Write to a directory of another user, even below one where everybody can make directories, such as /tmp
+    #[arg(long)]
+    other_owner: bool,
+}
+
+impl Owner {
+    /// Refuses a directory that another user could have planted, and tells of one that another user owns.
+    pub fn check(&self, root: &Path) -> Result<()> {
+        let Some(stranger) = stranger(root).filter(|_| !self.other_owner) else {
+            return Ok(());
+        };
+        let (path, uid) = (stranger.path.display(), stranger.uid);
+        if stranger.is_planted {
+            return Err(Error::Usage(format!(
+                "{path} belongs to another user (uid {uid}), who could change every file that is written there; choose another directory, or \
+                 give --other-owner if you trust that user"
+            )));
+        }
+        output::inform(format_args!("{path} belongs to another user (uid {uid})"));
+        Ok(())
+    }
 }

@@ -12,7 +12,6 @@ mod convert {
     pub mod import;
     pub mod schema;
 }
-mod countdown;
 mod experiment;
 mod flags;
 mod forecast;
@@ -28,7 +27,6 @@ mod one_server {
     pub mod sweeping;
 }
 mod output;
-mod owner;
 mod plan_file;
 /// Reading what sweeps left behind.
 mod read {

@@ -5,7 +5,6 @@
 
 mod assumptions;
 mod budget;
-mod calibrated;
 mod imagined;
 mod learn;
 mod load;
@@ -19,13 +18,12 @@ mod threads;
 pub mod twin;
 
 pub use budget::{Budget, Limits};
-pub use calibrated::Calibrated;
 pub use load::{Play, Player};
 pub use moved::moved_results;
 pub use packed::Packed;
 pub use plays::{PlayCache, Timing};
 pub use server::{ModelledServer, SharedGraphs, needs_gpu};
-pub use spread::{TimeFactor, TimeInterval, Total};
+pub use spread::{Calibrated, TimeFactor, TimeInterval, Total};
 
 use crate::agenda::{Predictions, Schedule, optimization, wants_forecast};
 use crate::cause::Failure;

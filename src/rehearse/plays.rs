@@ -3,7 +3,7 @@
 use crate::cause::Failure;
 use crate::ids::PointId;
 use crate::journal::Learned;
-use crate::sim::engine::constants::Constants;
+use crate::sim::engine::cost::Constants;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

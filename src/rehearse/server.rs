@@ -2,9 +2,8 @@
 //! Starts nothing and uses no network. Reports facts that the command line does not show.
 
 use super::Options;
-use super::calibrated::Calibrated;
 use super::learn::Calibration;
-use super::spread::TimeFactor;
+use super::spread::{Calibrated, TimeFactor};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
 use crate::ids::ServerId;

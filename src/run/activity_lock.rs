@@ -2,7 +2,7 @@
 //! requests wait for it. Also records the activity during each run. Starts nothing itself.
 
 use crate::journal::NeighbourShares;
-pub use crate::selection::apart::Activity;
+pub use crate::selection::packed::Activity;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;

@@ -6,7 +6,7 @@ use crate::server::address::placed;
 use crate::sim::engine::cost::CostModel;
 use crate::sim::engine::gpu::Gpu;
 use crate::sim::engine::model::Model;
-use crate::sim::engine::utilisation::{Shares, Totals};
+use crate::sim::engine::roofline::{Shares, Totals};
 use crate::sim::flags::Flags;
 use crate::sim::settings::ServerSettings;
 use serde_json::Value;

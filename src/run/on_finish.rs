@@ -5,8 +5,7 @@ use crate::journal::Directory;
 use crate::plan::{OnFinish, Secrets};
 use crate::run::live::hide_in_log;
 use crate::server::create_log;
-use crate::server::process::errand;
-use crate::server::process::guarded::Order;
+use crate::server::process::guarded::{self, Order};
 use std::path::{Path, absolute};
 use std::time::Duration;
 use std::{env, fs};
@@ -51,7 +50,7 @@ pub async fn perform(
         grace: GRACE,
         stop: &[],
     };
-    let ended = errand::run(order, hook.timeout).await;
+    let ended = guarded::run_to_end(order, hook.timeout).await;
     let hidden = hide_in_log(&log, secrets);
     hidden.map_err(|error| format!("{error}; remove {}, which may hold secrets", log.display()))?;
     ended.map_err(|why| format!("the command of [on_finish] {why}; see {}", log.display()))

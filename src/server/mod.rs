@@ -13,15 +13,12 @@ mod identity;
 pub mod installed;
 /// The processes of a server or a program: a guard owns each tree, and what a killed vsweep left is found and ended.
 pub mod process {
-    pub mod errand;
     pub mod guard;
     pub mod guarded;
     pub(super) mod leftovers;
     pub mod orphans;
     pub(super) mod procfs;
-    pub(super) mod stop_command;
 }
-mod program;
 mod ready;
 pub mod reset;
 pub mod settle;
@@ -37,9 +34,9 @@ use cpus::Cpus;
 use diagnose::Phase;
 use futures_util::future::{join_all, select_all};
 use http::Http;
+pub use installed::{find_program, this_program, use_program};
 use process::guarded::{Guarded, Order};
 pub use process::procfs::fault as fault_of_proc;
-pub use program::{find_program, this_program, use_program};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;

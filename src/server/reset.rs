@@ -1,8 +1,7 @@
 //! Putting a server's caches back to empty between runs, through its development routes or by a command of the user's.
 
 use super::http::Http;
-use super::process::errand;
-use super::process::guarded::Order;
+use super::process::guarded::{self, Order};
 use crate::shell::shell_line;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;
@@ -66,6 +65,6 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
         grace: COMMAND_GRACE,
         stop: &[],
     };
-    let ended = errand::run(order, COMMAND_LIMIT).await;
+    let ended = guarded::run_to_end(order, COMMAND_LIMIT).await;
     ended.map_err(|why| format!("the reset command `{}` {why}", shell_line(argv)))
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use vsweep::bench;
 use vsweep::matrix::Matrix;
-use vsweep::plan::{self, BenchRunner, Draft, Format, World, reference, schema};
+use vsweep::plan::{self, BenchRunner, Draft, Format, World, reference};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder is there");
@@ -111,7 +111,7 @@ fn schema_and_reference_are_fresh() {
             "{path} is stale: run `vsweep schema` as CONTRIBUTING.md says"
         );
     };
-    fresh("plans/schema.json", schema::json_text());
+    fresh("plans/schema.json", reference::json_text());
     fresh("docs/plan.md", reference::markdown());
     fresh("docs/parameters.md", vsweep::bench::reference());
 }
@@ -134,7 +134,7 @@ fn every_key_is_documented() {
                 .for_each(|(key, member)| visit(&format!("{path}/{key}"), member));
         }
     }
-    visit("", &schema::json_schema());
+    visit("", &reference::json_schema());
 }
 
 /// Reads and expands a text as far as it goes; the result does not matter, only that there is one.

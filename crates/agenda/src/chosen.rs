@@ -6,7 +6,7 @@ use super::schedule::{Schedule, Start};
 use vsweep_base::ids::ServerId;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::{Compare, Parallel, Plan};
-use vsweep_record::evidence::{Next, NextProposal, OptimizationProgress};
+use vsweep_record::evidence::{NextProposal, OptimizationProgress};
 use vsweep_record::journal::{AskedMetric, Compared, ComparisonProgress, Entrant, NextStart, State};
 use vsweep_record::table::{Better, Measure};
 use vsweep_strategy::selection::{Member, Placement};
@@ -65,7 +65,7 @@ impl Schedule<'_> {
             return Vec::new();
         };
         let progress = OptimizationProgress::of(&optimization, state, &self.plan.report.requirements, retries);
-        let Next::Starts(next) = progress.next(self.at_once, tried) else {
+        let Ok(next) = progress.next(self.at_once, tried) else {
             return Vec::new();
         };
         let start = |next: NextProposal| {

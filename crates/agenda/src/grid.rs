@@ -4,8 +4,7 @@
 //!
 //! A start may have a million points, so each run is made when it is asked for.
 
-use super::alone::probed_points;
-use super::finals::figures;
+use super::finals::{figures, probed_points};
 use super::schedule::{Schedule, Start};
 use super::task::Task;
 use std::collections::BTreeSet;

@@ -7,14 +7,12 @@
 //!
 //! Acts on nothing and reads no clock: a driver asks for the next step, sees it through, and tells what came of it.
 
-mod alone;
 mod begin;
 mod chosen;
 #[cfg(test)]
 mod ends;
 mod finals;
 mod grid;
-mod group;
 mod launch;
 mod loss;
 mod optimization;
@@ -30,9 +28,8 @@ pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use chosen::compared;
 pub use finals::{Finals, advised};
 pub use grid::Grid;
-pub use group::Group;
 pub use optimization::{Prediction, Predictions, optimization, predicted_values};
-pub use schedule::{Schedule, Start};
+pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seeded};
 

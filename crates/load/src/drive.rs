@@ -4,8 +4,7 @@
 
 use super::api::backend::Reply;
 use super::clock::{Clock, nanos};
-use super::requests::Requests;
-use super::stock::{Asked, Stock};
+use super::stock::{Asked, Requests, Stock};
 use super::supply::Supply;
 use super::turns::Turns;
 use serde_json::Value;

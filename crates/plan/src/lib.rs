@@ -18,7 +18,6 @@ mod load;
 pub mod matrix;
 mod read;
 pub mod reference;
-pub mod schema;
 mod secrets;
 mod serve_command;
 mod side;

@@ -1,7 +1,9 @@
 //! The plan reference `docs/plan.md`: an example, every table with its keys, and how values are read. The tables are made from
 //! the schema so that they cannot lie.
 
-use super::schema::json_schema;
+use super::Plan;
+use super::read::table::{Table, describe};
+use super::written::Definitions;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
@@ -161,4 +163,23 @@ fn plural(name: &str) -> String {
         Some((before, rest)) => format!("{}lists of {rest}", before.replacen(" or", "s or", 1)),
         None => format!("{name}s"),
     }
+}
+
+// The JSON Schema of the plan format, from which editors complete plans and the plan reference is made. It is put together from what
+// the tables (`read::table`) and values (`written`, `forms`) say of themselves.
+
+/// The JSON Schema of the plan format.
+pub fn json_schema() -> Value {
+    let mut definitions = Definitions::default();
+    let mut schema = Map::new();
+    schema.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+    schema.insert("title".into(), Plan::TITLE.into());
+    schema.extend(describe::<Plan>(&mut definitions));
+    schema.insert("$defs".into(), definitions.0.into());
+    schema.into()
+}
+
+/// The schema as the text of `plans/schema.json`.
+pub fn json_text() -> String {
+    serde_json::to_string_pretty(&json_schema()).expect("a schema is JSON") + "\n"
 }

@@ -2,7 +2,6 @@
 //! value with a key (a variable, a parameter) is judged by the key. In other text it is found by itself or by a name next to it. Code that
 //! writes a file or an output must call this first.
 
-mod known;
 mod names;
 mod redact;
 mod scan;
@@ -12,9 +11,9 @@ pub(super) use redact::replace;
 pub(super) use scan::is_reference;
 
 use super::show;
-use known::{Known, Reach, SHORT};
 use names::is_secret_name;
 use percent_encoding::percent_decode_str;
+use redact::{Known, Reach, SHORT};
 use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users};
 use serde_json::Value;
 use std::cmp::Reverse;

@@ -1,6 +1,8 @@
 //! Converts results of vLLM's benchmarks without a server to the figures of one row: nested members come to the top, and figures that exist
 //! in `vllm bench serve` get its name and unit. vLLM's own keys stay.
 
+use crate::bench::native::settings::TABLE;
+use crate::bench::params::Takes;
 use crate::plan::{Params, ServeCommand};
 use serde_json::{Map, Value, json};
 
@@ -97,6 +99,26 @@ fn times(value: &Value, factor: f64) -> Value {
     }
 }
 
+/// The parameters of a `vllm bench serve` command line that the native benchmark knows too, others left out; `None` for
+/// another program.
+pub fn params_of(argv: &[String]) -> Option<Params> {
+    if !argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve") {
+        return None;
+    }
+    let command = ServeCommand::of(argv);
+    let given = TABLE.all().filter(|(_, param)| command.has(param.name));
+    let params = given.filter_map(|(_, param)| {
+        let values = command.values(param.name);
+        let value = match param.takes {
+            Takes::Nothing => Value::Bool(true),
+            Takes::Texts => values.into_iter().collect(),
+            _ => (*values.first()?).into(),
+        };
+        Some((param.name.to_owned(), value))
+    });
+    Some(params.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +159,29 @@ mod tests {
         assert_eq!(
             Value::from(added(recorded, "vllm bench mm-processor")),
             json!({"p99_e2el_ms": 5.5, "mean_hf_processor_ms": 1.0, "p99_hf_processor_ms": 2.0, "total_encoder_calls": 3})
+        );
+    }
+}
+
+#[cfg(test)]
+mod params_tests {
+    use super::*;
+    use crate::bench::native::mean_lengths;
+
+    fn lengths(command: &str) -> Option<(f64, f64)> {
+        let argv: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        mean_lengths(&params_of(&argv)?)
+    }
+
+    #[test]
+    fn a_foreign_command_line_tells_its_lengths_where_they_are_random() {
+        let command =
+            "vllm bench serve --dataset-name random --random-input-len=300 --random_output_len 40 --ignore-eos";
+        assert_eq!(lengths(command), Some((300.0, 40.0)));
+        assert_eq!(lengths("python bench.py --random-input-len 300"), None);
+        assert_eq!(
+            lengths("vllm bench serve --dataset-name sharegpt --dataset-path x.json"),
+            None
         );
     }
 }

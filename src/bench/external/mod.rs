@@ -9,13 +9,12 @@
 mod clients;
 mod contradictions;
 mod engine;
-mod params;
 
 pub use clients::read_results;
 use contradictions::in_itself;
 pub use contradictions::{Asked, of_figures, with_load};
 pub(crate) use engine::of_engine;
-pub use params::params_of;
+pub use engine::params_of;
 
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
 use crate::bench::native::figures::PLAN_METRICS;
@@ -23,17 +22,16 @@ use crate::bench::native::settings::NativeSettings;
 use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement, broken, members};
 use crate::cause::{Cause, Failure};
-use crate::files;
 use crate::matrix::argv::apply;
 use crate::plan::{BenchRunner, FigurePlace, Params, ServeCommand, Warmup, spelling};
 use crate::printable::printable;
-use crate::python_json;
 use crate::search::{Latency, SavedRequests};
 use crate::server::create_log;
 use crate::server::diagnose::{self, Phase};
 use crate::server::process::guard::Exit;
 use crate::server::process::guarded::{Guarded, Order};
 use crate::units::show_duration;
+use crate::{files, python_json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

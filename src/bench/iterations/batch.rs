@@ -1,14 +1,12 @@
 //! One batch on its way: requests spread over the engines, held, released, timed, and checked to have run as one.
 
-use super::settings::Hold;
-use super::{Bench, engines};
+use super::{Bench, Hold, engines};
 use crate::bench::broken;
 use crate::bench::exact_prompts::request;
 use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
 use crate::bench::side::counters::ServerCounters;
-use crate::bench::side::endpoint::Endpoint;
-use crate::bench::side::limits::ServerLimits;
+use crate::bench::side::endpoint::{Endpoint, ServerLimits};
 use crate::cause::Failure;
 use crate::load::{Generator, Load, LoadOutcome, Request};
 use crate::metrics::seconds;

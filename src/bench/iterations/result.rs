@@ -1,10 +1,9 @@
 //! The figures of one shape: medians over its measured batches, with what they can and cannot be trusted for.
 
 use super::batch::Timing;
-use super::settings::IterationSettings;
-use super::{Bench, engines};
+use super::{Bench, IterationSettings, engines};
 use crate::bench::side::counters::ServerCounters;
-use crate::bench::side::limits::ServerLimits;
+use crate::bench::side::endpoint::ServerLimits;
 use crate::bench::{Measurement, date, members};
 use crate::metrics::confidence::of_repeats;
 use crate::metrics::median as middle;

@@ -5,7 +5,6 @@
 
 mod answered;
 mod load;
-mod pace;
 mod telemetry;
 
 use crate::cause::{Cause, Failure};
@@ -13,10 +12,9 @@ use crate::metrics::Samples;
 use crate::plan::Params;
 use crate::request_error::RequestError;
 use crate::validity::Doubt;
-pub use answered::{cached, inputs, lengths};
+pub(super) use answered::pace;
+pub use answered::{Served, cached, inputs, lengths, paced};
 use itertools::Itertools;
-pub(super) use pace::pace;
-pub use pace::{Served, paced};
 use serde_json::Value;
 pub use telemetry::telemetry;
 

@@ -8,7 +8,6 @@ mod lengths;
 mod mix;
 mod on_the_way;
 mod prepare;
-mod profiler;
 mod prompts;
 pub mod settings;
 pub mod warmup;
@@ -17,7 +16,7 @@ mod writer;
 
 use crate::bench::judge::{RunFigures, cached, commonest_error, doubts, on_failed_requests, pace, refuse_empty};
 use crate::bench::native::settings::NativeSettings;
-use crate::bench::result::{Context, errors, figures, result, warnings};
+use crate::bench::result::{Context, add_objections, cut_warning, errors, figures, result};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
@@ -33,7 +32,7 @@ use crate::search::{Cut, RequestLatencies, Watch};
 use crate::stats::ClassTag;
 use crate::telemetry::series::Window;
 use crate::validity::Code;
-pub use profiler::stop_profiler;
+pub use prepare::stop_profiler;
 pub use settings::{REFUSED, harmless};
 use std::ops::Range;
 use std::sync::Arc;
@@ -207,7 +206,7 @@ impl NativeRun {
         let inputs = lengths::of_prompts(&self.settings, prompts.origin.counted_by, &load, &outcome);
         let lengths = match &cut {
             Some(cut) => {
-                warnings.push(warnings::of_cut(cut));
+                warnings.push(cut_warning(cut));
                 None
             }
             None => lengths::of_answers(&self.settings, &load, &outcome),
@@ -260,7 +259,7 @@ impl NativeRun {
             .any(|doubt| doubt.code == Code::GeneratorStalled);
         let stalls = is_stalled.then(|| StallTimes::of(&outcome.absences));
         measurement.requests = requests(&outcome.samples, stalls.as_ref(), &self.settings.class_tags());
-        warnings::of_objections(&mut values, measurement.objections());
+        add_objections(&mut values, measurement.objections());
         measurement.result = RunResult::new(values, outcome.samples);
         Ok(measurement)
     }

@@ -1,15 +1,15 @@
 //! The steps between drawing the prompts and t0, and their counterparts after the run.
 
 use super::prompts::Prompts;
-use super::settings::NativeSettings;
 use super::warmup::{self, Amount};
-use super::{NativeRun, broke, writer};
-use crate::bench::broken;
+use super::{NativeRun, broke, open, writer};
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::params::TimeSpan;
-use crate::bench::result::warnings;
 use crate::bench::side::counters::ServerCounters;
-use crate::bench::side::endpoint::await_next_try;
+use crate::bench::side::endpoint::{PROFILER, await_next_try};
 use crate::bench::side::probe::{Probe, pause_at};
+use crate::bench::worker::{GivenUp, perform};
+use crate::bench::{Job, broken, result, sound};
 use crate::cause::Failure;
 use crate::load::arrival::Ramp;
 use crate::load::{Load, Request, Requests, allow_connections};
@@ -17,6 +17,7 @@ use crate::metrics::Samples;
 use crate::units::show_duration;
 use crate::validity::{Code, Doubt};
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// A probe in flight at the end is awaited for at most this long.
@@ -156,7 +157,7 @@ impl NativeRun {
             Ok(counters) => (Some(counters), None),
             Err(error) => (
                 None,
-                warnings::of_silence("/metrics", &error, "the server's own counters are left out"),
+                result::silence_warning("/metrics", &error, "the server's own counters are left out"),
             ),
         }
     }
@@ -196,4 +197,56 @@ pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
         sentences.push(format!("Probe request rate: {rate:?} req/s"));
     }
     sentences
+}
+
+// Profiles the server during a run. The profiler is started before t0, and stopped once the figures are safe, because a server may write
+// its traces for minutes. A server without a profiler is ignored.
+
+impl NativeRun {
+    /// Starts the profiler, if one is wanted.
+    pub(super) fn start_profiler(&self) {
+        if !self.settings.side.profile {
+            return;
+        }
+        // From here on it may run, even if the call does not return.
+        self.job.counters.is_profiling.store(true, Relaxed);
+        self.note("Starting profiler...");
+        match self.endpoint.post("/start_profile", PROFILER) {
+            Ok(_) => self.note("Profiler started"),
+            Err(error) => {
+                if error.status.is_some() {
+                    self.job.counters.is_profiling.store(false, Relaxed);
+                }
+                self.note(format!("Profiler: cannot start: {error}"));
+            }
+        }
+    }
+}
+
+/// Stops the profiler that this job's run started, and waits until its traces are written, within ten minutes.
+pub async fn stop_profiler(job: &Job) {
+    if !job.counters.is_profiling.swap(false, Relaxed) {
+        return;
+    }
+    job.counters.note("Stopping profiler...");
+    job.counters.note(match stop(job).await {
+        Ok(()) => "Profiler stopped".to_owned(),
+        Err(failure) => format!("Profiler: cannot stop: {}", failure.detail),
+    });
+}
+
+async fn stop(job: &Job) -> Result<(), Failure> {
+    let settings = sound(NativeSettings::read(&job.params))?;
+    let endpoint = open(job, &settings).await?;
+    let stops = vec![endpoint.stop_handle()];
+    let stopping = perform(
+        stops,
+        || PROFILER,
+        GivenUp::Awaited,
+        move || {
+            let stopped = endpoint.post("/stop_profile", PROFILER);
+            stopped.map_err(|error| broken(error.to_string()))
+        },
+    );
+    stopping.await.map(drop)
 }

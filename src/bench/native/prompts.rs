@@ -4,10 +4,11 @@ use super::NativeRun;
 use super::warmup::Amount;
 use super::writer::{Drawer, Writer, media_of};
 use crate::bench::exact_prompts::plain_ids;
-use crate::bench::result::{PromptOrigin, warnings};
+use crate::bench::result::{self, PromptOrigin};
 use crate::bench::side::tokenizer::Alignment;
-use crate::dataset::{self, ChatTemplate, Draw, Item, MOST_PROMPTS, Material, Prompt};
-use crate::dataset::{PromptSource, Tokenizer, Traits, Vocabulary};
+use crate::dataset::{
+    self, ChatTemplate, Draw, Item, MOST_PROMPTS, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary,
+};
 use crate::load::{Backend, Load, Request, Requests};
 use crate::plan::Warmup;
 
@@ -126,7 +127,7 @@ impl Drawer {
             }
             match self.endpoint.tokenizer(wants_words) {
                 Ok(tokenizer) => return Ok(Vocabulary::Server(tokenizer)),
-                Err(error) => warnings.extend(warnings::of_silence(
+                Err(error) => warnings.extend(result::silence_warning(
                     "/tokenize",
                     &error,
                     "lengths of texts are estimates",

@@ -5,7 +5,7 @@ use crate::bench::exact_prompts::ServingPhase;
 use crate::bench::result::extra_keys::generator;
 use crate::bench::result::{failure_reasons, write_stats};
 use crate::bench::side::counters::ServerCounters;
-use crate::bench::side::limits::ServerLimits;
+use crate::bench::side::endpoint::ServerLimits;
 use crate::bench::{Measurement, broken, date, judge, members};
 use crate::cause::Failure;
 use crate::load::LoadOutcome;

@@ -3,11 +3,10 @@
 mod classes;
 pub mod console;
 pub(in crate::bench) mod extra_keys;
-pub mod json_file;
-pub(super) mod warnings;
 
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::side::counters::ServerCounters;
+use crate::bench::side::endpoint::NoAnswer;
 use crate::bench::side::probe::ProbeCounts;
 use crate::bench::side::tokenizer::Alignment;
 use crate::bench::{date, members};
@@ -16,6 +15,7 @@ use crate::load::{LoadOutcome, Turns};
 use crate::metrics::confidence::{self, Errors, Flow};
 use crate::metrics::{COLUMNS, Histogram, Metric, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;
+use crate::search::Cut;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -296,4 +296,52 @@ fn whole(rate: f64) -> Value {
     } else {
         json!(rate)
     }
+}
+
+/// The name that a result gets unless the user chose one:
+/// `{label or backend}-{rate}qps{-concurrencyN}-{model}-{date}.json`.
+pub fn file_name(settings: &NativeSettings, result: &Params) -> String {
+    let text = |key: &str| match result.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    };
+    // A slash would create a folder.
+    let label = settings.figures.label.as_deref().filter(|label| !label.is_empty());
+    let label = label.unwrap_or(&settings.api.backend_name).replace('/', "-");
+    let load = match settings.arrival.arrivals().ramp {
+        Some(ramp) => format!("ramp-up-{}-{}qps-{}qps", ramp.shape.name(), ramp.start, ramp.end),
+        None => format!("{}qps", text("request_rate")),
+    };
+    let limit = settings
+        .concurrency()
+        .map(|limit| format!("-concurrency{limit}"))
+        .unwrap_or_default();
+    let model_id = text("model_id");
+    let model = model_id.rsplit('/').next().unwrap_or_default();
+    format!("{label}-{load}{limit}-{model}-{}.json", text("date"))
+}
+
+/// The objections to a run, joined to the warnings that its result has.
+pub(in crate::bench) fn add_objections(result: &mut Params, objections: impl Iterator<Item = String>) {
+    let notes = objections.map(|objection| Value::from(format!("read these figures with care: {objection}")));
+    let notes: Vec<Value> = notes.collect();
+    if notes.is_empty() {
+        return;
+    }
+    let warnings = result.entry("warnings").or_insert_with(|| Value::Array(Vec::new()));
+    if let Value::Array(warnings) = warnings {
+        warnings.extend(notes);
+    }
+}
+
+/// Returns the warning for a run that a search ended.
+pub(in crate::bench) fn cut_warning(cut: &Cut) -> String {
+    format!("these are the figures of a part of a run: {}", cut.why)
+}
+
+/// Returns the warning for a request outside the load that got no answer. `None` if the server refused it, since not every server has such
+/// a route.
+pub(in crate::bench) fn silence_warning(path: &str, error: &NoAnswer, consequence: &str) -> Option<String> {
+    (!error.is_refusal()).then(|| format!("{path} could not be read: {error}; {consequence}"))
 }

@@ -1,8 +1,7 @@
 //! `vsweep submit`: records a plan for workers, which take its server starts from the directory, and hands them to a cluster.
 
-use crate::cli::experiment::{folder, must_not_be_another, ours, recorded};
+use crate::cli::experiment::{Owner, folder, must_not_be_another, ours, recorded};
 use crate::cli::output;
-use crate::cli::owner::Owner;
 use crate::cli::plan_file::{self, PlanFile};
 use crate::cli::sweep::run::{noise_beside, settle_margins, write_plan};
 use crate::cluster::{self, slurm};

@@ -2,9 +2,8 @@
 //! and no tables.
 
 use crate::agenda::Ending;
-use crate::cli::experiment::recorded_plan;
+use crate::cli::experiment::{Owner, recorded_plan};
 use crate::cli::output;
-use crate::cli::owner::Owner;
 use crate::cli::sweep::run::{check_machine, leave, look_around, perform, settle_gpus, settle_margins};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};

@@ -4,7 +4,7 @@ use crate::bench;
 use crate::cli::flags::one_of;
 use crate::cli::output;
 use crate::error::{Exit, Result};
-use crate::plan::{reference, schema};
+use crate::plan::reference;
 use std::io::{Write, stdout};
 
 /// Print the JSON Schema of the plan format
@@ -18,7 +18,7 @@ pub struct Args {
 type Writer = fn() -> String;
 
 const FORMATS: [(&str, Writer); 3] = [
-    ("json", schema::json_text),
+    ("json", reference::json_text),
     ("markdown", reference::markdown),
     ("parameters", bench::reference),
 ];

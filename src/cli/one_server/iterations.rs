@@ -3,7 +3,7 @@
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
 use crate::bench::exact_prompts::ServingPhase;
-use crate::bench::iterations::settings::{IterationSettings, TABLE};
+use crate::bench::iterations::{IterationSettings, TABLE};
 use crate::bench::params::Table;
 use crate::cli::flags::{FlagTable, TableFlags};
 use crate::cli::machine;
@@ -27,16 +27,13 @@ const WIDTH: usize = 110;
 #[command(after_help = AFTER)]
 pub struct Args {
     #[command(flatten)]
-    params: TableFlags<OfIterations>,
+    params: TableFlags<IterationSettings>,
     /// Write the rows to a JSON file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-#[derive(Debug)]
-struct OfIterations;
-
-impl FlagTable for OfIterations {
+impl FlagTable for IterationSettings {
     const TABLE: &'static Table = &TABLE;
 }
 

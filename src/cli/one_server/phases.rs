@@ -3,7 +3,7 @@
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
 use crate::bench::params::Table;
-use crate::bench::phases::settings::{PhaseSettings, TABLE};
+use crate::bench::phases::{PhaseSettings, TABLE};
 use crate::cli::flags::{FlagTable, TableFlags};
 use crate::cli::machine;
 use crate::cli::output::{print_note, say};
@@ -24,7 +24,7 @@ pub struct Args {
     #[command(flatten)]
     lists: Lists,
     #[command(flatten)]
-    single: TableFlags<Single>,
+    single: TableFlags<PhaseSettings>,
     /// Folder of the report
     #[arg(
         short,
@@ -53,11 +53,7 @@ struct Lists {
     ratios: String,
 }
 
-/// The flags of one measurement that are not lists here.
-#[derive(Debug)]
-struct Single;
-
-impl FlagTable for Single {
+impl FlagTable for PhaseSettings {
     const TABLE: &'static Table = &TABLE;
     const OTHERWISE: &'static [&'static str] = &["phase", "max_concurrency", "ratio"];
 }

@@ -2,9 +2,8 @@
 
 use super::charts::price;
 use super::live;
-use crate::cli::experiment::{named_or_newest, options, print_damage};
+use crate::cli::experiment::{Owner, named_or_newest, options, print_damage};
 use crate::cli::output::{self, finish, inform, print_note};
-use crate::cli::owner::Owner;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_named;
 use crate::journal::{self, Check, Directory, State};

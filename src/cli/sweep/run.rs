@@ -7,30 +7,24 @@ mod preflight;
 mod tables;
 mod words;
 
-pub use display::counter;
-pub use preflight::{check_machine, look_around, noise_beside, settle_gpus, settle_margins};
-
-use display::{Display, eta};
-use preflight::{answers, first_guesses, lengths, margins_in_words, predictions};
-
 use crate::agenda::{self, Ending, Predictions};
-use crate::cli::countdown::Countdown;
-use crate::cli::experiment::{folder, must_not_be_another, ours, print_damage};
+use crate::cli::experiment::{Owner, folder, must_not_be_another, ours, print_damage};
 use crate::cli::flags::one_of;
-use crate::cli::forecast;
-use crate::cli::machine;
-use crate::cli::output;
-use crate::cli::owner::Owner;
+use crate::cli::forecast::{self, Countdown};
 use crate::cli::plan_file::PlanFile;
+use crate::cli::{machine, output};
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
-use crate::report;
 use crate::report::progress::{Mode, Progress};
 use crate::report::texts::ending;
 use crate::run::{Changes, Interrupt, Lengths, Sweep, Update, chosen_group};
-use crate::threads;
+use crate::{report, threads};
+pub use display::counter;
+use display::{Display, eta};
+use preflight::{answers, first_guesses, lengths, margins_in_words, predictions};
+pub use preflight::{check_machine, look_around, noise_beside, settle_gpus, settle_margins};
 use std::cell::OnceCell;
 use std::panic::resume_unwind;
 use std::path::PathBuf;

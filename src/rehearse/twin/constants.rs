@@ -1,8 +1,7 @@
 //! The constants of the engine model that measured runs identify: what each is called, how far off its nominal value may be, and which
 //! servers depend on it. All are fitted as factors, on a logarithmic scale.
 
-use crate::sim::engine::constants::Constants;
-use crate::sim::engine::cost::CostModel;
+use crate::sim::engine::cost::{Constants, CostModel};
 
 /// Number of constants that are fitted to runs.
 pub const COUNT: usize = 9;

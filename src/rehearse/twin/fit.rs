@@ -6,7 +6,7 @@ use super::belief::{Belief, FIGURES, Row};
 use super::constants::{CONSTANTS, COUNT, Vector, scaled};
 use crate::plan::{Params, Warmup};
 use crate::rehearse::{Budget, ModelledServer, Play, Player, Unknown};
-use crate::sim::engine::constants::Constants;
+use crate::sim::engine::cost::Constants;
 use crate::sim::engine::noise::Spread;
 use crate::threads;
 use std::time::Duration;

@@ -12,21 +12,18 @@ mod known;
 mod record;
 mod starts;
 
-pub use constants::{COUNT, applies};
-pub use fit::{Case, Load, NAMES};
-pub use known::Known;
-
 use self::belief::{Belief, FIGURES, Row};
 use self::constants::{CONSTANTS, EAGER, LINK, QUANTISED, scaled};
 use self::fit::{Modelled, fit};
 use self::starts::Starts;
-use super::calibrated::{Calibrated, Special};
-use super::spread::Z;
+use super::spread::{Calibrated, Special, Z};
 use super::{Budget, TimeFactor, Unknown};
-use crate::sim::engine::constants::Constants;
-use crate::sim::engine::cost::CostModel;
+use crate::sim::engine::cost::{Constants, CostModel};
 use crate::sim::engine::model::Model;
 use crate::units::show_many;
+pub use constants::{COUNT, applies};
+pub use fit::{Case, Load, NAMES};
+pub use known::Known;
 use serde::Serialize;
 
 /// A constant whose deviation is above this share of its prior's was not identified.

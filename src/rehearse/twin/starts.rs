@@ -1,7 +1,7 @@
 //! Phases of a server's start, as logs of measured starts show them, against those of the model.
 
 use super::super::TimeFactor;
-use crate::sim::engine::constants::StartFactors;
+use crate::sim::engine::cost::StartFactors;
 use crate::sim::settings::ServerSettings;
 
 /// Uncertainty of each phase before any was measured.

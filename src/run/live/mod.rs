@@ -4,15 +4,11 @@
 mod attached;
 mod hidden;
 mod measure;
-mod neighbours;
 mod offline;
-mod planned;
 mod server;
 
-pub(crate) use measure::reduce;
-
 use super::Update;
-use super::activity_lock::{Activity, ActivityLock, Permit};
+use super::activity_lock::{Activity, ActivityLock};
 use super::drive::Stage;
 use super::hardware::Hardware;
 use super::interrupt::Interrupt;
@@ -23,8 +19,11 @@ use crate::agenda::{Action, ActionOutcome};
 use crate::bench::Program;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::journal::{Nonce, StartRecord};
 use crate::matrix::ServerConfig;
-use crate::plan::{Params, Plan};
+use crate::plan::{Parallel, Params, Plan};
+use crate::run::activity_lock::Permit;
+use crate::run::drive::Writer;
 use crate::server::claim::Presence;
 use crate::server::settle::ReleaseWait;
 use crate::server::{Identity, Server};
@@ -32,7 +31,8 @@ use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
 use hidden::hide_in_scratch;
 pub(super) use hidden::{hide_in_log, hide_in_logs_of_killed};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+pub(crate) use measure::reduce;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -234,4 +234,69 @@ impl Stage for Live<'_, '_> {
             }
         })
     }
+}
+
+// Records the other servers of the sweep on this machine during a run: all of them, and those that were starting, which costs the host
+// most.
+
+impl Live<'_, '_> {
+    /// Lets other sessions know that a server is up here.
+    fn show_presence(&mut self) {
+        self.presence = Presence::of(&self.session(), &self.config.id.0);
+    }
+
+    /// Servers of other sessions that are up on this machine.
+    fn others_up(&self) -> usize {
+        Presence::of_others(&self.session())
+    }
+
+    fn session(&self) -> String {
+        self.writer.with(|recorder| recorder.nonce()).to_string()
+    }
+
+    /// Adds the activity on the machine to a run.
+    fn note_company(&self, outcome: &mut ActionOutcome, permit: &Permit<'_>) {
+        if self.plan.exec.parallel != Parallel::No
+            && let ActionOutcome::Ran { result: Ok(ran), .. } = outcome
+        {
+            ran.neighbours = Some(permit.neighbours());
+        }
+    }
+
+    /// Number of other servers of this session that ran, and that were starting, at any time since then. Empty if servers run one after the
+    /// other.
+    fn neighbours(&self, since: Timestamp) -> Params {
+        if self.plan.exec.parallel == Parallel::No {
+            return Params::new();
+        }
+        let session = self.writer.with(|recorder| recorder.nonce());
+        let (servers, starts) = self.writer.look(|state| {
+            let others = state.servers.iter().filter(|(id, _)| **id != self.config.id);
+            let starts = others.flat_map(|(_, server)| &server.starts);
+            let neighbours: Vec<&StartRecord> = starts.filter(|start| is_neighbour(start, session, since)).collect();
+            let starting = neighbours.iter().filter(|start| was_starting(start, since));
+            (neighbours.len(), starting.count())
+        });
+        [("servers_beside", servers), ("starts_beside", starts)]
+            .map(|(name, count)| (name.to_owned(), count.into()))
+            .into_iter()
+            .collect()
+    }
+}
+
+fn is_neighbour(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
+    let ended = start.exited_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
+    start.launch.session == session && ended.is_none_or(|ended| ended >= since)
+}
+
+/// Returns true if a server was starting since then. One that never became ready was starting until its end.
+fn was_starting(start: &StartRecord, since: Timestamp) -> bool {
+    let took = start
+        .ready_seconds()
+        .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok());
+    let launched = start.started_at.parse::<Timestamp>().ok();
+    let ready = launched
+        .zip(took)
+        .and_then(|(launched, took)| launched.checked_add(took).ok());
+    ready.is_none_or(|ready| ready >= since)
 }

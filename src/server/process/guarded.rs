@@ -3,12 +3,12 @@
 //! what it owned falls to us, and we end it here.
 
 use super::guard::{self, Exit, Report};
-use super::leftovers::Leftovers;
+use super::leftovers::{self, Leftovers};
 use super::procfs::{self, GUARD, TREE, new_mark};
-use super::stop_command;
 use crate::cause::{Cause, Failure};
 use crate::server::cpus::Cpus;
-use crate::server::program;
+use crate::server::installed;
+use crate::units::show_duration;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -72,9 +72,12 @@ struct TreeState {
 impl Guarded {
     /// Starts a command under a guard of its own. Must be called within a tokio runtime.
     pub fn start(order: Order<'_>) -> Result<Guarded, Failure> {
-        let argv = program::find_program(order.argv, order.env)?;
+        let argv = installed::find_program(order.argv, order.env)?;
         Guarded::launch(&argv, order).map_err(|error| {
-            let detail = format!("cannot start the guard {}: {error}", program::this_program().display());
+            let detail = format!(
+                "cannot start the guard {}: {error}",
+                installed::this_program().display()
+            );
             Failure::new(Cause::SystemRefused, detail)
         })
     }
@@ -89,7 +92,7 @@ impl Guarded {
         let (stdin, mut orders) = io::pipe()?;
         let mark = new_mark();
         let cpus = order.cpus.map(|cpus| format!("--cpus={cpus}"));
-        let mut command = Command::new(program::this_program());
+        let mut command = Command::new(installed::this_program());
         for name in order.without {
             command.env_remove(name);
         }
@@ -144,7 +147,7 @@ impl Guarded {
             grace: order.grace,
             margin: match order.stop {
                 [] => MARGIN,
-                _ => MARGIN + stop_command::LIMIT,
+                _ => MARGIN + leftovers::ELSEWHERE_LIMIT,
             },
             state,
         })
@@ -263,4 +266,18 @@ fn children_from_before() -> &'static HashSet<(i32, u64)> {
         let children = procfs::processes().into_iter().filter(|process| process.parent == me);
         children.map(|child| (child.pid, child.started)).collect()
     })
+}
+
+/// Runs a command. `Err` says what it did instead of ending with 0: `ended with exit code 1`.
+pub async fn run_to_end(order: Order<'_>, limit: Duration) -> Result<(), String> {
+    let mut guarded = Guarded::start(order).map_err(|failure| format!("could not be run: {}", failure.detail))?;
+    let exited = timeout(limit, guarded.exited(Cause::BenchFailed)).await;
+    // What it left running ends with it.
+    guarded.stop().await;
+    match exited {
+        Ok(Ok(Exit::Code(0))) => Ok(()),
+        Ok(Ok(exit)) => Err(format!("ended with {exit}")),
+        Ok(Err(lost)) => Err(format!("was lost: {}", lost.detail)),
+        Err(_) => Err(format!("did not end within {}", show_duration(limit))),
+    }
 }

@@ -13,7 +13,6 @@
 //! so never removed.
 
 use super::procfs::{self, Process, TREE, new_mark, owner};
-use super::stop_command;
 use crate::files::{self, is_process_dead};
 use crate::shell::shell_line;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -21,9 +20,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Folder of shared memory.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -200,7 +202,7 @@ impl Leftovers {
     /// too, unless something is still held: a killed process releases its memory last, and remains without a record would stay for ever. It
     /// also stays if a server could not be ended while its vsweep still lives.
     pub fn remove(self) -> Vec<String> {
-        let is_ended = self.stop.is_empty() || stop_command::end(&self.stop);
+        let is_ended = self.stop.is_empty() || end_elsewhere(&self.stop);
         let is_kept = !is_ended && !is_ownerless(&self.mark);
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
@@ -335,6 +337,55 @@ fn log_text() -> String {
         let _ = log.take(LOG_BYTES).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+// Ending a server that does not run below its command: in a container, or on another machine. Only the plan's stop command
+// reaches it, so the promise that no server is left rests on that command.
+
+/// Time limit of the command.
+pub(super) const ELSEWHERE_LIMIT: Duration = Duration::from_secs(60);
+const ELSEWHERE_TICK: Duration = Duration::from_millis(50);
+
+/// Runs the command and says on standard error if it does not end with 0; returns whether it does.
+pub(super) fn end_elsewhere(stop: &[String]) -> bool {
+    let ended = try_end(stop);
+    if let Err(why) = &ended {
+        let stop = crate::shell::shell_line(stop);
+        // The command is tried again even if this message is lost.
+        let _ = writeln!(
+            io::stderr(),
+            "vsweep: the stop command `{stop}` {why}; its server may still run"
+        );
+    }
+    ended.is_ok()
+}
+
+fn try_end(stop: &[String]) -> Result<(), String> {
+    let [program, arguments @ ..] = stop else {
+        return Ok(());
+    };
+    let cannot_run = |error: io::Error| format!("cannot be run: {error}");
+    let output = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(output().map_err(cannot_run)?)
+        .stderr(output().map_err(cannot_run)?)
+        .spawn()
+        .map_err(cannot_run)?;
+    let start = Instant::now();
+    loop {
+        match child.try_wait().map_err(cannot_run)? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("ended with {status}")),
+            None if start.elapsed() < ELSEWHERE_LIMIT => thread::sleep(ELSEWHERE_TICK),
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("did not end within {} s", ELSEWHERE_LIMIT.as_secs()));
+            }
+        }
+    }
 }
 
 #[cfg(test)]

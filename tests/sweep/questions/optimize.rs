@@ -7,7 +7,7 @@ use crate::harness::{Harness, journal_files, journal_lines, rows, said};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use vsweep::evidence::{Next, OptimizationProgress};
+use vsweep::evidence::OptimizationProgress;
 use vsweep::journal::{Entry, Event, LineId, Rank, State};
 
 /// 24 servers and the default settings, measured by a script.
@@ -80,7 +80,7 @@ fn started(directory: &Path) -> Vec<String> {
         if let Event::GroupBegun(begun) = &entry.event {
             let optimization = state.optimization().expect("declared by the session").clone();
             let progress = OptimizationProgress::of(&optimization, &state, &[], &|_, _| false);
-            let Next::Starts(next) = progress.next(1, &[]) else {
+            let Ok(next) = progress.next(1, &[]) else {
                 panic!("{} was started after the end", begun.config.name);
             };
             let asked = &optimization.contestants[next[0].contestant].server;

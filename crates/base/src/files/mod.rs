@@ -1,17 +1,12 @@
 //! Writes files so that a crash at any moment leaves either the old content or the new, never a mixture, and reads those that others could
 //! have made. vsweep's own files are written through no link; a path that a user names may be a link, a device or a pipe.
 
-mod owner;
-mod plain;
-
-pub use owner::{Stranger, is_trusted, stranger};
-pub use plain::{FACTS, REFUSED, RESULT, TEXT, open, open_with, read, read_all, read_text};
-
 use crate::error::{Error, Result};
 use crate::ids::digest_start;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use nix::fcntl::OFlag;
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +20,7 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
 /// Like [`write_atomic`], for content that is produced while it is written.
 pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
     if let Ok(found) = path.symlink_metadata() {
-        plain::must_be_plain(found.file_type()).map_err(Error::io("write", path))?;
+        must_be_plain(found.file_type()).map_err(Error::io("write", path))?;
     }
     replace(path, write)
 }
@@ -194,6 +189,133 @@ fn remove_abandoned_below(folder: &Path, depth: u32) {
     }
 }
 
+// Tells files and folders of other users from our own. On a machine of several users anybody can make a folder before another one does,
+// below a parent that all may write to.
+
+/// Anybody may create entries here.
+const WRITABLE_BY_ALL: u32 = 0o002;
+
+/// Returns true if something belongs to this user or to root.
+pub fn is_trusted(found: &Metadata) -> bool {
+    [nix::unistd::geteuid().as_raw(), 0].contains(&found.uid())
+}
+
+/// A folder, or a link to one, that belongs to another user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranger {
+    /// Path of the folder or the link.
+    pub path: PathBuf,
+    /// The user's number.
+    pub uid: u32,
+    /// True if anybody could have made it there.
+    pub is_planted: bool,
+}
+
+/// Finds what of a path belongs to another user, so far as the path is there: first what anybody could have made, then its end.
+pub fn stranger(path: &Path) -> Option<Stranger> {
+    let path = std::path::absolute(path).ok()?;
+    let real = path.canonicalize().ok();
+    let found: Vec<Stranger> = [Some(path), real]
+        .into_iter()
+        .flatten()
+        .filter_map(|way| on_the_way(&way))
+        .collect();
+    let planted = found.iter().find(|found| found.is_planted);
+    planted.or(found.first()).cloned()
+}
+
+fn on_the_way(path: &Path) -> Option<Stranger> {
+    let mut ways: Vec<&Path> = path.ancestors().collect();
+    ways.reverse();
+    let mut is_open = false;
+    for way in ways {
+        let found = fs::symlink_metadata(way).ok()?;
+        if !is_trusted(&found) && (is_open || way == path) {
+            return Some(Stranger {
+                path: way.to_path_buf(),
+                uid: found.uid(),
+                is_planted: is_open,
+            });
+        }
+        is_open |= found.is_dir() && found.permissions().mode() & WRITABLE_BY_ALL != 0;
+    }
+    None
+}
+
+// Reading files that others could have made. Only a regular file is read: no link leads elsewhere, no pipe is waited for, and no file takes
+// more memory than its reader allows.
+
+/// Most bytes of a file that tells a few facts, such as a manifest or a lease.
+pub const FACTS: u64 = 1 << 20;
+/// Most bytes of a file that people may write, such as a plan, or of a list of what a process tree made.
+pub const TEXT: u64 = 1 << 26;
+/// Most bytes of a table, a page or the result of one run.
+pub const RESULT: u64 = 1 << 30;
+/// Kind of the error for a path that is not a regular file, or a file that is too long, as opposed to one that cannot be read.
+pub const REFUSED: ErrorKind = ErrorKind::InvalidInput;
+
+/// Opens a file for reading.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_with(path, File::options().read(true))
+}
+
+/// Opens a file with these options. Never follows a link or waits for the other end of a pipe.
+pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let careful = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let opened = options.custom_flags(careful.bits()).open(path);
+    let found = match &opened {
+        Ok(file) => file.metadata(),
+        Err(_) => path.symlink_metadata(),
+    };
+    match found {
+        Ok(found) => must_be_plain(found.file_type()).and(opened),
+        Err(_) => opened,
+    }
+}
+
+/// Fails for anything but a regular file.
+fn must_be_plain(kind: FileType) -> io::Result<()> {
+    let what = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+        () if kind.is_symlink() => "a link, which is not followed,",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(refused(format!("it is {what} and no regular file; remove it")))
+}
+
+/// Reads a file of at most so many bytes.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_all(&open(path)?, most)
+}
+
+/// Reads a text of at most so many bytes.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    String::from_utf8(read(path, most)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
+/// Reads the rest of an open file, at most `most` bytes.
+pub fn read_all(file: &File, most: u64) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len();
+    let mut content = Vec::new();
+    if length <= most {
+        content.reserve_exact(length as usize + 1);
+        file.take(most + 1).read_to_end(&mut content)?;
+    }
+    match length.max(content.len() as u64) <= most {
+        true => Ok(content),
+        false => Err(refused(format!(
+            "it is longer than {most} bytes, which is the most that is read; remove it"
+        ))),
+    }
+}
+
+fn refused(why: String) -> io::Error {
+    io::Error::new(REFUSED, why)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,5 +429,102 @@ mod tests {
         remove_abandoned(folder.path());
         assert_eq!(fs::read_dir(&inner).expect("readable").count(), 4);
         assert!(!inner.join(of(&before)).exists() && !folder.path().join(of(&before)).exists());
+    }
+}
+
+#[cfg(test)]
+mod owner_tests {
+    use super::*;
+    use nix::unistd::{Uid, chown};
+
+    /// Only root can give files away.
+    #[test]
+    fn what_another_user_made_where_anybody_may_is_told_from_what_was_mounted() {
+        if !Uid::effective().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // The folder of temporary files itself is open to all.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+        let foreign = folder.path().join("foreign");
+        fs::create_dir_all(foreign.join("own")).expect("made");
+        let at = |path: &Path| stranger(path).map(|found| (found.path, found.uid, found.is_planted));
+        assert_eq!(at(&foreign), None);
+        chown(&foreign, Some(Uid::from_raw(4321)), None).expect("root may");
+        let is_open = std::env::temp_dir()
+            .metadata()
+            .is_ok_and(|found| found.permissions().mode() & 2 != 0);
+        assert_eq!(at(&foreign), Some((foreign.clone(), 4321, is_open)));
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("ours");
+        for below in [foreign.clone(), foreign.join("own"), foreign.join("to-come")] {
+            assert_eq!(at(&below), Some((foreign.clone(), 4321, true)), "{}", below.display());
+        }
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/usr", &link).expect("linked");
+        assert_eq!(at(&link), None);
+        std::os::unix::fs::lchown(&link, Some(4321), None).expect("root may");
+        assert_eq!(at(&link), Some((link, 4321, true)));
+    }
+}
+
+#[cfg(test)]
+mod plain_tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn only_a_regular_file_is_read_and_nothing_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "text").expect("written");
+        symlink("file", at("link")).expect("linked");
+        symlink("/dev/zero", at("device")).expect("linked");
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("made");
+        let _socket = UnixListener::bind(at("socket")).expect("bound");
+        assert_eq!(read_text(&at("file"), 4).expect("a file"), "text");
+        for (name, what) in [
+            ("link", "a link"),
+            ("device", "a link"),
+            ("pipe", "a pipe"),
+            ("socket", "a socket"),
+        ] {
+            let error = read(&at(name), 9).expect_err(name);
+            assert_eq!(error.kind(), REFUSED);
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        assert!(
+            read(Path::new("/dev/zero"), 9)
+                .expect_err("a device")
+                .to_string()
+                .contains("a device")
+        );
+        assert_eq!(
+            read(folder.path(), 9).expect_err("a folder").kind(),
+            ErrorKind::IsADirectory
+        );
+        assert_eq!(read(&at("none"), 9).expect_err("nothing").kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_takes_no_memory() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("sparse");
+        File::create(&path)
+            .and_then(|file| file.set_len(1 << 40))
+            .expect("made");
+        let error = read(&path, RESULT).expect_err("too long");
+        assert_eq!(error.kind(), REFUSED);
+        assert!(error.to_string().contains("longer than 1073741824 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_not_waited_for_by_a_writer() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        let error = open_with(&path, File::options().append(true)).expect_err("a pipe");
+        assert!(error.to_string().contains("a pipe"), "{error}");
     }
 }

@@ -1,7 +1,6 @@
 //! The `random-rerank` dataset: one random query, and random documents to be ranked for it.
 
-use super::lengths::{Lengths, RangeRatio};
-use super::random::{BATCH_SIZE, INPUT_LEN, RANGE_RATIO, run_of};
+use super::random::{BATCH_SIZE, INPUT_LEN, Lengths, RANGE_RATIO, RangeRatio, run_of};
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
 use crate::Backend;
 use crate::params::ParamReader;

@@ -3,7 +3,7 @@
 use super::kind::PATH;
 use super::sampling::is_usual_length;
 use super::source::rows::{self, DataRow};
-use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
+use super::{Dataset, Draw, Item, Kind, Prompt, Traits, custom};
 use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -51,8 +51,8 @@ impl Dataset for ShareGpt {
                 address.filter(|path| !path.is_empty())
             };
             item.media = match (address("image"), address("video")) {
-                (Some(path), _) => Some(media::image(path, false)?),
-                (None, path) => path.map(media::video),
+                (Some(path), _) => Some(custom::image(path, false)?),
+                (None, path) => path.map(custom::video),
             };
             Ok(Some(item))
         })?;

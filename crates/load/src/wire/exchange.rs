@@ -6,7 +6,7 @@ use super::sse;
 use crate::api::backend::Reply;
 use crate::api::responses;
 use crate::drive::Load;
-use crate::requests::Properties;
+use crate::stock::Properties;
 use reqwest::StatusCode;
 use serde::Deserialize;
 use vsweep_metrics::{Nanos, Sample};

@@ -7,14 +7,13 @@ mod assumed;
 mod rates;
 mod sequence;
 
-pub use assumed::{ASSUMED, Assumption};
-pub use rates::{Flow, of_events};
-
-use super::goodput::Goodput;
 use super::moments::Nanos;
+use super::sample::Goodput;
 use super::samples::Samples;
 use super::summary::Metric;
+pub use assumed::{ASSUMED, Assumption};
 use rates::Requests;
+pub use rates::{Flow, of_events};
 use sequence::Sequence;
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 
 use super::Errors;
 use super::sequence::{BATCHES, error_of_sum, pooled, widening};
-use crate::goodput::Goodput;
 use crate::moments::{Nanos, seconds};
+use crate::sample::Goodput;
 use crate::samples::Samples;
 
 /// The deviation of one request that is assumed as if it had been seen once, relative to the mean.

@@ -3,7 +3,7 @@
 //!
 //! Three generators, each named by where it comes from: [`NumpyLegacy`] (`np.random.seed`), [`NumpyPcg64`]
 //! (`np.random.default_rng`) and [`PythonRandom`] (`random.seed`). Only what the datasets and the arrival process
-//! draw is here. [`Shares`] has no counterpart elsewhere.
+//! draw is here. [`Shares`] and [`mix`] have no counterpart elsewhere.
 
 mod legacy;
 mod pcg64;
@@ -11,7 +11,7 @@ mod shares;
 
 pub use legacy::{NumpyLegacy, PythonRandom};
 pub use pcg64::NumpyPcg64;
-pub use shares::Shares;
+pub use shares::{Shares, mix, uniform};
 
 use rand_mt::Mt;
 

@@ -26,18 +26,23 @@ impl Shares {
 
     /// The kind that is drawn at a place.
     pub fn at(&self, place: usize) -> usize {
-        let drawn = (mixed(self.seed ^ mixed(place as u64)) >> 11) as f64 / (1u64 << 53) as f64;
+        let drawn = uniform(self.seed, place as u64);
         let kind = self.ends.partition_point(|end| *end <= drawn);
         kind.min(self.ends.len().saturating_sub(1))
     }
 }
 
 /// A well mixed function of 64 bits (the finaliser of SplitMix64, Steele et al. 2014).
-fn mixed(value: u64) -> u64 {
+pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// A number in [0, 1) that depends on nothing but `seed` and `index`.
+pub fn uniform(seed: u64, index: u64) -> f64 {
+    (mix(seed ^ mix(index)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]

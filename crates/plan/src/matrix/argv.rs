@@ -4,7 +4,7 @@
 //! Lists of plain values become several words after one flag, because vLLM's list arguments are argparse's `nargs="+"`;
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
-use super::flags::{is_list, is_plain_switch};
+use super::serve_flags::{is_list, is_plain_switch};
 use crate::{Flag, FlagStyle, Params, ServeCommand, show, spelling};
 use serde_json::Value;
 use std::ops::Range;

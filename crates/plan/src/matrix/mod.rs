@@ -4,11 +4,8 @@
 
 pub mod argv;
 mod check;
-mod expand;
 mod filter;
-mod flags;
 mod identity;
-mod only;
 mod points;
 mod search;
 mod serve_flags;
@@ -16,13 +13,13 @@ mod space;
 mod starved;
 mod template;
 
+use crate::{BenchRunner, Diagnostics, Link, ParamRef, Params, Plan, Problems, Secrets, Side, Target, commands, show};
+use filter::Agreement;
+use identity::SharedLoad;
+use itertools::Itertools;
 pub use search::{LoadExploration, LoadFinder, LoadSearch};
 pub use serve_flags::ServeFlags;
 pub use space::MOST_PAIRS;
-
-use crate::{BenchRunner, Diagnostics, Link, Params, Plan, Problems, Secrets, Side, Target, commands, show};
-use filter::Agreement;
-use identity::SharedLoad;
 use space::{Sides, Space};
 use std::collections::BTreeMap;
 use template::LoadTemplate;
@@ -143,13 +140,13 @@ impl Matrix {
     /// matrix is too large.
     pub fn draft(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
         if found.is_empty() || (plan.link.equal.is_empty() && plan.link.zip.is_empty()) {
-            return expand::expand(plan, &plan.link, found);
+            return expand(plan, &plan.link, found);
         }
         // Links may refer to unreadable parts of the plan; without the links the matrix may be too large.
         let mut untied = plan.clone();
         untied.link = Link::default();
         let is_small = Sides::of_plan(&untied).fit();
-        is_small.then(|| expand::expand(&untied, &plan.link, found)).flatten()
+        is_small.then(|| expand(&untied, &plan.link, found)).flatten()
     }
 
     /// The servers that keep at least one point, in the order of the plan.
@@ -329,4 +326,69 @@ pub fn text(params: &Params) -> String {
         .map(|(name, value)| format!("{name}={}", show(value)))
         .collect();
     shown.join(", ")
+}
+
+// Expands a plan to its matrix: lays out both sides' spaces, turns links and exclusions into filters, and checks everything that needs the
+// whole plan.
+
+/// Expands a plan; see [`Matrix::draft`]. `tied` are the links as written, which the plan lacks if it was read in part.
+fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
+    let is_whole = found.is_empty();
+    let sides = Sides::of_plan(plan);
+    if !check::size(plan, &sides, found) {
+        return None;
+    }
+    let (load, secrets) = (SharedLoad::of_plan(plan), plan.secrets.of_plan());
+    let mut matrix = Matrix {
+        template: LoadTemplate::of(plan, &sides.bench, &load, &secrets),
+        load,
+        starts: fewest_starts(plan, sides.serve.len()),
+        filters: filters(plan, &sides),
+        sides,
+        points_of_server: Vec::new(),
+        secrets,
+        plan: plan.clone(),
+    };
+    check::exclusions(plan, &matrix, is_whole, found);
+    check::duplicates(plan, &matrix, tied, found);
+    matrix.count();
+    if is_whole {
+        check::leftovers(plan, &matrix, found);
+        check::searches(plan, &matrix, found);
+        check::comparison(plan, &matrix, found);
+        check::optimization(plan, &matrix, found);
+        starved::warn(plan, &matrix, found);
+    }
+    Some(matrix)
+}
+
+/// Starts of each server that the plan takes in any case. A comparison looks first after four pairs, an axis after two starts of
+/// either end.
+fn fewest_starts(plan: &Plan, servers: usize) -> u32 {
+    match (&plan.compare, servers) {
+        (None, _) => plan.starts,
+        (Some(_), 2) => 4,
+        (Some(_), _) => 1,
+    }
+}
+
+/// The links of a plan, those of equal values first, then its exclusions.
+fn filters(plan: &Plan, sides: &Sides) -> Vec<PairFilter> {
+    let filter = |kind: FilterKind, pairs: Agreement, text: String| PairFilter {
+        kind,
+        pairs,
+        removed: Removed { text, pairs: 0 },
+    };
+    let link = |word: &str, group: &[ParamRef], pairs: Agreement| {
+        filter(FilterKind::Link, pairs, format!("{word} {}", group.iter().join(", ")))
+    };
+    let equal = plan.link.equal.iter();
+    let equal = equal.map(|group| link("equal", group, Agreement::of_values(group, sides)));
+    let zipped = plan.link.zip.iter();
+    let zipped = zipped.filter_map(|group| Some(link("zip", group, Agreement::of_positions(group, sides)?)));
+    let exclusions = plan.exclude.iter().filter(|block| !block.is_empty()).map(|block| {
+        let text = format!("exclude {}", block.iter().join(" and "));
+        filter(FilterKind::Exclusion, Agreement::of_conditions(block, sides), text)
+    });
+    equal.chain(zipped).chain(exclusions).collect()
 }

@@ -2,7 +2,6 @@
 //! so that all problems of a plan are found in one pass.
 
 mod combos;
-mod derived;
 mod names;
 mod params;
 mod range;
@@ -10,8 +9,7 @@ mod scalar;
 pub(super) mod table;
 
 pub(super) use combos::combos;
-pub use combos::{Combo, check_names, records};
-pub use derived::Derived;
+pub use combos::{Combo, Derived, check_names, records};
 pub(super) use names::Names;
 pub(super) use params::{Param, is_whole_value, params};
 pub use range::RangeTable;

@@ -3,19 +3,16 @@
 //! next.
 
 mod found;
-mod shares;
 mod trials;
 
-pub use shares::{Results, Shares};
-
 use crate::journal::{Contestant, FIRST_SLOT, Optimization, State};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use trials::Trials;
 use vsweep_answer::Better;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::ServerId;
 use vsweep_plan::Requirement;
-use vsweep_strategy::selection::optimized::{Ask, CompiledGraphs, Ended, Optimized, Reason, Trial};
+use vsweep_strategy::selection::optimized::{CompiledGraphs, Ended, Optimized, Reason, Trial};
 
 /// An optimisation with what is known of it.
 #[derive(Debug, Clone)]
@@ -42,15 +39,6 @@ pub struct BegunStart {
     pub is_launched: bool,
     /// The result, and the seconds that the server took; none while results are missing.
     pub result: Option<(Trial, f64)>,
-}
-
-/// The next step of an optimisation.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Next {
-    /// These starts begin, as far as there is room. None if those under way must end first.
-    Starts(Vec<NextProposal>),
-    /// It has ended.
-    Ended(Ended),
 }
 
 /// A start to be measured.
@@ -114,8 +102,8 @@ impl<'a> OptimizationProgress<'a> {
     }
 
     /// The next starts, if so many servers run at once. Those of `taken` are under way, or were; what an earlier session left open comes
-    /// first.
-    pub fn next(&self, at_once: usize, taken: &[(ServerId, u32)]) -> Next {
+    /// first. None if those under way must end first; an error is the reason for the end.
+    pub fn next(&self, at_once: usize, taken: &[(ServerId, u32)]) -> Result<Vec<NextProposal>, Ended> {
         let is_taken = |contestant: usize, slot: u32| {
             let server = &self.record.contestants[contestant].server;
             taken.iter().any(|(own, at)| own == server && *at == slot)
@@ -153,10 +141,11 @@ impl<'a> OptimizationProgress<'a> {
         let room = room.saturating_sub(next.len()).min(spare);
         let is_over = spare == 0 && under_way.is_empty();
         if is_over {
-            return Next::Ended(self.ended_by_starts());
+            // Certainty is the reason if it came with the last start.
+            return Err(self.optimized.ask(1, &[]).err().unwrap_or(Ended::Budget));
         }
         if room == 0 {
-            return Next::Starts(next);
+            return Ok(next);
         }
         // The default settings are measured whatever the budget.
         if let (Some(contestant), true) = (
@@ -165,7 +154,7 @@ impl<'a> OptimizationProgress<'a> {
         ) {
             let reason = Some(Reason::Defaults);
             let slot = FIRST_SLOT;
-            return Next::Starts(vec![NextProposal {
+            return Ok(vec![NextProposal {
                 contestant,
                 slot,
                 reason,
@@ -173,9 +162,9 @@ impl<'a> OptimizationProgress<'a> {
         }
         let pending: Vec<usize> = under_way.iter().map(|(contestant, _)| *contestant).collect();
         match self.optimized.ask(room, &pending) {
-            Ask::Ended(ended) if under_way.is_empty() => return Next::Ended(ended),
-            Ask::Ended(_) => {}
-            Ask::Start(proposals) => {
+            Err(ended) if under_way.is_empty() => return Err(ended),
+            Err(_) => {}
+            Ok(proposals) => {
                 for proposal in proposals {
                     let contestant = proposal.candidate;
                     let slot = (FIRST_SLOT..)
@@ -190,23 +179,12 @@ impl<'a> OptimizationProgress<'a> {
                 }
             }
         }
-        Next::Starts(next)
-    }
-
-    /// The reason for an end at which no start is left: certainty, if it came with the last one.
-    fn ended_by_starts(&self) -> Ended {
-        match self.optimized.ask(1, &[]) {
-            Ask::Ended(ended) => ended,
-            Ask::Start(_) => Ended::Budget,
-        }
+        Ok(next)
     }
 
     /// The reason for its end; none while it goes on.
     pub fn ended(&self) -> Option<Ended> {
-        match self.next(1, &[]) {
-            Next::Ended(ended) => Some(ended),
-            Next::Starts(_) => None,
-        }
+        self.next(1, &[]).err()
     }
 }
 
@@ -277,4 +255,126 @@ fn has_failed(contestant: &Contestant, slot: u32, runs: u32, state: &State) -> b
         record.is_some_and(|record| record.ended.is_some() && record.answers().is_empty())
     };
     contestant.points.iter().any(is_failed) || contestant.searches.iter().any(is_given_up)
+}
+
+// The value of a start for all workloads of a plan together: its smallest share of each workload's best, as the answer joins them. With
+// a single workload it is the start's own value.
+
+/// The result of one start for each workload, by its name.
+pub type Results = BTreeMap<String, Trial>;
+
+/// The best value of each workload so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Shares {
+    /// Its logarithm; none where no start has one.
+    best: BTreeMap<String, Option<f64>>,
+}
+
+impl Shares {
+    /// Finds the best values in the results of all starts.
+    pub fn of<'r>(starts: impl IntoIterator<Item = &'r Results>) -> Shares {
+        let mut best: BTreeMap<String, Option<f64>> = BTreeMap::new();
+        for (workload, trial) in starts.into_iter().flatten() {
+            let best = best.entry(workload.clone()).or_default();
+            if let Trial::Measured { ln_value, .. } = trial {
+                *best = Some(best.map_or(*ln_value, |best| best.max(*ln_value)));
+            }
+        }
+        Shares { best }
+    }
+
+    /// True if values are shares of several workloads' best.
+    pub fn are_of_several(&self) -> bool {
+        self.best.len() > 1
+    }
+
+    /// Joins the results of a start; none if it has no result. One that failed or met no target for one workload has no value at all.
+    pub fn join(&self, results: &Results) -> Option<Trial> {
+        let joined = results.iter().map(|(workload, trial)| self.share(workload, *trial));
+        joined.reduce(|one, other| match (one, other) {
+            (Trial::Measured { ln_value: a, .. }, Trial::Measured { ln_value: b, .. }) => {
+                if b < a {
+                    other
+                } else {
+                    one
+                }
+            }
+            (Trial::Beaten { ln_below: a }, Trial::Beaten { ln_below: b }) => Trial::Beaten { ln_below: a.min(b) },
+            (Trial::Measured { ln_value, .. }, Trial::Beaten { ln_below })
+            | (Trial::Beaten { ln_below }, Trial::Measured { ln_value, .. }) => Trial::Beaten {
+                ln_below: ln_below.min(ln_value),
+            },
+            (Trial::Measured { .. } | Trial::Beaten { .. }, _) => other,
+            _ => one,
+        })
+    }
+
+    fn share(&self, workload: &str, trial: Trial) -> Trial {
+        let best = match self.are_of_several() {
+            true => self.best.get(workload).copied().flatten().unwrap_or(0.0),
+            false => 0.0,
+        };
+        match trial {
+            Trial::Measured { ln_value, sd } => Trial::Measured {
+                ln_value: ln_value - best,
+                sd,
+            },
+            Trial::Beaten { ln_below } => Trial::Beaten {
+                ln_below: ln_below - best,
+            },
+            none => none,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(values: &[(&str, f64)]) -> Results {
+        let of = |(workload, value): &(&str, f64)| {
+            let trial = Trial::Measured {
+                ln_value: value.ln(),
+                sd: 0.01,
+            };
+            ((*workload).to_owned(), trial)
+        };
+        values.iter().map(of).collect()
+    }
+
+    fn value(shares: &Shares, results: &Results) -> f64 {
+        match shares.join(results) {
+            Some(Trial::Measured { ln_value, .. }) => (ln_value.exp() * 1000.0).round() / 1000.0,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_start_is_worth_its_smallest_share_of_each_workloads_best() {
+        let starts = [
+            results(&[("chat", 100.0), ("code", 10.0)]),
+            results(&[("chat", 50.0), ("code", 40.0)]),
+            results(&[("chat", 80.0), ("code", 30.0)]),
+        ];
+        let shares = Shares::of(&starts);
+        let values = starts.iter().map(|own| value(&shares, own));
+        assert_eq!(values.collect::<Vec<f64>>(), [0.25, 0.5, 0.75]);
+    }
+
+    #[test]
+    fn a_single_workload_keeps_its_values() {
+        let starts = [results(&[("", 100.0)]), results(&[("", 50.0)])];
+        let shares = Shares::of(&starts);
+        assert_eq!((value(&shares, &starts[0]), value(&shares, &starts[1])), (100.0, 50.0));
+    }
+
+    #[test]
+    fn a_start_without_a_value_for_one_workload_has_none() {
+        let mut own = results(&[("chat", 100.0), ("code", 10.0)]);
+        let shares = Shares::of([&own]);
+        own.insert("code".into(), Trial::Unmet);
+        assert_eq!(shares.join(&own), Some(Trial::Unmet));
+        own.insert("chat".into(), Trial::DidNotFit);
+        assert_eq!(shares.join(&own), Some(Trial::DidNotFit));
+    }
 }

@@ -1,10 +1,9 @@
 //! The events: one durable fact per line. The names and fields here are a file format: see `docs/formats.md`.
 
-use super::declared::{Compared, RecordedPlan, ServerDeclared};
+use super::declared::{Compared, Optimization, RecordedPlan, ServerDeclared};
 use super::figures::Figures;
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
-use super::optimization::Optimization;
 use super::rank::{LineId, Nonce, Sum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -16,33 +16,32 @@ mod line;
 mod lock;
 mod log;
 mod machine;
-mod optimization;
 mod progress;
 mod rank;
 mod reader;
 mod recorder;
-mod run_file;
 mod state;
 
-pub use declared::{AskedMetric, Compared, Entrant, PlanContent, RecordedPlan, ServerDeclared};
+pub use declared::{
+    AskedMetric, Compared, Contestant, Entrant, Objective, Optimization, PlanContent, ProposedStart, RecordedPlan,
+    ServerDeclared,
+};
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
     Event, FORMAT, GroupBegun, Learned, Link, NeighbourShares, RunFinished, RunStarted, SearchStarted, Seen,
     SeenJournal, ServerExited, ServerReady, SessionStarted, StoredFile,
 };
 pub use figures::Figures;
-pub use files::Check;
+pub use files::{Check, Measured};
 pub use follow::Follower;
 pub use given_up::{GroupGivenUp, MOST_LISTED, Unlisted, Untried};
 pub use line::{Entry, sealed};
 pub use lock::{Lock, holders};
 pub use log::Log;
 pub use machine::{GpuKind, Machine, Manifest};
-pub use optimization::{Contestant, Objective, Optimization, ProposedStart};
 pub use progress::{ComparisonFound, ComparisonProgress, Conclusion, NextStart};
 pub use rank::{Hex64, Launch, LineId, Nonce, Rank, Sum};
 pub use recorder::{Draft, Recorder, load};
-pub use run_file::Measured;
 pub use state::{
     ALONE_SLOT, Duplicate, FIRST_SLOT, MissingRecord, RunRecord, SearchEnd, SearchRecord, ServerMatch, ServerRecord,
     Session, StartRecord, State, UnlistedRuns, covered_s, number,

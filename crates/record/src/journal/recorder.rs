@@ -3,13 +3,12 @@
 
 use super::directory::{Directory, RunFiles, Shard};
 use super::event::{Event, FORMAT, RunFinished, Seen, StoredFile};
-use super::files::{self, Check};
+use super::files::{self, Check, Measured, Provenance};
 use super::follow::Follower;
 use super::line::Entry;
 use super::lock::Lock;
 use super::log::Log;
 use super::rank::Nonce;
-use super::run_file::{self, Measured, Provenance};
 use super::state::{MissingRecord, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -276,7 +275,7 @@ impl MeasuredRun {
         let Provenance { started, line, .. } = &self.provenance;
         let path = RunFiles::of(&started.point, started.slot, started.run, *line).json();
         let target = self.directory.root().join(&path);
-        let content = run_file::encode(&self.provenance, self.measured, secrets);
+        let content = files::encode(&self.provenance, self.measured, secrets);
         if let Some(folder) = target.parent() {
             self.directory.create_folder(folder)?;
         }

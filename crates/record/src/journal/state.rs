@@ -15,22 +15,20 @@ mod records;
 mod resume;
 mod unlisted;
 
+use super::declared::{Compared, Optimization, ProposedStart};
+use super::event::{Event, RunFinished, Seen, SeenJournal};
+use super::line::Entry;
+use super::rank::{Launch, LineId, Nonce, Rank};
 pub use attached::ServerMatch;
+use chains::SearchLines;
 pub use counts::Duplicate;
 pub use nodes::covered_s;
 use records::RunStatus;
 pub use records::{RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
 pub use resume::MissingRecord;
-pub use unlisted::UnlistedRuns;
-
-use super::declared::Compared;
-use super::event::{Event, RunFinished, Seen, SeenJournal};
-use super::line::Entry;
-use super::optimization::{Optimization, ProposedStart};
-use super::rank::{Launch, LineId, Nonce, Rank};
-use chains::SearchLines;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
+pub use unlisted::UnlistedRuns;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_base::validity::Doubt;

@@ -1,8 +1,7 @@
 //! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
 //! adds the figures that are computed from others.
 
-use super::marks::Mark;
-use super::row::RunFacts;
+use super::marks::{Mark, RunFacts};
 use super::shares::derive;
 use super::{Cell, Column, RunFigures, RunRow, Section, Table, normal};
 use crate::journal::ALONE_SLOT;

@@ -139,6 +139,186 @@ impl From<usize> for Cell {
     }
 }
 
+// The cells of a column. Of the hundred columns of a large record most hold one value in all rows: settings that do not vary, causes that
+// no run has. Such a column takes the memory of one cell.
+
+/// One cell a row.
+#[derive(Debug, Clone, Default)]
+pub struct Cells {
+    rows: usize,
+    stored: Stored,
+}
+
+#[derive(Debug, Clone)]
+enum Stored {
+    /// The only value; none without rows.
+    Alike(Option<Cell>),
+    /// Numbers with a fraction, the figures of runs, in half the memory of cells. What is not a number is a missing cell.
+    Numbers(Vec<f64>),
+    /// One a row.
+    Any(Vec<Cell>),
+}
+
+impl Default for Stored {
+    fn default() -> Stored {
+        Stored::Alike(None)
+    }
+}
+
+impl Cells {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns true if there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The cell of a row.
+    pub fn at(&self, row: usize) -> Cell {
+        match &self.stored {
+            Stored::Alike(Some(same)) if row < self.rows => same.clone(),
+            Stored::Alike(_) => panic!("row {row} of {}", self.rows),
+            Stored::Numbers(numbers) => numbers[row].into(),
+            Stored::Any(cells) => cells[row].clone(),
+        }
+    }
+
+    /// The cells in the order of the rows.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Cell> + Clone {
+        (0..self.rows).map(|row| self.at(row))
+    }
+
+    /// Every value that occurs, at least once: as good as all cells for a question about any or all of them.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = Cell> + Clone {
+        let count = match &self.stored {
+            Stored::Alike(same) => usize::from(same.is_some()),
+            Stored::Numbers(_) | Stored::Any(_) => self.rows,
+        };
+        (0..count).map(|row| self.at(row))
+    }
+
+    /// The cell of every row, where it is known that all hold the same.
+    pub fn same(&self) -> Option<&Cell> {
+        match &self.stored {
+            Stored::Alike(same) => same.as_ref(),
+            Stored::Numbers(_) | Stored::Any(_) => None,
+        }
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, cell: Cell) {
+        match &mut self.stored {
+            Stored::Alike(same @ None) => *same = Some(cell),
+            Stored::Alike(Some(same)) if is_same(same, &cell) => {}
+            _ => {
+                self.spread(&cell);
+                match &mut self.stored {
+                    Stored::Numbers(numbers) => numbers.extend(as_number(&cell)),
+                    Stored::Any(cells) => {
+                        // Texts share their memory.
+                        let repeated = cells.last().filter(|last| is_same(last, &cell)).cloned();
+                        cells.push(repeated.unwrap_or(cell));
+                    }
+                    Stored::Alike(_) => {}
+                }
+            }
+        }
+        self.rows += 1;
+    }
+
+    /// Cuts rows off, or appends missing cells.
+    pub fn resize(&mut self, rows: usize) {
+        match &mut self.stored {
+            stored if rows == 0 => *stored = Stored::default(),
+            Stored::Alike(_) => {}
+            Stored::Numbers(numbers) => numbers.truncate(rows),
+            Stored::Any(cells) => cells.truncate(rows),
+        }
+        self.rows = self.rows.min(rows);
+        (self.rows..rows).for_each(|_| self.push(Cell::Missing));
+    }
+
+    /// Replaces the cell of a row.
+    pub fn set(&mut self, row: usize, cell: Cell) {
+        self.spread(&cell);
+        match &mut self.stored {
+            Stored::Numbers(numbers) => numbers[row] = as_number(&cell).unwrap_or(f64::NAN),
+            Stored::Any(cells) => cells[row] = cell,
+            Stored::Alike(_) => {}
+        }
+    }
+
+    /// Replaces every value by another.
+    pub fn change(&mut self, other: impl Fn(&Cell) -> Cell) {
+        match &mut self.stored {
+            Stored::Alike(same) => *same = same.as_ref().map(other),
+            Stored::Any(cells) => cells.iter_mut().for_each(|cell| *cell = other(cell)),
+            Stored::Numbers(_) => self.stored = Stored::Any(self.iter().map(|cell| other(&cell)).collect()),
+        }
+    }
+
+    /// Gives back the memory that further rows would take.
+    pub fn shrink(&mut self) {
+        match &mut self.stored {
+            Stored::Alike(_) => {}
+            Stored::Numbers(numbers) => numbers.shrink_to_fit(),
+            Stored::Any(cells) => cells.shrink_to_fit(),
+        }
+    }
+
+    /// Stores each row by itself, in a way that can hold this cell, too.
+    fn spread(&mut self, cell: &Cell) {
+        let is_number = as_number(cell).is_some();
+        match &self.stored {
+            Stored::Any(_) => {}
+            Stored::Numbers(_) if is_number => {}
+            Stored::Numbers(_) => self.stored = Stored::Any(self.iter().collect()),
+            Stored::Alike(same) => {
+                let same = same.clone().unwrap_or_default();
+                self.stored = match as_number(&same).filter(|_| is_number) {
+                    Some(number) => Stored::Numbers(vec![number; self.rows]),
+                    None => Stored::Any(vec![same; self.rows]),
+                };
+            }
+        }
+    }
+}
+
+/// The number that stands for a cell where all cells are numbers with a fraction or missing.
+fn as_number(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Missing => Some(f64::NAN),
+        Cell::Float(number) => Some(*number).filter(|number| !number.is_nan()),
+        Cell::Bool(_) | Cell::Integer(_) | Cell::Text(_) => None,
+    }
+}
+
+/// Returns true if two cells are equal and print alike, which a zero and its negative do not.
+fn is_same(one: &Cell, other: &Cell) -> bool {
+    match (one, other) {
+        (Cell::Float(one), Cell::Float(other)) => one.to_bits() == other.to_bits(),
+        _ => one == other,
+    }
+}
+
+impl<C: Into<Cell>> FromIterator<C> for Cells {
+    fn from_iter<I: IntoIterator<Item = C>>(cells: I) -> Cells {
+        let mut all = Cells::default();
+        cells.into_iter().for_each(|cell| all.push(cell.into()));
+        all.shrink();
+        all
+    }
+}
+
+impl PartialEq for Cells {
+    fn eq(&self, other: &Cells) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +335,58 @@ mod tests {
         assert_eq!(shown(json!("inf")), "inf");
         assert_eq!(shown(json!({"mode": 3})), r#"{"mode":3}"#);
         assert_eq!(Cell::from_json(&json!(u64::MAX)), Cell::Float(u64::MAX as f64));
+    }
+}
+
+#[cfg(test)]
+mod cells_tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cell() -> impl Strategy<Value = Cell> {
+        prop_oneof![
+            Just(Cell::Missing),
+            Just(Cell::text("a")),
+            (0..2i64).prop_map(Cell::Integer),
+            prop_oneof![Just(0.0), Just(-0.0), Just(f64::INFINITY)].prop_map(Cell::Float),
+        ]
+    }
+
+    fn shown(cells: impl IntoIterator<Item = Cell>) -> Vec<String> {
+        cells.into_iter().map(|cell| format!("{cell:?}")).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn they_hold_what_a_list_holds(
+            pushed in prop::collection::vec((cell(), 1..4usize), 0..6),
+            rows in 0..12usize,
+            changed in (any::<prop::sample::Index>(), cell()),
+        ) {
+            let mut list: Vec<Cell> = pushed.into_iter().flat_map(|(cell, times)| vec![cell; times]).collect();
+            let mut cells: Cells = list.iter().cloned().collect();
+            prop_assert_eq!(shown(cells.iter()), shown(list.clone()));
+            list.resize(rows, Cell::Missing);
+            cells.resize(rows);
+            if rows > 0 {
+                list[changed.0.index(rows)] = changed.1.clone();
+                cells.set(changed.0.index(rows), changed.1);
+            }
+            prop_assert_eq!(shown(cells.iter()), shown(list.clone()));
+            let all = |values: Vec<Cell>| { let mut all = shown(values); all.sort(); all.dedup(); all };
+            prop_assert_eq!(all(cells.values().collect()), all(list.clone()));
+            prop_assert_eq!(cells, list.into_iter().collect::<Cells>());
+        }
+    }
+
+    #[test]
+    fn one_value_is_held_once() {
+        let mut cells: Cells = vec![Cell::Integer(3); 1000].into_iter().collect();
+        assert_eq!(
+            (cells.len(), cells.values().len(), cells.same()),
+            (1000, 1, Some(&Cell::Integer(3)))
+        );
+        cells.push(Cell::Missing);
+        assert_eq!((cells.len(), cells.values().len(), cells.same()), (1001, 1001, None));
     }
 }

@@ -6,15 +6,12 @@
 mod bin;
 mod builder;
 mod cell;
-mod cells;
-mod cost;
 mod csv;
 mod filter;
 mod marks;
 mod metric_set;
 mod parquet;
 mod points;
-mod row;
 mod scalars;
 mod search_result;
 mod shares;
@@ -32,13 +29,12 @@ mod workload;
 pub use self::parquet::write_parquet;
 pub use bin::Bin;
 pub use builder::{ECHOED, TableBuilder};
-pub use cell::Cell;
-pub use cells::Cells;
+pub use cell::{Cell, Cells};
 pub use csv::{inert, write_csv};
 pub use filter::Filter;
+pub use marks::RunRow;
 pub use metric_set::{MetricSet, Shown};
 pub use points::{Point, PointOutcome, Points};
-pub use row::RunRow;
 pub use scalars::{RunFigures, read_scalars};
 pub use search_result::{SearchResult, search_results};
 pub use shares::{DEGREES, SOURCES, count_gpus, used_gpus};
@@ -113,7 +109,7 @@ pub struct Table {
     columns: Vec<Column>,
     rows: usize,
     /// Facts about each row; empty in tables of other things than runs.
-    runs: Vec<row::RunFacts>,
+    runs: Vec<marks::RunFacts>,
 }
 
 impl Table {

@@ -1,6 +1,6 @@
 //! Several tables under one another, so that experiments can be drawn in one picture.
 
-use super::row::RunFacts;
+use super::marks::RunFacts;
 use super::{Cell, Cells, Column, Section, Table};
 use std::collections::HashMap;
 use std::fmt::Display;

@@ -4,7 +4,6 @@
 use super::App;
 use super::error::{ApiError, ENGINE_DEAD};
 use crate::driver::EngineEvent;
-use crate::engine::noise::{mix, uniform};
 use crate::engine::token_id;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -14,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedReceiver;
+use vsweep_metrics::rng::{mix, uniform};
 
 /// Most events that are taken at once.
 pub const EVENTS_AT_ONCE: usize = 512;

@@ -7,7 +7,7 @@ use super::request::{Body, Prompt, Stop, output_limit, prompts};
 use super::{App, answer, stream};
 use crate::driver::Submission;
 use crate::engine::SequenceRequest;
-use crate::engine::noise::{mix, mix_text, uniform};
+use crate::engine::noise::mix_text;
 use crate::fault::Fault;
 use crate::log;
 use axum::body::Bytes;
@@ -18,6 +18,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::unbounded_channel;
+use vsweep_metrics::rng::{mix, uniform};
 
 /// Tokens of a completion that states no limit (OpenAI's default).
 const DEFAULT_MAX_TOKENS: i64 = 16;

@@ -3,7 +3,6 @@
 use super::error::ApiError;
 use super::request::Body;
 use super::{App, VERSION};
-use crate::engine::noise::mix;
 use crate::settings::Adapter;
 use axum::Json;
 use axum::body::Bytes;
@@ -13,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use vsweep_metrics::rng::mix;
 
 /// `GET /health`: 200, or 503 once the engine is gone.
 pub async fn health(State(app): State<Arc<App>>) -> StatusCode {

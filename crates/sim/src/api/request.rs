@@ -4,10 +4,10 @@
 use super::App;
 use super::answer::Style;
 use super::error::ApiError;
-use crate::engine::noise::uniform;
 use crate::engine::token_id;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use vsweep_metrics::rng::uniform;
 
 /// A body that is a JSON object.
 pub struct Body(Map<String, Value>);

@@ -2,8 +2,7 @@
 //! changes, so thousands of requests cost no more than one. The result equals that of single steps, to the last bit of every time; a test
 //! of `virtual_time` compares the two.
 
-use super::decoders::Decoders;
-use super::sequence::Sequence;
+use super::sequence::{Decoders, Sequence};
 use super::{Engine, Key, NewToken};
 
 /// Result of several steps performed at once.

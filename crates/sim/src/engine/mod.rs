@@ -6,32 +6,28 @@
 //! arrival (or priority), all within a token budget; prefill is chunked and mixed with decoding; when blocks run out, the
 //! request that came last is preempted and recomputed. The engine knows nothing of text, HTTP, processes or files.
 
-pub mod constants;
 pub mod cost;
-mod decoders;
 pub mod gpu;
 pub mod kv;
 mod leap;
 pub mod memory;
 pub mod model;
 pub mod noise;
-mod roofline;
+pub mod roofline;
 mod schedule;
 mod sequence;
 pub mod stats;
-pub mod utilisation;
 
 #[cfg(test)]
 mod tests;
 
 use self::cost::{CostModel, Work};
-use self::decoders::Decoders;
 use self::kv::Pool;
 pub use self::leap::Leap;
 use self::noise::Noise;
 use self::roofline::Roofline;
-use self::sequence::Sequence;
 pub use self::sequence::token_id;
+use self::sequence::{Decoders, Sequence};
 use self::stats::Stats;
 use super::neighbours::ContentionFactor;
 use nohash_hasher::IntMap;

@@ -1,22 +1,11 @@
 //! Seeded randomness of the engine model: the same seed gives the same steps on every machine and in every version,
 //! which is why no general generator is used here.
 
-/// A well mixed function of 64 bits (the finaliser of SplitMix64, Steele et al. 2014).
-pub fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
+use vsweep_metrics::rng::{mix, uniform};
 
 /// A number for a text; other starts give other numbers.
 pub fn mix_text(start: u64, text: &str) -> u64 {
     text.bytes().fold(start, |hash, byte| mix(hash ^ u64::from(byte)))
-}
-
-/// A number in [0, 1) that depends on nothing but `seed` and `index`.
-pub fn uniform(seed: u64, index: u64) -> f64 {
-    (mix(seed ^ mix(index)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Deviations of a server's times from the model. [`Spread::default`] has none.

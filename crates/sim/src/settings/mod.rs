@@ -3,11 +3,10 @@
 mod engine;
 mod own;
 
-use super::engine::constants::Constants;
-use super::engine::cost::CostModel;
+use super::engine::cost::{Constants, CostModel};
 use super::engine::gpu::{GPUS, Gpu};
 use super::engine::model::Model;
-use super::engine::noise::{Noise, Spread, mix, mix_text};
+use super::engine::noise::{Noise, Spread, mix_text};
 use super::engine::{Engine, Limits};
 use super::fault::Fault;
 use super::flags::{Flags, Refusal};
@@ -17,6 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vsweep_metrics::rng::mix;
 
 /// Everything a server needs to know to start.
 #[derive(Debug, Clone)]

@@ -1,10 +1,11 @@
 //! Interprets the simulator's own flags: speed, noise, start, faults.
 
-use crate::engine::noise::{Spread, uniform};
+use crate::engine::noise::Spread;
 use crate::fault::Fault;
 use crate::flags::{Flags, Refusal};
 use crate::neighbours::CrossTalk;
 use std::time::Duration;
+use vsweep_metrics::rng::uniform;
 
 pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {
     if flags.on("sim_zero", false) {

@@ -7,16 +7,14 @@ mod answer;
 mod place;
 mod settings;
 
-pub use answer::BRIEF_S;
-pub use settings::Settings;
-
 use super::Vary;
 use super::boundary::Boundary;
 use super::probe::{Probe, Question};
-use super::rival::Rival;
-use super::seed::Seed;
+use super::seed::{Rival, Seed};
 use super::target::{Answer, BEYOND_DOUBT, Found, PooledLevel, Target, levels};
 use super::watch::Watch;
+pub use answer::BRIEF_S;
+pub use settings::Settings;
 use std::sync::OnceLock;
 
 /// The risk that an answer lies above the boundary.

@@ -4,17 +4,13 @@
 //! Like a search, a selection is a deterministic state machine. `ask` gives the answer or the next start for it, `add` takes its result,
 //! and the state is a fold over the results. Starting servers and measuring on them is done elsewhere.
 
-pub mod apart;
 mod bisected;
-mod changepoint;
 pub mod optimized;
 pub mod packed;
 mod paired;
-mod pairs;
 
 pub use bisected::{Bisected, Bracket, Located};
-pub use paired::{Finding, Logs, Paired, PairedEnding, PairedOutcome, Placement, Slot};
-pub use pairs::Member;
+pub use paired::{Finding, Logs, Member, Paired, PairedEnding, PairedOutcome, Placement, Slot};
 
 use serde::{Deserialize, Serialize};
 

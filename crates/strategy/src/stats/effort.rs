@@ -2,8 +2,7 @@
 
 use super::distribution::{level_of_look, normal_quantile, student_quantile};
 use super::estimate::{Estimate, Interval};
-use super::margin::{Bound, Margin};
-use super::ratio::ALPHA;
+use super::ratio::{ALPHA, Bound, Margin};
 use serde::{Deserialize, Serialize};
 
 /// Construction of intervals from a number of units.

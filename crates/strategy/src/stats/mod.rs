@@ -9,7 +9,6 @@ mod class;
 mod distribution;
 mod effort;
 mod estimate;
-mod margin;
 mod random;
 mod ratio;
 mod starts;
@@ -21,7 +20,6 @@ pub use distribution::{holm, normal_quantile, student_quantile, student_two_side
 pub(crate) use effort::{IntervalRule, more_units};
 pub use effort::{Repeats, more_starts};
 pub use estimate::{Error, Estimate, Interval};
-pub use margin::{Bound, Margin, Margins, Requirement};
 pub use random::{Normals, Random};
-pub use ratio::{ALPHA, Better, Verdict};
+pub use ratio::{ALPHA, Better, Bound, Margin, Margins, Requirement, Verdict};
 pub use starts::{Noise, RunPrior, Start, estimate};

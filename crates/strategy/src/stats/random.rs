@@ -20,10 +20,12 @@ impl Random {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         // Names that are alike have states that are not.
-        Random {
-            state: mixed(state),
-            spare: None,
-        }
+        Random::seeded(mixed(state))
+    }
+
+    /// The numbers after this state.
+    pub fn seeded(state: u64) -> Random {
+        Random { state, spare: None }
     }
 
     /// The next 64 bits.

@@ -8,7 +8,7 @@
 
 use super::distribution::student_quantile;
 use super::estimate::{Error, Estimate};
-use super::margin::Margin;
+use super::ratio::Margin;
 use serde::{Deserialize, Serialize};
 
 /// The runs of one start, as natural logarithms of a metric.

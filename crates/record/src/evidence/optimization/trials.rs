@@ -1,7 +1,7 @@
 //! The result of each start of an optimisation: its value with its error, for each workload and for all together, or the reason why it has
 //! none; and the time that it took.
 
-use super::shares::{Results, Shares};
+use super::{Results, Shares};
 use crate::evidence::Recorded;
 use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, StartRecord, State};
 use crate::table::used_gpus;

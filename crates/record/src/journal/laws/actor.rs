@@ -1,11 +1,12 @@
 //! A scripted session: it writes its journal and its files as `vsweep run` does, and dies at any moment.
 
+use super::moves::*;
 use crate::journal::declared::ServerDeclared;
 use crate::journal::event::*;
+use crate::journal::files::{self, Measured, Provenance};
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
 use crate::journal::rank::{LineId, Nonce, Rank, Sum};
-use crate::journal::run_file::{self, Measured, Provenance};
 use crate::journal::state::FIRST_SLOT;
 use crate::journal::{Directory, Follower, RunFiles};
 use serde_json::json;
@@ -17,8 +18,6 @@ use vsweep_base::ids::PointId;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::{Params, Secrets};
 use vsweep_strategy::search::{Answer, Found, Probe, Question, Seed, Vary};
-
-use super::moves::*;
 
 /// A session in the world.
 pub(super) struct Actor {
@@ -334,7 +333,7 @@ impl Actor {
                 result: figures.into(),
                 simulated: true,
             };
-            let content = run_file::encode(&provenance, measured, &Secrets::default());
+            let content = files::encode(&provenance, measured, &Secrets::default());
             let path = RunFiles::of(&started.point, started.slot, started.run, entry.rank.line).json();
             let target = directory.root().join(&path);
             fs::create_dir_all(target.parent().expect("a folder")).expect("created");

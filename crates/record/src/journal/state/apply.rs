@@ -3,10 +3,10 @@
 use super::chains::SearchLines;
 use super::records::RunStatus;
 use super::{FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, StartRecord, State, UnlistedRuns};
+use crate::journal::declared::ProposedStart;
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
-use crate::journal::optimization::ProposedStart;
 use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,7 @@
 //! The certainty that the best known candidate is the best of all, and the end when it suffices or the
 //! budget is spent.
 
-use super::ask::{Judged, Outlook};
-use super::space::Budget;
+use super::space::{Budget, Judged, Outlook};
 use super::state::Optimized;
 
 /// Starts before which nothing is certain: little is known of the sizes of effects.

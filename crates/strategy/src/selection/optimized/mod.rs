@@ -3,7 +3,6 @@
 //! Values are logarithms of something of which more is better. A candidate's trials, those of candidates like it and the twin's
 //! prediction make its estimate; the next start is the one that promises most for its cost.
 
-mod ask;
 mod certainty;
 mod chance;
 mod shape;
@@ -15,8 +14,10 @@ mod surface;
 mod view;
 mod works;
 
-pub use ask::{Ask, Ended, Estimate, Exclusion, Judged, Proposal, Reason};
-pub use space::{Axis, Budget, Candidate, CompiledGraphs, Level, Predicted, Rules, Trial, WarmStart};
+pub use space::{
+    Axis, Budget, Candidate, CompiledGraphs, Ended, Estimate, Exclusion, Judged, Level, Predicted, Proposal, Reason,
+    Rules, Trial, WarmStart,
+};
 pub use state::Optimized;
 
 #[cfg(test)]

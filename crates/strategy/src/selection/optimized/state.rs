@@ -1,8 +1,9 @@
 //! The optimisation as a fold over the results of starts.
 
-use super::ask::{Ask, Ended, Estimate, Exclusion, Judged, Outlook, Proposal, Reason};
 use super::chance::{BOUND_SD, Draws, gain};
-use super::space::{Axis, Candidate, CompiledGraphs, Rules, Space, Trial};
+use super::space::{
+    Axis, Candidate, CompiledGraphs, Ended, Estimate, Exclusion, Judged, Outlook, Proposal, Reason, Rules, Space, Trial,
+};
 use super::spread;
 use super::surface::Belief;
 use super::view::View;
@@ -62,9 +63,10 @@ impl Optimized {
         self.view = OnceLock::new();
     }
 
-    /// Returns the next starts, at most `free`, while the candidates in `under_way` have no result yet. All depends only on the arguments
-    /// and the results, so a replay asks for the same.
-    pub fn ask(&self, free: usize, under_way: &[usize]) -> Ask {
+    /// Returns the next starts, the most useful first and at most `free`, while the candidates in `under_way` have no result yet; none if
+    /// these must end first. An error is the reason for the end. All depends only on the arguments and the results, so a replay asks for
+    /// the same.
+    pub fn ask(&self, free: usize, under_way: &[usize]) -> Result<Vec<Proposal>, Ended> {
         let mut busy = under_way.to_vec();
         let mut proposals: Vec<Proposal> = Vec::new();
         let mut ended = None;
@@ -83,10 +85,8 @@ impl Optimized {
             }
         }
         match ended {
-            Some(ended) if proposals.is_empty() && (under_way.is_empty() || ended == Ended::Certain) => {
-                Ask::Ended(ended)
-            }
-            _ => Ask::Start(proposals),
+            Some(ended) if proposals.is_empty() && (under_way.is_empty() || ended == Ended::Certain) => Err(ended),
+            _ => Ok(proposals),
         }
     }
 
@@ -134,7 +134,7 @@ impl Optimized {
     pub fn expected_gain(&self, seconds: f64) -> f64 {
         let Some(best) = self.best() else { return 0.0 };
         let mut left = seconds;
-        let scored = self.scored(&[], None).into_iter().map(|scored| scored.at);
+        let scored = self.scored(&[], None).into_iter().map(|(at, _)| at);
         let scored = scored.filter(|at| self.judged.is_none() || self.measured_mean(*at).is_none());
         let affordable = scored.take_while(|at| {
             left -= self.cost(*at, 0.5);
@@ -210,13 +210,15 @@ impl Optimized {
         let mut shortlist: Option<Vec<usize>> = among.map(|among| among.into_iter().collect());
         while proposals.len() < most {
             let scored = self.scored(&busy, shortlist.as_deref());
-            let Some(first) = scored.first() else { break };
+            let Some((candidate, _)) = scored.first().copied() else {
+                break;
+            };
             proposals.push(Proposal {
-                candidate: first.at,
-                reason: self.reason(first.at),
+                candidate,
+                reason: self.reason(candidate),
             });
-            busy.push(first.at);
-            shortlist.get_or_insert_with(|| scored.iter().take(SHORTLIST).map(|scored| scored.at).collect());
+            busy.push(candidate);
+            shortlist.get_or_insert_with(|| scored.iter().take(SHORTLIST).map(|(at, _)| *at).collect());
         }
         proposals
     }
@@ -233,8 +235,8 @@ impl Optimized {
         }
     }
 
-    /// Candidates that may be started, the most promising first.
-    fn scored(&self, busy: &[usize], among: Option<&[usize]>) -> Vec<Scored> {
+    /// Candidates that may be started, the most promising first, each with the gain that it promises for a second.
+    fn scored(&self, busy: &[usize], among: Option<&[usize]>) -> Vec<(usize, f64)> {
         let view = self.view();
         let all: Vec<usize> = among.map_or_else(|| (0..self.candidates.len()).collect(), <[usize]>::to_vec);
         let beliefs = match busy.is_empty() {
@@ -269,12 +271,9 @@ impl Optimized {
             let works = view.works[*at];
             let works = if is_known { 1.0 } else { works.fits * works.meets };
             let lost = if is_known { 0.0 } else { LIKELY_LOST };
-            scored.push(Scored {
-                at: *at,
-                score: gain * works / self.cost(*at, lost),
-            });
+            scored.push((*at, gain * works / self.cost(*at, lost)));
         }
-        scored.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));
+        scored.sort_by(|(a, gain), (b, other)| other.total_cmp(gain).then(a.cmp(b)));
         scored
     }
 
@@ -353,11 +352,4 @@ fn bounded(belief: Belief, bound: Option<f64>) -> Belief {
         mean: belief.mean.min(bound),
         variance: belief.variance.min(BOUND_SD * BOUND_SD),
     })
-}
-
-/// A candidate with the gain that it promises for a second.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Scored {
-    at: usize,
-    score: f64,
 }

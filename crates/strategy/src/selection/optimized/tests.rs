@@ -67,8 +67,8 @@ fn played(mut optimized: Optimized, trial: impl Fn(usize, usize) -> Trial) -> (O
     let mut proposals = Vec::new();
     loop {
         match optimized.ask(1, &[]) {
-            Ask::Ended(ended) => return (optimized, proposals, ended),
-            Ask::Start(next) => {
+            Err(ended) => return (optimized, proposals, ended),
+            Ok(next) => {
                 assert_eq!(next.len(), 1);
                 optimized.add(next[0].candidate, trial(next[0].candidate, proposals.len()), 160.0);
                 proposals.extend(next);
@@ -110,7 +110,7 @@ fn what_failed_cannot_be_the_best() {
             let trial = if at == 0 { measured(at, 0) } else { failure };
             optimized.add(at, trial, 160.0);
         }
-        assert_eq!(optimized.ask(1, &[]), Ask::Ended(Ended::Certain), "{failure:?}");
+        assert_eq!(optimized.ask(1, &[]), Err(Ended::Certain), "{failure:?}");
         assert!(optimized.chance_of_best() > 0.99, "{failure:?}");
     }
 }
@@ -130,10 +130,10 @@ fn a_replay_asks_for_what_was_asked() {
     let (_, proposals, ended) = played(optimized(Some(Budget::Starts(14))), measured);
     let mut again = optimized(Some(Budget::Starts(14)));
     for (start, proposal) in proposals.iter().enumerate() {
-        assert_eq!(again.ask(1, &[]), Ask::Start(vec![*proposal]));
+        assert_eq!(again.ask(1, &[]), Ok(vec![*proposal]));
         again.add(proposal.candidate, measured(proposal.candidate, start), 160.0);
     }
-    assert_eq!(again.ask(1, &[]), Ask::Ended(ended));
+    assert_eq!(again.ask(1, &[]), Err(ended));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_batch_holds_different_candidates() {
     let mut optimized = optimized(None);
     let mut under_way: Vec<usize> = Vec::new();
     for round in 0..4 {
-        let Ask::Start(batch) = optimized.ask(4, &under_way) else {
+        let Ok(batch) = optimized.ask(4, &under_way) else {
             break;
         };
         assert_eq!(batch.len(), 4, "{round}");
@@ -196,7 +196,7 @@ fn it_ends_for_a_reason() {
 fn nothing_ends_while_starts_are_under_way() {
     let mut optimized = optimized(Some(Budget::Starts(2)));
     assert_eq!(optimized.best(), None);
-    assert_eq!(optimized.ask(1, &[10, 3]), Ask::Start(vec![]));
+    assert_eq!(optimized.ask(1, &[10, 3]), Ok(vec![]));
     optimized.add(10, measured(10, 0), 160.0);
     optimized.add(
         3,
@@ -205,7 +205,7 @@ fn nothing_ends_while_starts_are_under_way() {
         },
         110.0,
     );
-    assert_eq!(optimized.ask(1, &[]), Ask::Ended(Ended::Budget));
+    assert_eq!(optimized.ask(1, &[]), Err(Ended::Budget));
     assert_eq!(optimized.best(), Some(10));
 }
 
@@ -229,7 +229,7 @@ fn a_doubt_among_the_measured_asks_for_finalists_alone() {
         optimized.judge(Some(judged(winner, probability)));
         assert!(optimized.chance_of_best() <= probability);
     }
-    let Ask::Start(next) = optimized.ask(1, &[]) else {
+    let Ok(next) = optimized.ask(1, &[]) else {
         panic!("it is not sure");
     };
     assert_eq!(next[0].reason, Reason::Finalist);
@@ -239,7 +239,7 @@ fn a_doubt_among_the_measured_asks_for_finalists_alone() {
     }));
     assert_eq!(
         optimized.ask(1, &[]),
-        Ask::Ended(Ended::Exhausted),
+        Err(Ended::Exhausted),
         "more starts would not tell"
     );
     let other = known.iter().find(|at| **at != winner).expect("several were measured");
@@ -263,12 +263,8 @@ fn a_start_with_compiled_graphs_costs_less() {
         optimized.add(10, trial, 160.0);
         optimized.ask(1, &[])
     };
-    assert_eq!(
-        after(Trial::DidNotFit),
-        Ask::Ended(Ended::Budget),
-        "nothing was compiled"
-    );
-    assert!(matches!(after(measured(10, 0)), Ask::Start(next) if next.len() == 1));
+    assert_eq!(after(Trial::DidNotFit), Err(Ended::Budget), "nothing was compiled");
+    assert!(matches!(after(measured(10, 0)), Ok(next) if next.len() == 1));
 }
 
 #[test]

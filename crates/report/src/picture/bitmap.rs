@@ -1,5 +1,6 @@
 //! A canvas as a PNG file. Everything is drawn at twice the size and averaged down, which smooths the hard edges of plotters' bitmaps.
 
+use super::band::Band;
 use super::canvas::{Canvas, Element, Position};
 use super::font::{self, Type};
 use super::palette::Colour;
@@ -8,19 +9,23 @@ use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, DashedPathElement, PathElement, Polygon};
 use plotters::prelude::{BitMapBackend, DrawingBackend};
 use plotters::style::{Color, RGBColor};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// Pixels that are drawn for one of the file, in each direction.
 const OVERSAMPLING: usize = 2;
 
-type Area<'a> = DrawingArea<BitMapBackend<'a>, Shift>;
+type Area<'a> = DrawingArea<Band<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>>;
+
+/// Rows that are drawn and averaged at a time: at twice the size, a whole picture would take four times the memory of its file's pixels.
+const ROWS: usize = 256 * OVERSAMPLING;
 
 /// The most pixels of a picture; each takes 7 bytes while it is drawn.
 const MOST_PIXELS: f64 = 40e6;
 
 /// More bytes than most pictures take while they are drawn. Larger ones are drawn one after the other, whatever the number of threads.
-const LARGE: usize = 32_000_000;
+const LARGE: usize = 8_000_000;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The file, on white, with so many pixels for each unit.
@@ -32,33 +37,55 @@ pub fn to_png(canvas: &Canvas, density: f64) -> Result<Vec<u8>, String> {
             "a picture of {width} x {height} pixels is too large; draw smaller panels, fewer of them, or fewer pixels per inch"
         ));
     }
-    let (width, height) = (width as u32, height as u32);
-    let (wide, high) = (width * OVERSAMPLING as u32, height * OVERSAMPLING as u32);
-    let bytes = wide as usize * high as usize * 3;
+    let (width, height) = (width as usize, height as usize);
+    let (wide, high) = (width * OVERSAMPLING, height * OVERSAMPLING);
+    let bytes = width * height * 3;
     let _alone = (bytes > LARGE).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner));
     let mut pixels = Vec::new();
     let reserved = pixels.try_reserve_exact(bytes);
     reserved.map_err(|_| format!("the system refuses {} MB of memory", bytes / 1_000_000))?;
-    pixels.resize(bytes, u8::MAX);
-    let area = BitMapBackend::with_buffer(&mut pixels, (wide, high)).into_drawing_area();
-    for (element, colour) in &canvas.elements {
-        draw(&area, element, *colour, density * OVERSAMPLING as f64).map_err(|error| error.to_string())?;
+    let mut drawn = vec![u8::MAX; wide * high.min(ROWS) * 3];
+    for top in (0..high).step_by(ROWS) {
+        let rows = ROWS.min(high - top);
+        let drawn = &mut drawn[..wide * rows * 3];
+        drawn.fill(u8::MAX);
+        let band = Band {
+            pixels: BitMapBackend::with_buffer(drawn, (wide as u32, rows as u32)),
+            top: top as i32,
+            size: (wide as u32, high as u32),
+        };
+        let area = band.into_drawing_area();
+        let rows = top as i32..(top + rows) as i32;
+        for (element, colour) in &canvas.elements {
+            draw(&area, &rows, element, *colour, density * OVERSAMPLING as f64).map_err(|error| error.to_string())?;
+        }
+        drop(area);
+        average(drawn, width, &mut pixels);
     }
-    drop(area);
-    let small = average(&pixels, width as usize);
-    drop(pixels);
-    encode((width, height), &small).map_err(|error| error.to_string())
+    drop(drawn);
+    encode((width as u32, height as u32), &pixels).map_err(|error| error.to_string())
 }
 
-fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zoom: f64) -> Drawn {
+/// Draws an element as far as it reaches into these rows.
+fn draw(area: &Area<'_>, rows: &Range<i32>, element: &Element, Colour(red, green, blue): Colour, zoom: f64) -> Drawn {
     let colour = RGBColor(red, green, blue);
     let length = |length: f64| (length * zoom).round() as u32;
     let pixel = |(x, y): &Position| ((x * zoom).round() as i32, (y * zoom).round() as i32);
+    let is_seen = |places: &[(i32, i32)], beyond: u32| {
+        let heights = || places.iter().map(|(_, y)| *y);
+        let beyond = beyond as i32 + 2;
+        heights().max().is_some_and(|low| low + beyond >= rows.start)
+            && heights().min().is_some_and(|high| high - beyond < rows.end)
+    };
     match element {
         Element::Polygon { corners, opacity } => {
             let corners: Vec<_> = corners.iter().map(pixel).collect();
+            if !is_seen(&corners, 0) {
+                return Ok(());
+            }
             area.draw(&Polygon::new(corners, colour.mix(*opacity).filled()))
         }
+        Element::Disc { centre, radius } if !is_seen(&[pixel(centre)], length(*radius)) => Ok(()),
         Element::Disc { centre, radius } => area.draw(&Circle::new(pixel(centre), length(*radius), colour.filled())),
         Element::Line { places, width, dashes } => {
             let style = colour.stroke_width(length(*width).max(1));
@@ -66,14 +93,16 @@ fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zo
             if let Some((on, off)) = dashes {
                 return area.draw(&DashedPathElement::new(places, length(*on), length(*off), style));
             }
-            for ends in places.windows(2) {
+            let thick = length(*width);
+            for ends in places.windows(2).filter(|ends| is_seen(ends, thick)) {
                 area.draw(&PathElement::new(ends, style))?;
             }
             let joints = places.iter().skip(1).rev().skip(1);
             joints
-                .filter(|_| *width >= 2.0)
+                .filter(|joint| *width >= 2.0 && is_seen(&[**joint], thick))
                 .try_for_each(|joint| area.draw(&Circle::new(*joint, length(width / 2.0), colour.filled())))
         }
+        Element::Text { begin, kind, .. } if !is_seen(&[pixel(begin)], length(2.0 * kind.size)) => Ok(()),
         Element::Text { begin, text, kind } => {
             let mut drawn = Ok(());
             let (begin, size) = ((begin.0 * zoom, begin.1 * zoom), kind.size * zoom);
@@ -87,10 +116,9 @@ fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zo
     }
 }
 
-/// The picture at its own size.
-fn average(pixels: &[u8], width: usize) -> Vec<u8> {
+/// Appends some rows to the picture at its own size.
+fn average(pixels: &[u8], width: usize, small: &mut Vec<u8>) {
     let (n, row) = (OVERSAMPLING, width * OVERSAMPLING * 3);
-    let mut small = Vec::with_capacity(pixels.len() / (n * n));
     for rows in pixels.chunks_exact(row * n) {
         let before = small.len();
         small.resize(before + width * 3, u8::MAX);
@@ -113,7 +141,6 @@ fn average(pixels: &[u8], width: usize) -> Vec<u8> {
             }
         }
     }
-    small
 }
 
 /// Pixels of the picture that are white, or not, together.

@@ -1,6 +1,7 @@
 //! Draws a [`Chart`] as a PNG or an SVG file: title, panels, legend, footer, each in a place of its own, so that nothing ever lies over
 //! the data. Knows nothing of runs or metrics.
 
+mod band;
 mod bars;
 mod bitmap;
 mod canvas;

@@ -1,0 +1,59 @@
+//! Some rows of a bitmap, drawn as if all of it were there. Shapes are made pixel by pixel in the places of the whole, so the bands of a
+//! picture hold exactly what one large bitmap would.
+
+use plotters::prelude::{BitMapBackend, DrawingBackend};
+use plotters_backend::{BackendColor, BackendCoord, BackendStyle, DrawingErrorKind, rasterizer};
+
+type Error = <BitMapBackend<'static> as DrawingBackend>::ErrorType;
+type Result = std::result::Result<(), DrawingErrorKind<Error>>;
+
+/// Rows of a larger bitmap.
+pub struct Band<'p> {
+    /// The rows.
+    pub pixels: BitMapBackend<'p>,
+    /// Number of the first one.
+    pub top: i32,
+    /// Width and height of the whole.
+    pub size: (u32, u32),
+}
+
+impl Band<'_> {
+    fn own(&self, (x, y): BackendCoord) -> BackendCoord {
+        (x, y - self.top)
+    }
+}
+
+impl DrawingBackend for Band<'_> {
+    type ErrorType = Error;
+
+    fn get_size(&self) -> (u32, u32) {
+        self.size
+    }
+
+    fn ensure_prepared(&mut self) -> Result {
+        self.pixels.ensure_prepared()
+    }
+
+    fn present(&mut self) -> Result {
+        self.pixels.present()
+    }
+
+    fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> Result {
+        self.pixels.draw_pixel(self.own(at), colour)
+    }
+
+    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Result {
+        // The bitmap fills these at once, whatever their place.
+        if (from.0 == to.0 || from.1 == to.1) && style.stroke_width() == 1 {
+            return self.pixels.draw_line(self.own(from), self.own(to), style);
+        }
+        rasterizer::draw_line(self, from, to, style)
+    }
+
+    fn draw_rect<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S, fill: bool) -> Result {
+        if fill {
+            return self.pixels.draw_rect(self.own(from), self.own(to), style, fill);
+        }
+        rasterizer::draw_rect(self, from, to, style, fill)
+    }
+}

@@ -28,7 +28,11 @@ pub enum Figure {
 /// Figures by metric, in the order of the names, which runs may share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, Figure>", into = "BTreeMap<String, Figure>")]
-pub struct RunFigures(Box<[(Arc<str>, Figure)]>);
+pub struct RunFigures {
+    names: Arc<[Arc<str>]>,
+    /// One for each name.
+    figures: Box<[Figure]>,
+}
 
 impl RunFigures {
     /// The figure of a metric, if there is one.
@@ -39,26 +43,32 @@ impl RunFigures {
 
     /// Returns true if there are no figures.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.names.is_empty()
     }
 
     /// The figures with their metrics.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Figure)> {
-        self.0.iter().map(|(name, figure)| (&**name, figure))
+        self.names.iter().map(|name| &**name).zip(&self.figures)
     }
 
     /// The figures with their metrics, for changing them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Figure)> {
-        self.0.iter_mut().map(|(name, figure)| (&**name, figure))
+        self.names.iter().map(|name| &**name).zip(&mut self.figures)
     }
 
     /// Adds the figure of a metric, or replaces it.
     pub fn insert(&mut self, metric: impl Into<Arc<str>>, figure: Figure) {
         let metric = metric.into();
-        let others = std::mem::take(&mut self.0)
-            .into_iter()
-            .filter(|(name, _)| *name != metric);
+        let own = self.names.iter().cloned().zip(self.figures.iter().copied());
+        let others = own.filter(|(name, _)| *name != metric);
         *self = others.chain([(metric.clone(), figure)]).collect();
+    }
+
+    /// Shares the list of names with another run that has the same.
+    pub fn share(&mut self, other: &RunFigures) {
+        if self.names == other.names {
+            self.names = Arc::clone(&other.names);
+        }
     }
 }
 
@@ -75,7 +85,11 @@ impl<N: Into<Arc<str>>> FromIterator<(N, Figure)> for RunFigures {
         let figures = figures.into_iter().map(|(name, figure)| (name.into(), figure));
         let mut figures: Vec<(Arc<str>, Figure)> = figures.collect();
         figures.sort_by(|(one, _), (other, _)| one.cmp(other));
-        RunFigures(figures.into())
+        let (names, figures): (Vec<Arc<str>>, Vec<Figure>) = figures.into_iter().unzip();
+        RunFigures {
+            names: names.into(),
+            figures: figures.into(),
+        }
     }
 }
 

@@ -106,6 +106,10 @@ pub(super) fn runs(
         }
     };
     let mut runs: Vec<Run> = rows.iter().map(run).collect();
+    for at in 1..runs.len() {
+        let (before, own) = runs.split_at_mut(at);
+        own[0].figures.share(&before[at - 1].figures);
+    }
     for (metric, _) in metrics.iter().filter(|(metric, _)| metric.scale == Scale::Linear) {
         spread_errors(&mut runs, &metric.name);
     }

@@ -156,6 +156,7 @@ impl TableBuilder {
             }
         }
         self.columns.sort_by_key(|column| column.section);
+        self.runs.shrink_to_fit();
         if self.runs.iter().any(|run| run.slot > 0) {
             let slots = self.runs.iter().map(|run| match run.slot {
                 ALONE_SLOT => Cell::text("alone"),

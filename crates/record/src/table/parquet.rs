@@ -16,6 +16,9 @@ pub fn write_parquet(table: &Table, to: impl Write + Send) -> io::Result<()> {
     write(table, to).map_err(io::Error::other)
 }
 
+/// Values handed over at a time, a multiple of those that the writer takes at a time: a large table is never held twice.
+const BATCH: usize = 1 << 13;
+
 /// The one type of a column's values; that of texts is `BYTE_ARRAY`.
 fn type_of(column: &Column) -> Physical {
     let known = || column.cells.values().filter(|cell| !cell.is_missing());
@@ -76,12 +79,17 @@ fn write_column<T: DataType, W: Write + Send>(
     column: &Column,
     value: impl Fn(&Cell) -> Option<T::T>,
 ) -> Result<()> {
-    let values: Vec<Option<T::T>> = column.cells.iter().map(|cell| value(&cell)).collect();
-    let is_there: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
-    let values: Vec<T::T> = values.into_iter().flatten().collect();
     let mut writer = rows.next_column()?.expect("the schema has a field for each column");
-    writer.typed::<T>().write_batch(&values, Some(&is_there), None)?;
-    writer.close()
+    let mut cells = column.cells.iter();
+    loop {
+        let values: Vec<Option<T::T>> = cells.by_ref().take(BATCH).map(|cell| value(&cell)).collect();
+        let is_there: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+        let values: Vec<T::T> = values.into_iter().flatten().collect();
+        writer.typed::<T>().write_batch(&values, Some(&is_there), None)?;
+        if cells.len() == 0 {
+            return writer.close();
+        }
+    }
 }
 
 #[cfg(test)]

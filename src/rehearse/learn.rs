@@ -181,7 +181,7 @@ impl Calibration {
         }
         for run in &runs {
             self.by_point.entry(run.point.clone()).or_default().push(run.seconds);
-            self.by_load.entry(run.name.clone()).or_default().push(run.seconds);
+            self.by_load.entry(run.name.to_string()).or_default().push(run.seconds);
             self.all.push(run.seconds);
         }
         let sizes: Vec<u64> = runs.iter().filter_map(|run| Some(run.file.as_ref()?.bytes)).collect();

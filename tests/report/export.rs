@@ -286,7 +286,7 @@ fn write_searches(directory: &Directory) {
         .to_string()
     };
     let server = "aaaaaaaaaaaaaaaa";
-    let searches = ["aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaa2"].map(|id| SearchId(id.to_owned()));
+    let searches = ["aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaa2"].map(|id| SearchId(id.into()));
     let mut events = vec![
         json!({"journal_created": {"format": format!("{}.{}", FORMAT.0, FORMAT.1), "vsweep": "0.1.0", "shard": "1-of-1"}}),
         json!({"session_started": {"host": "", "boot": "", "pid": 1, "started": 0,

@@ -139,7 +139,7 @@ fn a_changed_run_file_is_not_believed() {
     let (_folder, directory) = write(&small());
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
     let run = state.runs().next().expect("a run");
-    let path = directory.root().join(&run.file.as_ref().expect("a file").path);
+    let path = directory.root().join(&*run.file.as_ref().expect("a file").path);
     let whole = LiveTables::of(&directory, &ReportOptions::default())
         .write(&state)
         .expect("written");

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use vsweep::cause::{Cause, Outcome};
-use vsweep::ids::{PointId, ServerId, sha256_hex};
+use vsweep::ids::{PointId, ServerId};
 use vsweep::journal::{
     Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, RunFiles, RunFinished,
     RunStarted, Seen, ServerDeclared, ServerExited, ServerReady, SessionStarted, StoredFile, Sum,
@@ -125,7 +125,7 @@ impl Experiment {
     }
 
     fn write_server(&self, directory: &Directory, journal: &mut Journal, i: usize, params_of: &Value) {
-        let server = ServerId(format!("{i:016x}"));
+        let server = ServerId(format!("{i:016x}").into());
         let (slot, launch) = (FIRST_SLOT, i as u32 + 1);
         let config = ServerDeclared {
             name: text(&params(params_of)),
@@ -191,8 +191,7 @@ impl Experiment {
                     let target = directory.root().join(&path);
                     fs::create_dir_all(target.parent().expect("a folder")).expect("created");
                     fs::write(&target, &content).expect("written");
-                    let (bytes, sha256) = (content.len() as u64, sha256_hex(&content));
-                    StoredFile { path, bytes, sha256 }
+                    StoredFile::of(path, &content)
                 });
                 journal.push(Event::RunFinished(Box::new(RunFinished {
                     started: started.rank.line.seq,
@@ -279,7 +278,7 @@ impl Experiment {
 }
 
 fn point(server: usize, load: usize) -> PointId {
-    PointId(format!("{server:08x}{load:08x}"))
+    PointId(format!("{server:08x}{load:08x}").into())
 }
 
 /// A journal of one session, written without waiting for a disk.

@@ -90,8 +90,10 @@ fn entered<'q>(
     for answered in questions {
         let is_finalist = |config: &str| answered.finalists().any(|finalist| finalist == config);
         for entrant in answered.entrants.iter().filter(|entrant| is_finalist(&entrant.config)) {
-            finals.servers.insert(ServerId(entrant.config.clone()));
-            finals.points.extend(entrant.point.clone().map(PointId));
+            finals.servers.insert(ServerId((*entrant.config).into()));
+            finals
+                .points
+                .extend(entrant.point.as_deref().map(|point| PointId(point.into())));
         }
         if let Goal::Load { .. } = answered.goal {
             let own = state.searches().map(|record| &record.started);
@@ -163,7 +165,7 @@ pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
             let point = entrant.and_then(|entrant| point_of(answered, entrant, state));
             let runs = || state.measured().filter(|run| point.as_ref() == Some(&run.point));
             if runs().any(had_neighbours) {
-                alone.servers.insert(ServerId(config.to_owned()));
+                alone.servers.insert(ServerId(config.into()));
                 alone.points.extend(point);
             }
         }
@@ -177,13 +179,13 @@ pub(super) fn is_packed(state: &State) -> bool {
 }
 
 fn had_neighbours(run: &RunRecord) -> bool {
-    run.neighbours.is_some_and(|shares| shares.servers > 0.0)
+    run.neighbours.as_ref().is_some_and(|shares| shares.servers > 0.0)
 }
 
 /// The point by which an entrant competes; of a search the probe at the load that it found.
 fn point_of(answered: &Answered, entrant: &Entrant, state: &State) -> Option<PointId> {
     if let Some(point) = &entrant.point {
-        return Some(PointId(point.clone()));
+        return Some(PointId(point.as_str().into()));
     }
     let is_asked = |search: &SearchId| {
         let record = state.latest_search(search);

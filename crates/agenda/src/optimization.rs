@@ -213,7 +213,7 @@ impl Settings {
         // Servers that differ in their command lines or environments alone.
         let rows = (0..servers.len()).map(|at| format!("{:?}", settings.levels(at)));
         if !rows.clone().all_unique() {
-            let texts = servers.iter().map(|server| Some(server.id.0.clone()));
+            let texts = servers.iter().map(|server| Some(server.id.to_string()));
             settings.columns.push(choices(&texts.collect::<Vec<_>>()));
             settings.ordered.push(false);
         }

@@ -190,7 +190,11 @@ impl MeasuredRun {
             validity,
             doubts: self.doubts,
             cause: self.failure.as_ref().map(|failure| failure.cause),
-            request_error: self.failure.as_ref().and_then(|failure| failure.request_error.clone()),
+            request_error: self
+                .failure
+                .as_ref()
+                .and_then(|failure| failure.request_error.clone())
+                .map(Box::new),
             detail: self
                 .cut
                 .or(self.failure.map(|failure| failure.detail))
@@ -199,7 +203,7 @@ impl MeasuredRun {
             seconds,
             warmup_seconds: self.warmup_seconds,
             learned: self.learned,
-            neighbours: self.neighbours,
+            neighbours: self.neighbours.map(Box::new),
             ..RunFinished::default()
         };
         (finished, self.measured)

@@ -243,7 +243,7 @@ impl SearchReader {
 }
 
 fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
-    Learned::Level(Level { load: *load, figures })
+    Learned::Level(Box::new(Level { load: *load, figures }))
 }
 
 /// Position of a run on the curve; `None` if unknown. A benchmark that reports no latency has one by Little's law.

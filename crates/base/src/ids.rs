@@ -8,13 +8,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::sync::Arc;
 
-/// Declares identities, each a text of its own type.
+/// Declares identities, each a text of its own type. Copies share the text: a record names each point in all of its runs.
 macro_rules! identities {
     ($($(#[doc = $about:literal])+ $identity:ident;)+) => {$(
         $(#[doc = $about])+
-        #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        pub struct $identity(pub String);
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $identity(pub Arc<str>);
+
+        impl Serialize for $identity {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $identity {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                Ok($identity(String::deserialize(from)?.into()))
+            }
+        }
 
         impl AsRef<str> for $identity {
             fn as_ref(&self) -> &str {
@@ -104,14 +117,49 @@ pub fn canonical_json(value: &Value) -> String {
     sorted.to_string()
 }
 
+/// A SHA-256, written as 64 lower-case hex digits. A record has one for each of its runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Hash256([u8; 32]);
+
+impl Hash256 {
+    /// The hash of some bytes.
+    pub fn of(bytes: &[u8]) -> Hash256 {
+        Hash256(Sha256::digest(bytes).into())
+    }
+
+    fn read(text: &str) -> Option<Hash256> {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        let (pairs, _) = text.as_bytes().as_chunks::<2>();
+        let mut hash = Hash256::default();
+        for (byte, [high, low]) in hash.0.iter_mut().zip(pairs) {
+            *byte = (digit(*high)? << 4 | digit(*low)?) as u8;
+        }
+        (text.len() == 64).then_some(hash)
+    }
+}
+
+impl fmt::Display for Hash256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Serialize for Hash256 {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash256 {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Hash256, D::Error> {
+        let hash = Hash256::read(&String::deserialize(from)?);
+        hash.ok_or_else(|| D::Error::custom("no SHA-256 of 64 hex digits"))
+    }
+}
+
 /// SHA-256 of some bytes as 64 lower-case hex digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    let mut text = String::with_capacity(2 * digest.len());
-    for digit in digest.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
-        text.push(char::from_digit(digit.into(), 16).expect("below 16"));
-    }
-    text
+    Hash256::of(bytes).to_string()
 }
 
 /// The first 64 bits of the SHA-256 of some bytes.
@@ -143,6 +191,11 @@ mod tests {
 
     #[test]
     fn digest_is_sha256() {
+        let hash = Hash256::of(b"abc");
+        assert_eq!(Hash256::read(&sha256_hex(b"abc")), Some(hash));
+        for text in ["", "ba78", &"g".repeat(64), &"0".repeat(66)] {
+            assert_eq!(Hash256::read(text), None, "{text}");
+        }
         assert_eq!(short_digest("abc"), "ba7816bf8f01cfea");
     }
 }

@@ -1,5 +1,5 @@
 //! Measures the time and memory for showing the status of, continuing and reporting 100 000 runs in 8 journals: `cargo bench -p
-//! vsweep-report --bench many_runs`.
+//! vsweep-report --bench many_runs`. With `KEEP=FOLDER` the experiment stays in that folder, and the next measurement uses it again.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -7,13 +7,14 @@ use std::io::{BufWriter, Write, stdout};
 use std::path::Path;
 use std::time::Instant;
 use vsweep_base::cause::Outcome;
-use vsweep_base::ids::{PointId, ServerId, sha256_hex};
+use vsweep_base::ids::{PointId, ServerId};
 use vsweep_base::validity::Validity;
 use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::{
     self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, Recorder,
     RunFiles, RunFinished, RunStarted, Seen, ServerDeclared, ServerReady, SessionStarted, Shard, StoredFile, Sum,
 };
+use vsweep_report::output::verify::verify;
 use vsweep_report::texts::status::Status;
 use vsweep_report::write_all;
 
@@ -24,13 +25,16 @@ const RUNS: u32 = 10;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let directory = Directory::at(folder.path());
+    let kept = std::env::var("KEEP").ok();
+    let directory = Directory::at(kept.map_or(folder.path().to_path_buf(), Into::into));
     directory.create().expect("created");
     let points: Vec<PointId> = (0..SERVERS)
         .flat_map(|server| (0..LOADS).map(move |load| point(server, load)))
         .collect();
-    for n in 0..JOURNALS {
-        write_journal(&directory, n, &points);
+    if !directory.is_experiment() {
+        for n in 0..JOURNALS {
+            write_journal(&directory, n, &points);
+        }
     }
     let runs = SERVERS * LOADS * u64::from(RUNS);
     let mut out = stdout().lock();
@@ -57,6 +61,13 @@ fn main() {
             assert_eq!(written.runs as u64, runs);
         }),
     );
+    say(
+        "verify",
+        measure(|| {
+            let (_, verified) = verify(&directory, |_| ReportOptions::default()).expect("read");
+            assert_eq!((verified.runs as u64, verified.differences), (runs, Vec::new()));
+        }),
+    );
 }
 
 /// Seconds, and the peak of memory in MiB.
@@ -76,7 +87,7 @@ fn measure(work: impl FnOnce()) -> (f64, u64) {
 }
 
 fn point(server: u64, load: u64) -> PointId {
-    PointId(format!("{server:08x}{load:08x}"))
+    PointId(format!("{server:08x}{load:08x}").into())
 }
 
 fn params(value: &Value) -> Params {
@@ -123,7 +134,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         seen: Seen::new(),
     })));
     for number in (0..SERVERS).filter(|number| number % JOURNALS == n) {
-        let server = ServerId(format!("{number:016x}"));
+        let server = ServerId(format!("{number:016x}").into());
         let slot = FIRST_SLOT;
         let launch = number as u32 + 1;
         let config = ServerDeclared {
@@ -213,9 +224,5 @@ fn write_run(root: &Path, path: &str, server: u64, load: u64, run: u32) -> Store
     let target = root.join(path);
     fs::create_dir_all(target.parent().expect("a folder")).expect("created");
     fs::write(&target, &content).expect("written");
-    StoredFile {
-        path: path.to_owned(),
-        bytes: content.len() as u64,
-        sha256: sha256_hex(&content),
-    }
+    StoredFile::of(path.to_owned(), &content)
 }

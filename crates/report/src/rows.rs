@@ -10,7 +10,7 @@ use std::path::Path;
 use vsweep_base::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_base::error::Error;
 use vsweep_base::files::{RESULT, read};
-use vsweep_base::ids::{ServerId, sha256_hex};
+use vsweep_base::ids::{Hash256, ServerId};
 use vsweep_base::threads;
 use vsweep_plan::{Params, ReportOptions, spelling};
 use vsweep_record::journal::{self, Check, Directory, RunRecord, ServerRecord, State, StoredFile};
@@ -32,7 +32,7 @@ const BATCH: usize = 256;
 
 /// Figures of run files that were read and believed before, by their SHA-256: while a sweep runs, its tables are written
 /// after every run, and only the new file needs to be read.
-pub type FigureCache = HashMap<String, RunFigures>;
+pub type FigureCache = HashMap<Hash256, RunFigures>;
 
 /// Reads the files of all recorded runs and makes one row of each.
 pub fn read_runs(directory: &Directory, state: &State) -> Runs {
@@ -118,7 +118,7 @@ pub fn read_asked(
             if let (Some(cache), Some(file)) = (&mut cache, &run.file)
                 && cause != Some(Cause::ResultDamaged)
             {
-                cache.insert(file.sha256.clone(), figures);
+                cache.insert(file.sha256, figures);
             }
         }
     }
@@ -176,7 +176,7 @@ pub(super) fn read_content(root: &Path, run: &RunRecord) -> Result<Vec<u8>, Stri
         return Ok(Vec::new());
     };
     let problem = |what: String| format!("{}: {what}", file.path);
-    let content = read(&root.join(&file.path), RESULT).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    let content = read(&root.join(&*file.path), RESULT).map_err(|error| problem(format!("cannot be read: {error}")))?;
     verify(file, &content).map_err(problem)?;
     Ok(content)
 }
@@ -189,7 +189,7 @@ fn verify(file: &StoredFile, content: &[u8]) -> Result<(), String> {
             file.bytes
         ));
     }
-    if sha256_hex(content) != file.sha256 {
+    if Hash256::of(content) != file.sha256 {
         return Err("was changed after it was measured (its SHA-256 is not the recorded one)".into());
     }
     Ok(())

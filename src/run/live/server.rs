@@ -362,7 +362,7 @@ mod tests {
 
     fn config(line: &str, params: Params) -> ServerConfig {
         ServerConfig {
-            id: ServerId(String::new()),
+            id: ServerId::default(),
             name: String::new(),
             argv: line.split_whitespace().map(str::to_owned).collect(),
             env: BTreeMap::new(),

@@ -376,7 +376,7 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_keeps_its_figures() {
     for run in state.runs() {
         assert_eq!(run.outcome, Outcome::Cut, "{run:?}");
         let file = run.file.as_ref().expect("a file");
-        let content = std::fs::read_to_string(directory.join(&file.path)).expect("readable");
+        let content = std::fs::read_to_string(directory.join(&*file.path)).expect("readable");
         let content: serde_json::Value = serde_json::from_str(&content).expect("JSON");
         for name in ["ttft", "itl", "e2el"] {
             let histogram = serde_json::from_value::<Histogram>(content["histograms"][name].clone());

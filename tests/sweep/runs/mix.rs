@@ -71,7 +71,7 @@ fn every_table_has_the_figures_of_each_class() {
     let state = journal::load(&Directory::open(&directory).expect("an experiment"), Check::Lengths).expect("sound");
     for run in state.runs() {
         let file = run.file.as_ref().expect("a file");
-        let content = std::fs::read_to_string(directory.join(&file.path)).expect("readable");
+        let content = std::fs::read_to_string(directory.join(&*file.path)).expect("readable");
         let content: serde_json::Value = serde_json::from_str(&content).expect("JSON");
         let counted = |name: &str| {
             let histogram = serde_json::from_value::<Histogram>(content["histograms"][name].clone());

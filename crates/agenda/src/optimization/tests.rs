@@ -135,7 +135,7 @@ impl Played {
     fn best(&self) -> String {
         let best = self.found().best.expect("measured");
         let mut servers = self.matrix.servers();
-        servers.find(|server| server.id.0 == best).expect("known").name
+        servers.find(|server| *server.id.0 == *best).expect("known").name
     }
 }
 

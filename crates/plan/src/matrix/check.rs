@@ -100,12 +100,12 @@ fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
         Side::Serve => {
             let server = matrix.server(index);
             match matrix.plan.bench.runner.offline() {
-                None => server.id.0,
+                None => server.id.to_string(),
                 // Flags of the HTTP server have no effect here.
                 Some(offline) => format!("{:?} {:?}", matrix.without_server(offline, &server.argv), server.env),
             }
         }
-        Side::Bench => matrix.point(index, &ServerId(String::new())).id.0,
+        Side::Bench => matrix.point(index, &ServerId::default()).id.to_string(),
     }
 }
 

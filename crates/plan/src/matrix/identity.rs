@@ -25,7 +25,7 @@ pub(super) fn server_id(
         let commands = members.commands.iter().map(|words| secrets.redact_argv(words));
         content["members"] = json!({"nodes": members.nodes, "commands": commands.collect::<Vec<_>>()});
     }
-    ServerId(short_digest(&canonical_json(&content)))
+    ServerId(short_digest(&canonical_json(&content)).into())
 }
 
 /// Load settings common to all points of a plan.
@@ -127,7 +127,7 @@ impl LoadContent {
 
     /// The id of the point on this server.
     pub fn point_id(&self, server: &ServerId) -> PointId {
-        PointId(short_digest(&[&self.before, server.0.as_str(), &self.after].concat()))
+        PointId(short_digest(&[&self.before, &*server.0, &self.after].concat()).into())
     }
 }
 

@@ -217,9 +217,9 @@ impl Matrix {
         let mut params = self.sides.bench.params(index);
         // Parameters derived from the varied one have no value yet.
         params.retain(|name, _| !self.follows(name, vary));
-        content["load"] = json!(self.point_with(index, params.clone(), String::new(), &server.id).id.0);
+        content["load"] = json!(self.point_with(index, params.clone(), String::new(), &server.id).id);
         LoadFinder {
-            id: SearchId(short_digest(&canonical_json(&content))),
+            id: SearchId(short_digest(&canonical_json(&content)).into()),
             server: server.id.clone(),
             name: self.name(&self.sides.bench, index),
             params,

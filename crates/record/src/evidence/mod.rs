@@ -102,7 +102,7 @@ impl Evidence<'_> {
     /// The identity of the server config of a row: its id in the record, else the text of its settings.
     fn config_of(&self, row: usize) -> String {
         match self.runs.get(row) {
-            Some(run) => run.server.0.clone(),
+            Some(run) => run.server.to_string(),
             None => self.names.config(row),
         }
     }

@@ -169,7 +169,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let differing = differing.collect_vec();
     // Results that count no more because their run was tried again.
     let spares = evidence.state.spares().into_iter();
-    let retries = spares.map(|spare| spare.run.server.0.as_str()).counts();
+    let retries = spares.map(|spare| &*spare.run.server.0).counts();
     let mut tallies = tallies(evidence);
     let config = |(id, row): (String, usize)| {
         let tally = tallies.remove(&id).unwrap_or_default();
@@ -179,7 +179,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
             .map(|column| (column.name.clone(), column.cells.at(row).to_string()))
             .collect();
         let gpus = evidence.points.runs.cell("gpu_count", row).number();
-        let starts = evidence.state.starts_of(&ServerId(id.clone()));
+        let starts = evidence.state.starts_of(&ServerId((*id).into()));
         Config {
             name: evidence.names.config(row),
             changes: settings.len(),
@@ -221,7 +221,7 @@ fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
     let table = evidence.points.runs;
     let mut tallies: HashMap<String, Tally> = HashMap::new();
     for (row, run) in evidence.runs.iter().enumerate() {
-        let tally = tallies.entry(run.server.0.clone()).or_default();
+        let tally = tallies.entry(run.server.to_string()).or_default();
         tally.seconds += run.seconds;
         tally.is_simulated |= table.cell("simulated", row) == Cell::Bool(true);
     }

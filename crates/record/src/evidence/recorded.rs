@@ -80,7 +80,7 @@ struct Identities<'a> {
 
 impl Names for Identities<'_> {
     fn config(&self, row: usize) -> String {
-        self.runs[row].server.0.clone()
+        self.runs[row].server.to_string()
     }
 
     fn load(&self, row: usize) -> String {

@@ -44,7 +44,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
     let ceilings = posteriors.map(|posterior| posterior.ceiling);
     let starts = starts.filter_map(|record| located(evidence, record, &own.target.name));
     Some(Search {
-        config: started.server.0.clone(),
+        config: started.server.to_string(),
         workload: started.workload().to_owned(),
         target: own.target.name.clone(),
         bounded: own.target.criteria.iter().map(Criterion::figure).collect(),

@@ -29,8 +29,8 @@ impl RecordedPlan {
         points: impl IntoIterator<Item = &'a PointId>,
         searches: impl IntoIterator<Item = &'a SearchId>,
     ) -> RecordedPlan {
-        let points = Ids::of(points.into_iter().map(|id| id.0.as_str()));
-        let searches = Ids::of(searches.into_iter().map(|id| id.0.as_str()));
+        let points = Ids::of(points.into_iter().map(|id| &*id.0));
+        let searches = Ids::of(searches.into_iter().map(|id| &*id.0));
         let content = PlanContent::Here { text, points, searches };
         let written = serde_json::to_vec(&content).expect("plain data always serialises");
         RecordedPlan {

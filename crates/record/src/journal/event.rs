@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use vsweep_answer::MetricNoise;
 use vsweep_base::cause::{Cause, Failure, Outcome};
 use vsweep_base::fingerprint::Fingerprint;
-use vsweep_base::ids::{PointId, SearchId, ServerId, sha256_hex};
+use vsweep_base::ids::{Hash256, PointId, SearchId, ServerId};
 use vsweep_base::request_error::RequestError;
 use vsweep_base::validity::{Doubt, Validity};
 use vsweep_plan::Params;
@@ -299,7 +299,7 @@ pub struct RunFinished {
     pub detail: String,
     /// The most frequent error of failed requests, if they are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_error: Option<RequestError>,
+    pub request_error: Option<Box<RequestError>>,
     /// Relative sampling errors of its figures (standard errors of their logarithms), as far as the run tells.
     #[serde(default, skip_serializing_if = "Figures::is_empty")]
     pub errors: Figures,
@@ -319,7 +319,7 @@ pub struct RunFinished {
     /// Activity on the machine during the run, if servers run at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "beside")]
-    pub neighbours: Option<NeighbourShares>,
+    pub neighbours: Option<Box<NeighbourShares>>,
 }
 
 /// Other activity of the session on the machine during a run: shares of the run's time from 0 to 1.
@@ -355,7 +355,7 @@ impl RunFinished {
         Some(Failure {
             cause: self.cause?,
             detail: self.detail.clone(),
-            request_error: self.request_error.clone(),
+            request_error: self.request_error.as_deref().cloned(),
             ruled_out: None,
         })
     }
@@ -365,10 +365,10 @@ impl RunFinished {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Learned {
-    /// For a search: its question, and the readings. Apart, as every run of a record has room for what it learned.
+    /// For a search: its question, and the readings. Apart like the others, as every run of a record has room for what it learned.
     Probe(Box<Probe>),
     /// For an exploration: the load, and the figures.
-    Level(Level),
+    Level(Box<Level>),
     /// For the rules that repeat runs and starts: their metrics.
     Figures(Figures),
 }
@@ -377,20 +377,20 @@ pub enum Learned {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFile {
     /// Relative to the experiment directory, with forward slashes.
-    pub path: String,
+    pub path: Box<str>,
     /// Size in bytes.
     pub bytes: u64,
-    /// SHA-256 of the content, 64 hex digits.
-    pub sha256: String,
+    /// SHA-256 of the content.
+    pub sha256: Hash256,
 }
 
 impl StoredFile {
     /// The entry of a journal for a file with this content.
     pub fn of(path: String, content: &[u8]) -> StoredFile {
         StoredFile {
-            path,
+            path: path.into(),
             bytes: content.len() as u64,
-            sha256: sha256_hex(content),
+            sha256: Hash256::of(content),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{RESULT, read};
-use vsweep_base::ids::sha256_hex;
+use vsweep_base::ids::Hash256;
 use vsweep_base::threads;
 use vsweep_base::units::show_many;
 use vsweep_metrics::RunResult;
@@ -63,7 +63,7 @@ pub(super) fn compare(directory: &Directory, state: &mut State, listed: Vec<Stri
         .filter(|(is_sound, _)| !is_sound)
         .map(|(_, (at, _))| *at)
         .collect();
-    let named: HashSet<&str> = files.iter().map(|(_, file)| file.path.as_str()).collect();
+    let named: HashSet<&str> = files.iter().map(|(_, file)| &*file.path).collect();
     let mut unnamed: Vec<String> = listed
         .into_iter()
         .filter(|path| !named.contains(path.as_str()))
@@ -99,11 +99,11 @@ fn some(names: &[String]) -> String {
 }
 
 fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
-    let path = root.join(&file.path);
+    let path = root.join(&*file.path);
     match check {
         Check::Lengths => fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == file.bytes),
         Check::Hashes => read(&path, RESULT)
-            .is_ok_and(|content| content.len() as u64 == file.bytes && sha256_hex(&content) == file.sha256),
+            .is_ok_and(|content| content.len() as u64 == file.bytes && Hash256::of(&content) == file.sha256),
     }
 }
 
@@ -128,7 +128,7 @@ fn recover(directory: &Directory, state: &mut State) {
         }
     }
     for (line, file) in state.orphans() {
-        let whole = read(&file.path).filter(|(_, _, content)| StoredFile::of(file.path.clone(), content) == file);
+        let whole = read(&file.path).filter(|(_, _, content)| file.sha256 == Hash256::of(content));
         if let Some((provenance, ..)) = whole.filter(|(provenance, ..)| provenance.line == line) {
             state.begin_run(provenance.rank(), provenance.started);
         }

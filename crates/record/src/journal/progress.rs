@@ -298,7 +298,7 @@ mod tests {
         let entrant = |name: &str| Entrant {
             server: ServerId(name.into()),
             name: name.into(),
-            points: vec![PointId(format!("{name}-point"))],
+            points: vec![PointId(format!("{name}-point").into())],
         };
         Compared {
             entrants: vec![entrant("base"), entrant("new")],

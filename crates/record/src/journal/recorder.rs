@@ -318,7 +318,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::fs;
     use vsweep_base::cause::Outcome;
-    use vsweep_base::ids::{PointId, ServerId, sha256_hex};
+    use vsweep_base::ids::{PointId, ServerId};
     use vsweep_plan::Params;
 
     fn params(value: Value) -> Params {
@@ -447,9 +447,9 @@ mod tests {
         recorder.commit(finished(&start), result()).expect("committed");
         let run = recorder.state().runs().next().expect("one run").clone();
         let file = run.file.clone().expect("a file");
-        assert_eq!(file.path, format!("runs/p/0.0-{}.json", start.rank.line));
-        let content = fs::read(folder.path().join(&file.path)).expect("readable");
-        assert_eq!((file.bytes, file.sha256), (content.len() as u64, sha256_hex(&content)));
+        assert_eq!(*file.path, format!("runs/p/0.0-{}.json", start.rank.line));
+        let content = fs::read(folder.path().join(&*file.path)).expect("readable");
+        assert_eq!(file, StoredFile::of(file.path.to_string(), &content));
         let content: Params = serde_json::from_slice(&content).expect("JSON");
         assert_eq!(content["duration"], 1.25, "a parameter must not overwrite a metric");
         assert_eq!(content["run_number"], 0);

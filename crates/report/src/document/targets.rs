@@ -69,7 +69,7 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     };
     let own = servers
         .iter()
-        .find(|own| own.record().started.server.0 == winner.config);
+        .find(|own| *own.record().started.server.0 == *winner.config);
     let at = inputs.answers.place_of(answered);
     let named = PointWords {
         points: inputs.points,

@@ -249,7 +249,7 @@ type Seen<'a> = (&'a str, Option<&'a RequestError>, Option<&'a Arc<RuledOut>>);
 /// Each reason of a run, with what was seen of it.
 fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<Item = (Reason, Member<'_>)> {
     let failed = cause.map(|cause| {
-        let seen = (&*run.detail, run.request_error.as_ref(), run.ruled_out.as_ref());
+        let seen = (&*run.detail, run.request_error.as_deref(), run.ruled_out.as_ref());
         (Reason::Failed(cause), (row, run, seen))
     });
     // Doubts that only mark some figures are shown next to these.

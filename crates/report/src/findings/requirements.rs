@@ -122,7 +122,7 @@ fn of_points(
     }
     let judged = workloads.into_iter().map(|workload| {
         let of_servers = by_server(&workload, &said, &runs, points).map(|(server, (verdict, why))| {
-            let name = state.servers.get(server).map_or(server.0.as_str(), |known| &known.name);
+            let name = state.servers.get(server).map_or(&*server.0, |known| &known.name);
             (*verdict, format!("{name}: {why}"))
         });
         let named = match workload.is_only() {

@@ -97,13 +97,13 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
         runs.order_by_key(|run| (run.slot, run.run, run.rank.line));
         let run = runs[0];
         let server = state.servers.get(&run.server).unwrap_or(&unknown);
-        let record = |combo: &Option<String>, params: &Params| Combo {
-            name: combo.clone(),
+        let record = |combo: Option<&str>, params: &Params| Combo {
+            name: combo.map(str::to_owned),
             params: params.clone(),
         };
         let sides = [
-            ("SERVE-", &record(&server.combo, &server.params)),
-            (side, &record(&run.combo, &run.params)),
+            ("SERVE-", &record(server.combo.as_deref(), &server.params)),
+            (side, &record(run.combo.as_deref(), &run.params)),
         ];
         let name = vllm_sweep::folder_of(sides, &[]);
         let is_free = taken.insert(name.clone());
@@ -128,8 +128,11 @@ fn record(result: Params, number: usize, run: &RunRecord, server: &ServerRecord)
         record.insert("simulated".into(), json!(true));
     }
     record.insert("run_number".into(), json!(number));
-    for (params, combo) in [(&server.params, &server.combo), (&*run.params, &run.combo)] {
-        for (name, value) in with_combo(params, combo.as_deref()).iter() {
+    for (params, combo) in [
+        (&server.params, server.combo.as_deref()),
+        (&*run.params, run.combo.as_deref()),
+    ] {
+        for (name, value) in with_combo(params, combo).iter() {
             let name = if name == COMBO { "_benchmark_name" } else { name };
             record.insert(name.into(), value.clone());
         }

@@ -202,7 +202,7 @@ mod tests {
 
     fn server(name: &str, starts: u32, failure: Option<Failure>) -> Forecast {
         Forecast {
-            server: ServerId(name.to_owned()),
+            server: ServerId(name.into()),
             name: name.to_owned(),
             starts,
             runs: 12,

@@ -71,7 +71,7 @@ impl OptimizationProgress<'_> {
     }
 
     fn id(&self, at: usize) -> String {
-        self.record.contestants[at].server.0.clone()
+        self.record.contestants[at].server.to_string()
     }
 
     fn begun_of(&self, at: usize) -> Vec<&BegunStart> {

@@ -163,7 +163,7 @@ impl<'a> Trials<'a> {
         let standing = self
             .standings
             .get(&slot)
-            .and_then(|own| own.get(workload)?.get(&server.0));
+            .and_then(|own| own.get(workload)?.get(&*server.0));
         match standing {
             Some(Standing::Valued { value, error }) => Trial::Measured {
                 ln_value: sign(self.better) * value.ln(),
@@ -242,7 +242,7 @@ pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
     let mut advice = asked.filter_map(|own| own.advice.as_ref());
     let is_worthwhile = |advice: &Advice| record.rules.budget.is_some() || advice.expected >= certainty;
     Some(Judged {
-        winner: record.position(&ServerId(config.clone()))?,
+        winner: record.position(&ServerId(config.as_str().into()))?,
         probability,
         is_decidable: probability >= certainty || advice.any(is_worthwhile),
     })

@@ -40,7 +40,7 @@ type Row = (
 /// Everything of a run that tables show, with the figures in its file.
 fn row(directory: &Directory, state: &State, run: &RunRecord) -> Row {
     let figures = run.file.as_ref().and_then(|file| {
-        let content: Params = serde_json::from_slice(&fs::read(directory.root().join(&file.path)).ok()?).ok()?;
+        let content: Params = serde_json::from_slice(&fs::read(directory.root().join(&*file.path)).ok()?).ok()?;
         Some(content.get("value")?.as_str()?.to_owned())
     });
     let server = state.servers.get(&run.server).map(|server| server.params.clone());

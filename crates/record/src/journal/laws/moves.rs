@@ -9,11 +9,11 @@ pub(super) const RUNS: u32 = 2;
 pub(super) const SERVERS: usize = 2;
 
 pub(super) fn point(number: usize) -> PointId {
-    PointId(format!("{number:016x}"))
+    PointId(format!("{number:016x}").into())
 }
 
 pub(super) fn server(number: usize) -> ServerId {
-    ServerId(format!("{number:015x}5"))
+    ServerId(format!("{number:015x}5").into())
 }
 
 pub(super) fn search() -> SearchId {

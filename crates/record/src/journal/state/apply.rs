@@ -13,7 +13,6 @@ use std::sync::{Arc, OnceLock};
 use vsweep_base::cause::Failure;
 use vsweep_base::fingerprint::Fingerprint;
 use vsweep_base::ids::{SearchId, ServerId};
-use vsweep_plan::Params;
 use vsweep_strategy::selection::optimized::Reason;
 
 impl State {
@@ -223,26 +222,19 @@ impl State {
         if self.by_line.contains_key(&line) {
             return;
         }
-        let params = self.shared(&started);
-        let at = self.add(RunRecord::begun(rank, started, params));
+        let at = self.add(RunRecord::begun(rank, started));
         self.by_line.insert(line, at);
         if let Some((by, at, finished)) = self.orphans.remove(&line) {
             self.finish_run(line, by, at, finished);
         }
     }
 
-    /// The parameters of a run, kept once for all repetitions of its point.
-    fn shared(&self, started: &RunStarted) -> Arc<Params> {
-        let known = self.by_point.get(&started.point).and_then(|attempts| attempts.first());
-        match known.map(|at| &self.attempts[*at].params) {
-            // In one order, as one plan writes them, they are compared without a look-up of each.
-            Some(params) if params.iter().eq(&started.params) => Arc::clone(params),
-            _ => Arc::new(started.params.clone()),
-        }
-    }
-
-    fn add(&mut self, run: RunRecord) -> usize {
+    fn add(&mut self, mut run: RunRecord) -> usize {
         let at = self.attempts.len();
+        let of_point = self.by_point.get(&run.point).and_then(|attempts| attempts.first());
+        if let Some(like) = of_point.copied().or(at.checked_sub(1)) {
+            run.share(&self.attempts[like]);
+        }
         self.by_point.entry(run.point.clone()).or_default().push(at);
         if let (Some(search), Some(_)) = (&run.search, run.after) {
             self.search_facts(search, run.slot).asked.push(at);
@@ -303,12 +295,13 @@ impl State {
             self.end_search(search, rank, after, SearchEnd::GivenUp(failure.clone()));
         }
         let records = given_up.points.into_iter().flat_map(|untried| {
-            let params = Arc::new(untried.params_with(&given_up.common));
+            let params = untried.params_with(&given_up.common);
             let started = RunStarted {
                 point: untried.point,
                 server: given_up.server.clone(),
                 slot: given_up.slot,
                 name: untried.name,
+                params,
                 combo: untried.combo,
                 ..RunStarted::default()
             };
@@ -318,7 +311,7 @@ impl State {
                 finished_at: at.clone(),
                 standing: RunStatus::Done,
                 finished: Some(rank.line),
-                ..RunRecord::begun(rank, started, params)
+                ..RunRecord::begun(rank, started)
             };
             record.result.cause = Some(failure.cause);
             record.result.detail.clone_from(&failure.detail);

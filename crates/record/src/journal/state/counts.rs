@@ -55,7 +55,8 @@ impl State {
                 }
             }
             counted.sort_unstable();
-            counted.into_iter().map(|(_, at)| at).collect()
+            // Not in the place of the longer list.
+            counted.iter().map(|(_, at)| *at).collect()
         })
     }
 

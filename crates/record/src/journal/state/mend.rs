@@ -30,7 +30,7 @@ impl State {
     pub(in crate::journal) fn missed(&self, lost: &[usize]) -> Vec<String> {
         let missed = lost.iter().filter(|at| !self.is_made_good(**at));
         let files = missed.filter_map(|at| self.attempts[*at].file.as_ref());
-        files.map(|file| file.path.clone()).collect()
+        files.map(|file| file.path.to_string()).collect()
     }
 
     /// Returns true if a session that knew of a lost result has measured it again, or the result would not count.
@@ -76,7 +76,7 @@ impl State {
         };
         let unknown = self.attempts.iter().filter(|run| !is_known(&run.server));
         unknown
-            .filter_map(|run| Some((run.server.clone(), run.file.as_ref()?.path.clone())))
+            .filter_map(|run| Some((run.server.clone(), run.file.as_ref()?.path.to_string())))
             .collect()
     }
 

@@ -32,11 +32,11 @@ pub struct RunRecord {
     /// The start of a server process that it was measured on; intervals group by it. `None` where none was ready.
     pub launch: Option<Launch>,
     /// Short text of the point for people.
-    pub name: String,
+    pub name: Arc<str>,
     /// Every bench parameter.
     pub params: Arc<Params>,
     /// Name of the load's combination, if the plan names one.
-    pub combo: Option<String>,
+    pub combo: Option<Arc<str>>,
     /// True if it was tried. An untried run failed because of another one's failure.
     pub tried: bool,
     /// The comparison with another server, if its own was not started for want of memory and so it was not tried.
@@ -88,7 +88,7 @@ impl RunRecord {
     }
 
     /// A run without a result, as the line at a place begins it.
-    pub(super) fn begun(rank: Rank, started: RunStarted, params: Arc<Params>) -> RunRecord {
+    pub(super) fn begun(rank: Rank, started: RunStarted) -> RunRecord {
         let session = rank.line.journal;
         let result = RunFinished {
             outcome: Outcome::Failed,
@@ -100,9 +100,9 @@ impl RunRecord {
             slot: started.slot,
             run: started.run,
             launch: Some(started.launch).filter(|n| *n > 0).map(|n| Launch { session, n }),
-            name: started.name,
-            params,
-            combo: started.combo,
+            name: started.name.into(),
+            params: Arc::new(started.params),
+            combo: started.combo.map(Arc::from),
             tried: true,
             ruled_out: None,
             after: started.search.as_ref().map(|link| link.after),
@@ -115,6 +115,28 @@ impl RunRecord {
             finished: None,
             index: 0,
             anew: started.anew,
+        }
+    }
+
+    /// Shares with another run what both have alike: all repetitions of a point have one text of each kind.
+    pub(super) fn share(&mut self, other: &RunRecord) {
+        fn share(own: &mut Arc<str>, other: &Arc<str>) {
+            if own == other {
+                *own = Arc::clone(other);
+            }
+        }
+        share(&mut self.point.0, &other.point.0);
+        share(&mut self.server.0, &other.server.0);
+        share(&mut self.name, &other.name);
+        if let (Some(own), Some(other)) = (&mut self.combo, &other.combo) {
+            share(own, other);
+        }
+        if let (Some(own), Some(other)) = (&mut self.search, &other.search) {
+            share(&mut own.0, &other.0);
+        }
+        // In one order, as one plan writes them, they are compared without a look-up of each.
+        if self.params.iter().eq(other.params.iter()) {
+            self.params = Arc::clone(&other.params);
         }
     }
 
@@ -164,7 +186,7 @@ impl RunRecord {
     /// True if a search ran it on this server at this load, as an answer writes both.
     pub fn is_probe_of(&self, server: &str, load: &str) -> bool {
         let is_at = |probe: &Probe| load.parse() == Ok(probe.question.value);
-        self.server.0 == server && self.probe().is_some_and(is_at)
+        *self.server.0 == *server && self.probe().is_some_and(is_at)
     }
 
     /// The load and what was measured, if an exploration asked.

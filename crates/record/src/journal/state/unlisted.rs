@@ -54,7 +54,7 @@ impl State {
                 let ids = own.points.iter();
                 let planned = ids.filter(|id| plan.is_none_or(|(points, _)| points.contains(id)));
                 let left = planned.map(|id| {
-                    let point = PointId(id.to_owned());
+                    let point = PointId(id.into());
                     let is_left = |run: &&u32| {
                         let line = self.unlisted_at(&point, own.slot, **run);
                         line.is_some_and(|line| line.rank == own.rank)

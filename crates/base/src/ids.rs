@@ -3,12 +3,34 @@
 //! Two configurations have one id exactly if everything that can change their measurement is equal, so nothing stale
 //! is ever reused and editing a plan re-measures exactly what changed.
 
-use serde::de::Error as _;
+use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
+
+/// Reads a value from a text in place: a record has several such texts in each of its lines.
+pub fn read_text<'de, D: Deserializer<'de>, T>(
+    from: D,
+    read: impl FnOnce(&str) -> Result<T, &'static str>,
+) -> Result<T, D::Error> {
+    struct Text<F>(F);
+
+    impl<T, F: FnOnce(&str) -> Result<T, &'static str>> Visitor<'_> for Text<F> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+            (self.0)(text).map_err(E::custom)
+        }
+    }
+
+    from.deserialize_str(Text(read))
+}
 
 /// Declares identities, each a text of its own type. Copies share the text: a record names each point in all of its runs.
 macro_rules! identities {
@@ -25,7 +47,7 @@ macro_rules! identities {
 
         impl<'de> Deserialize<'de> for $identity {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                Ok($identity(String::deserialize(from)?.into()))
+                read_text(from, |text| Ok($identity(text.into())))
             }
         }
 
@@ -152,8 +174,7 @@ impl Serialize for Hash256 {
 
 impl<'de> Deserialize<'de> for Hash256 {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Hash256, D::Error> {
-        let hash = Hash256::read(&String::deserialize(from)?);
-        hash.ok_or_else(|| D::Error::custom("no SHA-256 of 64 hex digits"))
+        read_text(from, |text| Hash256::read(text).ok_or("no SHA-256 of 64 hex digits"))
     }
 }
 

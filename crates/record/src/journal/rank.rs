@@ -1,11 +1,10 @@
 //! Names of sessions and lines, and the rank of a line among all lines.
 
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::str::FromStr;
-use vsweep_base::ids::digest_start;
+use vsweep_base::ids::{digest_start, read_text};
 
 /// 64 bits, written as 16 hex digits: a session's nonce, or the sum of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,8 +48,9 @@ impl FromStr for Hex64 {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Hex64, Self::Err> {
-        let bits = u64::from_str_radix(text, 16).ok().map(Hex64);
-        bits.filter(|bits| bits.to_string() == text).ok_or("no 16 hex digits")
+        let is_written_so = text.len() == 16 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+        let bits = u64::from_str_radix(text, 16).ok().filter(|_| is_written_so);
+        bits.map(Hex64).ok_or("no 16 hex digits")
     }
 }
 
@@ -107,7 +107,7 @@ macro_rules! as_text {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                std::borrow::Cow::<str>::deserialize(from)?.parse().map_err(D::Error::custom)
+                read_text(from, str::parse)
             }
         }
     )*};

@@ -5,6 +5,7 @@
 
 mod assumptions;
 mod budget;
+mod graphs;
 mod imagined;
 mod learn;
 mod load;
@@ -18,11 +19,12 @@ mod threads;
 pub mod twin;
 
 pub use budget::{Budget, Limits};
+pub use graphs::SharedGraphs;
 pub use load::{Play, Player};
 pub use moved::moved_results;
 pub use packed::Packed;
 pub use plays::{PlayCache, Timing};
-pub use server::{ModelledServer, SharedGraphs, needs_gpu};
+pub use server::{ModelledServer, needs_gpu};
 pub use spread::{Calibrated, TimeFactor, TimeInterval, Total};
 
 use crate::agenda::{Predictions, Schedule, optimization, wants_forecast};
@@ -269,7 +271,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
             None => optimization(plan, matrix, None, &Predictions::new()),
             Some(_) => None,
         },
-        compiled_by_others: server::compiled_by_others(&schedule, done, &calibration, options),
+        compiled_by_others: graphs::compiled_by_others(&schedule, done, &calibration, options),
     };
     rehearsal.servers = rehearsers.perform(done)?;
     for forecast in &rehearsal.servers {

@@ -2,12 +2,9 @@
 //! Starts nothing and uses no network. Reports facts that the command line does not show.
 
 use super::Options;
-use super::learn::Calibration;
 use super::spread::{Calibrated, TimeFactor};
-use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
-use crate::ids::ServerId;
-use crate::journal::{ServerRecord, StartRecord, State};
+use crate::journal::{StartRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::run::hardware::{command, on_gpu};
 use crate::server::address::placed;
@@ -17,7 +14,6 @@ use crate::sim::fault::Fault;
 use crate::sim::flags::{Flags, Refusal};
 use crate::sim::phases;
 use crate::sim::settings::ServerSettings;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A server as it is in virtual time.
@@ -200,40 +196,6 @@ fn misfit(settings: &ServerSettings) -> Option<Failure> {
             Some(Failure::new(Cause::KvCacheTooSmall, sentence))
         }
     }
-}
-
-/// Compiled graphs of a server.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SharedGraphs {
-    /// The settings by which they are compiled.
-    pub key: String,
-    /// Seconds that a start takes longer without them.
-    pub saved_s: f64,
-    /// True if the first start was predicted with them.
-    pub is_compiled: bool,
-}
-
-/// The servers that were never ready and find the graphs of another one, if they start in the order of the plan.
-pub(super) fn compiled_by_others(
-    schedule: &Schedule<'_>,
-    done: &State,
-    calibration: &Calibration,
-    options: &Options,
-) -> HashSet<ServerId> {
-    let is_ready = |server: &ServerId| done.servers.get(server).is_some_and(ServerRecord::was_ready);
-    let graphs = |server: ServerConfig| {
-        let modelled = calibration.stand_in(&server, options).ok()?;
-        Some((modelled.graphs()?, server.id))
-    };
-    let (ready, others): (Vec<_>, Vec<_>) = schedule
-        .servers()
-        .filter_map(graphs)
-        .partition(|(_, server)| is_ready(server));
-    let mut known: HashSet<String> = ready.into_iter().map(|(graphs, _)| graphs).collect();
-    let others = others
-        .into_iter()
-        .filter_map(|(graphs, server)| (!known.insert(graphs)).then_some(server));
-    others.collect()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod chosen;
 mod ends;
 mod finals;
 mod grid;
+mod group;
 mod launch;
 mod loss;
 mod optimization;
@@ -28,8 +29,9 @@ pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use chosen::compared;
 pub use finals::{Finals, advised};
 pub use grid::Grid;
+pub use group::Group;
 pub use optimization::{Prediction, Predictions, optimization, predicted_values};
-pub use schedule::{Group, Schedule, Start};
+pub use schedule::{Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seeded};
 

@@ -9,8 +9,9 @@ mod scalar;
 pub(super) mod table;
 
 pub(super) use combos::combos;
-pub use combos::{Combo, Derived, check_names, records};
+pub use combos::{Combo, check_names, records};
 pub(super) use names::Names;
+pub use params::Derived;
 pub(super) use params::{Param, is_whole_value, params};
 pub use range::RangeTable;
 pub(super) use table::{FromNode, Table, table};

@@ -1,14 +1,9 @@
-//! Machine and software of an experiment (`manifest.json`), and properties that distinguish the machine of a session: its name, its GPUs and their driver. The `run` room reads them, and `report` draws
+//! Properties that distinguish the machine of a session: its name, its GPUs and their driver. The `run` room reads them, and `report` draws
 //! conclusions for comparisons.
 
-use super::directory::Directory;
-use super::event::FORMAT;
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use vsweep_base::error::Result;
-use vsweep_base::files::{FACTS, read_text, write_atomic};
 
 /// A node, as far as it matters to what is measured there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,69 +80,6 @@ impl Machine {
         differing
             .map(|(name, one, other)| format!("{name} {one} and {other}"))
             .collect()
-    }
-}
-
-/// The facts that a reader of the results will ask for.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Manifest {
-    /// Format version of the directory, `major.minor`; filled in when written.
-    pub format: String,
-    /// vsweep's own version.
-    pub vsweep: String,
-    /// Name of the machine.
-    pub host: String,
-    /// Operating system and kernel.
-    pub os: String,
-    /// Model name of the processor.
-    pub cpu: String,
-    /// Logical processors.
-    pub cpus: usize,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// Names of the GPUs; empty without any.
-    pub gpus: Vec<String>,
-    /// Version of the GPU driver.
-    pub gpu_driver: Option<String>,
-    /// Commit of the repository that holds the plan.
-    pub git_commit: Option<String>,
-    /// True if that repository had uncommitted changes.
-    pub git_dirty: Option<bool>,
-    /// Path of the plan as given.
-    pub plan: String,
-    /// Options of the command line that changed the plan, without secrets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub options: Vec<String>,
-}
-
-impl Manifest {
-    /// The path of the plan that the manifest of a directory names, if there is one.
-    pub fn plan_of(directory: &Directory) -> Option<PathBuf> {
-        Some(Manifest::of(directory)?.plan.into())
-    }
-
-    /// The path of that plan, and the options that changed it: the arguments that continue with it. None if the file is not there.
-    pub fn continuing(directory: &Directory) -> Option<Vec<String>> {
-        let manifest = Manifest::of(directory)?;
-        let is_there = Path::new(&manifest.plan).is_file();
-        is_there.then(|| std::iter::once(manifest.plan).chain(manifest.options).collect())
-    }
-
-    /// The number of GPUs of the machine that the manifest of a directory is about; none if it has none, or that is not known.
-    pub fn gpus_of(directory: &Directory) -> Option<u32> {
-        Some(Manifest::of(directory)?.gpus.len() as u32).filter(|count| *count > 0)
-    }
-
-    fn of(directory: &Directory) -> Option<Manifest> {
-        serde_json::from_str(&read_text(&directory.manifest(), FACTS).ok()?).ok()
-    }
-
-    /// Writes the manifest of the latest session.
-    pub fn write(mut self, directory: &Directory) -> Result<()> {
-        self.format = format!("{}.{}", FORMAT.0, FORMAT.1);
-        let mut text = serde_json::to_string_pretty(&self).expect("plain data always serialises");
-        text.push('\n');
-        write_atomic(&directory.manifest(), text.as_bytes())
     }
 }
 

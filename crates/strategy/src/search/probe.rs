@@ -1,12 +1,9 @@
-//! A question to the running server and its answer, and how they are read from a measured run: the two values that a search exchanges with its caller, and all that a journal must
+//! A question to the running server and its answer: the two values that a search exchanges with its caller, and all that a journal must
 //! keep of a search.
 
-use super::Vary;
 use super::criterion::Criterion;
-use super::reading::{Reading, RequestLatencies};
-use super::target::Target;
+use super::reading::Reading;
 use super::verdict::Verdict;
-use super::watch::Cut;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -93,41 +90,5 @@ impl Probe {
     /// Returns the reading of a criterion.
     pub(super) fn reading(&self, criterion: &Criterion) -> Option<&Reading> {
         self.readings.get(&criterion.to_string())
-    }
-}
-
-impl Probe {
-    /// Reads the criteria of the targets from a run's figures and its requests in the order of sending, or from the facts that were certain
-    /// when it was cut. Of requests around which the generator stalled it reads what they would have been without.
-    pub fn read(
-        question: Question,
-        targets: &[Target],
-        vary: Vary,
-        metric: impl Fn(&str) -> Option<f64>,
-        requests: &[RequestLatencies],
-        cut: Option<&Cut>,
-    ) -> Probe {
-        let wave = match vary {
-            Vary::MaxConcurrency => question.value as usize,
-            Vary::RequestRate => 0,
-        };
-        let criteria = targets.iter().flat_map(|target| &target.criteria);
-        let readings = criteria.filter_map(|criterion| {
-            let text = criterion.to_string();
-            let measured = criterion.read(vary, &metric, requests);
-            let reading = match cut {
-                Some(cut) => Reading::clear(*cut.certain.get(&text)?, measured.map(|reading| reading.ratio)),
-                None => criterion.read_without_stalls(vary, requests, wave).or(measured)?,
-            };
-            Some((text, reading))
-        });
-        Probe {
-            question,
-            stopped: cut.map(|cut| cut.verdict),
-            readings: readings.collect(),
-            served: metric("request_throughput").filter(|_| cut.is_none()),
-            throughput: metric("output_throughput").filter(|_| cut.is_none()),
-            disturbances: Vec::new(),
-        }
     }
 }

@@ -1,0 +1,112 @@
+//! The remaining work on one start of a server: runs of the plan's points, searches and explorations.
+
+use super::grid::Grid;
+use super::schedule::{Schedule, Start};
+use vsweep_base::ids::SearchId;
+use vsweep_plan::matrix::{LoadExploration, LoadSearch, ServerConfig};
+use vsweep_record::journal::{SearchEnd, SearchRecord, State};
+use vsweep_strategy::search::Found;
+use vsweep_strategy::selection::optimized::Reason;
+
+/// One start of a server and the measurements on it.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The server.
+    pub server: ServerConfig,
+    /// Number of the planned start.
+    pub slot: u32,
+    /// The reason for which an optimisation asked for it.
+    pub proposed: Option<Reason>,
+    /// The runs of the plan's points, if any is left.
+    pub grid: Option<Grid>,
+    /// The searches, in order, which find their own runs. A group has a grid, searches or explorations.
+    pub searches: Vec<LoadSearch>,
+    /// The explorations, in order, which find their own runs as well.
+    pub explorations: Vec<LoadExploration>,
+}
+
+impl Group {
+    /// A group with nothing to measure.
+    pub fn of(server: ServerConfig, slot: u32) -> Group {
+        Group {
+            server,
+            slot,
+            proposed: None,
+            grid: None,
+            searches: Vec::new(),
+            explorations: Vec::new(),
+        }
+    }
+}
+
+impl Schedule<'_> {
+    /// Returns the possible remaining work of a start, if any.
+    pub fn group(self, start: &Start, state: &State) -> Option<Group> {
+        self.group_of(start, state, false)
+    }
+
+    /// The part of it that is left in any case: where intervals decide on the number of runs, more may follow.
+    pub fn sure_group(self, start: &Start, state: &State) -> Option<Group> {
+        self.group_of(start, state, true)
+    }
+
+    /// Number of runs of the plan's points that are left on a start in any case.
+    pub fn sure_runs(self, start: &Start, state: &State) -> u64 {
+        Grid::of(self, start, state, true).count(self, state)
+    }
+
+    fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {
+        let grid = Grid::of(self, start, state, is_sure);
+        let grid = (!grid.is_empty(self, state)).then_some(grid);
+        let searches: Vec<LoadSearch> = self.searches(start, state).collect();
+        let explorations: Vec<LoadExploration> = self.explorations(start, state).collect();
+        let has_work = grid.is_some() || !searches.is_empty() || !explorations.is_empty();
+        has_work.then(|| Group {
+            server: start.server.clone(),
+            slot: start.slot,
+            proposed: start.proposed,
+            grid,
+            searches,
+            explorations,
+        })
+    }
+
+    /// Returns true if [`Schedule::group`] is not empty.
+    pub fn has_group(self, start: &Start, state: &State) -> bool {
+        !Grid::of(self, start, state, false).is_empty(self, state)
+            || self.searches(start, state).next().is_some()
+            || self.explorations(start, state).next().is_some()
+    }
+
+    /// The searches of a start that are left.
+    pub fn searches(self, start: &Start, state: &State) -> impl Iterator<Item = LoadSearch> {
+        self.matrix.searches_of(&start.server).filter_map(move |mut search| {
+            if let Some(only) = &start.only {
+                // Fresh starts measure how much a finalist holds, even if another holds more.
+                search.settings.skip_beaten = false;
+                only.searches.contains(&search.id).then_some(())?;
+            }
+            let is_open = self.is_left(&search.id, start.slot, state) || was_skipped_before(&search, start.slot, state);
+            is_open.then_some(search)
+        })
+    }
+
+    fn explorations(self, start: &Start, state: &State) -> impl Iterator<Item = LoadExploration> {
+        let all = self.matrix.explorations_of(&start.server).filter(|_| !start.is_alone());
+        all.filter(move |exploration| self.is_left(&exploration.id, start.slot, state))
+    }
+
+    fn is_left(self, search: &SearchId, slot: u32, state: &State) -> bool {
+        match state.search(search, slot).and_then(|record| record.ended.as_ref()) {
+            None => true,
+            Some(SearchEnd::Answered(_)) => false,
+            Some(SearchEnd::GivenUp(..)) => self.retry_failed,
+        }
+    }
+}
+
+/// Returns true if a search was skipped under a plan that allowed that, and this plan does not.
+fn was_skipped_before(search: &LoadSearch, slot: u32, state: &State) -> bool {
+    let answers = state.search(&search.id, slot).map_or(&[][..], SearchRecord::answers);
+    !search.settings.skip_beaten && answers.iter().any(|answer| answer.found == Found::Skipped)
+}

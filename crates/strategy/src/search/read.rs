@@ -1,0 +1,43 @@
+//! Reads probes from measured runs.
+
+use super::Vary;
+use super::probe::{Probe, Question};
+use super::reading::{Reading, RequestLatencies};
+use super::target::Target;
+use super::watch::Cut;
+
+impl Probe {
+    /// Reads the criteria of the targets from a run's figures and its requests in the order of sending, or from the facts that were certain
+    /// when it was cut. Of requests around which the generator stalled it reads what they would have been without.
+    pub fn read(
+        question: Question,
+        targets: &[Target],
+        vary: Vary,
+        metric: impl Fn(&str) -> Option<f64>,
+        requests: &[RequestLatencies],
+        cut: Option<&Cut>,
+    ) -> Probe {
+        let wave = match vary {
+            Vary::MaxConcurrency => question.value as usize,
+            Vary::RequestRate => 0,
+        };
+        let criteria = targets.iter().flat_map(|target| &target.criteria);
+        let readings = criteria.filter_map(|criterion| {
+            let text = criterion.to_string();
+            let measured = criterion.read(vary, &metric, requests);
+            let reading = match cut {
+                Some(cut) => Reading::clear(*cut.certain.get(&text)?, measured.map(|reading| reading.ratio)),
+                None => criterion.read_without_stalls(vary, requests, wave).or(measured)?,
+            };
+            Some((text, reading))
+        });
+        Probe {
+            question,
+            stopped: cut.map(|cut| cut.verdict),
+            readings: readings.collect(),
+            served: metric("request_throughput").filter(|_| cut.is_none()),
+            throughput: metric("output_throughput").filter(|_| cut.is_none()),
+            disturbances: Vec::new(),
+        }
+    }
+}

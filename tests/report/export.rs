@@ -238,7 +238,7 @@ num_prompts = 16
     assert!(output.status.success(), "{}", said(&output));
     let directory = Directory::open(harness.folder.path().join("out")).expect("a directory");
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
-    let of_point = |point: &str| -> &RunRecord { state.runs().find(|run| run.point.0 == point).expect("a run") };
+    let of_point = |point: &str| -> &RunRecord { state.runs().find(|run| &*run.point.0 == point).expect("a run") };
     let mut points = rows(&directory.points_csv());
     // On a busy machine the generator may stand still for a run; what it measured then never wins.
     points.retain(|point| point["validity"] != "invalid");

@@ -204,7 +204,8 @@ impl Experiment {
                     doubts,
                     cause,
                     detail: cause.map(detail).unwrap_or_default(),
-                    request_error: (cause == Some(Cause::RequestErrors)).then(|| RequestError::read("HTTP 503")),
+                    request_error: (cause == Some(Cause::RequestErrors))
+                        .then(|| Box::new(RequestError::read("HTTP 503"))),
                     seconds: if measured { 12.5 } else { 0.4 },
                     reset_seconds: measured.then_some(0.5),
                     warmup_seconds,

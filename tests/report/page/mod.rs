@@ -673,7 +673,7 @@ fn readings_are_drawn_for_the_run_that_is_chosen() {
     let state = journal::load(&directory, Check::Lengths).expect("a sound journal");
     let second = state
         .runs()
-        .find(|run| run.point.0 == "0000000000000001")
+        .find(|run| &*run.point.0 == "0000000000000001")
         .expect("a run");
     let missing = second.files().telemetry(&directory);
     fs::remove_file(missing).expect("was there");

@@ -135,7 +135,7 @@ impl Replay {
                 .iter()
                 .map(|(name, error)| (name.to_owned(), error))
                 .collect(),
-            neighbours: finished.neighbours,
+            neighbours: finished.neighbours.as_deref().copied(),
             failure,
             doubts,
             cut: is_cut.then(|| finished.detail.clone()),

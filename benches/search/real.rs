@@ -344,7 +344,7 @@ impl Campaign<'_> {
 
     fn requests_of(&self, run: &RunRecord) -> Vec<RequestLatencies> {
         let file = run.file.clone().expect("measured");
-        let text = std::fs::read_to_string(self.output().join(file.path)).expect("readable");
+        let text = std::fs::read_to_string(self.output().join(&*file.path)).expect("readable");
         let json: serde_json::Value = serde_json::from_str(&text).expect("sound");
         let numbers = |value: &serde_json::Value| -> Vec<f64> {
             let values = value.as_array().into_iter().flatten();

@@ -182,10 +182,9 @@ fn misfit(settings: &ServerSettings) -> Option<Failure> {
     match kv_blocks(&settings.cost, &settings.limits) {
         Ok(_) => None,
         Err(Misfit::OutOfMemory(_)) => {
-            let gpus = settings.gpus();
             let weights = settings.cost.weights_per_gpu();
             let detail = format!(
-                "the weights need {:.0} GiB on each of {gpus} GPUs that have {:.0} GiB",
+                "the weights need {:.0} GiB on each GPU, which has {:.0} GiB",
                 weights / GIB,
                 settings.cost.gpu.memory / GIB
             );

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// The directories of one picture.
 #[derive(Debug, clap::Args)]
 pub struct Directories {
-    /// The directories that `vsweep run` or `vllm bench sweep` wrote, or files of results; of several, the column `experiment` tells
-    /// them apart [default: the newest below results/]
+    /// The directories that `vsweep run` or `vllm bench sweep` wrote, or files of results; with several, the column `experiment`
+    /// names them [default: the newest below results/]
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given

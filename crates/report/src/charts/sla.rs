@@ -13,8 +13,8 @@ use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Targe
 
 /// Ratio of the largest to the smallest figure from which an axis is logarithmic.
 const WIDE_FIGURES: f64 = 20.0;
-const NOTE: &str = "Each point is one tested load (grey: stopped early). Ring: highest load that surely passes; a load beyond it passed too seldom. \
-     Dashed: limit.";
+const NOTE: &str =
+    "Each point is one tested load (grey: stopped early). Ring: highest load that surely passes. Dashed: limit.";
 
 /// Draws one chart for each target, split if there are more searches than curves that can be distinguished.
 pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {

@@ -303,6 +303,7 @@ fn none(answer: &Answer, answered: &Answered) -> String {
                 };
                 format!("no server is known to meet {named} at any load; sla.csv has the end of each search.")
             }
+            "" if answered.is_load() => "no search has ended yet; `vsweep status` says how far they are.".to_owned(),
             "" => "nothing is known yet.".to_owned(),
             asked => format!("no server meets {asked}."),
         };

@@ -6,6 +6,7 @@ pub use away::{Cluster, TaskStatus, Worker};
 
 use super::brief;
 use super::template::plain;
+use super::words::short_label;
 use crate::findings::compared;
 use crate::findings::failures::{Group, Reason, group_recorded};
 use crate::output::duplicates;
@@ -136,7 +137,7 @@ impl Up {
             let start = server.starts.last()?;
             let is_up = start.exited_at.is_none() && Some(start.launch.session) == session;
             is_up.then(|| Up {
-                name: server.name.clone(),
+                name: short_label(&server.name),
                 gpus: start.gpus.clone(),
             })
         };

@@ -27,7 +27,7 @@ pub fn parts<'g>(answer: Option<&Answer>, remarks: &[Remark], reasons: impl Into
         Some(match (alike.count(), remark.about) {
             (0, _) => first,
             (_, UNSTEADY) => "runs of the same point disagree".to_owned(),
-            (_, DRIFTING) => "servers changed while they were measured".to_owned(),
+            (_, DRIFTING) => "a server changed while it was measured".to_owned(),
             (more, _) => format!("{first} (and {more} more such)"),
         })
     });

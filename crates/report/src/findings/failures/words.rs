@@ -125,8 +125,11 @@ mod tests {
         };
         let text = describe(Cause::OomAtLoad, &[hungry("auto"), hungry("fp8")]);
         assert!(
-            text.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache auto")
-                && text.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache fp8"),
+            text.contains(
+                "memory of TP 1, seqs 32, batched tokens 2048, KV cache auto, which was too much (seqs 256 > 32)"
+            ) && text.contains(
+                "memory of TP 1, seqs 32, batched tokens 2048, KV cache fp8, which was too much (seqs 256 > 32)"
+            ),
             "{text}"
         );
     }

@@ -160,11 +160,10 @@ impl Table {
     pub fn known_column(&self, name: &str) -> Result<&Column, String> {
         self.column(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
-            let hint = vsweep_plan::suggest(name, names.iter().copied());
-            // All names are more than a terminal shows.
-            let remedy = match hint.starts_with("did you mean") {
-                true => hint,
-                false => "the first line of summary.csv has the names".to_owned(),
+            let remedy = match vsweep_plan::nearest(name, names.iter().copied()).is_empty() {
+                // All names are more than a terminal shows.
+                true => "the first line of summary.csv has the names".to_owned(),
+                false => vsweep_plan::suggest(name, names),
             };
             format!("there is no column `{name}`; {remedy}")
         })

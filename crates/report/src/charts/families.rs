@@ -78,22 +78,17 @@ fn draw(
             false => short_setting(&leading?.name, &leading?.cells.at(row)),
         };
         // Of the servers of one colour, the best one is drawn strongly, and those with a point on the frontier.
-        let known = shown.iter().position(|own| *own == colour);
-        let place = match known {
-            Some(place) => is_front(family).then_some(place),
-            None => (shown.len() < MOST_CURVES).then_some(shown.len()),
-        };
-        match place {
-            Some(place) if known.is_some() => {
+        match shown.iter().position(|own| *own == colour) {
+            Some(place) if is_front(family) => {
                 let name = format!("{colour}, other settings");
                 series.push(Series::new(name, Style::Curve(place), marks(family, Some(load))));
             }
-            Some(place) => {
-                let curve = marks(family, Some(load));
-                series.push(Series::new(settings(&named, row), Style::Curve(place), curve));
+            None if shown.len() < MOST_CURVES => {
+                let (style, curve) = (Style::Curve(shown.len()), marks(family, Some(load)));
+                series.push(Series::new(settings(&named, row), style, curve));
                 shown.push(colour);
             }
-            None => {
+            _ => {
                 faint += 1;
                 if faint <= MOST_FAINT {
                     series.insert(0, Series::new("Other servers", Style::Faint, marks(family, None)));

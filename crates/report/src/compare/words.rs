@@ -63,7 +63,7 @@ const MOST_METRICS: usize = 2;
 const MANY: usize = 20;
 const BY_CHANCE: f64 = 0.05;
 
-/// `no difference that chance would not make: of 77 comparisons about 4 differ by chance alone`, where hardly more differ.
+/// `no difference beyond chance, by which about 4 of 77 comparisons differ`, where hardly more differ.
 fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
     let decided = comparison.count(Verdict::Improved) + comparison.count(Verdict::Regressed);

@@ -21,7 +21,7 @@ type Drawn = Result<(), DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingB
 /// Rows that are drawn and averaged at a time: at twice the size, a whole picture would take four times the memory of its file's pixels.
 const ROWS: usize = 256 * OVERSAMPLING;
 
-/// The most pixels of a picture; each takes 7 bytes while it is drawn.
+/// The most pixels of a picture; each takes 3 bytes while it is drawn, apart from the rows at twice the size.
 const MOST_PIXELS: f64 = 40e6;
 
 /// More bytes than most pictures take while they are drawn. Larger ones are drawn one after the other, whatever the number of threads.

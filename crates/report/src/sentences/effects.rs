@@ -54,8 +54,8 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
 /// Settings that are named in a brief answer.
 const MOST: usize = 3;
 
-/// The effects in a line, the largest of each setting, by its size on the first metric: `TP 2 instead of 1: output throughput +71 %, p99 E2EL -40 %; no
-/// difference: seqs`.
+/// The effects in a line, the largest of each setting, by its size on the first metric: `TP 2 instead of 1: output throughput +71 %, p99
+/// E2EL -40 %; no difference: seqs`.
 pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
     let choices = answered.effects.iter().map(choice).unique();
     let choices = choices.map(|of| {

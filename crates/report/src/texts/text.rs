@@ -98,11 +98,12 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         align(&rows)
     };
     let recommended = inputs.answers.recommended();
-    let is_recommended = |row: usize| row > 0 && recommended.contains(&listed[row - 1]);
-    let mark_of = |row: usize| match is_recommended(row) {
-        true => ">",
-        false if row > 0 && answer.frontier.contains(&listed[row - 1]) => "*",
-        false => " ",
+    let is_recommended = |at: &usize| recommended.contains(at);
+    // The first line has the headings.
+    let mark_of = |row: usize| match row.checked_sub(1).map(|row| &listed[row]) {
+        Some(at) if is_recommended(at) => ">",
+        Some(at) if answer.frontier.contains(at) => "*",
+        _ => " ",
     };
     let whole = |at: usize| {
         let settings: String = words.settings(at).chars().take(MOST_LETTERS).collect();
@@ -129,7 +130,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     Some(context! {
         name,
         remarks,
-        has_recommended => (0..=listed.len()).any(is_recommended),
+        has_recommended => listed.iter().any(is_recommended),
         lines => lines.map(|(row, line)| (mark_of(row), line)).collect_vec(),
         legend,
         has_front => !answer.frontier.is_empty(),

@@ -172,6 +172,9 @@ pub struct Entrant {
     pub replicas: u32,
     /// True if it meets the targets by its plain estimates.
     pub meets: bool,
+    /// True if a search found that even the highest load allowed meets the target: it may hold more.
+    #[serde(default)]
+    pub at_ceiling: bool,
     /// The figure, of all replicas.
     pub value: Estimate,
     /// The probability of being within the margin of the best.

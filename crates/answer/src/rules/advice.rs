@@ -31,7 +31,8 @@ pub fn advice(known: &Known<'_>, answered: &Answered, field: &Field) -> Option<A
     let is_asked = |id: &str| id == winner.config || answered.ties.iter().any(|tie| tie == id);
     let asked = |place: &&Placed| is_asked(&experiment.configs[place.config].id);
     let placed: Vec<&Placed> = field.placed.iter().filter(asked).collect();
-    if placed.len() < 2 {
+    // A search that holds the highest load allowed needs a higher one, no further start.
+    if placed.len() < 2 || placed.iter().any(|placed| placed.at_ceiling) {
         return None;
     }
     let noise = |placed: &&Placed| noise_of_a_start(known, &answered.goal, placed);

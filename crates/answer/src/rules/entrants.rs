@@ -19,6 +19,8 @@ pub struct Placed {
     pub point: Option<usize>,
     /// The load of that point, or the load found.
     pub load: String,
+    /// True of a search that holds the highest load allowed.
+    pub at_ceiling: bool,
     /// Servers of it on the user's GPUs.
     pub replicas: u32,
     /// The figure at that point, of all replicas.
@@ -117,6 +119,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             config,
             point: Some(point),
             load: known.experiment.points[point].load.clone(),
+            at_ceiling: false,
             replicas,
             value: estimate,
             at_point: figures

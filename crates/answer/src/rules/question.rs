@@ -2,7 +2,6 @@
 
 use super::super::asked::{Goal, Question};
 use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
-use super::super::experiment::Search;
 use super::super::known::{Known, estimate_by, rounded};
 use super::alone::{alone, warning};
 use super::contest::{Contender, Found, Margin, decide};
@@ -89,7 +88,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             probability: rounded(found.probability[at]),
             chosen: reason.chosen(id),
             meets: placed.point.map_or(Vec::new(), |point| met.each(known, point)),
-            at_ceiling: at_ceiling(known, question, &config.id),
+            at_ceiling: placed.at_ceiling,
         };
         answered.warnings = warnings(
             known.experiment,
@@ -107,17 +106,6 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
         answered.warnings.extend(otherwise);
     }
     Settled { answered, field }
-}
-
-/// True if the search of a config found the highest load allowed.
-fn at_ceiling(known: &Known<'_>, question: &Question, config: &str) -> bool {
-    let Goal::Load { target, .. } = &question.goal else {
-        return false;
-    };
-    let is_it =
-        |search: &&Search| search.config == config && search.workload == question.workload && search.target == *target;
-    let search = known.experiment.searches.iter().find(is_it);
-    search.is_some_and(|search| search.ceiling == Some(search.load))
 }
 
 /// The start noise of the figure that decides, where it was not measured.
@@ -143,6 +131,7 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
             load: placed.load.clone(),
             replicas: placed.replicas,
             meets: placed.contender.plain.is_some(),
+            at_ceiling: placed.at_ceiling,
             value: placed.value,
             probability: rounded(found.probability[at]),
             as_good: rounded(found.as_good[at]),
@@ -166,9 +155,10 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
     all
 }
 
-/// None where the other has the better estimate: then the winner was chosen for another reason, and is not called worse.
+/// None where the other has the better estimate: then the winner was chosen for another reason, and is not called worse. None either where
+/// the other may hold more than it was allowed.
 fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
-    if better.prefers(other.value.value, winner.value.value) {
+    if other.at_ceiling || better.prefers(other.value.value, winner.value.value) {
         return None;
     }
     let draws = winner.at_point.iter().zip(&other.at_point);

@@ -1,7 +1,8 @@
 //! The entrants of a question about loads: each config with the load that its search found, and the search's own posterior.
 //!
 //! The limit differs from start to start as much as the limiting figure does, divided by the slope of its curve there. How much starts
-//! differ is estimated from all searches of the target, as it is for any metric.
+//! differ is estimated from all searches of the target, as it is for any metric. A search that holds the highest load allowed may hold
+//! more: up to the highest that any competitor's replicas may reach together, every load above its own is as likely by its logarithm.
 
 use super::super::Random;
 use super::super::asked::Question;
@@ -30,16 +31,21 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         .filter(|search| !search.starts.is_empty())
         .collect();
     let starts = start_noise(&searches, experiment);
+    let rooms: Vec<f64> = searches
+        .iter()
+        .map(|search| room(search, &searches, experiment))
+        .collect();
     let limits: Vec<Vec<f64>> = searches
         .iter()
-        .map(|search| limits(search, &starts, experiment.seed))
+        .zip(&rooms)
+        .map(|(search, room)| limits(search, *room, &starts, experiment.seed))
         .collect();
     let shrunk = shrunk(
         &limits,
         Random::of(experiment.seed, &["shrink", "search", &question.workload, target]),
     );
     let mut field = Field::default();
-    for ((search, limits), shrunk) in searches.iter().zip(limits).zip(shrunk) {
+    for (((search, room), limits), shrunk) in searches.iter().zip(rooms).zip(limits).zip(shrunk) {
         let Some(config) = experiment.configs.iter().position(|config| config.id == search.config) else {
             continue;
         };
@@ -50,7 +56,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
             continue;
         }
         let times = f64::from(replicas);
-        let ceiling = search.ceiling.unwrap_or(f64::INFINITY);
+        let ceiling = search.ceiling.unwrap_or(f64::INFINITY) * room;
         let of_all = |limits: Vec<f64>| {
             limits
                 .into_iter()
@@ -64,7 +70,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         field.placed.push(Placed {
             contender: Contender {
                 plain: Some(value.value),
-                located: Some([0.5, UPPER_END].map(|at| located(search, at).min(ceiling) * times)),
+                located: Some([0.5, UPPER_END].map(|at| located(search, room, at).min(ceiling) * times)),
                 draws: of_all(shrunk),
                 changes: own.changes,
                 other_targets: search.other_targets,
@@ -74,6 +80,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
             config,
             point: None,
             load: search.load.to_string(),
+            at_ceiling: search.ceiling == Some(search.load),
             replicas,
             value,
             at_point: draws,
@@ -82,14 +89,30 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
     field
 }
 
+/// The factor from the highest load allowed on a config's replicas to the highest that those of any competitor may reach.
+fn room(search: &Search, all: &[&Search], experiment: &Experiment) -> f64 {
+    let highest = |search: &Search| {
+        let config = experiment.configs.iter().find(|config| config.id == search.config)?;
+        Some(search.ceiling? * f64::from(replicas(experiment, config)))
+    };
+    let of_any = all.iter().filter_map(|search| highest(search)).fold(0.0, f64::max);
+    highest(search)
+        .filter(|own| *own > 0.0)
+        .map_or(1.0, |own| (of_any / own).max(1.0))
+}
+
 /// Draws of the logarithm of the limit of one server: of the mean over its starts, each by its own posterior and
-/// moved by the noise of starts.
-fn limits(search: &Search, starts: &[f64], seed: u64) -> Vec<f64> {
+/// moved by the noise of starts. One at the highest load allowed has some room above.
+fn limits(search: &Search, room: f64, starts: &[f64], seed: u64) -> Vec<f64> {
     let mut random = Random::of(seed, &["search", &search.workload, &search.target, &search.config]);
     let draw = |start: &f64| {
         let limits = search.starts.iter().map(|located| {
             let limit = quantile(&located.quantiles, random.uniform());
-            limit.ln() + start * random.normal() / slope(search)
+            let moved = limit.ln() + start * random.normal() / slope(search);
+            match room > 1.0 && is_open(search, limit) {
+                true => limit.ln() + random.uniform() * room.ln(),
+                false => moved,
+            }
         });
         limits.sum::<f64>() / search.starts.len() as f64
     };
@@ -97,10 +120,22 @@ fn limits(search: &Search, starts: &[f64], seed: u64) -> Vec<f64> {
 }
 
 /// The load below which the limit lies with a probability, by the posteriors of a search's starts.
-fn located(search: &Search, probability: f64) -> f64 {
-    let loads = search.starts.iter();
-    let loads = loads.map(|located| quantile(&located.quantiles, probability).ln());
+fn located(search: &Search, room: f64, probability: f64) -> f64 {
+    let loads = search.starts.iter().map(|located| {
+        let load = quantile(&located.quantiles, probability);
+        load.ln()
+            + if is_open(search, load) {
+                probability * room.ln()
+            } else {
+                0.0
+            }
+    });
     (loads.sum::<f64>() / search.starts.len() as f64).exp()
+}
+
+/// True if a limit counts as the highest load allowed, but for rounding.
+fn is_open(search: &Search, limit: f64) -> bool {
+    search.ceiling.is_some_and(|ceiling| limit >= ceiling * (1.0 - 1e-9))
 }
 
 /// The draws with means shrunk towards each other.

@@ -79,6 +79,37 @@ fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
 }
 
 #[test]
+fn a_server_at_the_highest_load_allowed_may_hold_more() {
+    let mut own = searched(&[("pair", 67.0, 0, 100.0), ("one", 128.0, 0, 100.0)]);
+    own.gpus = Some(2);
+    own.configs[1].gpus = 2;
+    for search in &mut own.searches {
+        search.ceiling = Some(128.0);
+    }
+    own.searches[1].starts[0].quantiles = vec![128.0; 20];
+    let answered = answer(own.clone()).questions.remove(0);
+    let won = answered.winner.as_ref().expect("a winner");
+    // Two servers hold 134 together; one of two GPUs holds 128 or more.
+    assert_eq!((&*won.config, won.value.value), ("pair", 134.0));
+    assert!(won.probability < 0.5 && answered.advice.is_none(), "{won:?}");
+    let one = answered
+        .entrants
+        .iter()
+        .find(|other| other.config == "one")
+        .expect("it competes");
+    assert!(
+        one.at_ceiling && one.probability > 0.5 && one.winner_over.is_none(),
+        "{one:?}"
+    );
+    assert!(one.value.value == 128.0 && one.value.high > 200.0, "{one:?}");
+    assert!(answered.ruled_out.is_empty());
+    // Where it is known not to hold more, the pair is best.
+    own.searches[1].ceiling = Some(256.0);
+    let answered = answer(own).questions.remove(0);
+    assert!(answered.winner.expect("a winner").probability > 0.95);
+}
+
+#[test]
 fn a_search_that_likely_holds_more_loses_to_no_other_advantage() {
     let mut own = searched(&[("a", 14.0, 0, 120.0), ("b", 15.0, 0, 100.0)]);
     let won = |own: &Experiment| {

@@ -52,19 +52,33 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
     Some(text)
 }
 
-/// `; perhaps as good: TP 4 and 2 more`; nothing without ties.
+/// `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP 2`; nothing without either.
 pub fn ties(answer: &Answer, answered: &Answered, winner: &Winner, most: usize) -> String {
-    if answered.ties.is_empty() {
-        return String::new();
-    }
     let own = answer.name_of(&winner.config);
-    let named = answered.ties.iter().take(most);
-    let named = named.map(|tie| parts::apart(answer.name_of(tie), own));
-    let more = match answered.ties.len().saturating_sub(most) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
+    let list = |configs: &[&String]| {
+        let named = configs
+            .iter()
+            .take(most)
+            .map(|tie| parts::apart(answer.name_of(tie), own));
+        let more = match configs.len().saturating_sub(most) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{}{more}", named.format("; "))
     };
-    format!("; perhaps as good: {}{more}", named.format("; "))
+    let mut text = String::new();
+    if !answered.ties.is_empty() {
+        text += &format!("; perhaps as good: {}", list(&answered.ties.iter().collect_vec()));
+    }
+    let open = answered
+        .entrants
+        .iter()
+        .filter(|other| other.at_ceiling && other.config != winner.config);
+    let open = open.map(|other| &other.config).collect_vec();
+    if !open.is_empty() {
+        text += &format!("; at the highest load allowed, perhaps beyond it: {}", list(&open));
+    }
+    text
 }
 
 /// The effect of `--confirm` on one of several recommendations: ` (96 % after --confirm, about 25.7 s)`.

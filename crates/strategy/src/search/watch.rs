@@ -1,7 +1,8 @@
 //! A probe while it runs: counts the requests that ended or are late already, and says when the rest cannot bring it near
 //! its limits any more.
 //!
-//! Criteria about single requests only: what a whole run amounts to (a mean, a throughput) is not known before its end.
+//! Criteria about single requests only: what a whole run amounts to (a mean, a throughput) is not known before its end. A server that hangs
+//! or has died is late for everything, so neither a failed request nor a run without any answer lets a probe fail before its end.
 
 use super::criterion::{RequestLimit, worst_ratio};
 use super::probe::Question;
@@ -25,9 +26,12 @@ pub struct Watch {
     criteria: Vec<Watched>,
     /// Criteria of each target by position; `None` for one that is open until the end.
     targets: Vec<Vec<Option<usize>>>,
-    /// Requests that ended, and those of them that were sent after the first had ended.
+    /// Requests that ended, and those of them that were sent after the first had ended; and how many of both failed.
     ended: u64,
     settled: u64,
+    failed: [u64; 2],
+    /// True once a request has got an output token.
+    is_answered: bool,
     /// End of the first request.
     first_end: Option<Duration>,
     /// The most requests that were in flight at once.
@@ -88,6 +92,8 @@ impl Watch {
             criteria,
             ended: 0,
             settled: 0,
+            failed: [0; 2],
+            is_answered: false,
             first_end: None,
             reached: 0,
             underway: Vec::new(),
@@ -114,6 +120,10 @@ impl Watch {
         }
         self.last_end = self.last_end.max(span.end);
         self.ended += 1;
+        let has_failed = request.e2el_ms.is_infinite();
+        self.failed[0] += u64::from(has_failed);
+        self.failed[1] += u64::from(has_failed && is_settled);
+        self.is_answered |= !has_failed;
         self.settled += u64::from(is_settled);
         self.reached = self.reached.max(in_flight + 1);
         self.judge()
@@ -122,6 +132,7 @@ impl Watch {
     /// Takes note of the requests in flight, each with the latencies it has at least.
     pub fn note_underway(&mut self, underway: impl Iterator<Item = RequestLatencies>) -> Option<Cut> {
         self.underway = underway.collect();
+        self.is_answered |= self.underway.iter().any(|request| request.ttft_ms < request.e2el_ms);
         self.reached = self.reached.max(self.underway.len() as u64);
         self.judge()
     }
@@ -167,17 +178,24 @@ impl Watch {
     fn judge_criterion(&self, watched: &Watched) -> Option<(Verdict, String)> {
         let late = |request: &&RequestLatencies| worst_ratio(&watched.limits, request) > CLEAR;
         let late = self.underway.iter().filter(late).count() as u64;
-        let counts = |[attained, settled_attained]: [u64; 2], late: u64| TargetCounts {
+        let counts = |[attained, settled_attained]: [u64; 2], ended: u64, settled: u64| TargetCounts {
             planned: self.question.requests,
             reached: self.reached,
             attained,
-            missed: self.ended - attained + late,
-            settled: self.settled,
+            missed: ended - attained,
+            settled,
             settled_attained,
         };
-        let (beyond, within) = (counts(watched.not_beyond, late), counts(watched.within, 0));
+        let [failed, settled_failed] = self.failed;
+        let beyond = counts(
+            watched.not_beyond,
+            self.ended - failed + late,
+            self.settled - settled_failed,
+        );
+        let within = counts(watched.within, self.ended, self.settled);
         let (least, enough) = watched.needed;
-        let (verdict, counts, side, reason) = match (beyond.failure(least), within.success(enough)) {
+        let failure = self.is_answered.then(|| beyond.failure(least)).flatten();
+        let (verdict, counts, side, reason) = match (failure, within.success(enough)) {
             (Some(reason), _) => (Verdict::Fail, beyond, "beyond", reason),
             (None, reason) => (Verdict::Pass, within, "not clearly within", reason?),
         };
@@ -236,16 +254,34 @@ mod tests {
     #[test]
     fn requests_clearly_beyond_the_limit_are_lost_before_they_end() {
         let mut watch = watch(&[("p99_ttft_ms", "<=500")], 200, false);
+        assert_eq!(watch.note_end(request(100.0), span(0), 16), None);
         let waiting = |ms: f64| vec![request(ms); 16];
         assert_eq!(watch.note_underway(waiting(620.0).into_iter()), None);
         let cut = watch.note_underway(waiting(630.0).into_iter()).expect("certain");
         assert_eq!(cut.verdict, Verdict::Fail);
         assert_eq!(
             cut.why,
-            "stopped after 16 of 200 requests: 16 were beyond p99_ttft_ms<=500 by a quarter, more than the rest could make \
+            "stopped after 17 of 200 requests: 16 were beyond p99_ttft_ms<=500 by a quarter, more than the rest could make \
              up for"
         );
         assert!(!cut.certain["p99_ttft_ms<=500"]);
+    }
+
+    #[test]
+    fn a_server_that_hangs_or_has_died_is_not_taken_for_a_slow_one() {
+        let chat = [("p99_ttft_ms", "<=500")];
+        let mut hung = watch(&chat, 200, false);
+        assert_eq!(hung.note_underway(vec![request(9000.0); 50].into_iter()), None);
+        let first_token = RequestLatencies {
+            e2el_ms: 9100.0,
+            ..request(9000.0)
+        };
+        assert!(hung.note_underway(vec![first_token; 50].into_iter()).is_some());
+
+        let mut died = watch(&chat, 200, false);
+        assert_eq!(died.note_end(request(100.0), span(0), 50), None);
+        let failed = (0..100).map(|_| died.note_end(RequestLatencies::FAILED, span(1), 50));
+        assert_eq!(failed.flatten().next(), None);
     }
 
     #[test]

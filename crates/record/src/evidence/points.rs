@@ -10,6 +10,7 @@ use vsweep_answer::{Config, Facts, Figure, Metric, Point, Run, Scale};
 use vsweep_base::ids::ServerId;
 use vsweep_base::threads;
 use vsweep_base::validity::Code;
+use vsweep_metrics::median;
 
 /// The largest sampling error, relative: what was measured lies within a factor of ten of the truth.
 const WIDEST: f64 = 1.0;
@@ -110,10 +111,33 @@ pub(super) fn runs(
         let (before, own) = runs.split_at_mut(at);
         own[0].figures.share(&before[at - 1].figures);
     }
-    for (metric, _) in metrics.iter().filter(|(metric, _)| metric.scale == Scale::Linear) {
-        spread_errors(&mut runs, &metric.name);
+    for (metric, _) in metrics {
+        match metric.scale {
+            Scale::Linear => spread_errors(&mut runs, &metric.name),
+            Scale::Log => share_errors(&mut runs, &metric.name),
+            Scale::Count | Scale::Share => {}
+        }
     }
     runs
+}
+
+/// Gives the runs of a point one sampling error, the middle of theirs: they sent the same requests. Each estimate by itself may be far too
+/// small, as where a median happens to lie in a cluster of latencies, and its run would outweigh all others.
+fn share_errors(runs: &mut [Run], metric: &str) {
+    let square = |run: &Run| match run.figures.get(metric) {
+        Some(Figure::Value { error, .. }) => Some(error * error),
+        _ => None,
+    };
+    let Some(shared) = median(runs.iter().filter_map(square)).map(f64::sqrt) else {
+        return;
+    };
+    for (name, figure) in runs.iter_mut().flat_map(|run| run.figures.iter_mut()) {
+        if let Figure::Value { error, .. } = figure
+            && name == metric
+        {
+            *error = shared;
+        }
+    }
 }
 
 /// Gives figures of 0, whose relative error is not known, the largest error of the point's runs. Without it they would outweigh all others.
@@ -240,18 +264,44 @@ fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_figure_of_zero_weighs_no_more_than_others() {
-        let run = |value: f64, error: f64| Run {
-            figures: [("median_tpot_ms".to_owned(), Figure::Value { value, error })].into(),
+    /// Runs with these figures of a metric and their sampling errors.
+    fn runs(figures: &[(f64, f64)]) -> Vec<Run> {
+        let run = |(value, error): &(f64, f64)| Run {
+            figures: [(
+                "median_tpot_ms".to_owned(),
+                Figure::Value {
+                    value: *value,
+                    error: *error,
+                },
+            )]
+            .into(),
             ..Run::default()
         };
-        let mut runs = [run(0.0, 0.0), run(0.2, 0.05), run(0.1, 0.01)];
-        spread_errors(&mut runs, "median_tpot_ms");
+        figures.iter().map(run).collect()
+    }
+
+    fn errors(runs: &[Run]) -> Vec<f64> {
         let errors = runs.iter().map(|run| match run.figures["median_tpot_ms"] {
             Figure::Value { error, .. } => error,
             Figure::Share { .. } => panic!("a value"),
         });
-        assert_eq!(errors.collect::<Vec<f64>>(), [0.05, 0.05, 0.01]);
+        errors.collect()
+    }
+
+    #[test]
+    fn a_figure_of_zero_weighs_no_more_than_others() {
+        let mut runs = runs(&[(0.0, 0.0), (0.2, 0.05), (0.1, 0.01)]);
+        spread_errors(&mut runs, "median_tpot_ms");
+        assert_eq!(errors(&runs), [0.05, 0.05, 0.01]);
+    }
+
+    /// Recorded: an outlier whose own error was estimated far too small made a difference of 39 % of a server with itself.
+    #[test]
+    fn no_run_outweighs_the_others_of_its_point() {
+        let mut runs = runs(&[(2.472, 0.0069), (1.708, 0.084), (1.764, 0.15)]);
+        share_errors(&mut runs, "median_tpot_ms");
+        for error in errors(&runs) {
+            assert!((error - 0.084).abs() < 1e-12, "{error}");
+        }
     }
 }

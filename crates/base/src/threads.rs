@@ -14,14 +14,15 @@ pub fn cores() -> usize {
 /// Applies `work` to each item and returns the results in the items' order, with up to `most` items at a time.
 pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let made = Mutex::new(Vec::with_capacity(items.len()));
+    let made = Mutex::new(Vec::new());
     on_threads(most.min(items.len()), || {
+        let mut own = Vec::new();
         while let at = next.fetch_add(1, Ordering::Relaxed)
             && let Some(item) = items.get(at)
         {
-            let done = work(item);
-            made.lock().unwrap_or_else(PoisonError::into_inner).push((at, done));
+            own.push((at, work(item)));
         }
+        made.lock().unwrap_or_else(PoisonError::into_inner).append(&mut own);
     });
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     made.sort_unstable_by_key(|(at, _)| *at);

@@ -6,10 +6,11 @@ use super::event::{RunFinished, RunStarted, StoredFile};
 use super::line::{sealed, sum_of};
 use super::rank::{LineId, Rank};
 use super::state::State;
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::HashSet;
-use std::fs::{self, DirEntry};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::Path;
 use vsweep_base::error::{Error, Result};
@@ -32,8 +33,17 @@ pub enum Check {
 /// Files that are named where many are meant.
 const MOST_NAMED: usize = 3;
 
-/// Every run file in a directory, relative to it. Taken before the journals are read: a line precedes its file.
-pub(super) fn list(directory: &Directory) -> Result<Vec<String>> {
+/// A run file that is there.
+#[derive(Debug)]
+pub(super) struct ListedFile {
+    /// Its path below the experiment directory.
+    path: String,
+    /// Its length, where that was asked for and it is a regular file.
+    bytes: Option<u64>,
+}
+
+/// Every run file in a directory. Taken before the journals are read: a line precedes its file.
+pub(super) fn list(directory: &Directory, check: Check) -> Result<Vec<ListedFile>> {
     let folder = directory.runs_folder();
     let Ok(points) = fs::read_dir(&folder) else {
         return Ok(Vec::new());
@@ -42,33 +52,42 @@ pub(super) fn list(directory: &Directory) -> Result<Vec<String>> {
     let files_of = |point: &DirEntry| {
         let name = point.file_name().into_string().ok();
         let runs = fs::read_dir(point.path()).into_iter().flatten().flatten();
-        let files = runs.filter_map(|run| run.file_name().into_string().ok());
-        let files = files.filter(|file| file.ends_with(".json"));
-        files
-            .filter_map(|file| Some(format!("runs/{}/{file}", name.as_ref()?)))
-            .collect::<Vec<_>>()
+        let listed = runs.filter_map(|run| {
+            let file = run.file_name().into_string().ok()?;
+            let path = file
+                .ends_with(".json")
+                .then(|| Some(format!("runs/{}/{file}", name.as_ref()?)))??;
+            let bytes = match check {
+                Check::Lengths => run.metadata().ok().filter(Metadata::is_file).map(|found| found.len()),
+                Check::Hashes => None,
+            };
+            Some(ListedFile { path, bytes })
+        });
+        listed.collect::<Vec<_>>()
     };
     let listed = threads::map(threads::cores(), &points, files_of);
     Ok(listed.into_iter().flatten().collect())
 }
 
 /// Compares the run files with what the journals say, and makes good from them what lines have lost.
-pub(super) fn compare(directory: &Directory, state: &mut State, listed: Vec<String>, check: Check) {
+pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[ListedFile], check: Check) {
     recover(directory, state);
     let root = directory.root();
     let files = state.files();
-    let lost: Vec<usize> = threads::map(threads::cores(), &files, |(_, file)| is_sound(root, file, check))
+    let lengths: HashMap<&str, Option<u64>> = listed.iter().map(|file| (&*file.path, file.bytes)).collect();
+    let is_sound = |(_, file): &(usize, &StoredFile)| {
+        let listed = lengths.get(&*file.path).copied().flatten();
+        listed == Some(file.bytes) || is_sound(root, file, check)
+    };
+    let lost: Vec<usize> = threads::map(threads::cores(), &files, is_sound)
         .into_iter()
         .zip(&files)
         .filter(|(is_sound, _)| !is_sound)
         .map(|(_, (at, _))| *at)
         .collect();
     let named: HashSet<&str> = files.iter().map(|(_, file)| &*file.path).collect();
-    let mut unnamed: Vec<String> = listed
-        .into_iter()
-        .filter(|path| !named.contains(path.as_str()))
-        .collect();
-    unnamed.sort();
+    let unnamed = listed.iter().filter(|file| !named.contains(&*file.path));
+    let unnamed: Vec<String> = unnamed.map(|file| file.path.clone()).sorted().collect();
     drop((named, files));
     state.lose(&lost);
     let missed = state.missed(&lost);

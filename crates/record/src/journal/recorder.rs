@@ -286,12 +286,12 @@ impl MeasuredRun {
 
 /// Reads the journals of a directory and looks at the run files.
 pub(super) fn follow(directory: &Directory, check: Check) -> Result<Follower> {
-    let listed = files::list(directory)?;
+    let listed = files::list(directory, check)?;
     let mut follower = Follower::open(directory)?;
     if follower.is_blank() && directory.has_runs() {
         return Err(Error::Fatal(directory.lost_journal()));
     }
-    files::compare(directory, follower.state_mut(), listed, check);
+    files::compare(directory, follower.state_mut(), &listed, check);
     Ok(follower)
 }
 

@@ -1,6 +1,7 @@
 //! Measures the time and memory for showing the status of, continuing and reporting 100 000 runs in 8 journals: `cargo bench -p
 //! vsweep-report --bench many_runs`. With `KEEP=FOLDER` the experiment stays in that folder, and the next measurement uses it again.
 
+use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufWriter, Write, stdout};
@@ -17,6 +18,10 @@ use vsweep_record::journal::{
 use vsweep_report::output::verify::verify;
 use vsweep_report::texts::status::Status;
 use vsweep_report::write_all;
+
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const JOURNALS: u64 = 8;
 const SERVERS: u64 = 104;

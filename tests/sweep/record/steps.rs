@@ -399,11 +399,11 @@ impl Drawn {
     }
 }
 
-/// Ten plans, always the same; or as many new ones as `NIGHT_STEPS` says.
+/// Six plans, always the same; or as many new ones as `NIGHT_STEPS` says.
 fn config() -> ProptestConfig {
     let wanted = std::env::var("NIGHT_STEPS").ok().and_then(|many| many.parse().ok());
     ProptestConfig {
-        cases: wanted.unwrap_or(10),
+        cases: wanted.unwrap_or(6),
         rng_seed: wanted.map_or(RngSeed::Fixed(1), |_| RngSeed::Random),
         max_shrink_iters: 0,
         failure_persistence: None,

@@ -59,6 +59,13 @@ fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
         "{}",
         said(&output)
     );
+    let page = std::fs::read_to_string(harness.folder.path().join("out/report.html")).expect("a page");
+    let (first_screen, _) = page.split_once("id=\"explore\"").expect("the answer comes first");
+    for part in ["Changes: new against base", "the command line of base", "--sim-speed 20"] {
+        assert!(first_screen.contains(part), "{part}");
+    }
+    assert!(!first_screen.contains("the command line of new"));
+    assert!(harness.folder.path().join("out/charts/changes.png").exists());
     let starts = started(&harness);
     assert!(starts.len() >= 8 && starts.len().is_multiple_of(2), "{starts:?}");
     for (i, pair) in starts.chunks(2).enumerate() {

@@ -2,6 +2,7 @@
 
 pub mod bars;
 pub(super) mod cdf;
+pub mod compared;
 mod curves;
 pub mod effects;
 pub(super) mod explore;
@@ -77,11 +78,12 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, recommen
     charts
 }
 
-/// The charts of an answer: how an optimisation went, and the effect of each setting at the recommended point.
-pub fn make_answer_charts(subject: &ChartContext<'_>, answers: &Answers) -> Vec<Chart> {
-    let optimized = optimization::chart(subject, &answers.document).into_iter();
+/// The charts of an answer: what a comparison found, how an optimisation went, and the effect of each setting at the recommended point.
+pub fn make_answer_charts(subject: &ChartContext<'_>, answers: &Answers, state: &State) -> Vec<Chart> {
+    let compared = compared::chart(subject, &answers.document, state).into_iter();
+    let optimized = optimization::chart(subject, &answers.document);
     let effects = effects::of_each(subject, answers).into_iter().flatten();
-    optimized.chain(numbered("effects", effects.collect())).collect()
+    compared.chain(optimized).chain(numbered("effects", effects.collect())).collect()
 }
 
 /// One chart for each target of the plan's searches, and one for its explorations.

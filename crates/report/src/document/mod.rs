@@ -93,6 +93,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         has_deaths => inputs.answers.document.configs.iter().any(|config| config.facts.deaths > 0),
         requirements => requirements.collect_vec(),
         compared => compared::in_words(state),
+        chosen => compared::chosen(state),
         optimized => sentences::optimization(&inputs.answers.document),
         failures => failures.map(|(group, excerpt)| failure(inputs, group, excerpt.as_deref())).collect_vec(),
         environment => facts(&inputs.manifest, state),

@@ -5,6 +5,7 @@ use crate::sentences::parts::name;
 use crate::texts::changes::change_within;
 use crate::texts::words::short_label;
 use itertools::Itertools;
+use vsweep_base::shell::shell_command;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
 use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
@@ -66,6 +67,32 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
 /// The servers whose answers to the fixed questions speak against what was measured on them.
 pub(crate) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Iterator<Item = String> + 'a {
     let doubted = compared
+/// The servers to choose, with their command lines: the better of two, both if none is known to be better, and of an axis those on both
+/// sides of the change. Empty while it goes on.
+pub fn chosen(state: &State) -> Vec<(String, String)> {
+    let Some(compared) = state.compared() else {
+        return Vec::new();
+    };
+    let ComparisonProgress::Ended(conclusion) = compared.progress(state, &|_, _| false) else {
+        return Vec::new();
+    };
+    let entrants = match conclusion.found {
+        ComparisonFound::Pairs(outcome) => match Tally::of(&outcome.findings).better() {
+            Some(arm) => vec![usize::from(arm == Arm::New)],
+            None => vec![0, 1],
+        },
+        ComparisonFound::Axis(Some(Located::Between(Bracket { old, new, .. }))) => vec![old, new],
+        ComparisonFound::Axis(_) => Vec::new(),
+    };
+    let entrants = entrants.into_iter().filter_map(|at| compared.entrants.get(at));
+    let command = |entrant: &Entrant| {
+        let server = state.servers.get(&entrant.server)?;
+        let command = shell_command(&server.env, &server.argv);
+        Some((short_label(&entrant.name), command))
+    };
+    entrants.filter_map(command).collect()
+}
+
         .entrants
         .iter()
         .filter_map(|entrant| Some((entrant, state.doubted_server(&entrant.server)?)));
@@ -128,12 +155,45 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) 
 /// The verdict of all findings together: `sim_speed 1.1 is better than sim_speed 1.0`.
 fn verdict(compared: &Compared, findings: &[Finding]) -> String {
     let [base, new] = compared.entrants.as_slice() else {
+/// The number of findings of each kind.
+struct Tally {
+    improved: usize,
+    regressed: usize,
+    same: usize,
+    all: usize,
+}
+
+impl Tally {
+    fn of(findings: &[Finding]) -> Tally {
+        let found = |verdict: Verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+        let [improved, regressed, same] = [Verdict::Improved, Verdict::Regressed, Verdict::Same].map(found);
+        Tally {
+            improved,
+            regressed,
+            same,
+            all: findings.len(),
+        }
+    }
+
+    /// The arm that is better in some figures and not known to be worse in any.
+    fn better(&self) -> Option<Arm> {
+        match (self.improved, self.regressed) {
+            (1.., 0) => Some(Arm::New),
+            (0, 1..) => Some(Arm::Base),
+            _ => None,
+        }
+    }
+}
+
         return format!("compared {}", names(compared));
     };
     let [base, new] = [base, new].map(|entrant| short_label(&entrant.name));
-    let found = |verdict: Verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
-    let [improved, regressed, same] = [Verdict::Improved, Verdict::Regressed, Verdict::Same].map(found);
-    let all = findings.len();
+    let Tally {
+        improved,
+        regressed,
+        same,
+        all,
+    } = Tally::of(findings);
     match (improved, regressed) {
         (1.., 0) if improved + same == all => format!("{new} is better than {base}"),
         (0, 1..) if regressed + same == all => format!("{base} is better than {new}"),

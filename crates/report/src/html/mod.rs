@@ -8,7 +8,7 @@ mod pictures;
 pub(super) mod text;
 
 use super::chart::Chart;
-use super::charts::{ChartContext, effects, families, optimization, sla};
+use super::charts::{ChartContext, compared, effects, families, optimization, sla};
 use super::inputs::Inputs;
 use minijinja::{Value, context};
 use pictures::pictures;
@@ -60,6 +60,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
         script => safe(script),
         families => pictures(families::of_each(&subject, &inputs.ranking, &inputs.answers.recommended())),
         searched,
+        changes => pictures(vec![compared::chart(&subject, &inputs.answers.document, inputs.state)]),
         optimization => pictures(vec![optimization::chart(&subject, &inputs.answers.document)]),
         effects => pictures(effects::of_each(&subject, &inputs.answers)),
         ..document

@@ -197,7 +197,7 @@ fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn
     let all: Vec<Chart> = make_search_charts(&subject, state)
         .into_iter()
         .chain(charts.charts)
-        .chain(make_answer_charts(&subject, &inputs.answers))
+        .chain(make_answer_charts(&subject, &inputs.answers, state))
         .chain(cdf::charts(&subject, &inputs.answers.workloads, &inputs.distributions))
         .map(|chart| sign(chart, &origin))
         .collect();

@@ -1,6 +1,7 @@
 //! The evidence of an experiment: its configs, points, runs and searches, and what the plan asks, as the room that answers takes them.
 //! Nothing is judged here.
 
+mod comparison;
 mod metrics;
 mod optimization;
 mod points;
@@ -8,20 +9,17 @@ mod questions;
 mod recorded;
 mod searches;
 
-use crate::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Objective, RunRecord, State};
+use crate::journal::{Objective, RunRecord, State};
 use crate::table::{Measure, Points, Workload};
+pub use comparison::ratio_so_far;
 use itertools::Itertools;
 pub use metrics::FRONTIER;
 use metrics::metric;
 pub use optimization::{BegunStart, NextProposal, OptimizationProgress, Results, Shares, first_results};
 use points::{runs, sampled};
 pub use recorded::Recorded;
-use vsweep_answer::{
-    Config, Estimate, Experiment, LocatedChange, MetricNoise, PairedFinding, PlannedComparison, Point,
-};
+use vsweep_answer::{Config, Experiment, MetricNoise, Point};
 use vsweep_plan::Requirement;
-use vsweep_strategy::selection::{Finding, Located};
-use vsweep_strategy::stats::{self, ALPHA, Interval};
 
 /// The relative difference that does not matter, where a plan does not say.
 pub const MARGIN: f64 = 0.01;
@@ -75,7 +73,7 @@ impl Evidence<'_> {
             alone: points::alone(self, &workloads, &sampled),
             searches,
             metrics,
-            comparison: comparison(self.state),
+            comparison: comparison::planned(self.state),
             gpus: self.gpus,
             open: self.state.open_work(),
             margin: self.margin,
@@ -146,62 +144,4 @@ pub fn side(
         margin: MARGIN,
         ..Experiment::default()
     }
-}
-
-/// The comparison of a record; none without one.
-fn comparison(state: &State) -> Option<PlannedComparison> {
-    let compared = state.compared()?;
-    let mut found = PlannedComparison {
-        servers: compared.entrants.iter().map(|entrant| entrant.name.clone()).collect(),
-        ended: false,
-        starts: 0,
-        findings: Vec::new(),
-        change: None,
-    };
-    if let ComparisonProgress::Ended(conclusion) = compared.progress(state, &|_, _| false) {
-        found.ended = true;
-        found.starts = conclusion.starts;
-        match conclusion.found {
-            ComparisonFound::Pairs(outcome) => found.findings = findings(compared, &outcome.findings),
-            ComparisonFound::Axis(located) => found.change = located.and_then(|located| change(compared, &located)),
-        }
-    }
-    Some(found)
-}
-
-fn findings(compared: &Compared, found: &[Finding]) -> Vec<PairedFinding> {
-    let finding = |(asked, found): (&AskedMetric, &Finding)| PairedFinding {
-        metric: asked.metric.clone(),
-        load: compared.loads[asked.load].clone(),
-        pairs: found.pairs,
-        ratio: found.ratio.and_then(|ratio| estimate(ratio, found.interval)),
-        verdict: found.verdict,
-        requirement: found.requirement,
-        more_starts: found.more_starts,
-    };
-    compared.family.iter().zip(found).map(finding).collect()
-}
-
-fn change(compared: &Compared, located: &Located) -> Option<LocatedChange> {
-    let Located::Between(bracket) = located else {
-        return None;
-    };
-    let [old, new] = [bracket.old, bracket.new].map(|at| compared.entrants[at].name.clone());
-    Some(LocatedChange {
-        metric: compared.family.first()?.metric.clone(),
-        old,
-        new,
-        ratio: estimate(bracket.change, bracket.change.interval(ALPHA)),
-        doubt: bracket.doubt,
-    })
-}
-
-/// A ratio from logarithms.
-fn estimate(ratio: stats::Estimate, interval: Option<Interval>) -> Option<Estimate> {
-    let (low, high) = interval?.exp();
-    Some(Estimate {
-        value: ratio.log.exp(),
-        low,
-        high,
-    })
 }

@@ -151,6 +151,11 @@ impl Compared {
     pub fn is_axis(&self) -> bool {
         self.entrants.len() > 2
     }
+
+    /// The runs that it takes at most.
+    pub fn most_runs(&self) -> u64 {
+        (self.max_starts * self.loads.len()) as u64 * u64::from(self.runs)
+    }
 }
 
 // An optimisation as its session declares it: the servers to choose from, with what was predicted of them, and the rules. With the results

@@ -7,6 +7,7 @@ use crate::texts::words::short_label;
 use itertools::Itertools;
 use vsweep_base::shell::shell_command;
 use vsweep_base::units::show_many;
+use vsweep_record::evidence::ratio_so_far;
 use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
 use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
 use vsweep_strategy::stats::{self, Estimate, Interval, Verdict};
@@ -53,20 +54,19 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     };
     let first = outcome.findings.first().filter(|finding| finding.pairs > 0)?;
     let asked = stopped.family.first()?;
-    // Fewer than four pairs have no change.
-    let change = first
-        .ratio
-        .map_or("; figures follow from the fourth on".to_owned(), |ratio| {
-            let change = shown(ratio, first.interval);
-            format!(": {}{} {change}", name(&asked.metric), at_load(&stopped, asked))
-        });
+    // Fewer than four pairs have no interval of their own.
+    let by_model = || {
+        let ratio = ratio_so_far(&stopped, state)?;
+        Some(change_within(ratio.value, Some((ratio.low, ratio.high))))
+    };
+    let change = first.ratio.map(|ratio| shown(ratio, first.interval)).or_else(by_model);
+    let change = change.map_or(String::new(), |change| {
+        format!(": {}{} {change}", name(&asked.metric), at_load(&stopped, asked))
+    });
     let most = stopped.max_starts / 2;
     Some((first.pairs, format!("pair {} of at most {most}{change}", first.pairs)))
 }
 
-/// The servers whose answers to the fixed questions speak against what was measured on them.
-pub(crate) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Iterator<Item = String> + 'a {
-    let doubted = compared
 /// The servers to choose, with their command lines: the better of two, both if none is known to be better, and of an axis those on both
 /// sides of the change. Empty while it goes on.
 pub fn chosen(state: &State) -> Vec<(String, String)> {
@@ -93,6 +93,9 @@ pub fn chosen(state: &State) -> Vec<(String, String)> {
     entrants.filter_map(command).collect()
 }
 
+/// The servers whose answers to the fixed questions speak against what was measured on them.
+pub(crate) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Iterator<Item = String> + 'a {
+    let doubted = compared
         .entrants
         .iter()
         .filter_map(|entrant| Some((entrant, state.doubted_server(&entrant.server)?)));
@@ -152,9 +155,6 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) 
     said
 }
 
-/// The verdict of all findings together: `sim_speed 1.1 is better than sim_speed 1.0`.
-fn verdict(compared: &Compared, findings: &[Finding]) -> String {
-    let [base, new] = compared.entrants.as_slice() else {
 /// The number of findings of each kind.
 struct Tally {
     improved: usize,
@@ -185,6 +185,9 @@ impl Tally {
     }
 }
 
+/// The verdict of all findings together: `sim_speed 1.1 is better than sim_speed 1.0`.
+fn verdict(compared: &Compared, findings: &[Finding]) -> String {
+    let [base, new] = compared.entrants.as_slice() else {
         return format!("compared {}", names(compared));
     };
     let [base, new] = [base, new].map(|entrant| short_label(&entrant.name));

@@ -21,7 +21,7 @@ use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable;
 use vsweep_base::units::{show_count, show_duration, show_many};
 use vsweep_base::validity::Code;
-use vsweep_record::journal::{Entry, Event, State, number};
+use vsweep_record::journal::{Compared, Entry, Event, State, number};
 
 /// Time between two drawings.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -178,12 +178,19 @@ impl Live {
         // If searches choose their runs, the total number is unknown.
         let (done, total, what) = match (eta.done, eta.total) {
             (_, 0) => {
+        let compared = state.compared();
                 let probes = show_many(state.runs().count() as u64, "probe");
                 (server.saturating_sub(1), servers, probes)
             }
             (done, total) if eta.is_open_ended => (done, total, show_many(done, "run")),
             (done, total) => {
                 let (done, total) = (done.saturating_sub(skipped), total.saturating_sub(skipped));
+            _ if compared.is_some() => {
+                let most = compared.map_or(0, Compared::most_runs);
+                let done = state.runs().count() as u64;
+                let runs = format!("{} of at most {} runs", show_count(done), show_count(most));
+                (done, most, runs)
+            }
                 let runs = format!("{} of {} runs", show_count(done), show_count(total));
                 (done, total, runs)
             }
@@ -191,9 +198,14 @@ impl Live {
         let failed = (failed > 0).then(|| format!("{failed} failed"));
         let skipped = (skipped > 0).then(|| format!("{skipped} skipped"));
         let suspect = (suspect > 0).then(|| format!("{suspect} suspect"));
-        let server = match eta.is_open_ended {
-            true => Some(format!("{} {server}", eta.noun())),
-            false => (servers > 1).then(|| format!("{} {server} of {servers}", eta.noun())),
+        let server = match compared {
+            Some(compared) => Some(format!(
+                "start {} of at most {}",
+                state.starts().count(),
+                compared.max_starts
+            )),
+            None if eta.is_open_ended => Some(format!("{} {server}", eta.noun())),
+            None => (servers > 1).then(|| format!("{} {server} of {servers}", eta.noun())),
         };
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);

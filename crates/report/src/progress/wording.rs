@@ -92,7 +92,10 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             let place = match &run.search {
                 Some(search) => bracket(search, state).unwrap_or_else(|| "probe".into()),
                 None if eta.is_open_ended => format!("run {}", eta.done),
-                None => format!("run {} of {}", eta.done, eta.total),
+                None => match state.compared() {
+                    Some(compared) => format!("run {} of at most {}", state.runs().count(), compared.most_runs()),
+                    None => format!("run {} of {}", eta.done, eta.total),
+                },
             };
             let place: Vec<String> = [place].into_iter().chain(time_left(eta)).collect();
             line.text += &format!(" ({})", place.join(", "));

@@ -1,0 +1,128 @@
+//! The plan's own comparison: its result as data, and while it goes on what the model of noise says.
+
+use super::{MARGIN, Names, side};
+use crate::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, RunRecord, State};
+use crate::table::{Measure, Points, RunFigures, RunRow, TableBuilder, Workload};
+use vsweep_answer::{Comparing, Estimate, LocatedChange, PairedFinding, PlannedComparison, compare};
+use vsweep_strategy::selection::{Finding, Located};
+use vsweep_strategy::stats::{self, ALPHA, Interval};
+
+/// New over base in the first question of a comparison of two servers, by the model of noise. It is known from the first pair on, long
+/// before the pairs have an interval that may decide.
+pub fn ratio_so_far(compared: &Compared, state: &State) -> Option<Estimate> {
+    let asked = compared.family.first()?;
+    let [base, new] = compared.entrants.as_slice() else {
+        return None;
+    };
+    let [base, new] = [base, new].map(|entrant| entrant.points.get(asked.load));
+    let (base, new) = (base?, new?);
+    let is_asked = |run: &&RunRecord| !run.is_lost() && (run.point == *base || run.point == *new);
+    let runs: Vec<&RunRecord> = state.runs().filter(is_asked).collect();
+    let mut builder = TableBuilder::new();
+    for run in &runs {
+        builder.push(RunRow {
+            point: &run.point.0,
+            run: run.run,
+            outcome: run.outcome,
+            validity: Some(run.validity),
+            doubts: &run.doubts,
+            metrics: Some(&RunFigures::from(&run.figures())),
+            slot: run.slot,
+            launch: state.start_of(run).map(|launch| launch.to_string()),
+            order: run.rank.line.seq,
+            ..RunRow::default()
+        });
+    }
+    let table = builder.finish();
+    let measure = Measure {
+        metric: asked.metric.clone(),
+        better: asked.member.better,
+    };
+    let points = Points::of(&table);
+    let both = side(&points, &[measure], &Servers(&runs), state.known_noise(), &|_| {
+        String::new()
+    });
+    let found = compare(&Comparing {
+        base: &both,
+        new: &both,
+        pairs: vec![(base.to_string(), new.to_string())],
+        margin: &|_| MARGIN,
+        limits: Vec::new(),
+    });
+    Some(found.points.first()?.ratio)
+}
+
+/// The servers of some runs at one load.
+struct Servers<'a>(&'a [&'a RunRecord]);
+
+impl Names for Servers<'_> {
+    fn config(&self, row: usize) -> String {
+        self.0[row].server.to_string()
+    }
+
+    fn load(&self, _: usize) -> String {
+        String::new()
+    }
+
+    fn workload(&self, _: &Workload<'_>) -> String {
+        String::new()
+    }
+}
+
+/// The comparison of a record; none without one.
+pub(super) fn planned(state: &State) -> Option<PlannedComparison> {
+    let compared = state.compared()?;
+    let mut found = PlannedComparison {
+        servers: compared.entrants.iter().map(|entrant| entrant.name.clone()).collect(),
+        ended: false,
+        starts: 0,
+        findings: Vec::new(),
+        change: None,
+    };
+    if let ComparisonProgress::Ended(conclusion) = compared.progress(state, &|_, _| false) {
+        found.ended = true;
+        found.starts = conclusion.starts;
+        match conclusion.found {
+            ComparisonFound::Pairs(outcome) => found.findings = findings(compared, &outcome.findings),
+            ComparisonFound::Axis(located) => found.change = located.and_then(|located| change(compared, &located)),
+        }
+    }
+    Some(found)
+}
+
+fn findings(compared: &Compared, found: &[Finding]) -> Vec<PairedFinding> {
+    let finding = |(asked, found): (&AskedMetric, &Finding)| PairedFinding {
+        metric: asked.metric.clone(),
+        load: compared.loads[asked.load].clone(),
+        pairs: found.pairs,
+        ratio: found.ratio.and_then(|ratio| estimate(ratio, found.interval)),
+        verdict: found.verdict,
+        requirement: found.requirement,
+        more_starts: found.more_starts,
+    };
+    compared.family.iter().zip(found).map(finding).collect()
+}
+
+fn change(compared: &Compared, located: &Located) -> Option<LocatedChange> {
+    let Located::Between(bracket) = located else {
+        return None;
+    };
+    let [old, new] = [bracket.old, bracket.new].map(|at| compared.entrants[at].name.clone());
+    Some(LocatedChange {
+        metric: compared.family.first()?.metric.clone(),
+        old,
+        new,
+        ratio: estimate(bracket.change, bracket.change.interval(ALPHA)),
+        doubt: bracket.doubt,
+    })
+}
+
+/// A ratio from logarithms.
+fn estimate(ratio: stats::Estimate, interval: Option<Interval>) -> Option<Estimate> {
+    let (low, high) = interval?.exp();
+    Some(Estimate {
+        value: ratio.log.exp(),
+        low,
+        high,
+    })
+}

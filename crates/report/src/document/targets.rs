@@ -24,7 +24,7 @@ pub fn limits(inputs: &Inputs<'_>) -> Option<Value> {
     let vary = sla::varied(inputs.state)?;
     Some(context! {
         vary,
-        rows => Serde(sla::shown(inputs.state)),
+        rows => Serde(sla::shown(inputs.state, Some(&inputs.answers.document))),
         interval => sla::explain_interval(),
         coarse => sla::COARSE,
     })

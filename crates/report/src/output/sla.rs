@@ -9,6 +9,7 @@ use crate::texts::words::{server_name, show_number};
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use vsweep_answer::{Answer as Document, Goal};
 use vsweep_base::ids::SearchId;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
@@ -149,6 +150,8 @@ pub(crate) fn name_on_any_start(started: &SearchStarted, state: &State) -> Strin
 pub struct ShownAnswer {
     /// The target's name.
     pub target: String,
+    /// True of the server that is recommended for the target.
+    pub is_recommended: bool,
     /// The server's settings, and the load unless it is the only one.
     pub settings: String,
     /// The highest load found, or a dash.
@@ -166,14 +169,24 @@ pub struct ShownAnswer {
     pub notes: String,
 }
 
-/// Every answer in words, by target, the highest load first.
-pub fn shown(state: &State) -> Vec<ShownAnswer> {
+/// Every answer in words, by target, the recommended server first and then the highest load.
+pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
+    let leading = answer.map_or_else(Vec::new, Document::leading);
+    let is_recommended = |result: &SearchResult<'_>| {
+        leading.iter().any(|asked| {
+            let is_target = matches!(&asked.goal, Goal::Load { target, .. } if *target == result.target.name);
+            let config = asked.winner.as_ref().map(|winner| winner.config.as_str());
+            let is_load = asked.workload == load_name(result).unwrap_or_default();
+            is_target && is_load && config == Some(&*result.record().started.server.0)
+        })
+    };
     let dash = || "-".to_owned();
     let show = |result: &SearchResult<'_>| {
         let answer = result.answer();
         let interval = interval(result).map(interval_in_words);
         ShownAnswer {
             target: result.target.name.clone(),
+            is_recommended: is_recommended(result),
             settings: name_on_any_start(&result.record().started, state),
             value: value_in_words(result).unwrap_or_else(dash),
             interval: interval.unwrap_or_else(dash),
@@ -192,7 +205,8 @@ pub fn shown(state: &State) -> Vec<ShownAnswer> {
     let load = |result: &SearchResult<'_>| result.answer().and_then(|answer| answer.found.value());
     let ordered = all.iter().ordered_by(|a, b| {
         let loads = load(b).unwrap_or(-1.0).total_cmp(&load(a).unwrap_or(-1.0));
-        rank(a).cmp(&rank(b)).then(loads)
+        let recommended = is_recommended(b).cmp(&is_recommended(a));
+        rank(a).cmp(&rank(b)).then(recommended).then(loads)
     });
     ordered.map(show).collect()
 }
@@ -205,11 +219,11 @@ pub fn varied(state: &State) -> Option<&'static str> {
 }
 
 /// The answers for a terminal; empty where no search has begun.
-pub fn to_text(state: &State) -> String {
+pub fn to_text(state: &State, answer: Option<&Document>) -> String {
     let Some(vary) = varied(state) else {
         return String::new();
     };
-    let all = shown(state);
+    let all = shown(state, answer);
     let table = |has_binding: bool| {
         let last = if has_binding {
             "target: settings (limited by)"
@@ -237,7 +251,19 @@ pub fn to_text(state: &State) -> String {
     };
     // The limits are dropped where they find no room.
     let table = fitting([true, false].into_iter().map(table), |table| table.lines().collect()).unwrap_or_default();
+    // The first line has the headings.
+    let marks = [" "]
+        .into_iter()
+        .chain(all.iter().map(|row| if row.is_recommended { ">" } else { " " }));
+    let table = table
+        .lines()
+        .zip(marks)
+        .map(|(line, mark)| format!("{mark} {line}\n"))
+        .join("");
     let mut text = format!("\nhighest {vary} that meets each target\n{table}");
+    if all.iter().any(|row| row.is_recommended) {
+        text += "> recommended\n";
+    }
     if all.iter().any(|row| row.interval != "-") {
         text += &format!("{}\n", explain_interval());
     }

@@ -169,6 +169,7 @@ impl Status {
     pub fn now(directory: &Directory, state: &State) -> Result<Status> {
         let mut status = Status::of(&directory.name(), state);
         status.read_answer(directory);
+        status.search_table = sla::to_text(state, status.answer.as_ref());
         status.running = journal::holders(directory)?;
         let root = directory.root().display().to_string();
         status.again = Manifest::continuing(directory).map(|options| {
@@ -229,7 +230,6 @@ impl Status {
             searches: state.planning_session().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             compared: compared::in_words(state),
-            search_table: sla::to_text(state),
             causes,
             doubts,
             has_begun: state.last_session().is_some(),

@@ -26,7 +26,12 @@ pub fn chart(subject: &ChartContext<'_>, answer: &Answer, state: &State) -> Opti
         Some((finding.metric.clone(), (asked.member.margin, bar)))
     };
     // The questions about one metric follow each other.
-    let by_metric = compared.family.iter().zip(found).filter_map(bar).chunk_by(|(metric, _)| metric.clone());
+    let by_metric = compared
+        .family
+        .iter()
+        .zip(found)
+        .filter_map(bar)
+        .chunk_by(|(metric, _)| metric.clone());
     let panels = by_metric.into_iter().map(|(metric, bars)| {
         let (margins, bars): (Vec<_>, Vec<_>) = bars.map(|(_, bar)| bar).unzip();
         panel(&metric, bars, margins.first().map(|margin| margin.log.exp_m1() * 100.0))
@@ -35,5 +40,8 @@ pub fn chart(subject: &ChartContext<'_>, answer: &Answer, state: &State) -> Opti
     let [base, new] = [base, new].map(|entrant| short_label(&entrant.name));
     let title = format!("Changes: {new} against {base}");
     let note = "Each bar is the change at one load, by pairs of server starts. Lines: intervals that hold however often it was looked at.";
-    (!panels.is_empty()).then(|| Chart { name: "changes".into(), ..subject.chart(title, note.to_owned(), panels) })
+    (!panels.is_empty()).then(|| Chart {
+        name: "changes".into(),
+        ..subject.chart(title, note.to_owned(), panels)
+    })
 }

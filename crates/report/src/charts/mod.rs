@@ -83,7 +83,10 @@ pub fn make_answer_charts(subject: &ChartContext<'_>, answers: &Answers, state: 
     let compared = compared::chart(subject, &answers.document, state).into_iter();
     let optimized = optimization::chart(subject, &answers.document);
     let effects = effects::of_each(subject, answers).into_iter().flatten();
-    compared.chain(optimized).chain(numbered("effects", effects.collect())).collect()
+    compared
+        .chain(optimized)
+        .chain(numbered("effects", effects.collect()))
+        .collect()
 }
 
 /// One chart for each target of the plan's searches, and one for its explorations.

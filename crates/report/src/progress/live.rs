@@ -39,6 +39,8 @@ pub struct Live {
     screen: MultiProgress,
     servers: BTreeMap<ServerId, Bar>,
     runs: Bar,
+    /// The answer so far, below the runs once there is one.
+    standing: Option<Bar>,
     /// The doubts that are on the screen. Further runs with them are only counted.
     doubts: BTreeSet<Code>,
 }
@@ -109,6 +111,7 @@ impl Live {
             screen,
             servers: BTreeMap::new(),
             runs,
+            standing: None,
             doubts: BTreeSet::new(),
         }
     }
@@ -175,22 +178,22 @@ impl Live {
         let failed = (count(Outcome::Failed) + state.unlisted_runs()).saturating_sub(skipped);
         let suspect = count(Outcome::Suspect);
         let (server, servers) = eta.servers();
+        let compared = state.compared();
         // If searches choose their runs, the total number is unknown.
         let (done, total, what) = match (eta.done, eta.total) {
             (_, 0) => {
-        let compared = state.compared();
                 let probes = show_many(state.runs().count() as u64, "probe");
                 (server.saturating_sub(1), servers, probes)
             }
-            (done, total) if eta.is_open_ended => (done, total, show_many(done, "run")),
-            (done, total) => {
-                let (done, total) = (done.saturating_sub(skipped), total.saturating_sub(skipped));
             _ if compared.is_some() => {
                 let most = compared.map_or(0, Compared::most_runs);
                 let done = state.runs().count() as u64;
                 let runs = format!("{} of at most {} runs", show_count(done), show_count(most));
                 (done, most, runs)
             }
+            (done, total) if eta.is_open_ended => (done, total, show_many(done, "run")),
+            (done, total) => {
+                let (done, total) = (done.saturating_sub(skipped), total.saturating_sub(skipped));
                 let runs = format!("{} of {} runs", show_count(done), show_count(total));
                 (done, total, runs)
             }
@@ -228,6 +231,18 @@ impl Live {
     /// Prints a line above the display.
     pub fn line(&mut self, line: Line) {
         self.print(Some(line));
+    }
+
+    /// Shows the answer so far as the last line.
+    pub fn stand(&mut self, text: String) {
+        let screen = &self.screen;
+        let line = self.standing.get_or_insert_with(|| {
+            let line = Bar::new(ProgressBar::new(0), "{line}", 0, |shown| shown.what.clone());
+            screen.insert_after(&self.runs.bar, line.bar.clone());
+            line
+        });
+        line.lock().what = vec![printable(&text).into_owned()];
+        line.bar.tick();
     }
 
     fn begin(&mut self, server: &ServerId, gpus: &[u32]) {
@@ -360,6 +375,7 @@ fn describe_gpus(gpus: &[u32]) -> String {
 impl Drop for Live {
     fn drop(&mut self) {
         self.servers.values().for_each(|line| line.bar.finish_and_clear());
+        self.standing.iter().for_each(|line| line.bar.finish_and_clear());
         self.runs.bar.finish_and_clear();
     }
 }

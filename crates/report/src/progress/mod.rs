@@ -12,6 +12,7 @@ mod wording;
 pub use eta::Eta;
 pub use wording::run_name;
 
+use crate::sentences::Best;
 use line::{Headword, Line, Names};
 use live::Live;
 use std::io::{IsTerminal, Write};
@@ -90,6 +91,8 @@ pub struct Progress {
     mode: Mode,
     live: Option<Live>,
     eta: Eta,
+    /// The config that was shown as the best one.
+    best: String,
 }
 
 impl Progress {
@@ -98,7 +101,12 @@ impl Progress {
         // A live display needs threads that draw.
         let is_live = mode == Mode::Auto && std::io::stderr().is_terminal() && threads::is_allowed();
         let live = is_live.then(Live::new);
-        Progress { mode, live, eta }
+        Progress {
+            mode,
+            live,
+            eta,
+            best: String::new(),
+        }
     }
 
     /// Remaining work, for updates during the sweep.
@@ -135,9 +143,22 @@ impl Progress {
         self.show(Headword::NOTE, "note", note);
     }
 
-    /// Shows the best server so far, when it is another than before.
-    pub fn best(&mut self, best: &str) {
-        self.show(Headword::BEST, "best", best);
+    /// Shows the best server so far: always at the foot of a terminal, else as a line when it is another than before.
+    pub fn best(&mut self, best: &Best) {
+        let is_known = std::mem::replace(&mut self.best, best.config.clone()) == best.config;
+        match &mut self.live {
+            Some(live) => live.stand(format!("Best, {}: {}", best.sure, best.text)),
+            None if is_known => {}
+            None => self.show(Headword::BEST, "best", &format!("{} ({})", best.text, best.sure)),
+        }
+    }
+
+    /// Shows the pairs of a comparison so far, at the foot of a terminal or as a line.
+    pub fn pairs(&mut self, so_far: &str) {
+        match &mut self.live {
+            Some(live) => live.stand(so_far.to_owned()),
+            None => self.note(so_far),
+        }
     }
 
     fn show(&mut self, headword: Headword, key: &str, text: &str) {

@@ -84,8 +84,10 @@ pub struct Brief {
 pub struct Best {
     /// The id of its config.
     pub config: String,
-    /// The recommendation with how sure it is.
+    /// The recommendation.
     pub text: String,
+    /// Its certainty: `71 % sure`.
+    pub sure: String,
 }
 
 /// The best server, if one question leads and has several entrants.
@@ -96,7 +98,8 @@ pub fn best(answer: &Answer) -> Option<Best> {
     let text = recommendation(answer, answered, true, None);
     Some(Best {
         config: winner.config.clone(),
-        text: format!("{text} ({} sure{})", percent(winner.probability), so_far(answer)),
+        text,
+        sure: format!("{} sure{}", percent(winner.probability), so_far(answer)),
     })
 }
 

@@ -21,8 +21,6 @@ pub struct Display<'a> {
     progress: Progress,
     countdown: Option<Countdown>,
     tables: Option<Tables>,
-    /// The config that was shown as the best one.
-    best: String,
     /// Pairs of a comparison that were shown.
     pairs: usize,
 }
@@ -40,7 +38,6 @@ impl<'a> Display<'a> {
             progress,
             countdown,
             tables,
-            best: String::new(),
             pairs: 0,
         }
     }
@@ -94,15 +91,13 @@ impl<'a> Display<'a> {
             let activity = ServerActivity::Starting(Box::new(startup::follow(log)));
             self.progress.doing(server, activity, state);
         }
-        let best = self.tables.as_ref().and_then(Tables::best);
-        if let Some(best) = best.filter(|best| best.config != self.best) {
-            self.progress.best(&best.text);
-            self.best = best.config;
+        if let Some(best) = self.tables.as_ref().and_then(Tables::best) {
+            self.progress.best(&best);
         }
         if matches!(entry.event, Event::RunFinished(_))
             && let Some((pairs, text)) = comparison_so_far(state).filter(|(pairs, _)| *pairs > self.pairs)
         {
-            self.progress.note(&text);
+            self.progress.pairs(&text);
             self.pairs = pairs;
         }
         match (&entry.event, &mut self.tables) {

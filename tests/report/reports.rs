@@ -223,6 +223,9 @@ fn points_compete_within_their_workload() {
         .split_once("workload: 256 out\n")
         .expect("both workloads");
     assert!(short.starts_with("workload: 16 out\n"), "{}", written.summary);
+    // Rows on a terminal of 80 columns, each but the first of a line indented.
+    let rows = written.ending.lines().map(|line| 1 + line.len().saturating_sub(5) / 76);
+    assert!(rows.sum::<usize>() <= 10, "{}", written.ending);
     for table in [short, long] {
         let is_best = |line: &str| line.starts_with('>') && line.ends_with("  concurrency 64, TP 2");
         assert!(table.lines().any(is_best), "{}", written.summary);

@@ -1,22 +1,20 @@
 //! The answer in a few lines, made of the document alone: the recommendations, how sure they are, and what made the difference.
 
 use super::effects::briefly;
-use super::sure::{certainty, confirmed, near, so_far, ties};
+use super::sure::{certainty, confirmed, near, so_far};
 use super::{
     Sentence, capital, cost, difference, figure, lower, next, none, parts, percent, preferred, sentence, server,
     together, unit, untried, warnings,
 };
-use crate::texts::words::lower_first;
+use crate::texts::words::{lower_first, say};
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_answer::{Answer, Answered, Warning, Winner};
+use vsweep_answer::{Answer, Answered, Goal, Warning, Winner};
 
 /// Recommendations that have a line each.
 const MOST: usize = 4;
 /// Recommendations up to which each has its reason.
 const MOST_REASONS: usize = 2;
-/// Ties that are named.
-const MOST_TIES: usize = 2;
 
 /// The recommendation for one leading question, and what decides on it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -183,11 +181,7 @@ fn others_together(answer: &Answer, leading: &[&Answered]) -> Vec<String> {
     // Questions with the same winner are one.
     let others = others.into_group_map().into_iter().sorted();
     let text = |(config, questions): (&String, Vec<String>)| {
-        format!(
-            "{} of all workloads together: {}",
-            questions.join(", "),
-            answer.name_of(config)
-        )
+        format!("{} overall: {}", questions.join(", "), answer.name_of(config))
     };
     others.map(text).collect()
 }
@@ -209,8 +203,13 @@ fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
             .is_some_and(|winner| preferred(winner).is_some())
     };
     let (label, text) = match (&pick.why, &pick.lead_over) {
-        (Some(why), _) => ("Why", why),
-        (None, Some(lead)) => (if is_preferred() { "Why" } else { "Lead" }, lead),
+        (Some(why), _) if is_single => ("Why", why.as_str()),
+        // Of several, the largest effect on the figure that decides.
+        (Some(why), _) => (
+            "Why",
+            why.split("; ").flat_map(|part| part.split(", ")).next().unwrap_or(why),
+        ),
+        (None, Some(lead)) => (if is_preferred() { "Why" } else { "Lead" }, lead.as_str()),
         (None, None) => return None,
     };
     Some(match is_single {
@@ -260,14 +259,17 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
     let Some(winner) = &answered.winner else {
         return question + &none(answer, answered);
     };
-    let ties = ties(answer, answered, winner, MOST_TIES);
     let sure = match (is_single, answered.entrants.len()) {
-        (false, 2..) => format!(
-            ", {} sure within {} of the best{}{ties}",
-            percent(winner.probability),
-            near(answer, answered, winner),
-            confirmed(answered)
-        ),
+        (false, 2..) => {
+            let near = near(answer, answered, winner);
+            let near = before.is_none().then(|| format!(" within {near} of the best"));
+            let ties = match answered.ties.len() {
+                0 => String::new(),
+                ties => format!("; {ties} perhaps as good"),
+            };
+            let sure = percent(winner.probability);
+            format!(", {sure} sure{}{}{ties}", near.unwrap_or_default(), confirmed(answered))
+        }
         _ => String::new(),
     };
     let is_same = before
@@ -278,7 +280,11 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
         (_, true) => ("the same: ".to_owned(), false),
         (_, false) => (server(answer, winner) + ": ", true),
     };
-    let (result, doubt) = (result(answer, answered, winner, gpus), doubt(answered));
+    let result = match is_single {
+        true => result(answer, answered, winner, gpus),
+        false => one_of_several(answer, answered, winner, gpus),
+    };
+    let doubt = doubt(answered);
     format!("{question}{server}{result}{doubt}{sure}")
 }
 
@@ -300,6 +306,19 @@ fn result(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool)
     let cost = paid(answer, answered, winner);
     let cost = cost.map_or(String::new(), |cost| format!(", {cost}"));
     measured(answer, answered, winner, has_gpus) + &cost
+}
+
+/// The same without the interval of the figure, as short as it can be.
+fn one_of_several(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
+    let reached = match &answered.goal {
+        Goal::Metric { name, .. } => say(name, &parts::estimate(&winner.value).0) + &parts::at_load_of(winner),
+        Goal::Load { .. } => figure(answered, winner),
+    };
+    let gpus = answer.gpus.filter(|_| has_gpus && winner.replicas > 1);
+    let gpus = gpus.map_or(String::new(), |gpus| format!(" on {gpus} GPUs (scaled)"));
+    let cost = cost(answer, answered, winner);
+    let cost = cost.map_or(String::new(), |cost| format!(", ${cost} per million"));
+    format!("{reached}{gpus}{cost}")
 }
 
 /// `$0.036 per million output tokens`.

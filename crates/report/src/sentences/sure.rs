@@ -33,7 +33,7 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
     if let Some(percent) = assumed {
         text += &format!(" (assuming {percent:.1} % start noise)");
     }
-    text += &ties(answer, answered, winner, MOST_TIES);
+    text += &ties(answer, answered, winner);
     if let Some(advice) = &answered.advice {
         let time = match time(advice) {
             none if none.is_empty() => none,
@@ -53,14 +53,14 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
 }
 
 /// `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP 2`; nothing without either.
-pub fn ties(answer: &Answer, answered: &Answered, winner: &Winner, most: usize) -> String {
+fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     let own = answer.name_of(&winner.config);
     let list = |configs: &[&String]| {
         let named = configs
             .iter()
-            .take(most)
+            .take(MOST_TIES)
             .map(|tie| parts::apart(answer.name_of(tie), own));
-        let more = match configs.len().saturating_sub(most) {
+        let more = match configs.len().saturating_sub(MOST_TIES) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -81,10 +81,10 @@ pub fn ties(answer: &Answer, answered: &Answered, winner: &Winner, most: usize) 
     text
 }
 
-/// The effect of `--confirm` on one of several recommendations: ` (96 % after --confirm, about 25.7 s)`.
+/// The effect of `--confirm` on one of several recommendations: ` (96 % after --confirm)`.
 pub fn confirmed(answered: &Answered) -> String {
     answered.advice.as_ref().map_or(String::new(), |advice| {
-        format!(" ({} after `--confirm`{})", percent(advice.expected), time(advice))
+        format!(" ({} after `--confirm`)", percent(advice.expected))
     })
 }
 

@@ -30,10 +30,7 @@ pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
             "; given up: {}, --retry-failed goes on with that",
             show_many(lost, "search")
         ),
-        (failed, _) => format!(
-            "; {} failed, --retry-failed measures them again",
-            show_many(failed, "run")
-        ),
+        (failed, _) => format!("; --retry-failed measures {} again", show_many(failed, "failed run")),
     };
     match ending {
         Ending::Superseded => format!(

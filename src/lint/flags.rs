@@ -1,6 +1,7 @@
 //! Checks the command lines of a plan's servers, or of its benchmarks that need none, for flags and values that vLLM would reject. A flag
 //! that the installed vLLM does not have is an error. Without an installation, the flags are those of the release that the simulator
-//! imitates. Another release may have more, so these are warnings.
+//! imitates. Another release may have more, so unknown flags are warnings then. A value of a wrong type is an error everywhere, and so is
+//! whatever the simulator itself would refuse.
 
 use super::{Asks, OUTPUT_JSON, launched, loads, place_of_param};
 use crate::matrix::Matrix;
@@ -22,6 +23,8 @@ struct Given {
     objections: BTreeSet<Objection>,
     flags: BTreeSet<String>,
     env: BTreeMap<String, String>,
+    /// True of the simulator, whose flags are known.
+    is_simulator: bool,
 }
 
 /// Returns true if a benchmark without a server has an option of this name: one of its own, or one of the engine.
@@ -38,14 +41,17 @@ pub fn has(offline: Offline, name: &str) -> bool {
 pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
     // Grouped by the program if that is vLLM itself and not a launcher.
-    let mut programs: BTreeMap<Option<String>, Given> = BTreeMap::new();
+    let mut programs: BTreeMap<(Option<String>, bool), Given> = BTreeMap::new();
     for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);
         if matches!(command.program(), Program::Other | Program::Sglang) {
             continue;
         }
         let is_vllm = matches!(&server.argv[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));
-        let given = programs.entry(is_vllm.then(|| server.argv[0].clone())).or_default();
+        let is_simulator = matches!(command.program(), Program::Simulator);
+        let program = (is_vllm.then(|| server.argv[0].clone()), is_simulator);
+        let given = programs.entry(program).or_default();
+        given.is_simulator = is_simulator;
         given.objections.extend(objections(&placed(command.args())));
         let words = command.args().iter().filter(|word| spelling::is_flag(word));
         let words = words.filter(|word| offline.is_none() || !is_of_server(word));
@@ -54,7 +60,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, asking): (Asks, fn(&Pat
             .extend(words.map(|word| word.split('=').next().unwrap_or(word).to_owned()));
         given.env = server.env;
     }
-    for (program, mut given) in programs {
+    for ((program, _), mut given) in programs {
         let asked = match offline {
             Some(offline) => {
                 let names: BTreeSet<String> = loads(matrix)
@@ -89,6 +95,7 @@ fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, f
             (Objection::Unknown { flag }, Some(installed)) if installed.has(flag) => {}
             (Objection::Unknown { flag }, Some(installed)) => found.add(unknown(plan, flag, Some(installed))),
             (_, Some(installed)) if is_release(installed) => found.add(problem(plan, objection)),
+            _ if given.is_simulator || objection.is_of_every_release() => found.add(problem(plan, objection)),
             _ => found.warn(problem(plan, objection)),
         }
     }

@@ -104,6 +104,13 @@ pub enum Objection {
     },
 }
 
+impl Objection {
+    /// True of a value of another type, which every release refuses. One may know more choices than another.
+    pub fn is_of_every_release(&self) -> bool {
+        matches!(self, Objection::Value { why, .. } if !why.starts_with("invalid choice"))
+    }
+}
+
 /// All errors of vLLM about the arguments after `serve`, in their order; argparse ends with the first.
 pub fn objections(args: &[String]) -> Vec<Objection> {
     let mut has_model = false;

@@ -14,6 +14,7 @@ use crate::server::find_program;
 use crate::units::show_many;
 use itertools::Itertools;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Servers that are looked at, and programs of theirs.
@@ -37,6 +38,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let mut exit = Exit::Done;
     let mut checked = Vec::new();
+    let mut told = BTreeSet::new();
     for path in args.plans {
         let file = PlanFile {
             plan: path,
@@ -53,7 +55,7 @@ pub fn run(args: Args) -> Result<Exit> {
             Ok(_) => Exit::Done,
         });
         match args.format {
-            OutputFormat::Text => print_verdict(read, &misfits),
+            OutputFormat::Text => print_verdict(&file.plan, read, &misfits, &mut told),
             OutputFormat::Json => checked.push(to_json(&file.plan, read, &misfits)),
         }
     }
@@ -63,12 +65,24 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// Prints the problems of a plan, or its size if there are none. `misfits` are servers that cannot start here.
-fn print_verdict(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
+/// Prints the problems of a plan that are not told yet, or its size if there are none. `misfits` are servers that cannot start here.
+fn print_verdict(
+    path: &Path,
+    read: Result<CheckedPlan, Objections>,
+    misfits: &[(String, Failure)],
+    told: &mut BTreeSet<String>,
+) {
     let (plan, matrix, warnings) = match read {
         Ok(read) => (read.plan, read.matrix, read.warnings),
-        Err(objections) => {
-            show_all(objections);
+        Err(mut objections) => {
+            objections.errors.leave_out(told);
+            if objections.errors.list.is_empty() {
+                let path = path.display();
+                output::print_note(format_args!("{path} has problems of a file that are told above"));
+                objections.warnings.map(show);
+            } else {
+                show_all(objections);
+            }
             return;
         }
     };

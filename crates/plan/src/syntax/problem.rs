@@ -141,6 +141,21 @@ impl Problems {
         problems.collect()
     }
 
+    /// Removes the problems that are among those of other plans, and adds the rest to them.
+    pub fn leave_out(&mut self, known: &mut BTreeSet<String>) {
+        let each = |problem: &Problem| {
+            Problems {
+                list: vec![problem.clone()],
+                ..self.clone()
+            }
+            .to_json()
+            .to_string()
+        };
+        let told: Vec<String> = self.list.iter().map(each).collect();
+        let mut told = told.into_iter();
+        self.list.retain(|_| told.next().is_some_and(|text| known.insert(text)));
+    }
+
     /// The text for people, with colours if the terminal shows them.
     pub fn render(&self, colours: bool) -> String {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };

@@ -269,6 +269,28 @@ fn compare(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
+fn some_points_are_compared_and_written_to_a_file() {
+    let (folder, ..) = sides();
+    let args = [
+        "new",
+        "--only",
+        "max_concurrency<=8",
+        "--format",
+        "markdown",
+        "-o",
+        "changes.md",
+    ];
+    let (code, said) = compare(folder.path(), &args);
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    let text = fs::read_to_string(folder.path().join("changes.md")).expect("written");
+    let (_, all) = compare(folder.path(), &["new", "--format", "markdown"]);
+    assert!(text.contains("900") && !text.contains("concurrency 16"), "{text}");
+    assert!(all.contains("concurrency 16"), "{all}");
+    let (code, said) = compare(folder.path(), &["new", "--only", "max_concurrency=7"]);
+    assert!(code == Some(2) && said.contains("holds for no run of base"), "{said}");
+}
+
+#[test]
 fn exit_codes_and_wrong_inputs() {
     let (folder, ..) = sides();
     write_tree(&folder.path().join("other"), "fa2", &[(5, &STEADY)]);

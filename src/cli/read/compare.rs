@@ -5,6 +5,7 @@ use crate::cli::flags::number;
 use crate::cli::output::{self, finish};
 use crate::cli::results;
 use crate::error::{Error, Exit, Result};
+use crate::files::write_atomic;
 use crate::journal::Directory;
 use crate::plan::Limit;
 use crate::report::compare::{
@@ -12,7 +13,7 @@ use crate::report::compare::{
 };
 use crate::report::history::{self, History};
 use crate::stats::Margins;
-use crate::table::Measure;
+use crate::table::{Filter, Measure};
 use clap::ValueEnum;
 use itertools::Itertools;
 use std::collections::BTreeMap;
@@ -45,9 +46,15 @@ pub struct Args {
     /// correction
     #[arg(long = "fail-on", value_name = "METRIC:±N%", value_parser = Limit::parse, allow_hyphen_values = true)]
     fail_on: Vec<Limit>,
+    /// Compare only runs that meet all of these conditions, as in "tensor_parallel_size=2,max_concurrency>=8"
+    #[arg(long, value_name = "CONDITIONS", default_value = "")]
+    only: String,
     /// The form of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: ComparisonFormat,
+    /// File to write, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// With --format dashboard: the statistic of TTFT and TPOT [default: p99]
     #[arg(long, value_name = "STATISTIC", value_parser = ["p99", "median"])]
     latency: Option<String>,
@@ -102,7 +109,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let damaged: Vec<String> = sides.iter().flat_map(|side| side.damaged.clone()).collect();
     if args.format == ComparisonFormat::Dashboard {
         let text = to_dashboard(&sides, &args.speed()).map_err(Error::Usage)?;
-        finish(io::stdout().lock().write_all(text.as_bytes()))?;
+        args.write(&text)?;
         return Ok(print_damage(&damaged));
     }
     let Some((base, others)) = sides.split_first().filter(|(_, others)| !others.is_empty()) else {
@@ -121,7 +128,7 @@ pub fn run(args: Args) -> Result<Exit> {
         ComparisonFormat::Markdown => comparisons.iter().map(to_markdown).join("\n"),
         ComparisonFormat::Html => to_html(&comparisons, &sides).map_err(Error::Fatal)?,
         ComparisonFormat::Junit => to_junit(&comparisons),
-        ComparisonFormat::Bmf => to_bmf(args.only(&comparisons)?),
+        ComparisonFormat::Bmf => to_bmf(args.single(&comparisons)?),
         ComparisonFormat::Dashboard => unreachable!("it needs no comparison"),
         ComparisonFormat::Json => {
             match comparisons.as_slice() {
@@ -132,10 +139,7 @@ pub fn run(args: Args) -> Result<Exit> {
                 + "\n"
         }
     };
-    finish(match args.format {
-        ComparisonFormat::Text => output::text().write_all(text.as_bytes()),
-        _ => io::stdout().lock().write_all(text.as_bytes()),
-    })?;
+    args.write(&text)?;
     let damage = print_damage(&damaged);
     let required = comparisons.iter().filter_map(Comparison::requirement).max();
     Ok(required.map_or(Exit::Done, output::exit_for).or(damage))
@@ -172,15 +176,26 @@ impl Args {
 
     /// The results that were named; one alone is taken apart.
     fn sides(&self) -> Result<Vec<Side>> {
+        let filters = Filter::parse_list(&self.only).map_err(Error::Usage)?;
+        let side = |path: &PathBuf| side(path)?.only(&filters).map_err(Error::Usage);
         if self.new.is_empty() {
             return Ok(side(&self.base)?.by_parallelism());
         }
         let all = std::iter::once(&self.base).chain(&self.new);
-        all.map(|path| side(path)).collect()
+        all.map(side).collect()
+    }
+
+    /// Writes the result to its place.
+    fn write(&self, text: &str) -> Result<()> {
+        match (&self.output, self.format) {
+            (Some(path), _) => write_atomic(path, text.as_bytes()),
+            (None, ComparisonFormat::Text) => finish(output::text().write_all(text.as_bytes())).map(drop),
+            (None, _) => finish(io::stdout().lock().write_all(text.as_bytes())).map(drop),
+        }
     }
 
     /// The comparison with the one NEW, for a format that holds no more.
-    fn only<'c>(&self, comparisons: &'c [Comparison]) -> Result<&'c Comparison> {
+    fn single<'c>(&self, comparisons: &'c [Comparison]) -> Result<&'c Comparison> {
         match comparisons {
             [only] => Ok(only),
             several => Err(Error::Usage(format!(

@@ -15,7 +15,7 @@ use vsweep_base::files::{FACTS, read};
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::{ReportOptions, spelling};
 use vsweep_record::journal::{Directory, Machine, ServerRecord, State};
-use vsweep_record::table::{Points, Table};
+use vsweep_record::table::{Filter, Points, Table};
 
 /// Results, and what is known of how they came about.
 #[derive(Debug, Clone, Default)]
@@ -95,11 +95,32 @@ impl Side {
         let rows = (0..self.table.rows()).into_group_map_by(of_row).into_iter().ordered();
         rows.map(|((tp, pp), rows)| Side {
             name: format!("{} TP {tp} PP {pp}", self.name),
-            table: self.table.select(&rows),
-            machines: rows.iter().filter_map(|row| self.machines.get(*row).cloned()).collect(),
-            ..self.clone()
+            ..self.select(&rows)
         })
         .collect()
+    }
+
+    /// The runs that meet all conditions.
+    ///
+    /// # Errors
+    /// If a condition is about no column of these runs, or holds for none of them.
+    pub fn only(&self, filters: &[Filter]) -> Result<Side, String> {
+        let mut rows: Vec<usize> = (0..self.table.rows()).collect();
+        for filter in filters {
+            rows = filter.keep(&self.table, &rows)?;
+            if rows.is_empty() {
+                return Err(format!("`{filter}` holds for no run of {}; loosen it", self.name));
+            }
+        }
+        Ok(self.select(&rows))
+    }
+
+    fn select(&self, rows: &[usize]) -> Side {
+        Side {
+            table: self.table.select(rows),
+            machines: rows.iter().filter_map(|row| self.machines.get(*row).cloned()).collect(),
+            ..self.clone()
+        }
     }
 }
 

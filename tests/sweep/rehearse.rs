@@ -57,6 +57,14 @@ max_concurrency = [1, 4]
 "#;
 
 #[test]
+fn several_workloads_are_named() {
+    let says = |text: &str| stdout(&vsweep(plan(text).path(), &["rehearse", "plan.toml"]));
+    let two = says(&SMALL.replace("input_len = 64", "input_len = [64, 128]"));
+    assert!(two.contains("\nruns are of 2 workloads: 64 in; 128 in\n"), "{two}");
+    assert!(!says(SMALL).contains("workload"));
+}
+
+#[test]
 fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
     let folder = plan(SMALL);
     let before = rehearse(&folder, &[]);

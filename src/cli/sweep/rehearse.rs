@@ -12,10 +12,12 @@ use crate::cli::plan_file::PlanFile;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::Matrix;
-use crate::plan::{Parallel, Plan};
+use crate::plan::{Parallel, Params, Plan, show};
 use crate::rehearse::twin::Known;
 use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
+use crate::report::texts::words::short_setting_of;
 use crate::sim::engine::gpu::{GPUS, Gpu};
+use crate::table::is_of_load;
 use crate::telemetry::gpu::{numbers, visible};
 use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
@@ -85,7 +87,7 @@ pub fn run(args: Args) -> Result<Exit> {
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
-    let table = || table::table(&rehearsal, recorded);
+    let table = || table::table(&rehearsal, recorded, &workloads(&matrix));
     args.format.print(table, || json(&rehearsal, recorded))?;
     let exit = print_damage(&record.damage);
     Ok(match is_doubtful || rehearsal.foresees_failures() {
@@ -93,6 +95,24 @@ pub fn run(args: Args) -> Result<Exit> {
         false => exit,
     })
 }
+
+/// The workloads of a plan by the settings in which they differ: `1024 in, 32 out`.
+fn workloads(matrix: &Matrix) -> Vec<String> {
+    let settings = |params: Params| {
+        let of_workload = params.into_iter().filter(|(name, _)| !is_of_load(name));
+        of_workload.map(|(name, value)| (name, show(&value))).collect_vec()
+    };
+    let all = matrix.specimens().take(MOST_LOADS).map(settings).unique().collect_vec();
+    let is_shared = |setting: &(String, String)| all.iter().all(|own| own.contains(setting));
+    let name = |own: &Vec<(String, String)>| {
+        let varied = own.iter().filter(|setting| !is_shared(setting));
+        varied.map(|(name, value)| short_setting_of(name, value)).join(", ")
+    };
+    all.iter().map(name).unique().collect()
+}
+
+/// Loads among which workloads are sought.
+const MOST_LOADS: usize = 1000;
 
 /// Interval between progress reports of a long rehearsal.
 const EVERY: Duration = Duration::from_secs(5);

@@ -9,8 +9,8 @@ use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
 use std::time::Duration;
 
-/// A rehearsal, in a form that fits into the terminal.
-pub fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
+/// A rehearsal, in a form that fits into the terminal. Several workloads are named above its rows, as every server runs them all.
+pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> String {
     if rehearsal.servers.is_empty() {
         return format!("nothing is left to do: {recorded} runs are recorded\n");
     }
@@ -48,6 +48,10 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
         lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
     }
     lines.push("prediction only, with a simulated engine: nothing was measured".to_owned());
+    if workloads.len() > 1 {
+        let count = show_many(workloads.len() as u64, "workload");
+        lines.push(format!("runs are of {count}: {}", workloads.join("; ")));
+    }
     lines.push(String::new());
     for (place, row) in table.lines().enumerate() {
         lines.push(row.to_owned());
@@ -252,7 +256,7 @@ mod tests {
                 Some(Failure::of_ruled_out(Cause::OomAtLoad, hungry)),
             ),
         ];
-        let text = table(&rehearsal(servers), 0);
+        let text = table(&rehearsal(servers), 0, &[]);
         let (above, rows) = text.split_once("\n\n").expect("a beginning");
         assert!(
             rows.contains("TP 1, seqs 32, batched tokens 2048, KV cache fp8\n  will likely fail"),

@@ -49,7 +49,10 @@ fn draw(
         let curve = |(number, (at, class)): (usize, &(usize, Option<&str>))| {
             let histogram = distributions.of(*at, &figure_of(*class, name))?;
             let mark = |(ms, share): (f64, f64)| Mark::at(ms, share * 100.0);
-            let positive = histogram.cumulative().into_iter().filter(|(ms, _)| *ms > 0.0);
+            let all = histogram.cumulative();
+            // A line rises from 0 % at the first value, unless that is 0 ms, which the axis does not have.
+            let first = all.first().filter(|(ms, _)| *ms > 0.0).map(|(ms, _)| (*ms, 0.0));
+            let positive = first.into_iter().chain(all.into_iter().filter(|(ms, _)| *ms > 0.0));
             let settings = settings(&varying, points.points[*at].row);
             let name = match class {
                 Some(class) if settings.is_empty() => (*class).to_owned(),

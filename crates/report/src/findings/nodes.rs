@@ -60,8 +60,9 @@ pub fn shared(points: &Points<'_>) -> Option<String> {
         .filter(|count| *count > 0.0)
         .count();
     let runs = show_many(had as u64, "run");
-    (had > 0)
-        .then(|| format!("{runs} shared the machine with servers of other vsweep sessions; the effect is not measured"))
+    (had > 0).then(|| {
+        format!("{runs} shared the machine with servers of other vsweep sessions; they may be slower than alone")
+    })
 }
 
 /// The first pair of nodes for each way in which two are unlike.

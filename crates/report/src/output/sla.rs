@@ -21,7 +21,7 @@ use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
 /// Meaning of the interval of an answer.
 pub fn explain_interval() -> String {
     format!(
-        "each limit is of the starts that were measured: the risk that it lies below the interval is {} %, and that it lies above it {} %",
+        "limits are of the starts that were measured: {} % risk that one is lower than its interval, {} % that it is higher",
         show_number(RISK * 100.0),
         show_number(DOUBT * 100.0)
     )

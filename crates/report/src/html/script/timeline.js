@@ -101,7 +101,12 @@ function lanesOfServers(starts, onSeveralNodes) {
   const lanes = new Map();
   for (const start of starts) gather(lanes, start.server, start);
   const briefs = briefNames();
-  return [...lanes].map(([server, own]) => ({ name: own[0].name, brief: briefs[server], starts: own, tags: own.map((start) => (onSeveralNodes ? start.node : "")) }));
+  const told = varying.filter((column) => column.kind === "serve");
+  const value = (column, server) => column.values[data.server.indexOf(server)] ?? "";
+  const compare = (a, b) => String(a).localeCompare(String(b), undefined, { numeric: true });
+  // By their settings; the sort keeps servers of equal ones in the order in which they began.
+  const ordered = [...lanes].sort(([a], [b]) => told.reduce((order, column) => order || compare(value(column, a), value(column, b)), 0));
+  return ordered.map(([server, own]) => ({ name: own[0].name, brief: briefs[server], starts: own, tags: own.map((start) => (onSeveralNodes ? start.node : "")) }));
 }
 
 function lanesOfGpus(starts, onSeveralNodes) {
@@ -134,7 +139,7 @@ function drawLanes(lanes, end, width, line) {
   const axis = svg("svg", { class: "clock", width, height: AXIS_PX, viewBox: `0 0 ${width} ${AXIS_PX}`, "aria-hidden": "true" });
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Timeline of ${lanes.length} lanes over ${showSeconds(end)}` });
   for (const { seconds, label } of clockTicks(end, Math.max(2, Math.floor((width - left) / CLOCK_TICK_PX)))) {
-    axis.append(svg("text", { class: "axis", x: at(seconds), y: 15, "text-anchor": at(seconds) > width - 40 ? "end" : at(seconds) < left + 20 ? "start" : "middle" }, label));
+    axis.append(svg("text", { class: "axis", x: at(seconds), y: 15, "text-anchor": at(seconds) > width - 40 ? "end" : at(seconds) < 30 ? "start" : "middle" }, label));
     picture.append(svg("line", { class: "grid", x1: at(seconds), x2: at(seconds), y1: 0, y2: height }));
   }
   lanes.forEach((lane, i) => picture.append(drawLane(lane, i, at, left, longest > left)));

@@ -336,7 +336,9 @@ impl Outputs<'_> {
         for answered in self.answer.leading().into_iter().take(4) {
             let Some(winner) = &answered.winner else { continue };
             let mut facts = self.facts(answered, winner);
-            let has_range = winner.value.high > winner.value.low && !winner.at_ceiling;
+            // Of several recommendations the other outputs have the intervals of figures.
+            let is_short = self.answer.leading().len() > 1 && !answered.is_load();
+            let has_range = winner.value.high > winner.value.low && !winner.at_ceiling && !is_short;
             facts.truncate(usize::from(self.answer.configs.len() > 1) + 1 + usize::from(has_range));
             if before.replace(&winner.config) == Some(&winner.config) && self.answer.configs.len() > 1 {
                 facts[0] = "the same".into();

@@ -38,7 +38,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let mut exit = Exit::Done;
     let mut checked = Vec::new();
-    let mut told = BTreeSet::new();
+    let mut shown = BTreeSet::new();
     for path in args.plans {
         let file = PlanFile {
             plan: path,
@@ -55,7 +55,7 @@ pub fn run(args: Args) -> Result<Exit> {
             Ok(_) => Exit::Done,
         });
         match args.format {
-            OutputFormat::Text => print_verdict(&file.plan, read, &misfits, &mut told),
+            OutputFormat::Text => print_verdict(&file.plan, read, &misfits, &mut shown),
             OutputFormat::Json => checked.push(to_json(&file.plan, read, &misfits)),
         }
     }
@@ -65,20 +65,20 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// Prints the problems of a plan that are not told yet, or its size if there are none. `misfits` are servers that cannot start here.
+/// Prints the problems of a plan that are not shown yet, or its size if there are none. `misfits` are servers that cannot start here.
 fn print_verdict(
     path: &Path,
     read: Result<CheckedPlan, Objections>,
     misfits: &[(String, Failure)],
-    told: &mut BTreeSet<String>,
+    shown: &mut BTreeSet<String>,
 ) {
     let (plan, matrix, warnings) = match read {
         Ok(read) => (read.plan, read.matrix, read.warnings),
         Err(mut objections) => {
-            objections.errors.leave_out(told);
+            objections.errors.leave_out(shown);
             if objections.errors.list.is_empty() {
                 let path = path.display();
-                output::print_note(format_args!("{path} has problems of a file that are told above"));
+                output::print_note(format_args!("{path} has problems of a file that are shown above"));
                 objections.warnings.map(show);
             } else {
                 show_all(objections);

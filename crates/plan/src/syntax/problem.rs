@@ -151,9 +151,10 @@ impl Problems {
             .to_json()
             .to_string()
         };
-        let told: Vec<String> = self.list.iter().map(each).collect();
-        let mut told = told.into_iter();
-        self.list.retain(|_| told.next().is_some_and(|text| known.insert(text)));
+        let texts: Vec<String> = self.list.iter().map(each).collect();
+        let mut texts = texts.into_iter();
+        self.list
+            .retain(|_| texts.next().is_some_and(|text| known.insert(text)));
     }
 
     /// The text for people, with colours if the terminal shows them.

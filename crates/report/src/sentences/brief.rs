@@ -308,7 +308,7 @@ fn result(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool)
     measured(answer, answered, winner, has_gpus) + &cost
 }
 
-/// The same without the interval of the figure, as short as it can be.
+/// The figure without its interval, its load, the GPUs and the cost, as short as they can be.
 fn one_of_several(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
     let reached = match &answered.goal {
         Goal::Metric { name, .. } => say(name, &parts::estimate(&winner.value).0) + &parts::at_load_of(winner),

@@ -32,8 +32,8 @@ pub struct Lines<'a> {
 
 /// Curves that are read at once; of more, those that agree are merged.
 const MOST_READ: usize = 6;
-/// Part of the places at which alike curves agree. Their band shows where they do not.
-const ALIKE: f64 = 0.6;
+/// Part of the places at which alike curves agree.
+const ALIKE: f64 = 0.8;
 /// Greatest ratio between intervals of figures that agree: in a chart they lie on each other.
 const NEARLY: f64 = 1.1;
 /// Greatest number of panels in a row if there is only one metric.

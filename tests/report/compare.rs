@@ -295,7 +295,7 @@ fn exit_codes_and_wrong_inputs() {
     let (folder, ..) = sides();
     write_tree(&folder.path().join("other"), "fa2", &[(5, &STEADY)]);
     fs::create_dir(folder.path().join("empty")).expect("a folder");
-    let cases: [(&[&str], i32, &str); 12] = [
+    let cases: [(&[&str], i32, &str); 13] = [
         (&["new"], 0, "noise between starts is assumed"),
         (
             &["new", "--fail-on", "p99_ttft_ms:+2%"],
@@ -331,6 +331,7 @@ fn exit_codes_and_wrong_inputs() {
         ),
         (&["new", "--margin", "0"], 2, "a percentage above 0"),
         (&["empty"], 2, "there are no results in empty"),
+        (&["base"], 2, "base is named twice"),
         (&["other"], 2, "no measured point in common"),
     ];
     for (args, code, said) in cases {
@@ -338,6 +339,33 @@ fn exit_codes_and_wrong_inputs() {
         assert_eq!(found.0, Some(code), "{args:?}: {}", found.1);
         assert!(found.1.contains(said), "{args:?}: {}", found.1);
     }
+}
+
+#[test]
+fn a_point_where_the_new_side_loses_requests_meets_no_limit() {
+    let folder = TempDir::new().expect("a folder");
+    write_tree(&folder.path().join("base"), "fa2", &[(8, &STEADY)]);
+    let judged = |failed: u64| {
+        let new = folder.path().join("new/load-008");
+        fs::create_dir_all(&new).expect("a folder");
+        let run = |number: u64| {
+            json!({
+                "completed": 100 - failed, "failed": failed, "max_concurrency": 8, "output_throughput": 1000.0,
+                "p99_ttft_ms": 50.0, "run_number": number, "attention_backend": "fa2",
+            })
+        };
+        let runs = json!([run(0), run(1), run(2)]);
+        fs::write(new.join("summary.json"), runs.to_string()).expect("written");
+        compare(folder.path(), &["new", "--fail-on", "p99_ttft_ms:+5%"])
+    };
+    assert_eq!(judged(0).0, Some(0));
+    // One of a hundred may be chance.
+    assert_eq!(judged(1).0, Some(0));
+    let (code, said) = judged(50);
+    assert!(
+        code == Some(4) && said.contains("new loses requests that base answers at"),
+        "{said}"
+    );
 }
 
 #[test]

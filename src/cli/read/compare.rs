@@ -181,8 +181,15 @@ impl Args {
         if self.new.is_empty() {
             return Ok(side(&self.base)?.by_parallelism());
         }
-        let all = std::iter::once(&self.base).chain(&self.new);
-        all.map(side).collect()
+        let all: Vec<&PathBuf> = std::iter::once(&self.base).chain(&self.new).collect();
+        let place = |path: &&PathBuf| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if let Some(twice) = all.iter().duplicates_by(|path| place(path)).next() {
+            return Err(Error::Usage(format!(
+                "{} is named twice, and it does not differ from itself; name two results",
+                twice.display()
+            )));
+        }
+        all.into_iter().map(side).collect()
     }
 
     /// Writes the result to its place.

@@ -3,6 +3,7 @@
 
 use super::Side;
 use super::matching::PointPair;
+use crate::findings::nodes;
 use crate::texts::words::show_some;
 use itertools::Itertools;
 use std::collections::BTreeSet;
@@ -59,10 +60,52 @@ pub fn of_failures(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>)) ->
 
 /// The share of requests that failed in the judged runs of some points.
 fn failed_share(points: &Points<'_>, of: &[&Point]) -> f64 {
+    let (failed, all) = requests(points, of);
+    failed / all.max(1.0)
+}
+
+/// Requests that failed, and all, in the judged runs of some points.
+fn requests(points: &Points<'_>, of: &[&Point]) -> (f64, f64) {
     let rows = || of.iter().flat_map(|point| &point.used);
     let sum = |name: &str| -> f64 { rows().filter_map(|row| points.runs.cell(name, *row).number()).sum() };
     let failed = sum("failed");
-    failed / (failed + sum("completed")).max(1.0)
+    (failed, failed + sum("completed"))
+}
+
+/// A smaller growth of the share of failed requests does not matter.
+const LOST: f64 = 0.01;
+/// Standard errors by which the shares differ if not by chance.
+const BEYOND_CHANCE: f64 = 3.0;
+
+/// True if the new side loses requests that the base does not. The latencies of those that are left are of a smaller load.
+pub fn loses_requests(pair: &PointPair<'_>, sides: &(Points<'_>, Points<'_>)) -> bool {
+    let (base, of_base) = requests(&sides.0, &[pair.base]);
+    let (new, of_new) = requests(&sides.1, &[pair.new]);
+    let share = (base + new) / (of_base + of_new).max(1.0);
+    let error = (share * (1.0 - share) * (1.0 / of_base.max(1.0) + 1.0 / of_new.max(1.0))).sqrt();
+    let growth = new / of_new.max(1.0) - base / of_base.max(1.0);
+    growth > LOST && growth > BEYOND_CHANCE * error
+}
+
+/// Names the points at which the new side loses requests; `None` if there are none.
+pub fn of_lost_requests(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>)) -> Option<String> {
+    let lost = pairs.iter().filter(|pair| loses_requests(pair, sides));
+    let settings = lost.map(|pair| &pair.settings).collect_vec();
+    let more = match settings.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = settings.iter().take(MOST_NAMED).format("; ");
+    (!settings.is_empty()).then(|| {
+        format!("new loses requests that base answers at {named}{more}: no limit is met there, and the figures are of the rest alone")
+    })
+}
+
+/// Describes runs that shared the machine with servers of other sessions, on each side that has some.
+pub fn of_neighbours(sides: &(Points<'_>, Points<'_>)) -> impl Iterator<Item = String> {
+    let sides = [("base", &sides.0), ("new", &sides.1)];
+    let found = sides.map(|(name, points)| nodes::shared(points).map(|shared| format!("{name}: {shared}")));
+    found.into_iter().flatten()
 }
 
 /// Nodes that are named.

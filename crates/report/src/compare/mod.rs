@@ -228,6 +228,10 @@ impl Comparison {
                     judged.base == *pair.base.id && judged.metric == own.metric && judged.change == own.change
                 })?;
                 let point = of_pair(pair, &limit.metric)?;
+                let requirement = match doubts::loses_requests(pair, &sides) {
+                    true => Requirement::Broken,
+                    false => judged.requirement,
+                };
                 Some(Judged {
                     limit: limit.clone(),
                     settings: pair.settings.clone(),
@@ -235,7 +239,7 @@ impl Comparison {
                     new: point.is.value,
                     ratio: point.ratio.value,
                     interval: (point.ratio.low, point.ratio.high),
-                    requirement: judged.requirement,
+                    requirement,
                     p_value: judged.p_value,
                 })
             });
@@ -250,6 +254,8 @@ impl Comparison {
                 .into_iter()
                 .chain(doubts::of_runs(&pairs))
                 .chain(doubts::of_failures(&pairs, &sides))
+                .chain(doubts::of_lost_requests(&pairs, &sides))
+                .chain(doubts::of_neighbours(&sides))
                 .collect(),
             points,
             only_base,
@@ -263,8 +269,10 @@ impl Comparison {
         match found.unanswered(question).filter(|_| !found.points.is_empty()) {
             None => Ok(found),
             Some((metric, instead)) => {
-                base.table.numeric_column(metric)?;
-                new.table.numeric_column(metric)?;
+                for side in [base, new] {
+                    let column = side.table.numeric_column(metric);
+                    column.map_err(|error| format!("{}: {error}", side.name))?;
+                }
                 Err(format!(
                     "no common point has {metric} above 0 on both sides; {instead} another metric"
                 ))

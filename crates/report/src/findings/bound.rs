@@ -1,7 +1,7 @@
 //! The limit of the hardware that binds the recommended server, in a sentence, and what to try next. Nothing is said where the runs do not
 //! say it.
 
-use crate::sentences::parts::percent;
+use crate::sentences::{parts::percent, picks};
 use itertools::Itertools;
 use vsweep_answer::Answer;
 use vsweep_plan::ServeCommand;
@@ -20,7 +20,13 @@ pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<S
     let is_fp8 = command
         .value("kv_cache_dtype")
         .is_some_and(|dtype| dtype.starts_with("fp8"));
-    say(&limit(points, point)?, command.has("quantization"), is_fp8, |name| {
+    let largest = picks(answer).into_iter().next()?.largest;
+    let known = Known {
+        is_quantised: command.has("quantization"),
+        is_fp8,
+        largest: largest.as_deref(),
+    };
+    say(&limit(points, point)?, &known, |name| {
         Some(points.spread(point, name)?.value)
     })
 }
@@ -45,34 +51,54 @@ const REACHED_BANDWIDTH: f64 = 0.8;
 const REACHED_ARITHMETIC: f64 = 0.55;
 const NEAR: f64 = 0.8;
 
-fn say(limit: &str, is_quantised: bool, is_fp8: bool, part: impl Fn(&str) -> Option<f64>) -> Option<String> {
+/// The settings of the server, and its load and settings that are the largest tested.
+#[derive(Default)]
+struct Known<'a> {
+    is_quantised: bool,
+    is_fp8: bool,
+    largest: Option<&'a str>,
+}
+
+fn say(limit: &str, known: &Known<'_>, part: impl Fn(&str) -> Option<f64>) -> Option<String> {
     let share = |name: &str| part(name).map(percent);
-    let verb = |name: &str, reached: f64| {
-        let is_near = part(name)? >= NEAR * reached;
-        Some(if is_near { "binds" } else { "comes nearest to its limit" })
+    // What helps against a limit is said only where it binds; else more load may help.
+    let verb_and_advice = |name: &str, reached: f64, advice: String| {
+        Some(match part(name)? >= NEAR * reached {
+            true => ("binds", format!("; {advice}")),
+            false => {
+                let more = known
+                    .largest
+                    .map(|largest| format!("; try more than {largest}, the largest tested"));
+                ("comes nearest to its limit", more.unwrap_or_default())
+            }
+        })
     };
-    let weights = (!is_quantised).then_some("8-bit weights (quantization)");
-    let cache = (!is_fp8).then_some("an fp8 KV cache (kv_cache_dtype)");
+    let weights = (!known.is_quantised).then_some("8-bit weights (quantization)");
+    let cache = (!known.is_fp8).then_some("an fp8 KV cache (kv_cache_dtype)");
     Some(match limit {
-        "memory_bandwidth" => format!(
-            "Memory bandwidth {}: {} of its peak, of which kernels reach about 80 %; {} of the arithmetic is used; to read less for each \
-             token, try {}",
-            verb("mbu", REACHED_BANDWIDTH)?,
-            share("mbu")?,
-            share("mfu")?,
-            [weights, cache, Some("more requests at once")]
-                .into_iter()
-                .flatten()
-                .join(", ")
-        ),
-        "arithmetic" => format!(
-            "Arithmetic {}: {} of its peak, of which kernels reach 50 to 60 %; {} of the memory bandwidth is used; more requests \
-             hardly help, {}more GPUs may",
-            verb("mfu", REACHED_ARITHMETIC)?,
-            share("mfu")?,
-            share("mbu")?,
-            weights.map_or(String::new(), |weights| format!("{weights} or "))
-        ),
+        "memory_bandwidth" => {
+            let ways = [weights, cache, Some("more requests at once")];
+            let advice = format!(
+                "to read less for each token, try {}",
+                ways.into_iter().flatten().join(", ")
+            );
+            let (verb, advice) = verb_and_advice("mbu", REACHED_BANDWIDTH, advice)?;
+            format!(
+                "Memory bandwidth {verb}: {} of its peak, of which kernels reach about 80 %; {} of the arithmetic is used{advice}",
+                share("mbu")?,
+                share("mfu")?
+            )
+        }
+        "arithmetic" => {
+            let weights = weights.map_or(String::new(), |weights| format!("{weights} or "));
+            let advice = format!("more requests hardly help, {weights}more GPUs may");
+            let (verb, advice) = verb_and_advice("mfu", REACHED_ARITHMETIC, advice)?;
+            format!(
+                "Arithmetic {verb}: {} of its peak, of which kernels reach 50 to 60 %; {} of the memory bandwidth is used{advice}",
+                share("mfu")?,
+                share("mbu")?
+            )
+        }
         "host" => format!(
             "The host binds: its work takes about {} of the time, while {} of the memory bandwidth is used; CUDA graphs (no enforce_eager) or \
              more requests in each step may help, faster GPUs cannot",
@@ -104,7 +130,7 @@ mod tests {
     #[test]
     fn each_limit_says_what_to_try_next() {
         let shares = |name: &str| Some(if name == "mfu" { 0.12 } else { 0.69 });
-        let said = |limit| say(limit, false, false, shares).expect("a sentence");
+        let said = |limit| say(limit, &Known::default(), shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
             "Memory bandwidth binds: 69 % of its peak, of which kernels reach about 80 %; 12 % of the arithmetic is used; to read less for \
@@ -115,13 +141,33 @@ mod tests {
             "KV blocks bind: requests wait while 69 % of them are in use, so more max_num_seqs cannot help; an fp8 KV cache \
              (kv_cache_dtype) holds about twice the tokens"
         );
-        assert!(said("arithmetic").starts_with("Arithmetic comes nearest to its limit: 12 %"));
+        let far = "Arithmetic comes nearest to its limit: 12 % of its peak, of which kernels reach 50 to 60 %; 69 % of the memory \
+                   bandwidth is used";
+        assert_eq!(
+            said("arithmetic"),
+            far,
+            "more requests may help as long as it does not bind"
+        );
+        let largest = Some("concurrency 32");
+        let rising = Known {
+            largest,
+            ..Known::default()
+        };
+        assert_eq!(
+            say("arithmetic", &rising, shares).expect("a sentence"),
+            format!("{far}; try more than concurrency 32, the largest tested")
+        );
         for limit in ["arithmetic", "host", "max_num_seqs", "load"] {
             assert!(said(limit).contains('%'), "{limit}");
         }
-        let quantised = say("kv_blocks", true, true, shares).expect("a sentence");
+        let quantised = Known {
+            is_quantised: true,
+            is_fp8: true,
+            largest: None,
+        };
+        let quantised = say("kv_blocks", &quantised, shares).expect("a sentence");
         assert!(quantised.ends_with("cannot help"), "{quantised}");
-        assert_eq!(say("mfu", false, false, shares), None, "no such limit");
-        assert_eq!(say("host", false, false, |_| None), None, "nothing is known");
+        assert_eq!(say("mfu", &Known::default(), shares), None, "no such limit");
+        assert_eq!(say("host", &Known::default(), |_| None), None, "nothing is known");
     }
 }

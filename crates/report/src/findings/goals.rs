@@ -28,6 +28,8 @@ pub struct Goals {
 struct Goal {
     /// Short enough for a table.
     name: String,
+    /// Its name in sentences, which the plan gave it; without one its bound.
+    called: String,
     /// Its bound.
     text: String,
     is_target: bool,
@@ -72,6 +74,7 @@ impl Goals {
             let is_decided = |verdict: &Requirement| *verdict != Requirement::Undecided;
             goals.push(Goal {
                 name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
+                called: text.clone(),
                 text: in_words(&text, &assertion.criteria),
                 is_target: false,
                 of_classes: of_classes(&assertion.criteria),
@@ -118,7 +121,7 @@ impl Goals {
     /// The condition for a recommendation: `chat or batch`, `steady and (chat or batch)`.
     pub fn wanted(&self) -> String {
         let (targets, assertions): (Vec<&Goal>, Vec<&Goal>) = self.goals.iter().partition(|goal| goal.is_target);
-        let names = |goals: &[&Goal], word: &str| goals.iter().map(|goal| &goal.name).join(word);
+        let names = |goals: &[&Goal], word: &str| goals.iter().map(|goal| &goal.called).join(word);
         let (targets_named, assertions_named) = (names(&targets, " or "), names(&assertions, " and "));
         match (targets.len(), assertions.len()) {
             (_, 0) => targets_named,
@@ -189,6 +192,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
         };
         Goal {
             name: target.name.clone(),
+            called: target.name.clone(),
             text: in_words(&target.name, &target.criteria),
             is_target: true,
             of_classes: of_classes(&target.criteria),

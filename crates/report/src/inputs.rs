@@ -96,7 +96,7 @@ impl<'a> Inputs<'a> {
             ),
             ranking: Ranking::of(points),
             live: None,
-            requirements: requirements::judge(&options.requirements, state, points),
+            requirements: requirements::judge(&options.requirements, state, points, &answers.document),
             goals,
             answers,
         }

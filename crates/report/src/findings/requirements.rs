@@ -8,6 +8,7 @@ use crate::output::sla;
 use crate::texts::status::unfinished;
 use itertools::Itertools;
 use std::fmt;
+use vsweep_answer::{Answer, Answered, Goal};
 use vsweep_base::ids::ServerId;
 use vsweep_plan::{Assertion, Params, Required, Servers};
 use vsweep_record::journal::{RunRecord, State};
@@ -41,11 +42,16 @@ impl fmt::Display for Judged {
 /// Verdict of one server, or of one of its points, with the reason.
 pub(crate) type Said = (Requirement, String);
 
-/// Judges every requirement for each workload.
-pub fn judge(required: &[vsweep_plan::Requirement], state: &State, points: &Points<'_>) -> Vec<Judged> {
+/// Judges every requirement for each workload. Of several servers that meet one, the answer's winner is named.
+pub fn judge(
+    required: &[vsweep_plan::Requirement],
+    state: &State,
+    points: &Points<'_>,
+    answer: &Answer,
+) -> Vec<Judged> {
     let judged = required.iter().flat_map(|required| match &required.what {
-        Required::Target(name) => of_target(required, name, state),
-        Required::Points(assertion) => of_points(required, assertion, state, points),
+        Required::Target(name) => of_target(required, name, state, answer),
+        Required::Points(assertion) => of_points(required, assertion, state, points, answer),
     });
     judged.chain(of_comparison(state)).collect()
 }
@@ -77,13 +83,23 @@ fn of_comparison(state: &State) -> Vec<Judged> {
     judged.collect()
 }
 
-fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State) -> Vec<Judged> {
+fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State, answer: &Answer) -> Vec<Judged> {
+    let is_it = |goal: &Goal| matches!(goal, Goal::Load { target, .. } if target == name);
     let all = search_results(state).into_iter().filter(|own| own.target.name == name);
     let by_load = all.map(|own| (sla::load_name(&own), own)).into_group_map();
     let by_load = by_load.into_iter().sorted_by_key(|(load, _)| *load);
     let judged = by_load.map(|(load, servers)| {
-        let said = servers.iter().map(|sought| {
-            let (verdict, why) = answer(sought);
+        let workload = load.unwrap_or_default();
+        let is_recommended = |sought: &&SearchResult<'_>| {
+            let server = &sought.record().started.server;
+            answer
+                .leading()
+                .into_iter()
+                .any(|own| is_it(&own.goal) && own.workload == workload && is_winner(own, server))
+        };
+        let (first, others): (Vec<_>, Vec<_>) = servers.iter().partition(is_recommended);
+        let said = first.into_iter().chain(others).map(|sought| {
+            let (verdict, why) = found(sought);
             (verdict, format!("{}: {why}", sla::config_name(sought)))
         });
         let load = load.map_or(String::new(), |load| format!(", {load}"));
@@ -96,7 +112,12 @@ fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State) -> 
     }
 }
 
-fn answer(sought: &SearchResult<'_>) -> Said {
+fn is_winner(answered: &Answered, server: &ServerId) -> bool {
+    let winner = answered.winner.as_ref();
+    winner.is_some_and(|winner| winner.config == *server.0)
+}
+
+fn found(sought: &SearchResult<'_>) -> Said {
     match sought.answer().map(|answer| answer.found) {
         Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
         Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
@@ -112,6 +133,7 @@ fn of_points(
     assertion: &Assertion,
     state: &State,
     points: &Points<'_>,
+    answer: &Answer,
 ) -> Vec<Judged> {
     let runs: Vec<&RunRecord> = state.runs().collect();
     let said = of_each_point(assertion, state, &runs, points);
@@ -121,13 +143,17 @@ fn of_points(
         workloads.retain(|workload| workload.points.iter().any(|at| said[*at].is_some()));
     }
     let judged = workloads.into_iter().map(|workload| {
-        let of_servers = by_server(&workload, &said, &runs, points).map(|(server, (verdict, why))| {
+        let name = name_workload(points, &workload);
+        let leading = answer.leading().into_iter().find(|own| own.workload == name);
+        let is_recommended = |(server, _): &(&ServerId, _)| leading.is_some_and(|own| is_winner(own, server));
+        let (first, others): (Vec<_>, Vec<_>) = by_server(&workload, &said, &runs, points).partition(is_recommended);
+        let of_servers = first.into_iter().chain(others).map(|(server, (verdict, why))| {
             let name = state.servers.get(server).map_or(&*server.0, |known| &known.name);
             (*verdict, format!("{name}: {why}"))
         });
         let named = match workload.is_only() {
             true => String::new(),
-            false => format!(", {}", name_workload(points, &workload)),
+            false => format!(", {name}"),
         };
         conclude(required, named, of_servers.collect(), state)
     });

@@ -213,8 +213,8 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
     let runs = read_asked(directory, state, options, None);
     let mut points = Points::of(&runs.table);
     // The report judges estimates, so this must, too.
-    answer::settle(directory, state, &mut points, options);
-    requirements::judge(&options.requirements, state, &points)
+    let answer = answer::settle(directory, state, &mut points, options);
+    requirements::judge(&options.requirements, state, &points, &answer)
 }
 
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.

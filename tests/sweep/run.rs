@@ -223,7 +223,10 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
     let ended = harness.run(&args);
     harness.wait_until_alone();
     let text = said(&ended);
-    assert!(ended.status.success() && text.contains("out of time"), "{text}");
+    assert!(
+        ended.status.success() && text.contains("out of time") && text.contains("a larger --budget to go on"),
+        "{text}"
+    );
     let lines = journal_lines(&directory);
     let journal = journals(&directory).concat();
     assert!(journal.contains(r#""reason":"out_of_time""#), "{journal}");
@@ -239,7 +242,10 @@ fn a_plan_without_a_choice_ends_when_its_budget_is_spent() {
         "nothing is begun once the time is spent"
     );
     let status = said(&harness.run(&["status", "out"]));
-    assert!(status.contains("max_time is spent"), "{status}");
+    assert!(
+        status.contains("max_time is spent; run the plan again with a larger --budget"),
+        "{status}"
+    );
 }
 
 #[test]

@@ -47,10 +47,14 @@ pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
             results + &retry
         }
         Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state)),
-        Ending::OutOfTime => format!(
-            "out of time: {} in {root}{retry}; run again with a larger --budget (max_time of the plan) to go on",
-            progress(state)
-        ),
+        Ending::OutOfTime => {
+            let has_budget = std::env::args_os().any(|arg| arg.as_bytes().starts_with(b"--budget"));
+            let more = match has_budget {
+                true => "run again with a larger --budget to go on",
+                false => "raise max_time in the plan and run it again to go on",
+            };
+            format!("out of time: {} in {root}{retry}; {more}", progress(state))
+        }
         Ending::StoppedOnFailure => {
             format!(
                 "stopped at a failed run, as on_failure = \"stop\" asks; go on after it with: {again} (add --retry-failed to measure it again)"

@@ -5,6 +5,7 @@ use crate::ordered::Ordered;
 use crate::texts::words::show_some;
 use itertools::Itertools;
 use serde::Serialize;
+use vsweep_answer::{CandidateState, Ended};
 
 /// Tasks that are named.
 const MOST_NAMED: usize = 4;
@@ -101,6 +102,13 @@ impl Status {
         match (self.running.as_slice(), &self.ended) {
             ([], _) if !self.workers.is_empty() => at_work(&self.workers),
             ([], _) if !self.has_begun => "nothing has been started here yet; run the plan\n".to_owned(),
+            ([], _) if is_done && self.not_ruled_out() > 0 => format!(
+                "not running: the budget is spent and {} not ruled out; run the plan again with a larger one to go on\n",
+                match self.not_ruled_out() {
+                    1 => "1 server is".to_owned(),
+                    several => format!("{several} servers are"),
+                }
+            ),
             ([], _) if is_done => "nothing is left to do\n".to_owned(),
             ([], _) if self.cluster.as_ref().is_some_and(|cluster| cluster.unknown.is_some()) => String::new(),
             ([], _) if self.cluster.as_ref().is_some_and(Cluster::is_at_work) => {
@@ -113,8 +121,7 @@ impl Status {
                 "no worker is at work; start some with `vsweep worker`\n".to_owned()
             }
             ([], Some(reason)) if reason == "out_of_time" => {
-                "not running: max_time is spent; run the plan again with more, or a larger --budget, to continue\n"
-                    .to_owned()
+                format!("not running: max_time is spent; {}\n", self.going_on_later())
             }
             ([], Some(reason)) => format!("not running: {reason}; {}\n", self.going_on()),
             ([], None) => format!("not running: the last vsweep was killed; {}\n", self.going_on()),
@@ -137,6 +144,23 @@ impl Status {
             Some(command) => format!("continue with: {command}"),
             None => "run the plan again to continue".to_owned(),
         }
+    }
+
+    /// Like `going_on`, with more time than the plan or its budget gave.
+    fn going_on_later(&self) -> String {
+        match &self.again {
+            Some(command) if command.contains("--budget") => {
+                "run the plan again with a larger --budget to continue".to_owned()
+            }
+            _ => format!("raise it in the plan, then {}", self.going_on()),
+        }
+    }
+
+    /// Servers that an optimisation has neither started nor ruled out when its budget is spent.
+    fn not_ruled_out(&self) -> usize {
+        let found = self.answer.as_ref().and_then(|answer| answer.optimization.as_deref());
+        let spent = found.filter(|found| found.ended == Some(Ended::Budget));
+        spent.map_or(0, |found| found.count(CandidateState::Open))
     }
 }
 
@@ -196,5 +220,26 @@ mod tests {
         };
         assert!(unknown.to_text(false).contains("is unknown: squeue refused"));
         assert_eq!(unknown.to_text(true), "");
+    }
+
+    #[test]
+    fn more_time_comes_from_where_it_was_limited() {
+        let standing = |again: Option<&str>| {
+            let status = Status {
+                has_begun: true,
+                ended: Some("out_of_time".to_owned()),
+                again: again.map(str::to_owned),
+                ..Status::default()
+            };
+            status.standing(false)
+        };
+        assert_eq!(
+            standing(Some("vsweep run p.toml -o r")),
+            "not running: max_time is spent; raise it in the plan, then continue with: vsweep run p.toml -o r\n"
+        );
+        assert_eq!(
+            standing(Some("vsweep run p.toml --budget 3s -o r")),
+            "not running: max_time is spent; run the plan again with a larger --budget to continue\n"
+        );
     }
 }

@@ -11,14 +11,16 @@ use std::path::Path;
 use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory, Lock, Shard};
-use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Servers};
+use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Runs, Servers};
 use vsweep::report::chart::{Chart, MOST_CURVES, Style};
 use vsweep::report::charts::{ChartContext, make_charts};
 use vsweep::report::output::verify::verify;
 use vsweep::report::texts::status::Status;
 use vsweep::report::{LiveTables, Written, judge, read_runs, write_all};
 use vsweep::search::Criterion;
+use vsweep::stats::Repeats;
 use vsweep::table::Points;
+use vsweep::validity::Code;
 
 /// Two servers and two loads, two runs each; the larger load is too much for the smaller server.
 fn small() -> Experiment {
@@ -690,6 +692,117 @@ fn an_unfinished_sweep_answers_so_far() {
         !best().is_empty() && best().iter().all(|file| file.contains("NOT FINISHED")),
         "{:?}",
         best()
+    );
+}
+
+#[test]
+fn the_first_server_of_several_is_named() {
+    let (_folder, directory) = write(&Experiment {
+        fails: |_, _| None,
+        ..small()
+    });
+    let journal = directory.journals().expect("readable").remove(0);
+    let whole = text(&journal);
+    let next = whole
+        .match_indices("\"group_begun\"")
+        .nth(1)
+        .expect("a second server")
+        .0;
+    let begin = whole[..next].rfind('\n').expect("a line before") + 1;
+    fs::write(&journal, &whole[..begin]).expect("written");
+    let written = report(&directory, &ReportOptions::default());
+    for line in ["Run: seed 0, TP 1: ", "Sure: no other server was measured so far"] {
+        assert!(written.summary.contains(line), "{}", written.summary);
+    }
+    let markdown = text(&directory.report_markdown());
+    assert!(
+        markdown.contains("Highest throughput, **seed 0, TP 1**: ")
+            && markdown.contains("No other server was measured so far."),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn status_and_ending_count_and_doubt_alike() {
+    let (_folder, directory) = write(&Experiment {
+        fails: |server, load| (server == 0 && load == 1).then_some(Cause::OomUnderLoad),
+        doubts: |server, load| match (server, load) {
+            (1, 0) => Some(Code::ColdServer),
+            (1, 1) => Some(Code::LoadNotReached),
+            _ => None,
+        },
+        noise: 0.9,
+        ..small()
+    });
+    let ending = report(&directory, &ReportOptions::default()).ending;
+    let status = Status::read(&directory).expect("readable").to_text();
+    let line = |text: &str, begin: &str| text.lines().find(|line| line.starts_with(begin)).map(str::to_owned);
+    let (_, counts) = ending
+        .lines()
+        .next()
+        .and_then(|line| line.split_once(": "))
+        .expect("counts");
+    let counts = counts.strip_suffix(", simulated").expect("simulated servers");
+    assert!(
+        status.contains(&format!("({counts}), 0 left, simulated")),
+        "{counts}: {status}"
+    );
+    let doubts = line(&ending, "Doubts: ");
+    assert!(
+        doubts.as_ref().is_some_and(|doubts| doubts.contains("disagree")),
+        "{ending}"
+    );
+    assert_eq!(line(&status, "Doubts: "), doubts);
+}
+
+#[test]
+fn intervals_wider_than_the_plan_asks_are_told() {
+    let (_folder, directory) = write(&Experiment { runs: 3, ..small() });
+    let rule = Repeats {
+        min: 2,
+        max: 3,
+        until: 0.001,
+    };
+    let metric = "p99_ttft_ms".to_owned();
+    let options = ReportOptions {
+        runs: Some(Runs::Until { metric, rule }),
+        ..ReportOptions::default()
+    };
+    let ending = report(&directory, &options).ending;
+    assert!(
+        ending.contains("p99_ttft_ms is still wider than 0.1 % at 3 of 3 points after all 3 runs"),
+        "{ending}"
+    );
+}
+
+#[test]
+fn a_met_requirement_names_the_recommended_server() {
+    let (_folder, directory) = write(&Experiment {
+        fails: |_, _| None,
+        ..small()
+    });
+    let written = report(&directory, &asserted("chat", 1e6));
+    assert_eq!(written.requirements.len(), 1);
+    let why = &written.requirements[0].why;
+    assert!(why.starts_with("seed=0, tensor_parallel_size=2: "), "{why}");
+}
+
+#[test]
+fn goals_without_a_name_are_called_by_their_bounds() {
+    let (_folder, directory) = write(&small());
+    let mut options = asserted("", 0.001);
+    let long = Criterion::metric("output_throughput", ">=100000000").expect("a criterion");
+    options.requirements.extend(options.requirements.clone());
+    for (required, more) in options.requirements.iter_mut().zip([None, Some(long)]) {
+        if let Required::Points(assertion) = &mut required.what {
+            assertion.name = None;
+            assertion.criteria = more.map_or_else(|| assertion.criteria.clone(), |more| vec![more]);
+        }
+    }
+    let summary = report(&directory, &options).summary;
+    assert!(
+        summary.contains("left out: p99_ttft_ms<=0.001 and output_throughput>=100000000 not met"),
+        "{summary}"
     );
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use vsweep_strategy::stats::{Better, Verdict};
 
 pub use super::estimate::Estimate;
+pub use super::remark::Remark;
 
 /// The version of the document's format.
 pub const VERSION: u32 = 1;
@@ -43,6 +44,9 @@ pub struct Answer {
     pub noise: Vec<MetricNoise>,
     /// Every figure of every point, of one server.
     pub estimates: Vec<PointEstimates>,
+    /// Remarks on the figures, the gravest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<Remark>,
 }
 
 /// The answer to one question.

@@ -21,6 +21,7 @@ mod optimization;
 mod plain;
 mod planned;
 mod prior;
+mod remark;
 mod rules;
 mod run_figures;
 
@@ -82,6 +83,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         frontiers: frontiers.into_iter().flatten().collect(),
         noise: known.metrics().iter().map(Figures::noise).collect(),
         estimates: estimates(&known),
+        remarks: Vec::new(),
     };
     // More starts are for what is recommended first.
     let leading = lookup::leading(&answer.questions);

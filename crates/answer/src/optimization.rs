@@ -20,6 +20,9 @@ pub struct OptimizationFound {
     pub probability: f64,
     /// Server starts, failed ones included.
     pub starts: usize,
+    /// Starts that were made besides, as for `--confirm`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_starts: usize,
     /// Seconds of servers that they took.
     pub seconds: f64,
     /// Predicted seconds of a start of each server, one after another; none if nothing predicts it.
@@ -38,6 +41,11 @@ pub struct OptimizationFound {
     /// The starts that have all their results, in their order.
     #[serde(default)]
     pub history: Vec<StartFound>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A start with all its results.

@@ -1,8 +1,11 @@
 //! The names that a report gives to configs, loads and workloads.
 
 use super::findings::variation::{name_workload, settings, varying};
+use crate::sentences::parts::{DEFAULT_SETTINGS, ONLY_SERVER};
+use crate::texts::words::server_name;
 use itertools::Itertools;
 use vsweep_record::evidence::Names;
+use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Column, Points, Section, Workload};
 
 /// The names of what is in a table, by the parameters that vary.
@@ -10,6 +13,8 @@ pub struct PointNames<'a> {
     points: &'a Points<'a>,
     server: Vec<&'a Column>,
     load: Vec<&'a Column>,
+    /// The name of a server where none of its settings varies.
+    only: String,
 }
 
 impl<'a> PointNames<'a> {
@@ -32,6 +37,25 @@ impl<'a> PointNames<'a> {
             points,
             server,
             load: load.collect(),
+            only: ONLY_SERVER.to_owned(),
+        }
+    }
+
+    /// Names of the points of a record, whose plan may have servers that were not measured yet.
+    pub fn among(points: &'a Points<'a>, state: &State, runs: &[&RunRecord]) -> PointNames<'a> {
+        let names = PointNames::of(points);
+        let planned = state.planning_session().map_or(0, |planned| planned.servers);
+        let mut measured = points.points.iter().filter_map(|point| runs.get(point.row));
+        let first = measured.next();
+        match first.filter(|first| planned > 1 && measured.all(|run| run.server == first.server)) {
+            None => names,
+            Some(run) => PointNames {
+                only: match server_name(&run.server, state).as_str() {
+                    "default" => DEFAULT_SETTINGS.to_owned(),
+                    name => name.to_owned(),
+                },
+                ..names
+            },
         }
     }
 }
@@ -50,7 +74,7 @@ fn differing<'a>(points: &'a Points<'_>) -> Vec<&'a Column> {
 impl Names for PointNames<'_> {
     fn config(&self, row: usize) -> String {
         match self.server.is_empty() {
-            true => "the only server".to_owned(),
+            true => self.only.clone(),
             false => settings(&self.server, row),
         }
     }

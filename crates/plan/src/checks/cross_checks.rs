@@ -140,6 +140,7 @@ impl Plan {
         });
         self.report.requirements = required.collect();
         self.report.requirements.append(&mut self.assertions);
+        self.report.runs = Some(self.runs.clone());
     }
 
     /// A benchmark that loads the engine itself: whatever asks for a running server is a mistake.

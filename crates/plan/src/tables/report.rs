@@ -1,6 +1,6 @@
 //! The `[report]` table: what the report draws beyond the standard charts.
 
-use crate::{FromNode, Node, Reader, Requirement, table};
+use crate::{FromNode, Node, Reader, Requirement, Runs, table};
 
 table! {
     /// Options of the report and of the answer.
@@ -22,6 +22,8 @@ table! {
     internal {
         /// Requirements on the results: `[[assert]]`, and required targets.
         pub requirements: Vec<Requirement>,
+        /// The plan's repetitions, whose figures may be wider than it asks.
+        pub runs: Option<Runs>,
     }
 }
 

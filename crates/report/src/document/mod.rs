@@ -10,7 +10,6 @@ use super::charts::explore::in_words;
 use super::environment::{self, facts};
 use super::findings::compared;
 use super::findings::failures::Group;
-use super::findings::remarks::remarks;
 use super::findings::variation::settings;
 use super::findings::worries;
 use super::inputs::Inputs;
@@ -49,7 +48,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     );
     let listed = inputs.answers.workloads.iter();
     let shown = listed.flat_map(|workload| workload.frontier.iter().copied().chain(workload.bests()));
-    let remarks = remarks(state, points);
+    let skipped = state.skipped_runs() as usize;
     let bound = bound::sentence(&inputs.answers.document, state, points);
     context! {
         name => inputs.experiment.as_str(),
@@ -63,7 +62,8 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
             doubted => suspect,
             suspect => suspect - invalid,
             invalid,
-            failed => sum(|point| point.failed) + more_runs,
+            failed => (sum(|point| point.failed) + more_runs).saturating_sub(skipped),
+            skipped,
             cut => sum(|point| point.cut.len()),
             alone => sum(|point| point.alone.len()),
             // A comparison or an optimisation decides itself how many runs it needs.
@@ -87,8 +87,8 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         bound => bound.as_deref(),
         limit => bound.as_deref().map(bound::briefly),
         spent => SweepUsage::of(state, inputs.options.price_per_gpu_hour).in_words(),
-        worries => worries::parts(Some(&inputs.answers.document), &remarks, &inputs.failures),
-        remarks => Serde(&remarks),
+        worries => worries::parts(Some(&inputs.answers.document), &inputs.failures),
+        remarks => Serde(&inputs.answers.document.remarks),
         losers => sentences::losers(&inputs.answers.document),
         has_deaths => inputs.answers.document.configs.iter().any(|config| config.facts.deaths > 0),
         requirements => requirements.collect_vec(),

@@ -22,11 +22,12 @@ const MOST_LISTED: usize = 3;
 /// Every server's limits; none where no search has begun.
 pub fn limits(inputs: &Inputs<'_>) -> Option<Value> {
     let vary = sla::varied(inputs.state)?;
+    let rows = sla::shown(inputs.state, Some(&inputs.answers.document));
     Some(context! {
         vary,
-        rows => Serde(sla::shown(inputs.state, Some(&inputs.answers.document))),
+        coarse => rows.iter().any(|row| row.is_coarse).then_some(sla::COARSE),
+        rows => Serde(rows),
         interval => sla::explain_interval(),
-        coarse => sla::COARSE,
     })
 }
 
@@ -49,17 +50,18 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let first = servers[0];
     let title = sla::question(first);
     let open = servers.iter().filter(|row| row.is_open()).count();
-    let part = context! {
-        title => title.as_str(),
-        criteria => first.target.criteria.iter().map(phrase).join(", "),
-        open => (open > 0).then(|| show_many(open as u64, "search")),
-    };
     let document = &inputs.answers.document;
     let is_it = |answered: &&Answered| {
         let is_target = matches!(&answered.goal, Goal::Load { target, .. } if *target == first.target.name);
         is_target && answered.workload == sla::load_name(first).unwrap_or_default()
     };
     let answered = document.questions.iter().find(is_it);
+    let part = context! {
+        title => title.as_str(),
+        criteria => first.target.criteria.iter().map(phrase).join(", "),
+        open => (open > 0).then(|| show_many(open as u64, "search")),
+        sentence => answered.map(|answered| Serde(sentence(document, answered))),
+    };
     let winner = answered.and_then(|answered| answered.winner.as_ref());
     let (Some(answered), Some(winner)) = (answered, winner) else {
         let unanswered = servers.iter().filter(|row| row.answer().is_none()).take(MOST_LISTED);
@@ -87,7 +89,6 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let ties = answered.ties.iter().map(|tie| document.name_of(tie).to_owned());
     context! {
         best,
-        sentence => Serde(sentence(document, answered)),
         binding => own.and_then(|own| Some(phrase_of(own.target, own.answer()?.binding.as_deref()?))),
         is_cut => at.is_some_and(|at| inputs.points.points[at].used.is_empty()),
         tied => ties.collect_vec(),

@@ -1,6 +1,8 @@
 //! The answer of an experiment on its way into a report: the document, and the places of the points that it names.
 
 use super::goals::Goals;
+use super::nearest;
+use super::remarks::remarks;
 use super::variation::name_workload;
 use crate::names::PointNames;
 use crate::output::optimized;
@@ -60,7 +62,12 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
         }
         answer(experiment)
     });
-    answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress, &answer)));
+    answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress, &answer, state)));
+    // Of searches to come, and of servers that were not started, nothing is known.
+    if answer.open == 0 && answer.optimization.is_none() {
+        nearest::name(&mut answer.questions, state);
+    }
+    answer.remarks = remarks(state, points, options);
     answer
 }
 
@@ -81,7 +88,7 @@ fn with_evidence(
         margin: options.margin.unwrap_or(MARGIN),
         gpus: options.gpus.or(gpus),
         objective: state.optimization().and_then(|own| own.objective.as_ref()),
-        names: &PointNames::of(points),
+        names: &PointNames::among(points, state, &runs),
     })
 }
 
@@ -186,7 +193,7 @@ fn is_missed(document: &Answer, workload: &str) -> bool {
         .questions
         .iter()
         .filter(|answered| answered.workload == workload);
-    own.any(|answered| answered.nearest.is_some())
+    own.any(|answered| answered.nearest.is_some() && !answered.is_load())
 }
 
 /// The place of the point that won: the one that is named, or the one that was measured at the load that a search found.

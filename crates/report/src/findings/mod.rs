@@ -6,6 +6,7 @@ pub(super) mod bound;
 pub(super) mod compared;
 pub mod failures;
 pub mod goals;
+pub(super) mod nearest;
 pub(super) mod nodes;
 pub(super) mod ranking;
 pub(super) mod remarks;

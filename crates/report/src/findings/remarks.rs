@@ -2,17 +2,11 @@
 
 use crate::{findings::nodes, findings::unsteady, output::duplicates};
 use itertools::Itertools;
-use serde::Serialize;
+use vsweep_answer::Remark;
 use vsweep_base::units::{show_count, show_many};
+use vsweep_plan::ReportOptions;
 use vsweep_record::journal::{Launch, MOST_LISTED, State};
 use vsweep_record::table::Points;
-
-/// One remark: its subject in a word or two, and a sentence without its full stop.
-#[derive(Serialize)]
-pub struct Remark {
-    pub about: &'static str,
-    pub text: String,
-}
 
 /// The subject of points whose runs disagree.
 pub const UNSTEADY: &str = "Unsteady";
@@ -20,7 +14,7 @@ pub const UNSTEADY: &str = "Unsteady";
 pub const DRIFTING: &str = "Drifting";
 
 /// All remarks, the gravest first.
-pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
+pub fn remarks(state: &State, points: &Points<'_>, options: &ReportOptions) -> Vec<Remark> {
     let all = [
         ("Retired", duplicates::retired(state)),
         ("Not listed", unlisted(state).into_iter().collect()),
@@ -29,9 +23,20 @@ pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
         ("No final", unconfirmed(state).into_iter().collect()),
         (UNSTEADY, unsteady::disagreements(points)),
         (DRIFTING, unsteady::drifts(points)),
+        (
+            "Too wide",
+            unsteady::wide(state, points, options.runs.as_ref())
+                .into_iter()
+                .collect(),
+        ),
         ("Side by side", nodes::shared(points).into_iter().collect()),
     ];
-    let remarks = |(about, texts): (_, Vec<String>)| texts.into_iter().map(move |text| Remark { about, text });
+    let remarks = |(about, texts): (&'static str, Vec<String>)| {
+        texts.into_iter().map(move |text| Remark {
+            about: about.to_owned(),
+            text,
+        })
+    };
     all.into_iter().flat_map(remarks).collect()
 }
 

@@ -4,9 +4,12 @@
 use super::variation::{settings, varying};
 use crate::ordered::Ordered;
 use crate::texts::words::{axis_title, show_number};
+use itertools::Itertools;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Code;
-use vsweep_record::table::{Points, Section};
+use vsweep_plan::Runs;
+use vsweep_record::journal::State;
+use vsweep_record::table::{Point, Points, Section};
 
 /// Points that are named.
 const MOST_NAMED: usize = 3;
@@ -54,6 +57,32 @@ pub fn drifts(points: &Points<'_>) -> Vec<String> {
     });
     foremost(drifts, |more| {
         format!("{more} more such changes; see the codes in points.csv")
+    })
+}
+
+/// The points that have the most runs that the plan allows, and intervals that are wider than it asks.
+pub fn wide(state: &State, points: &Points<'_>, asked: Option<&Runs>) -> Option<String> {
+    let Some(Runs::Until { metric, rule }) = asked else {
+        return None;
+    };
+    let column = points.runs.column(metric)?;
+    let slots: Vec<u32> = state.runs().map(|run| run.slot).collect();
+    let is_wide = |point: &&Point| {
+        let of_slots = point.used.iter().into_group_map_by(|row| slots.get(**row));
+        of_slots.values().any(|rows| {
+            let values: Vec<f64> = rows.iter().filter_map(|row| column.cells.at(**row).number()).collect();
+            values.len() >= rule.max && !rule.is_narrow(&values)
+        })
+    };
+    let measured = points.points.iter().filter(|point| !point.used.is_empty());
+    let (all, wide) = (measured.clone().count(), measured.filter(is_wide).count());
+    (wide > 0).then(|| {
+        format!(
+            "{metric} is still wider than {} % at {wide} of {} after all {} runs; raise runs.max",
+            show_number(rule.until * 100.0),
+            show_many(all as u64, "point"),
+            rule.max
+        )
     })
 }
 

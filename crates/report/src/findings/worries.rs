@@ -1,15 +1,15 @@
 //! Reasons for care with an answer, in a few words each: doubts about its figures, and what failed.
 
 use super::failures::Group;
-use super::remarks::{DRIFTING, Remark, UNSTEADY};
+use super::remarks::{DRIFTING, UNSTEADY};
 use crate::sentences::{brief, losers};
 use crate::texts::words::lower_first;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_answer::Answer;
 
-/// The doubts and the failures of an answer, of remarks on its figures and of runs by their reasons, as templates take them.
-pub fn parts<'g>(answer: Option<&Answer>, remarks: &[Remark], reasons: impl IntoIterator<Item = &'g Group>) -> Value {
+/// The doubts and the failures of an answer and of runs by their reasons, as templates take them.
+pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g Group>) -> Value {
     let brief = answer.map(brief).unwrap_or_default();
     let unit = brief.unit.map(|unit| lower_first(unit.trim_end_matches('.')));
     let warnings = brief
@@ -19,12 +19,13 @@ pub fn parts<'g>(answer: Option<&Answer>, remarks: &[Remark], reasons: impl Into
     let warnings = warnings.collect_vec();
     let warned = (!warnings.is_empty()).then(|| format!("recommended server: {}", warnings.join(", ")));
     let (failed, doubted): (Vec<&Group>, Vec<&Group>) = reasons.into_iter().partition(|group| group.validity.is_none());
-    let remarks = remarks.iter().chunk_by(|remark| remark.about);
+    let remarks = answer.into_iter().flat_map(|answer| &answer.remarks);
+    let remarks = remarks.chunk_by(|remark| remark.about.as_str());
     let remarks = remarks.into_iter().filter_map(|(_, mut alike)| {
         let remark = alike.next()?;
         let first = first_clause(&remark.text).to_owned();
         // Lists of unsteady figures end with a line for all that they do not name, so their lines are no count.
-        Some(match (alike.count(), remark.about) {
+        Some(match (alike.count(), remark.about.as_str()) {
             (0, _) => first,
             (_, UNSTEADY) => "runs of the same point disagree".to_owned(),
             (_, DRIFTING) => "a server changed while it was measured".to_owned(),

@@ -2,6 +2,8 @@
 //! have.
 
 use super::files;
+use itertools::Itertools;
+use std::collections::BTreeSet;
 use vsweep_answer::{Answer, CandidateFound, Estimate, OptimizationFound, Reason};
 use vsweep_record::evidence::OptimizationProgress;
 use vsweep_record::journal::{Optimization, State};
@@ -16,8 +18,12 @@ pub(crate) fn of<'a>(
 }
 
 /// The state of an optimisation, with the names that people read.
-pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer) -> OptimizationFound {
+pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state: &State) -> OptimizationFound {
     let mut found = progress.found(answer);
+    let chosen: BTreeSet<&str> = found.candidates.iter().map(|own| own.config.as_str()).collect();
+    let servers = state.servers.iter().filter(|(id, _)| chosen.contains(&*id.0));
+    let slots = servers.map(|(_, server)| server.starts.iter().map(|start| start.slot).unique().count());
+    found.more_starts = slots.sum::<usize>().saturating_sub(found.starts);
     for own in &mut found.candidates {
         own.name = crate::texts::words::short_label(&own.name);
     }

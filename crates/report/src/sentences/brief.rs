@@ -3,13 +3,13 @@
 use super::effects::briefly;
 use super::sure::{certainty, confirmed, near, so_far};
 use super::{
-    Sentence, capital, cost, difference, figure, lower, next, none, parts, percent, preferred, sentence, server,
-    together, unit, untried, warnings,
+    Sentence, capital, cost, difference, figure, is_only, lower, next, none, parts, percent, preferred, sentence,
+    server, together, unit, untried, warnings,
 };
 use crate::texts::words::{lower_first, say};
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_answer::{Answer, Answered, Goal, Warning, Winner};
+use vsweep_answer::{Answer, Answered, Goal, SURE, Warning, Winner};
 
 /// Recommendations that have a line each.
 const MOST: usize = 4;
@@ -159,7 +159,7 @@ pub fn brief(answer: &Answer) -> Brief {
             .enumerate()
             .map(|(n, answered)| recommendation(answer, answered, single.is_some(), leading[..n].last().copied()))
             .collect(),
-        has_no_choice: has_no_choice(answer) && leading.iter().any(|answered| answered.winner.is_some()),
+        has_no_choice: is_only(answer) && leading.iter().any(|answered| answered.winner.is_some()),
         more: leading.len().saturating_sub(MOST),
         together: joint(answer, &leading),
         sure,
@@ -275,7 +275,7 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
     let is_same = before
         .and_then(|before| before.winner.as_ref())
         .is_some_and(|before| (&before.config, before.replicas) == (&winner.config, winner.replicas));
-    let (server, gpus) = match (has_no_choice(answer), is_same) {
+    let (server, gpus) = match (is_only(answer), is_same) {
         (true, _) => (String::new(), true),
         (_, true) => ("the same: ".to_owned(), false),
         (_, false) => (server(answer, winner) + ": ", true),
@@ -288,9 +288,12 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
     format!("{question}{server}{result}{doubt}{sure}")
 }
 
-/// True with a single config. Of a sweep that goes on there may be others.
-fn has_no_choice(answer: &Answer) -> bool {
-    answer.configs.len() == 1 && answer.open == 0
+/// The certainty of another recommendation than the first, where it is not sure: ` (76 % sure)`.
+fn unsure(answered: &Answered, winner: &Winner) -> String {
+    match answered.entrants.len() {
+        2.. if winner.probability < SURE => format!(" ({} sure)", percent(winner.probability)),
+        _ => String::new(),
+    }
 }
 
 /// The mark of a question whose winner has warnings.
@@ -354,7 +357,12 @@ fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternati
             };
             let alternative = Alternative {
                 question: lower(&other.question) + &at,
-                text: format!("{}, {figure}{}", server(answer, winner), doubt(other)),
+                text: format!(
+                    "{}, {figure}{}{}",
+                    server(answer, winner),
+                    unsure(other, winner),
+                    doubt(other)
+                ),
             };
             Some(((winner.config.clone(), winner.load.clone()), alternative))
         });
@@ -374,4 +382,54 @@ fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternati
         .into_iter()
         .chain(together.into_iter().map(|(_, other)| other))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::untried::tests::answer;
+    use super::*;
+    use vsweep_answer::Entrant;
+
+    fn entrants(answered: &Answered, others: &[&str]) -> Vec<Entrant> {
+        let winner = answered.winner.as_ref().expect("a winner");
+        let entrant = |config: &str| Entrant {
+            config: config.to_owned(),
+            point: None,
+            load: winner.load.clone(),
+            replicas: 1,
+            meets: true,
+            value: winner.value,
+            probability: 0.7,
+            as_good: 0.7,
+            winner_over: (config != winner.config).then_some(winner.value),
+            is_default: false,
+            is_disturbed: false,
+        };
+        let others = others.iter().map(|other| entrant(other));
+        std::iter::once(entrant(&winner.config)).chain(others).collect()
+    }
+
+    #[test]
+    fn another_recommendation_says_how_sure_it_is() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        let latency = &mut answer.questions[1];
+        latency.entrants = entrants(latency, &["c"]);
+        let winner = latency.winner.as_mut().expect("a winner");
+        (winner.config, winner.probability) = ("b".to_owned(), 0.76);
+        let other = brief(&answer).other.expect("another");
+        assert!(other.ends_with(" (76 % sure)"), "{other}");
+    }
+
+    #[test]
+    fn a_server_as_good_as_a_tie_is_not_the_next() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        let first = &mut answer.questions[0];
+        first.entrants = entrants(first, &["c", "b"]);
+        let next = |answered: &Answered| next(answered, answered.winner.as_ref().expect("a winner")).cloned();
+        assert_eq!(next(first).map(|next| next.config), Some("c".to_owned()));
+        first.as_good = vec!["b".to_owned(), "c".to_owned()];
+        assert!(next(first).is_some(), "without ties the next server is told");
+        first.ties = vec!["b".to_owned()];
+        assert_eq!(next(first), None);
+    }
 }

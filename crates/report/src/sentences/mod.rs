@@ -115,6 +115,8 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
         _ => String::new(),
     };
     let asked = format!("{}{at}{workload}", lower(&answered.question));
+    // One of several targets is named.
+    let is_alone = !answered.is_load() || answer.questions.len() == 1;
     match &answered.winner {
         None => Sentence {
             lead: capital(&asked),
@@ -123,18 +125,26 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
         },
         Some(winner) => Sentence {
             lead: match (answered.entrants.len(), choices) {
-                (..=1, _) if answer.configs.len() > 1 => format!("{},", capital(&asked)),
+                (..=1, _) if !is_only(answer) => format!("{},", capital(&asked)),
                 (..=1, _) => capital(&asked),
-                (_, 1) if is_first && workload.is_empty() => "Run".to_owned(),
+                (_, 1) if is_first && is_alone && workload.is_empty() => "Run".to_owned(),
                 _ => format!("For the {asked}, run"),
             },
-            server: match answer.configs.len() {
-                // With a single config there is nothing to choose.
-                1 => String::new(),
-                _ => server(answer, winner),
+            server: match is_only(answer) {
+                // There is nothing to choose.
+                true => String::new(),
+                false => server(answer, winner),
             },
             why: why(answer, answered, winner, warnings),
         },
+    }
+}
+
+/// True with a single config. Of a sweep that goes on there may be others.
+fn is_only(answer: &Answer) -> bool {
+    match answer.configs.as_slice() {
+        [only] => answer.open == 0 || only.name == parts::ONLY_SERVER,
+        _ => false,
     }
 }
 
@@ -186,10 +196,13 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
         next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(beside),
         default => default.filter(|_| !is_next_default).and_then(beside),
         is_next_default,
-        is_default => has_defaults && answered.entrants.len() > 1,
+        is_default => has_defaults && answered.entrants.len() > 1 && own_name != parts::DEFAULT_SETTINGS,
         chosen => chosen.map(|(best, why)| context! { best => answer.name_of(best), why }),
         margin => near(answer, answered, winner),
-        sure => (answered.entrants.len() > 1).then(|| sureness(answer, winner.probability, &near(answer, answered, winner))),
+        sure => match answered.entrants.len() {
+            2.. => Some(sureness(answer, winner.probability, &near(answer, answered, winner))),
+            _ => sure::first(answer).map(|first| format!("{first}.")),
+        },
         ties => ties.clone().take(MOST_TIES).join("; "),
         more_ties => answered.ties.len().saturating_sub(MOST_TIES),
         too_large => too_large(answer, answered),
@@ -214,8 +227,13 @@ fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
 fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
     let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
     let next = others.find(|other| other.meets && other.winner_over.is_some());
-    // Of a server that is not told apart from it, no ratio is known.
-    next.filter(|next| !answered.ties.contains(&next.config))
+    // Of a server that is not told apart from it, no ratio is known. The ties are as few as hold the best, so they may leave out one that is
+    // as good as they are.
+    let is_tied = |next: &Entrant| {
+        let ties = &answered.ties;
+        ties.contains(&next.config) || (!ties.is_empty() && answered.as_good.contains(&next.config))
+    };
+    next.filter(|next| !is_tied(next))
 }
 
 /// The warnings that no earlier question about the workload has of the same server. Assumed noise is reported once.
@@ -286,7 +304,10 @@ fn too_large(answer: &Answer, answered: &Answered) -> String {
 
 /// The reason why nothing is recommended.
 fn none(answer: &Answer, answered: &Answered) -> String {
-    let asked = answered.targets.iter().map(target).unique().join(", ");
+    let asked = match &answered.goal {
+        Goal::Load { target, .. } => format!("target {target}"),
+        Goal::Metric { .. } => answered.targets.iter().map(target).unique().join(", "),
+    };
     let Some(nearest) = &answered.nearest else {
         let is_too_large = answered.too_large.len() == answer.configs.len() && !answer.configs.is_empty();
         return match asked.as_str() {
@@ -296,14 +317,12 @@ fn none(answer: &Answer, answered: &Answered) -> String {
                     too_large(answer, answered)
                 )
             }
-            "" if answered.is_load() && answer.open == 0 => {
-                let named = match &answered.goal {
-                    Goal::Load { target, .. } => format!("target {target}"),
-                    Goal::Metric { .. } => "the target".to_owned(),
-                };
-                format!("no server is known to meet {named} at any load; sla.csv has the end of each search.")
+            asked if answered.is_load() && answer.open == 0 => {
+                format!("no server is known to meet {asked} at any load; sla.csv has the end of each search.")
             }
-            "" if answered.is_load() => "no search has ended yet; `vsweep status` says how far they are.".to_owned(),
+            _ if answered.is_load() => {
+                "no search has found a load yet; `vsweep status` says how far they are.".to_owned()
+            }
             "" => "nothing is known yet.".to_owned(),
             asked => format!("no server meets {asked}."),
         };
@@ -311,8 +330,27 @@ fn none(answer: &Answer, answered: &Answered) -> String {
     let missed = nearest.meets.iter().filter(|meeting| !meeting.is_met);
     let mut missed = missed.map(|meeting| {
         let (value, range) = estimate(&meeting.value);
-        say(&meeting.target.metric, &value) + &range
+        match answered.is_load() {
+            // The run may have been cut short.
+            true => say(&meeting.target.metric, &format!("about {value}")),
+            false => say(&meeting.target.metric, &value) + &range,
+        }
     });
+    if answered.is_load() {
+        let (load, missed) = (parts::at_load(&nearest.load), missed.join(", "));
+        let missed = if missed.is_empty() {
+            missed
+        } else {
+            format!(", with {missed}")
+        };
+        return match answer.configs.len() {
+            1 => format!("no server meets {asked}, even{load}{missed}."),
+            _ => format!(
+                "no server meets {asked}, even{load}. The nearest is {}{missed}.",
+                answer.name_of(&nearest.config)
+            ),
+        };
+    }
     let missed = match missed.join(", ") {
         none if none.is_empty() => "where not all of these figures were measured".to_owned(),
         missed => format!("with {missed}"),

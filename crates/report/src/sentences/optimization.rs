@@ -10,6 +10,7 @@ use vsweep_base::units::{show_duration, show_many};
 
 /// Gains below this part are none worth a sentence.
 const LEAST_GAIN: f64 = 0.0005;
+const HOUR_S: f64 = 3600.0;
 
 /// The sentences, each without its full stop; none without an optimisation.
 pub fn optimization(answer: &Answer) -> Vec<String> {
@@ -40,8 +41,12 @@ fn started(found: &OptimizationFound) -> String {
             format!("ended because more starts were not expected to make it {certainty} sure")
         }
     };
+    let more = match found.more_starts {
+        0 => String::new(),
+        more => format!("; {} since", show_many(more as u64, "more start")),
+    };
     format!(
-        "Started {} of {}, in {} and {} of servers; {ended}",
+        "Started {} of {}, in {} and {} of servers; {ended}{more}",
         found.started(),
         show_many(found.candidates.len() as u64, "server"),
         show_many(found.starts as u64, "start"),
@@ -53,16 +58,22 @@ fn started(found: &OptimizationFound) -> String {
 fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
     let best = found.best.as_ref()?;
     let is_joint = answer.together.iter().any(|own| own.question == found.question);
+    let name = answer.name_of(best);
+    let is_named_default = name == DEFAULT_SETTINGS;
     let mut text = format!(
-        "{} sure that {} is within {} of the best of all {}{}",
+        "{} sure that {} within {} of the best of all {}{}",
         percent(found.probability),
-        answer.name_of(best),
+        match is_named_default {
+            true => format!("the {name} are"),
+            false => format!("{name} is"),
+        },
         margin(answer.margin),
         found.candidates.len(),
         if is_joint { " for all workloads together" } else { "" }
     );
     let is_default = found.defaults.as_ref() == Some(best);
     match found.over_defaults {
+        _ if is_named_default => {}
         _ if is_default => text += "; it has the settings nearest to the defaults",
         Some(ratio) => {
             let name = found.defaults.as_ref().map(|config| answer.name_of(config));
@@ -105,12 +116,17 @@ fn cost(found: &OptimizationFound) -> Option<String> {
         .grid_seconds
         .map(|grid| format!("a start of every server would take about {}", seconds(grid)));
     let is_open = found.ended != Some(Ended::Exhausted) && found.hour_gain > LEAST_GAIN;
-    let hour = is_open.then(|| {
-        format!(
-            "another hour of servers is expected to bring {}",
-            change(1.0 + found.hour_gain)
-        )
-    });
+    let open = found.count(CandidateState::Open);
+    let rest = found
+        .grid_seconds
+        .map(|grid| grid * open as f64 / found.candidates.len() as f64);
+    // An hour may be more than all that is left takes.
+    let more = match (rest.filter(|rest| *rest < HOUR_S), open) {
+        (None, _) | (_, 0) => "another hour of servers is".to_owned(),
+        (Some(rest), 1) => format!("the server left, about {}, is", seconds(rest)),
+        (Some(rest), open) => format!("the {open} servers left, about {}, are", seconds(rest)),
+    };
+    let hour = is_open.then(|| format!("{more} expected to bring {}", change(1.0 + found.hour_gain)));
     let error = found
         .prediction_error
         .map(|error| format!("predicted figures were {:.1} % off in median", error * 100.0));
@@ -120,4 +136,41 @@ fn cost(found: &OptimizationFound) -> Option<String> {
 
 fn seconds(seconds: f64) -> String {
     show_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::untried::tests::answer;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_optimisation_ended_by_its_budget_says_what_is_left() {
+        let candidate = |state: &str| {
+            let starts = usize::from(state == "measured");
+            json!({"config": "a", "name": "", "state": state, "starts": starts, "reason": null, "value": null})
+        };
+        let candidates = ["measured", "open", "open"].map(candidate);
+        let found = json!({
+            "question": "Highest throughput", "ended": "budget", "certainty": 0.95, "best": "a", "probability": 0.41, "starts": 1,
+            "more_starts": 2, "seconds": 17.0, "grid_seconds": 30.0, "hour_gain": 0.038, "defaults": "a", "over_defaults": 1.0,
+            "candidates": candidates,
+        });
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        answer.optimization = Some(Box::new(serde_json::from_value(found).expect("an optimisation")));
+        let config = json!({
+            "id": "a", "name": DEFAULT_SETTINGS, "settings": {}, "changes": 0, "gpus": 1, "seconds_per_start": null,
+            "facts": {"launches": 3, "deaths": 0, "retries": 0, "requests": 1, "failed_requests": 0, "simulated": true},
+        });
+        answer.configs = vec![serde_json::from_value(config).expect("a config")];
+        assert_eq!(
+            optimization(&answer),
+            [
+                "Started 1 of 3 servers, in 1 start and 17.0 s of servers; ended because the budget is spent; 2 more starts since",
+                "41 % sure that the default settings are within 1 % of the best of all 3",
+                "Not started: 2 are not ruled out; optimize.csv lists them",
+                "A start of every server would take about 30.0 s; the 2 servers left, about 20.0 s, are expected to bring +3.8 %",
+            ]
+        );
+    }
 }

@@ -27,6 +27,9 @@ pub fn split<'a>(name: &'a str, from: &str) -> (Vec<&'a str>, Vec<&'a str>) {
 /// The name of a server whose varied settings are all left out.
 pub const DEFAULT_SETTINGS: &str = "default settings";
 
+/// The name of a server beside which the plan has no other.
+pub const ONLY_SERVER: &str = "the only server";
+
 /// `the default settings (TP 2)`; without a name of its own `the default settings`.
 pub fn defaults(name: &str) -> String {
     match name {

@@ -9,6 +9,9 @@ use vsweep_base::units::{show_duration, show_many};
 /// Describes the certainty: `97 % within 1 % of the best of 32 servers; perhaps as good: TP 4`.
 pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     if answered.entrants.len() < 2 {
+        if let Some(first) = first(answer) {
+            return Some(first.to_owned());
+        }
         let too_large = match too_large(answer, answered).as_str() {
             "" => String::new(),
             names => format!("; too large for these GPUs: {names}"),
@@ -50,6 +53,12 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
         );
     }
     Some(text)
+}
+
+/// Said of the first server that was measured while others are still to come.
+pub fn first(answer: &Answer) -> Option<&'static str> {
+    let is_first = answer.configs.len() == 1 && !super::is_only(answer);
+    is_first.then_some("no other server was measured so far")
 }
 
 /// `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP 2`; nothing without either.

@@ -96,7 +96,7 @@ pub fn figure(answer: &Answer, own: &PointEstimates, metric: &str) -> Option<Est
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// An answer about a server whose loads have these figures of throughput and latency, and with one other value of a setting.
-    fn answer(points: &[(u32, f64, f64)], seqs: (u32, u32), open: u64) -> Answer {
+    pub fn answer(points: &[(u32, f64, f64)], seqs: (u32, u32), open: u64) -> Answer {
         let best = points.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("a point");
         let noise = |metric: &str| {
             let known = json!({"deviation": 0.01, "basis": "assumed", "repeats": 0});

@@ -5,7 +5,6 @@ use super::brief;
 use super::template::plain;
 use crate::findings::compared;
 use crate::findings::failures::{Group, group_recorded};
-use crate::findings::remarks::remarks;
 use crate::inputs::Inputs;
 use crate::sentences::optimization;
 use minijinja::{Value, context};
@@ -15,8 +14,7 @@ const TEMPLATE: &str = include_str!("ending.txt.jinja");
 
 /// The lines, of the document and the answer.
 pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
-    let remarks = remarks(inputs.state, inputs.points);
-    let brief = brief::parts(Some(&inputs.answers.document), &remarks, reasons);
+    let brief = brief::parts(Some(&inputs.answers.document), reasons);
     let before = include_str!("counts.txt.jinja").to_owned() + TEMPLATE;
     plain(&(before + brief::TEMPLATE), context! { ..brief, ..document })
 }
@@ -27,7 +25,7 @@ pub fn of_record(directory: &Directory, state: &State) -> String {
     let parts = context! {
         compared => compared::in_words(state),
         optimized => answer.as_ref().map(optimization),
-        ..brief::parts(answer.as_ref(), &[], &reasons)
+        ..brief::parts(answer.as_ref(), &reasons)
     };
     plain(&(TEMPLATE.to_owned() + brief::TEMPLATE), parts)
 }

@@ -24,7 +24,8 @@ use vsweep_base::cause::Outcome;
 use vsweep_base::error::Result;
 use vsweep_base::shell::shell_line;
 use vsweep_base::units::{show_duration, show_many};
-use vsweep_record::journal::{self, Check, Directory, Manifest, ServerRecord, State};
+use vsweep_base::validity::Validity;
+use vsweep_record::journal::{self, Check, Directory, Manifest, RunRecord, ServerRecord, State};
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -42,6 +43,9 @@ pub struct Status {
     pub ok: u64,
     /// Runs measured with a doubt.
     pub suspect: u64,
+    /// Those of them whose figures mean nothing.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub invalid: u64,
     /// Runs without figures.
     pub failed: u64,
     /// Those of them that were not tried, because the failure of another meant theirs.
@@ -51,6 +55,9 @@ pub struct Status {
     pub cut: u64,
     /// Runs of the plan without an outcome.
     pub left: u64,
+    /// True if a server was simulated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub simulated: bool,
     /// Recorded runs whose file is missing or damaged: they are measured again, so they count among those left.
     #[serde(skip_serializing_if = "is_zero")]
     pub damaged: u64,
@@ -199,6 +206,7 @@ impl Status {
         let failed = failed + state.unlisted_runs();
         let done = ok + suspect + failed + cut;
         let skipped = state.skipped_runs();
+        let is_invalid = |run: &&RunRecord| run.outcome == Outcome::Suspect && run.validity == Validity::Invalid;
         let optimized = state.optimization();
         let planned = match compared::is_decided(state) {
             // Nobody knows how many runs it takes.
@@ -219,10 +227,12 @@ impl Status {
             done,
             ok,
             suspect,
+            invalid: state.measured().filter(is_invalid).count() as u64,
             failed,
             skipped,
             cut,
             left: planned.saturating_sub(done),
+            simulated: state.servers.values().any(|server| server.is_simulated() == Some(true)),
             damaged: state.lost() as u64,
             damage: state.damage.clone(),
             retired: duplicates::retired(state),
@@ -256,7 +266,8 @@ impl Status {
         };
         let parts = [
             (self.ok, "ok"),
-            (self.suspect, "suspect"),
+            (self.suspect - self.invalid, "suspect"),
+            (self.invalid, "invalid"),
             (self.failed - self.skipped, "failed"),
             (self.cut, "cut"),
         ];
@@ -294,7 +305,7 @@ impl Status {
             }
         };
         let answer = self.answer.as_ref();
-        let brief = brief::parts(answer, &[], self.causes.iter().chain(&self.doubts));
+        let brief = brief::parts(answer, self.causes.iter().chain(&self.doubts));
         let parts = context! {
             progress => self.progress(),
             standing => self.standing(is_done),
@@ -327,7 +338,7 @@ pub(crate) fn unfinished(state: &State) -> Option<String> {
     };
     let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
         Some("finished") => "a part of the plan was run",
-        Some("out_of_time") => "max_time is spent",
+        Some("out_of_time") => "max_time is spent, raise it to go on",
         Some(reason) => reason,
         None => "the sweep still runs or was killed",
     };

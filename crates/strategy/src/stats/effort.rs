@@ -74,8 +74,13 @@ pub struct Repeats {
 impl Repeats {
     /// Returns true if the runs so far are enough: the interval is narrow, or no more runs are allowed.
     pub fn is_enough(self, values: &[f64]) -> bool {
+        values.len() >= self.max || (values.len() >= self.min && self.is_narrow(values))
+    }
+
+    /// Returns true if the interval of some runs is as narrow as it shall be.
+    pub fn is_narrow(self, values: &[f64]) -> bool {
         let is_narrow = |interval: Interval| (interval.high - interval.low) / 2.0 <= self.until.ln_1p();
-        values.len() >= self.max || (values.len() >= self.min && self.interval(values).is_some_and(is_narrow))
+        self.interval(values).is_some_and(is_narrow)
     }
 
     /// The interval that holds the mean of this start's runs in 95 of 100 cases, however often it was looked at. None where a value has no

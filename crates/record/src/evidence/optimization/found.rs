@@ -26,6 +26,7 @@ impl OptimizationProgress<'_> {
             best: best.map(|at| self.id(at)),
             probability: optimized.chance_of_best(),
             starts: self.begun.iter().filter(|start| start.is_launched).count(),
+            more_starts: 0,
             seconds: self.begun.iter().filter_map(|start| Some(start.result?.1)).sum(),
             grid_seconds: self.record.is_predicted.then(|| self.grid_seconds()),
             hour_gain: optimized.expected_gain(HOUR_S).exp_m1(),

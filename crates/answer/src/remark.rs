@@ -1,0 +1,12 @@
+//! What a reader of the figures needs to know, as every document has it.
+
+use serde::{Deserialize, Serialize};
+
+/// One remark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// Its subject in a word or two.
+    pub about: String,
+    /// A sentence without its full stop.
+    pub text: String,
+}

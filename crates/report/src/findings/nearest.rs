@@ -1,0 +1,87 @@
+//! The server that comes nearest to a target that none meets at any load, by the probes at the lowest loads.
+
+use crate::texts::words::short_setting_of;
+use itertools::Itertools;
+use vsweep_answer::{Answered, Estimate, Goal, Meeting, Nearest, Target};
+use vsweep_record::journal::State;
+use vsweep_record::table::{SearchResult, search_results};
+use vsweep_strategy::search::{Criterion, Found, Quantity, Reading};
+
+/// Names the nearest server in each question about a load whose searches all ended without one.
+pub fn name(questions: &mut [Answered], state: &State) {
+    let all = search_results(state);
+    for answered in questions.iter_mut().filter(|own| own.winner.is_none()) {
+        let Goal::Load { target, .. } = &answered.goal else {
+            continue;
+        };
+        let own = all.iter().filter(|own| own.target.name == *target);
+        let own = own.filter(|own| own.record().started.workload() == answered.workload);
+        let own = own.collect_vec();
+        let has_none = |own: &&SearchResult<'_>| own.answer().is_some_and(|answer| answer.found == Found::None);
+        if own.iter().all(has_none) {
+            let lowest: Option<Vec<(f64, Nearest)>> = own.iter().map(|own| lowest(own, state)).collect();
+            let nearest = lowest
+                .into_iter()
+                .flatten()
+                .min_by(|one, other| one.0.total_cmp(&other.0));
+            answered.nearest = nearest.map(|(_, nearest)| nearest);
+        }
+    }
+}
+
+/// The best probe at the lowest load of a search, after its distance to the target; none where the load itself was too low.
+fn lowest(own: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
+    let started = &own.record().started;
+    let runs = state.runs().filter(|run| run.search.as_ref() == Some(&started.search));
+    let probes = runs.filter_map(|run| Some((run, run.probe()?)));
+    let lowest = probes.min_set_by(|one, other| one.1.question.value.total_cmp(&other.1.question.value));
+    let readings = |probe: &vsweep_strategy::search::Probe| {
+        let criteria = own.target.criteria.iter();
+        let read =
+            criteria.filter_map(|criterion| Some((criterion.clone(), *probe.readings.get(&criterion.to_string())?)));
+        read.collect_vec()
+    };
+    let far = lowest.into_iter().map(|(run, probe)| {
+        let readings = readings(probe);
+        let ratios = readings.iter().map(|(_, reading)| reading.ratio);
+        (ratios.reduce(f64::max).unwrap_or(f64::INFINITY), run, probe, readings)
+    });
+    let (distance, run, probe, readings) = far.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let is_starved = readings.iter().any(|(_, reading)| reading.starved && !reading.met);
+    (!is_starved).then(|| {
+        let nearest = Nearest {
+            config: started.server.to_string(),
+            point: run.point.to_string(),
+            load: short_setting_of(started.vary.name(), &probe.question.value.to_string()),
+            meets: readings.iter().filter_map(meeting).collect(),
+            probability: 0.0,
+        };
+        (distance, nearest)
+    })
+}
+
+/// A criterion with its figure, where it is about a metric.
+fn meeting((criterion, reading): &(Criterion, Reading)) -> Option<Meeting> {
+    let is_metric =
+        matches!(criterion.quantity, Quantity::Metric(_)) && reading.ratio.is_finite() && reading.ratio > 0.0;
+    let value = match criterion.operator.wants_small() {
+        true => criterion.limit * reading.ratio,
+        false => criterion.limit / reading.ratio,
+    };
+    is_metric.then(|| Meeting {
+        target: Target {
+            metric: criterion.figure(),
+            bound: criterion.operator,
+            limit: criterion.limit,
+            about: Vec::new(),
+        },
+        // The run may have been cut short, so nothing is said of its interval.
+        value: Estimate {
+            value,
+            low: value,
+            high: value,
+        },
+        is_met: reading.met,
+        probability: f64::from(u8::from(reading.met)),
+    })
+}

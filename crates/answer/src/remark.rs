@@ -1,4 +1,4 @@
-//! What a reader of the figures needs to know, as every document has it.
+//! Remarks that a reader of the figures needs, as every document has them.
 
 use serde::{Deserialize, Serialize};
 

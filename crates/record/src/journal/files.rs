@@ -37,7 +37,7 @@ const MOST_NAMED: usize = 3;
 #[derive(Debug)]
 pub(super) struct ListedFile {
     /// Its path below the experiment directory.
-    path: String,
+    pub path: String,
     /// Its length, where that was asked for and it is a regular file.
     bytes: Option<u64>,
 }

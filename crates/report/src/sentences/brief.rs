@@ -397,6 +397,7 @@ mod tests {
             point: None,
             load: winner.load.clone(),
             replicas: 1,
+            at_ceiling: false,
             meets: true,
             value: winner.value,
             probability: 0.7,

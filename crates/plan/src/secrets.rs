@@ -11,13 +11,16 @@ pub(super) use redact::replace;
 pub(super) use scan::is_reference;
 
 use super::show;
+use itertools::Itertools;
 use names::is_secret_name;
-use percent_encoding::percent_decode_str;
-use redact::{Known, Reach, SHORT};
-use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use redact::{Known, LONG, Reach, SHORT};
+use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users, least};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
+use vsweep_base::printable::printable;
 
 /// Replacement for a secret.
 pub const HIDDEN: &str = "***";
@@ -128,7 +131,11 @@ impl Secrets {
                 || self.is_secret(&found.name, value)
                 || found.name.eq_ignore_ascii_case("bearer")
             {
-                self.keep(&found.name, value, &text[found.begin..found.value.start]);
+                let before = &text[found.begin..found.value.start];
+                self.keep(&found.name, value, before);
+                if !before.ends_with(['\'', '"']) {
+                    self.keep(&found.name, least(value), before);
+                }
             }
         }
     }
@@ -160,24 +167,21 @@ impl Secrets {
         }
     }
 
-    /// Adds a value, also as it is written within JSON and in a URL.
+    /// Adds a value, also as it may be written elsewhere.
     fn keep(&mut self, name: &str, value: &str, before: &str) {
-        let escaped = Value::from(value).to_string();
-        // Passwords in URLs have `%40` and the like.
-        let decoded = percent_decode_str(value).decode_utf8().unwrap_or(value.into());
-        let forms = [value, &escaped[1..escaped.len() - 1], &decoded];
-        for (at, form) in forms.into_iter().enumerate() {
-            if form.is_empty() || form == HIDDEN || forms[..at].contains(&form) {
+        let name = name.trim_start_matches('-').trim().to_ascii_uppercase();
+        let name = name.replace(['-', '.'], "_");
+        for form in forms(value) {
+            if form.is_empty() || form == HIDDEN {
                 continue;
             }
-            let is_weak = Reach::of(form) == Reach::Named;
+            let is_weak = Reach::of(&form) == Reach::Named;
             self.add(Known {
-                value: form.to_owned(),
-                name: name
-                    .trim_start_matches('-')
-                    .trim()
-                    .to_ascii_uppercase()
-                    .replace(['-', '.'], "_"),
+                name: match form == value {
+                    true => name.clone(),
+                    false => format!("{name}_WRITTEN"),
+                },
+                value: form,
                 before: if is_weak { before.to_owned() } else { String::new() },
                 is_ambient: false,
             });
@@ -216,6 +220,37 @@ impl Secrets {
         secrets.known.retain(|known| !known.is_ambient);
         secrets
     }
+}
+
+/// Characters that nobody writes as `%40` and the like in a URL.
+const UNRESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// Nor these within a path.
+const UNRESERVED_IN_PATHS: AsciiSet = UNRESERVED.remove(b'/');
+
+/// A value as it may be written elsewhere: without blanks around it, as one line, line by line, and each of these made printable, within
+/// JSON, and in a URL.
+fn forms(value: &str) -> Vec<String> {
+    let joined = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines = value.lines().map(str::trim).filter(|line| line.len() >= LONG);
+    let texts = once(value).chain([value.trim(), &joined]).chain(lines);
+    let written = texts.flat_map(|text| {
+        let escaped = Value::from(text).to_string();
+        let in_url = utf8_percent_encode(text, &UNRESERVED).to_string();
+        [
+            text.to_owned(),
+            escaped[1..escaped.len() - 1].to_owned(),
+            // Passwords in URLs have `%40` and the like.
+            percent_decode_str(text)
+                .decode_utf8()
+                .unwrap_or(text.into())
+                .into_owned(),
+            printable(text).into_owned(),
+            in_url.replace("%20", "+"),
+            utf8_percent_encode(text, &UNRESERVED_IN_PATHS).to_string(),
+            in_url,
+        ]
+    });
+    written.unique().collect()
 }
 
 /// Returns one form for all spellings of a name.
@@ -340,6 +375,49 @@ mod tests {
         );
         let other = argv(&["docker", "run", "-u", "10001000:10001000", "image"]);
         assert!(other.is_empty());
+    }
+
+    #[test]
+    fn a_secret_is_hidden_however_it_is_written() {
+        let mut secrets = Secrets::default();
+        secrets.note("DB_PASSWORD", "KtrailSEK1\n");
+        secrets.note(
+            "TLS_KEY",
+            "-----BEGIN KEY-----\nMIIsek2line1\r\n MIIsek2line2\n-----END KEY-----\n",
+        );
+        secrets.note("MY_TOKEN", "sek3\u{1b}tab\tend");
+        secrets.note("OTHER_TOKEN", "sek4/a b&é");
+        for (text, shown) in [
+            ("bad key KtrailSEK1 here", "bad key *** here"),
+            ("KEY=KtrailSEK1\n", "KEY=***"),
+            ("read MIIsek2line2.", "read ***."),
+            ("of MIIsek2line1 MIIsek2line2", "of *** ***"),
+            ("x sek3\\u{1b}tab\\tend y", "x *** y"),
+            ("x sek3\\u001btab\\tend y", "x *** y"),
+            ("GET /sek4%2Fa%20b%26%C3%A9?", "GET /***?"),
+            ("GET /sek4/a%20b%26%C3%A9?", "GET /***?"),
+            ("q=sek4%2Fa+b%26%C3%A9&x", "q=***&x"),
+        ] {
+            assert_eq!(secrets.redact(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_password_goes_on_behind_what_ends_a_word() {
+        for (text, secret) in [
+            ("Server=x;Pwd=pw&SEKgo12345;", "pw&SEKgo12345"),
+            ("Server=x;Pwd=pw,(SEKgo12345)&a=b", "pw,(SEKgo12345)&a=b"),
+            ("run --x Password=pw&SEKgo12345;", "pw&SEKgo12345"),
+        ] {
+            let mut secrets = Secrets::default();
+            secrets.note("DB", text);
+            assert_eq!(secrets.redact(text), text.replace(secret, HIDDEN));
+            assert_eq!(secrets.redact(secret), HIDDEN);
+            assert_eq!(Secrets::default().redact_foreign(text), text.replace(secret, HIDDEN));
+        }
+        let mut secrets = Secrets::default();
+        secrets.note("command", "cd x;HF_TOKEN=hf_12345&&run a");
+        assert_eq!(secrets.redact("said hf_12345 to run a"), "said *** to run a");
     }
 
     #[test]

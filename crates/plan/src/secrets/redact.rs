@@ -180,7 +180,7 @@ pub(crate) fn replace(text: &str, places: &[Range<usize>]) -> String {
 }
 
 /// Length in bytes from which a value is hidden wherever it occurs, also within longer words.
-const LONG: usize = 8;
+pub(super) const LONG: usize = 8;
 /// Length in bytes from which it is hidden as a separate word. Shorter values, common words and numbers of less than [`LONG`] digits are
 /// hidden only where their name announces them: replacing every `1` or `true` would ruin a text.
 pub(super) const SHORT: usize = 4;

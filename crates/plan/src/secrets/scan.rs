@@ -56,7 +56,7 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
         let is_signature = in_query && is_secret_in_query(name);
         if is_bearer || is_signature || announces(name) {
             let is_flag = word.as_str().starts_with("--");
-            let values = values_after(text, end, is_bearer || is_flag);
+            let values = values_after(text, begin..end, is_bearer || is_flag);
             at = values.last().map_or(at, |(value, _)| value.end);
             found.extend(values.into_iter().map(|(value, is_table)| Announced {
                 name: if is_signature { URL_SIGNATURE } else { name }.to_owned(),
@@ -80,7 +80,8 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
 }
 
 /// The values that follow a name: one, or the items of a list. `may_be_apart`: a blank is enough between them.
-fn values_after(text: &str, end: usize, may_be_apart: bool) -> Vec<(Range<usize>, bool)> {
+fn values_after(text: &str, name: Range<usize>, may_be_apart: bool) -> Vec<(Range<usize>, bool)> {
+    let end = name.end;
     let is_gap = |c: char| " \t'\"\\:=([{".contains(c);
     let mut start = text[end..]
         .find(|c| !is_gap(c))
@@ -102,7 +103,7 @@ fn values_after(text: &str, end: usize, may_be_apart: bool) -> Vec<(Range<usize>
     }
     let mut values = Vec::new();
     loop {
-        let value = value_at(text, start);
+        let value = value_at(text, name.start, start);
         let after = value.end;
         let shown = &text[value.clone()];
         if reveals_secret(shown) {
@@ -118,17 +119,36 @@ fn values_after(text: &str, end: usize, may_be_apart: bool) -> Vec<(Range<usize>
     }
 }
 
-/// Returns the range of the value that begins here: up to the closing quote if a quote precedes it, else to the end of the word.
-fn value_at(text: &str, start: usize) -> Range<usize> {
+/// Returns the range of the value that begins at `start`, after the name at `begin`: up to the closing quote if a quote precedes it, else
+/// to the end of the word.
+fn value_at(text: &str, begin: usize, start: usize) -> Range<usize> {
     let quote = text[..start].chars().next_back().filter(|c| "'\"".contains(*c));
     let lower = text[start..].chars().take(8).collect::<String>().to_ascii_lowercase();
     let scheme = SCHEMES.iter().find(|scheme| lower.starts_with(*scheme));
     let start = start + scheme.map_or(0, |scheme| scheme.len());
     let length = match quote {
         Some(quote) => closing(&text[start..], quote),
-        None => text[start..].find(|c: char| c.is_whitespace() || ENDS.contains(c)),
+        None => length_without_quotes(&text[..begin], &text[start..]),
     };
     start..length.map_or(text.len(), |length| start + length)
+}
+
+/// Returns the position of the end of a value. Behind a semicolon, as in `Server=x;Pwd=y`, only another one, a blank or a quote ends it.
+/// Outside of a URL's query `&` does so only before a blank or another name.
+fn length_without_quotes(before_name: &str, value: &str) -> Option<usize> {
+    static NEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?:&|\s|$|[\w.-]+=)").expect("a pattern"));
+    let ends = |(at, c): &(usize, char)| match c {
+        c if c.is_whitespace() || "'\";".contains(*c) => true,
+        _ if before_name.ends_with(';') => false,
+        '&' => before_name.ends_with(['?', '&']) || NEXT.is_match(&value[at + 1..]),
+        c => ENDS.contains(*c),
+    };
+    value.char_indices().find(ends).map(|(at, _)| at)
+}
+
+/// The part of a value without quotes that is surely one.
+pub(super) fn least(value: &str) -> &str {
+    value.split(|c| ENDS.contains(c)).next().unwrap_or(value)
 }
 
 /// Returns true if a text only refers to a variable, so that it reveals nothing.
@@ -199,7 +219,7 @@ fn in_curl(text: &str) -> Vec<Announced> {
     for line in CURL.find_iter(text) {
         for flag in USER.find_iter(line.as_str()) {
             let begin = line.start() + flag.end();
-            let given = value_at(text, begin);
+            let given = value_at(text, begin, begin);
             let password = text[given.clone()].split_once(':').map(|(_, password)| password);
             if let Some(password) = password.filter(|password| reveals_secret(password)) {
                 found.push(Announced {

@@ -206,6 +206,31 @@ fn secrets_are_never_shown() {
     assert!(plan.redacted_text().contains("${MY_TOKEN}"));
 }
 
+#[test]
+fn secrets_that_are_written_with_escapes_are_not_kept() {
+    let toml = r#"
+[serve]
+command = "vllm serve m"
+health = "/health?api_key=pl\u0061nted-1"
+env = { DB = "Server=x;Pwd=pw\u0026planted-2;", "x-pl\u0061nted-4" = "a" }
+[bench.params]
+extra_body = { value = { note = "pl\u0061nted-4" } }
+header = { value = ["X-Api-Key=K\u00e9\u007fplanted-3", "X-Token=planted\\4planted-4", "Cookie=planted-4"] }
+"#;
+    let json = r#"{"serve": {"command": "vllm serve m", "env": {"DB": "Server=x;Pwd=pw\u0026planted-2;"}},
+        "bench": {"params": {"header": {"value": ["X-Api-Key=ab\/cd\/planted-1", "X-Token=\u00e9\"planted-3"]}}}}"#;
+    for (text, format) in [(toml, plan::Format::Toml), (json, plan::Format::Json)] {
+        let read = |text: &str| plan::parse(text, format, Path::new("plan"), &plan::World::real()).expect("valid");
+        let kept = read(text).redacted_text();
+        assert!(!kept.contains("nted-"), "{kept}");
+        assert!(
+            kept.contains("\"X-Api-Key=***\"") && kept.contains("\"Server=x;Pwd=***;\""),
+            "{kept}"
+        );
+        read(&kept);
+    }
+}
+
 /// The values hold `planted`; the ends of the lines are what a reader needs to see of them.
 #[test]
 fn problems_show_lines_without_their_secrets() {

@@ -2,9 +2,7 @@
 //! the merged tree written anew; in both cases without secrets.
 
 use crate::secrets::is_reference;
-use crate::{
-    Diagnostics, Entry, Format, HIDDEN, Kind, Node, Plan, Secrets, Span, syntax::json_text, syntax::toml_text,
-};
+use crate::{Diagnostics, Entry, Format, HIDDEN, Kind, Node, Plan, Span, syntax::json_text, syntax::toml_text};
 use serde_json::Value;
 
 /// The text as a tree, whose places are in this source.
@@ -33,34 +31,45 @@ impl Plan {
     /// The plan's text for files and messages: every secret that was written into it is hidden.
     pub fn redacted_text(&self) -> String {
         let root = read(&self.text, self.format, 0, &mut Diagnostics::default());
-        let mut places = Vec::new();
-        find_secrets(&root, "", &self.secrets, &mut places);
-        places.sort();
+        let mut found = Vec::new();
+        self.find_secrets(&root, "", &mut found);
+        found.sort();
         let mut text = self.text.clone();
-        for place in places.into_iter().rev() {
-            text.replace_range(place.start..place.end, &Value::from(HIDDEN).to_string());
+        for (place, shown) in found.into_iter().rev() {
+            // The one character that JSON takes and TOML does not.
+            let written = Value::from(shown).to_string().replace('\u{7f}', "\\u007f");
+            text.replace_range(place.start..place.end, &written);
         }
         self.secrets.redact(&text)
     }
-}
 
-/// Finds the values that are secrets. `name` is that of the innermost key that has a name of its own: `{ value = ... }` means the value
-/// itself.
-fn find_secrets(node: &Node, name: &str, secrets: &Secrets, places: &mut Vec<Span>) {
-    let is_secret = match &node.kind {
-        Kind::Text(text) => secrets.is_secret(name, text) && !is_reference(text),
-        Kind::Number(number) => secrets.is_secret(name, &number.to_string()),
-        _ => false,
-    };
-    places.extend(is_secret.then_some(node.span));
-    match &node.kind {
-        Kind::Table(entries) => {
-            let is_whole = matches!(entries.as_slice(), [only] if only.key == "value");
-            for Entry { key, value, .. } in entries {
-                find_secrets(value, if is_whole { name } else { key }, secrets, places);
+    /// Finds the values that are secrets or hold one, each with its text without it. `name` is that of the innermost key that has a name of
+    /// its own: `{ value = ... }` means the value itself.
+    fn find_secrets(&self, node: &Node, name: &str, found: &mut Vec<(Span, String)>) {
+        let is_secret = match &node.kind {
+            Kind::Text(text) => self.secrets.is_secret(name, text) && !is_reference(text),
+            Kind::Number(number) => self.secrets.is_secret(name, &number.to_string()),
+            _ => false,
+        };
+        match &node.kind {
+            _ if is_secret => found.push((node.span, HIDDEN.to_owned())),
+            Kind::Text(text) => found.extend(self.without_spelled(text, node.span)),
+            Kind::Table(entries) => {
+                let is_whole = matches!(entries.as_slice(), [only] if only.key == "value");
+                for Entry { key, key_span, value } in entries {
+                    found.extend(self.without_spelled(key, *key_span));
+                    self.find_secrets(value, if is_whole { name } else { key }, found);
+                }
             }
+            Kind::List(items) => items.iter().for_each(|item| self.find_secrets(item, name, found)),
+            _ => {}
         }
-        Kind::List(items) => items.iter().for_each(|item| find_secrets(item, name, secrets, places)),
-        _ => {}
+    }
+
+    /// A text without its secrets, if it has some and is not written as it is, but with escapes.
+    fn without_spelled(&self, text: &str, place: Span) -> Option<(Span, String)> {
+        let shown = Some(self.secrets.redact(text)).filter(|shown| shown != text)?;
+        let is_plain = self.text[place.start..place.end].contains(text);
+        (!is_plain).then_some((place, shown))
     }
 }

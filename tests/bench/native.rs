@@ -244,6 +244,8 @@ async fn every_failure_is_one_and_says_why() {
         error_of(stream(&[&error, &done, LAST_CHUNK])).await,
         "the server reported an error in the stream: EngineCore died"
     );
+    let long = chunk(&format!(r#"{{"error":{{"message":"{}"}}}}"#, "x".repeat(1 << 20)));
+    assert!(error_of(stream(&[&long, &done, LAST_CHUNK])).await.len() < 500);
     assert_eq!(
         error_of(stream(&[LAST_CHUNK])).await,
         "the stream ended without [DONE], a finish reason or usage"

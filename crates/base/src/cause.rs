@@ -1,7 +1,7 @@
 //! Causes of failed runs: a closed list, each entry with a name for files, a sentence of advice and a policy. Doubts about measured runs
 //! are another list (`validity`). The server room derives the cause from exit codes and log lines.
 
-use crate::printable::printable;
+use crate::printable::message;
 use crate::request_error::RequestError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -190,7 +190,7 @@ impl Failure {
         Failure {
             cause,
             // Messages of servers and programs enter here.
-            detail: printable(&detail.into()).into_owned(),
+            detail: message(&detail.into()),
             request_error: None,
             ruled_out: None,
         }

@@ -6,6 +6,14 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+/// Most characters of a message that is recorded.
+const MOST: usize = 2000;
+
+/// A message from elsewhere for the record: on one line, and not too long.
+pub(crate) fn message(text: &str) -> String {
+    printable(&shorten(text, MOST)).into_owned()
+}
+
 /// A text on one line.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, acts, |c| c.escape_default().to_string())
@@ -21,6 +29,15 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     let is_escaped = |c| acts(c) && c != '\n';
     escaped(json, is_escaped, |c| format!("\\u{:04x}", u32::from(c)))
+}
+
+/// A text of at most so many characters, cut between words.
+pub fn shorten(text: &str, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most) else {
+        return text.to_owned();
+    };
+    let end = text[..end].rfind(' ').unwrap_or(end);
+    format!("{} …", &text[..end])
 }
 
 /// A writer whose text is made printable on the way.

@@ -1,7 +1,7 @@
 //! The most frequent error of a run's failed requests, as a value next to the detail of a failure or doubt, so that no text has to be
 //! parsed.
 
-use crate::printable::printable;
+use crate::printable::message;
 use serde::{Deserialize, Serialize};
 
 /// The commonest error of a run's requests.
@@ -17,7 +17,7 @@ pub struct RequestError {
 impl RequestError {
     /// Describes requests that were answered with this status.
     pub fn new(status: Option<u16>, said: &str) -> RequestError {
-        let said = printable(said).into_owned();
+        let said = message(said);
         RequestError { status, said }
     }
 

@@ -1,7 +1,7 @@
 //! Validity of a measured run: a closed list of codes, each with a name for files, a severity and a sentence of advice. The rules that
 //! assign codes are where runs are measured.
 
-use crate::printable::printable;
+use crate::printable::message;
 use crate::request_error::RequestError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -189,7 +189,7 @@ impl Doubt {
     pub fn new(code: Code, detail: impl Into<String>) -> Doubt {
         Doubt {
             code,
-            detail: printable(&detail.into()).into_owned(),
+            detail: message(&detail.into()),
             figures: Vec::new(),
             request_error: None,
         }

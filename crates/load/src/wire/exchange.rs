@@ -9,9 +9,10 @@ use crate::drive::Load;
 use crate::stock::Properties;
 use reqwest::StatusCode;
 use serde::Deserialize;
+use vsweep_base::printable::shorten;
 use vsweep_metrics::{Nanos, Sample};
 
-/// Bytes of an error response's body that are kept.
+/// Bytes of an error response's body, and characters of an error in a stream, that are kept.
 const KEPT_OF_REFUSAL: usize = 400;
 /// Bytes of it that are read, so that the connection can be used again.
 const READ_OF_REFUSAL: usize = 64 << 10;
@@ -306,6 +307,7 @@ impl Stream {
                     self.sample.prompt_len = usage.prompt_tokens.unwrap_or(self.sample.prompt_len);
                 }
                 if let Some(error) = facts.error {
+                    let error = shorten(&error, KEPT_OF_REFUSAL);
                     self.error
                         .get_or_insert(format!("the server reported an error in the stream: {error}"));
                 }

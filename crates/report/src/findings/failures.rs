@@ -6,7 +6,6 @@ mod words;
 pub use words::describe_reasons;
 
 use crate::ordered::Ordered;
-use crate::texts::words::shorten;
 use itertools::Itertools;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -17,7 +16,7 @@ use vsweep_base::cause::{Cause, Failure, RuledOut};
 use vsweep_base::closed_list::in_words;
 use vsweep_base::files::open;
 use vsweep_base::ids::ServerId;
-use vsweep_base::printable::printable_lines;
+use vsweep_base::printable::{printable_lines, shorten};
 use vsweep_base::request_error::RequestError;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::{Code, Doubt, Validity};

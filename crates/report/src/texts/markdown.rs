@@ -2,9 +2,8 @@
 //! values are escaped, so that they mean nothing in Markdown, HTML or on GitHub.
 
 use super::template::{fill, of_lines, share};
-use super::words::shorten;
 use minijinja::{Environment, Value};
-use vsweep_base::printable::printable;
+use vsweep_base::printable::{printable, shorten};
 
 /// The text of a document.
 pub fn render(document: Value) -> String {

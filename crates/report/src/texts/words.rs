@@ -252,15 +252,6 @@ pub fn with_range(value: f64, low: f64, high: f64) -> (String, String) {
     }
 }
 
-/// A text of at most so many characters, cut between words.
-pub fn shorten(text: &str, most: usize) -> String {
-    let Some((end, _)) = text.char_indices().nth(most) else {
-        return text.to_owned();
-    };
-    let end = text[..end].rfind(' ').unwrap_or(end);
-    format!("{} …", &text[..end])
-}
-
 /// The first of these, and how many more there are: `n0, n1 and 3 more`.
 pub fn show_some<T: Display>(mut all: impl Iterator<Item = T>, most: usize) -> String {
     let named = all.by_ref().take(most).join(", ");

@@ -1,7 +1,8 @@
 //! Describes failures for a terminal.
 
 use super::{Detail, Group, one_line};
-use crate::texts::words::{shorten, shortened};
+use crate::texts::words::shortened;
+use vsweep_base::printable::shorten;
 
 /// Greatest number of observations per cause.
 const MOST_SEEN: usize = 3;

@@ -5,8 +5,10 @@ use crate::bench::Job;
 use crate::bench::params::ServerParams;
 use crate::bench::side::endpoint::Endpoint;
 use crate::cause::Failure;
+use crate::dataset::MOST_IDS;
 use crate::ids::sha256_hex;
 use crate::load::{Backend, BodyOptions, Content, Request};
+use crate::params::Bounds;
 use crate::rng::NumpyPcg64;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
@@ -18,11 +20,14 @@ const SAFE_VOCABULARY: u32 = 32_000;
 /// … and ids below this are special tokens or bytes in many.
 const FIRST_PLAIN_ID: u32 = 260;
 
+/// Sizes of vocabularies.
+pub(super) const VOCABULARY: Bounds = ("a whole number from 1 to 4194304", |size| size <= MOST_IDS.into());
+
 crate::params! {
     /// Parameters of the prompts that all benchmarks of exact prompts share.
     pub struct ExactParams {
         /// Token ids below this may be used in prompts.
-        vocab_size: Option<u32> = param("vocab_size").least(1).otherwise("the model's, else 32000"),
+        vocab_size: Option<u32> = param("vocab_size").least(1).bounded(VOCABULARY).otherwise("the model's, else 32000"),
         /// Seed of the prompts.
         seed: u32 = param("seed").default("0").otherwise("0 in a plan, else another each time"),
         /// Seconds after which a request counts as failed.
@@ -99,7 +104,7 @@ fn vocabulary_of(model: &Path) -> Option<u32> {
         .or_else(|| config.get("text_config")?.get("vocab_size"))?;
     size.as_u64()
         .and_then(|size| u32::try_from(size).ok())
-        .filter(|size| *size > 0)
+        .filter(|size| (1..=MOST_IDS).contains(size))
 }
 
 /// Draws prompts, no two of which begin alike.

@@ -5,6 +5,7 @@ use super::api::{Api, SAMPLING};
 use super::arrivals::ArrivalParams;
 use super::figures::FigureParams;
 use super::mix::{MixParams, Whole, dataset_of};
+use crate::bench::exact_prompts::VOCABULARY;
 use crate::bench::params::{ParamGroup, ServerParams, Table};
 use crate::dataset::{Dataset, KINDS, MOST_PROMPTS, Material, Mix, PromptParams, TurnParams};
 use crate::load::Backend;
@@ -81,7 +82,7 @@ crate::params! {
         /// Use token ids or common words instead of the tokenizer.
         is_skipped: bool = param("skip_tokenizer_init"),
         /// Limit of token ids in prompts without a tokenizer.
-        vocab_size: Option<u32> = param("vocab_size").least(1),
+        vocab_size: Option<u32> = param("vocab_size").least(1).bounded(VOCABULARY),
     }
 }
 

@@ -55,7 +55,7 @@ pub use sonnet::Sonnet;
 pub use timed_trace::{TimedTrace, sort_by_time};
 pub use tokens::chat_template::ChatTemplate;
 pub use tokens::tokenizer::Tokenizer;
-pub use tokens::vocabulary::{COMMON_WORDS, Count, ESTIMATE, ServerTokenizer, Vocabulary};
+pub use tokens::vocabulary::{COMMON_WORDS, Count, ESTIMATE, MOST_IDS, ServerTokenizer, Vocabulary};
 
 use crate::params::ParamGroup;
 

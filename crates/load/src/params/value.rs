@@ -81,8 +81,12 @@ impl FromParam for u16 {
 
 /// A whole number up to a limit.
 fn limited(param: &Param, value: &Value, most: u64) -> Result<u64, String> {
-    let count = u64::from_param(param, value).ok().filter(|count| *count <= most);
-    count.ok_or_else(|| param.wrong(value, &format!("a whole number from {} to {most}", param.least)))
+    let fits = |count: &u64| *count <= most && (param.fits)(*count as f64);
+    let count = u64::from_param(param, value).ok().filter(fits);
+    count.ok_or_else(|| match param.wants {
+        "" => param.wrong(value, &format!("a whole number from {} to {most}", param.least)),
+        wants => param.wrong(value, wants),
+    })
 }
 
 impl FromParam for f64 {

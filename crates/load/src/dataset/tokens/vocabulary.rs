@@ -11,6 +11,9 @@ pub const ESTIMATE: &str = "estimate";
 /// Approximate bytes per token of English text, for use without a tokenizer.
 const BYTES_A_TOKEN: usize = 4;
 
+/// Most ids that a vocabulary without a tokenizer may have. Real ones have some 2^18.
+pub const MOST_IDS: u32 = 1 << 22;
+
 /// Source of prompts.
 pub enum Vocabulary<'a> {
     /// Text by the model's tokenizer.

@@ -6,6 +6,7 @@ use crate::load::FILES_BESIDE_CONNECTIONS;
 use crate::server;
 use crate::threads;
 use nix::sys::resource::{Resource, getrlimit};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::runtime::{Builder, Runtime};
 
 /// Address space, in bytes: most of it is reserved by threads and never used.
@@ -15,6 +16,18 @@ const LEAST_SPACE: u64 = 512 << 20;
 pub fn runtime() -> Result<Runtime> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))
+}
+
+/// Refuses a clock whose time no answer of an HTTP server can be dated with.
+pub fn check_clock() -> Result<()> {
+    // The year 9999, as HTTP writes no more digits.
+    const END: u64 = 253_402_300_800;
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(time) if time.as_secs() < END => Ok(()),
+        _ => Err(Error::Fatal(
+            "the machine's clock is not between 1970 and 9999: set it".into(),
+        )),
+    }
 }
 
 /// Refuses a machine on which nothing can be measured.

@@ -1,6 +1,6 @@
 //! `vsweep sim`: the simulated server.
 
-use crate::cli::output;
+use crate::cli::{machine, output};
 use crate::error::{Error, Exit, Result};
 use crate::sim::child::{self, Role};
 use crate::sim::{gpus, process};
@@ -39,7 +39,7 @@ enum Command {
 
 pub fn run(args: Args) -> Result<Exit> {
     match args.command {
-        Command::Serve { args } => match process::serve(&args) {
+        Command::Serve { args } => match machine::check_clock().map(|()| process::serve(&args))? {
             0 => Ok(Exit::Done),
             // A simulated server ends as vLLM would, not with vsweep's codes.
             code => std::process::exit(code.into()),

@@ -9,6 +9,7 @@ use crate::journal::{self, Directory, Follower, Nonce};
 use crate::plan::ReportOptions;
 use crate::report::{LiveStatus, make_pages};
 use crate::run::{Interrupt, host};
+use axum::body::Bytes;
 use axum::extract::{Request, State as Shared};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -18,7 +19,7 @@ use axum::{Json, Router};
 use jiff::Timestamp;
 use nix::sys::resource::{Resource, getrlimit};
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,6 +51,7 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
         .route(&format!("/{token}/now.json"), get(now))
         .layer(middleware::from_fn(keep_private))
         .with_state(Arc::new(Mutex::new(live)));
+    machine::check_clock()?;
     machine::runtime()?.block_on(async {
         let mut interrupt = Interrupt::install()?;
         let cannot = |error| {
@@ -79,7 +81,8 @@ struct LiveReport {
     rest: Option<Remaining>,
     now: LiveStatus,
     next_look: Instant,
-    page: String,
+    /// Shared by all answers that are still to be sent.
+    page: Bytes,
     /// Lines and results of what the page shows.
     drawn: (u64, usize),
     next_page: Instant,
@@ -97,7 +100,7 @@ impl LiveReport {
             rest: None,
             now,
             next_look: Instant::now(),
-            page: String::new(),
+            page: Bytes::new(),
             drawn: (0, 0),
             next_page: Instant::now(),
         })
@@ -144,7 +147,8 @@ impl LiveReport {
         let began = Instant::now();
         self.now.version += 1;
         let version = Some(self.now.version);
-        self.page = make_pages(&self.directory, self.follower.state(), &self.options, version).page;
+        let pages = make_pages(&self.directory, self.follower.state(), &self.options, version);
+        self.page = pages.page.into();
         self.drawn = self.seen();
         self.next_page = Instant::now() + BETWEEN_PAGES.max(began.elapsed() * REST);
     }
@@ -160,7 +164,7 @@ async fn look<T: Send + 'static>(live: Served, read: fn(&LiveReport) -> T) -> Re
     looking.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-async fn page(Shared(live): Shared<Served>) -> Result<Html<String>, StatusCode> {
+async fn page(Shared(live): Shared<Served>) -> Result<Html<Bytes>, StatusCode> {
     look(live, |live| live.page.clone()).await.map(Html)
 }
 
@@ -182,9 +186,10 @@ const HEADERS: [(HeaderName, &str); 6] = [
 ];
 
 async fn keep_private(request: Request, next: Next) -> Response {
-    let answer = match is_foreign(request.headers(), &host()) {
-        true => StatusCode::FORBIDDEN.into_response(),
-        false => next.run(request).await,
+    let answer = match request.headers().get_all(header::HOST).iter().nth(1) {
+        Some(_) => StatusCode::BAD_REQUEST.into_response(),
+        None if is_foreign(request.headers(), &host()) => StatusCode::FORBIDDEN.into_response(),
+        None => next.run(request).await,
     };
     (HEADERS, answer).into_response()
 }
@@ -297,6 +302,20 @@ impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let moved = Pin::new(&mut self.tcp).poll_write(cx, bytes);
         self.watch(cx, moved)
+    }
+
+    // Without these the whole page would be copied for each answer.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let moved = Pin::new(&mut self.tcp).poll_write_vectored(cx, parts);
+        self.watch(cx, moved)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
-use vsweep_base::files::{RESULT, TEXT, open, read, read_text};
+use vsweep_base::files::{REFUSED, RESULT, TEXT, open, read, read_text};
 use vsweep_base::threads;
 use vsweep_plan::{Format, ReportOptions};
 use vsweep_record::journal::{Directory, State};
@@ -22,6 +22,8 @@ use vsweep_record::table::Points;
 
 /// Differences of one file that are named.
 const MOST_NAMED: usize = 20;
+/// Bytes by which a file may be longer than twice what it must be, and be compared.
+const LONGER: u64 = 1 << 16;
 /// Characters of a line that are shown.
 const MOST_CHARACTERS: usize = 100;
 
@@ -131,10 +133,16 @@ impl Verified {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
         let found = match (open(path), made) {
             (Ok(stored), Some(made)) if is_alike(&stored, made) => Vec::new(),
-            (Ok(_), Some(made)) => match read(path, RESULT) {
-                Ok(stored) => differences(&String::from_utf8_lossy(&stored), &to_text(made)),
-                Err(_) => vec!["is missing".to_owned()],
-            },
+            (Ok(_), Some(made)) => {
+                let made = to_text(made);
+                match read(path, 2 * made.len() as u64 + LONGER) {
+                    Ok(stored) => differences(&String::from_utf8_lossy(&stored), &made),
+                    Err(error) if error.kind() == REFUSED => {
+                        vec!["is more than twice as long as recomputed".to_owned()]
+                    }
+                    Err(_) => vec!["is missing".to_owned()],
+                }
+            }
             (Ok(_), None) => vec!["nothing of it is recorded".to_owned()],
             (Err(_), Some(_)) => vec!["is missing".to_owned()],
             (Err(_), None) => return,

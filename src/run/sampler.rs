@@ -81,9 +81,11 @@ impl Begun {
     /// `None` if it cannot be made: then nobody sees the readings before the run has ended.
     fn create(path: &Path, first: &Reading) -> Option<Begun> {
         let mut options = File::options();
-        options.write(true).create(true).truncate(true);
+        options.write(true).create(true).truncate(false);
+        let file = files::open_with(path, &mut options).ok()?;
+        file.set_len(0).ok()?;
         let mut begun = Begun {
-            file: files::open_with(path, &mut options).ok()?,
+            file,
             columns: Columns::of(std::slice::from_ref(first)),
             first: first.at,
         };

@@ -256,11 +256,22 @@ pub const REFUSED: ErrorKind = ErrorKind::InvalidInput;
 
 /// Opens a file for reading.
 pub fn open(path: &Path) -> io::Result<File> {
-    open_with(path, File::options().read(true))
+    open_plain(path, File::options().read(true))
 }
 
-/// Opens a file with these options. Never follows a link or waits for the other end of a pipe.
+/// Opens a file for writing with these options, which must not cut it: it may turn out to have another name elsewhere.
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = open_plain(path, options)?;
+    match file.metadata()?.nlink() {
+        0 | 1 => Ok(file),
+        _ => Err(refused(
+            "it has another name elsewhere (a hard link); remove it".to_owned(),
+        )),
+    }
+}
+
+/// Opens a regular file. Never follows a link or waits for the other end of a pipe.
+fn open_plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let careful = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let opened = options.custom_flags(careful.bits()).open(path);
     let found = match &opened {
@@ -517,6 +528,19 @@ mod plain_tests {
         let error = read(&path, RESULT).expect_err("too long");
         assert_eq!(error.kind(), REFUSED);
         assert!(error.to_string().contains("longer than 1073741824 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_file_with_another_name_is_read_and_not_written() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, other) = (folder.path().join("lock"), folder.path().join("other"));
+        fs::write(&other, "kept").expect("written");
+        fs::hard_link(&other, &path).expect("linked");
+        let error = open_with(&path, File::options().write(true)).expect_err("a hard link");
+        assert!(error.to_string().contains("another name"), "{error}");
+        assert_eq!(read(&path, FACTS).expect("read"), b"kept");
+        fs::remove_file(&other).expect("removed");
+        open_with(&path, File::options().write(true)).expect("one name");
     }
 
     #[test]

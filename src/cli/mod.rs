@@ -59,6 +59,7 @@ use one_server::{bench, guard, iterations, phases, sim};
 use read::{compare, pareto, plot, report, status, verify};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::thread::{Builder, JoinHandle};
 use sweep::{check, init, plan, rehearse, run};
 
 /// Finds which server settings under which load meet your targets best.
@@ -106,7 +107,17 @@ pub fn command() -> clap::Command {
 /// Reads the arguments, runs the subcommand and reports how it ended.
 pub fn main() -> ExitCode {
     refuse_long_files();
-    widen_stack();
+    if is_stack_wide() {
+        return begin();
+    }
+    let thread = Builder::new().stack_size(LEAST_STACK as usize).spawn(begin);
+    match thread.map(JoinHandle::join) {
+        Ok(ended) => ended.unwrap_or(ExitCode::FAILURE),
+        Err(_) => begin(),
+    }
+}
+
+fn begin() -> ExitCode {
     let matches = command().try_get_matches_from(words());
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => end(perform(cli.command, cli.quiet).and_then(|exit| match exit {
@@ -153,12 +164,13 @@ fn refuse_long_files() {
 /// Below so many bytes of stack (`ulimit -s`) the first thread would overflow it.
 const LEAST_STACK: u64 = 8 << 20;
 
-/// Raises the limit of the stack, which grows while this process runs, where it is too low; what may not be raised stays.
-fn widen_stack() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_STACK)
-        && soft < LEAST_STACK.min(hard)
-    {
-        let _ = setrlimit(Resource::RLIMIT_STACK, LEAST_STACK.min(hard), hard);
+/// Raises the limit of the stack, which grows while this process runs, where it is too low; false if it may not be raised so far.
+fn is_stack_wide() -> bool {
+    match getrlimit(Resource::RLIMIT_STACK) {
+        Ok((soft, hard)) if soft < LEAST_STACK => {
+            hard >= LEAST_STACK && setrlimit(Resource::RLIMIT_STACK, LEAST_STACK, hard).is_ok()
+        }
+        _ => true,
     }
 }
 

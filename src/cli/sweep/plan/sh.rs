@@ -36,8 +36,9 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         folder: PathBuf::from(format!("results/{}-by-hand", plan.name)),
         used: RefCell::default(),
     };
-    // Written twice, because the variables it uses precede it.
-    script.servers(&mut io::sink())?;
+    // Made first, because the variables that they use precede them.
+    let mut servers = Vec::new();
+    script.servers(&mut servers)?;
     let folder = script.folder.display().to_string();
     let head = context! {
         name => script.comment(&plan.name),
@@ -51,7 +52,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         asks_model => script.asks_model(),
     };
     write_filled(HEAD, head, out)?;
-    script.servers(out)
+    out.write_all(&servers)
 }
 
 fn write_filled(template: &str, context: Value, out: &mut impl Write) -> io::Result<()> {

@@ -5,6 +5,7 @@ mod conventions;
 #[path = "../support/deadline.rs"]
 mod deadline;
 mod import;
+mod limits;
 mod lint;
 mod plan_files;
 mod sim;

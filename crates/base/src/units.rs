@@ -1,12 +1,21 @@
 //! Parses and formats quantities: durations, counts, numbers in tables. Formatting only; no clock.
 
+use humantime::DurationError;
 use itertools::Itertools;
 use std::time::Duration;
 
 /// Reads `30s`, `15m`, `1h 30m`, `250ms`; a bare number is refused because its unit would be a guess.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text.trim())
-        .map_err(|error| format!("{error}; write a number with a unit, such as \"30s\", \"15m\" or \"1h 30m\""))
+    let explain = |error| {
+        let what = match error {
+            DurationError::NumberExpected(_) | DurationError::InvalidCharacter(_) | DurationError::Empty => {
+                "not a duration".to_owned()
+            }
+            other => other.to_string(),
+        };
+        format!("{what}; write a number with a unit, such as \"30s\", \"15m\" or \"1h 30m\"")
+    };
+    humantime::parse_duration(text.trim()).map_err(explain)
 }
 
 /// A duration for people, with two significant units at most: `850 ms`, `4.2 s`, `3m 20s`, `2h 05m`.
@@ -58,6 +67,8 @@ mod tests {
     #[test]
     fn a_bare_number_is_no_duration() {
         assert!(parse_duration("30").is_err());
+        let soon = parse_duration("soon").expect_err("no number");
+        assert!(soon.starts_with("not a duration; write a number with a unit"), "{soon}");
         assert_eq!(parse_duration("1h 30m"), Ok(Duration::from_secs(5400)));
     }
 

@@ -128,7 +128,11 @@ fn without_command(tree: Option<&Path>) -> String {
     let Some(tree) = tree else {
         return "give the command line after --, such as: vsweep import -- vllm bench sweep serve ...".into();
     };
+    let is_there = tree.exists();
     let tree = tree.display();
+    if !is_there {
+        return format!("there is no {tree}; name a tree, a suite or a result file that is there");
+    }
     format!(
         "a tree does not say which commands it was made with; add them: vsweep import {tree} -o DIR -- vllm bench sweep serve ... \
          (`vsweep plot`, `pareto` and `compare` read {tree} as it is)"

@@ -9,7 +9,7 @@ use crate::texts::words::{server_name, show_number};
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use vsweep_answer::{Answer as Document, Goal};
+use vsweep_answer::{Answer as Document, Answered, Goal};
 use vsweep_base::ids::SearchId;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
@@ -171,14 +171,9 @@ pub struct ShownAnswer {
 
 /// Every answer in words, by target, the recommended server first and then the highest load.
 pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
-    let leading = answer.map_or_else(Vec::new, Document::leading);
     let is_recommended = |result: &SearchResult<'_>| {
-        leading.iter().any(|asked| {
-            let is_target = matches!(&asked.goal, Goal::Load { target, .. } if *target == result.target.name);
-            let config = asked.winner.as_ref().map(|winner| winner.config.as_str());
-            let is_load = asked.workload == load_name(result).unwrap_or_default();
-            is_target && is_load && config == Some(&*result.record().started.server.0)
-        })
+        let winner = answer.and_then(|answer| asked(answer, result)?.winner.as_ref());
+        winner.is_some_and(|winner| *winner.config == *result.record().started.server.0)
     };
     let dash = || "-".to_owned();
     let show = |result: &SearchResult<'_>| {
@@ -209,6 +204,20 @@ pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
         rank(a).cmp(&rank(b)).then(recommended).then(loads)
     });
     ordered.map(show).collect()
+}
+
+/// The question that a search helps to answer.
+fn asked<'a>(answer: &'a Document, result: &SearchResult<'_>) -> Option<&'a Answered> {
+    let load = load_name(result).unwrap_or_default();
+    let mut questions = answer.questions.iter().filter(|asked| asked.workload == load);
+    questions.find(|asked| matches!(&asked.goal, Goal::Load { target, .. } if *target == result.target.name))
+}
+
+/// Servers of a search's config on the user's GPUs; none where no search has answered.
+fn replicas(answer: &Document, result: &SearchResult<'_>) -> Option<u32> {
+    let mut entrants = asked(answer, result)?.entrants.iter();
+    let own = entrants.find(|own| *own.config == *result.record().started.server.0)?;
+    Some(own.replicas)
 }
 
 /// The load that the searches vary; `None` where no search has begun. An exploration has no target.
@@ -277,7 +286,7 @@ pub fn to_text(state: &State, answer: Option<&Document>) -> String {
 }
 
 /// `sla.csv`: a row for each server config, load and target; `None` where no search has begun.
-pub fn to_csv(state: &State) -> Option<Vec<u8>> {
+pub fn to_csv(state: &State, document: &Document) -> Option<Vec<u8>> {
     let all = search_results(state);
     // The runs identify the combination of a load.
     let runs = state
@@ -306,6 +315,8 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let row = |(result, params): (&SearchResult<'_>, &[Params; 2])| {
         let (started, answer) = (&result.record().started, result.answer());
         let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let value = answer.and_then(|answer| answer.found.value());
+        let replicas = replicas(document, result).map(f64::from);
         let mut row = vec![("server".to_owned(), started.server.to_string())];
         for side in [0, 1] {
             let cell = |name: &String| params[side].get(name).map(show).unwrap_or_default();
@@ -314,9 +325,14 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         let found = [
             ("target", result.target.name.clone()),
             ("vary", started.vary.name().to_owned()),
-            ("value", number(answer.and_then(|answer| answer.found.value()))),
+            ("value", number(value)),
             ("low", number(answer.map(|answer| answer.low))),
             ("high", number(answer.map(|answer| answer.high))),
+            ("replicas", number(replicas)),
+            (
+                "value_of_replicas",
+                number(value.zip(replicas).map(|(value, replicas)| value * replicas)),
+            ),
             ("answer", word(result).to_owned()),
             ("within", number(answer.and_then(|answer| answer.within))),
             (

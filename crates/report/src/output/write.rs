@@ -258,7 +258,9 @@ pub(crate) fn make_tables<'a>(
     let of_points = || Some(Content::Table(Cow::Owned(points.to_table(goals.columns()))));
     once_with(move || (directory.summary_csv(), of_runs()))
         .chain(once_with(move || (directory.points_csv(), of_points())))
-        .chain(once_with(move || (directory.sla_csv(), text(sla::to_csv(state)))))
+        .chain(once_with(move || {
+            (directory.sla_csv(), text(sla::to_csv(state, answer)))
+        }))
         .chain(once_with(move || {
             (directory.duplicates_csv(), text(duplicates::to_csv(directory, state)))
         }))

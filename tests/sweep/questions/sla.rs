@@ -83,7 +83,7 @@ fn each_start_has_a_search_of_its_own() {
             "[[sla.target]]\nname = \"impossible\"\np99_ttft_ms = \"<=0.000001\"\n",
             "",
         );
-    harness.write("plan.toml", &plan);
+    harness.write("plan.toml", &(plan + "\n[report]\ngpus = 2\n"));
     let directory = harness.folder.path().join("out");
     let mut vsweep = harness.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
     let on_second = |state: &State| state.searches().filter(|record| record.started.slot == 1).count();
@@ -109,6 +109,10 @@ fn each_start_has_a_search_of_its_own() {
     let number = |name: &str| table[0][name].parse::<f64>().expect("a number");
     let answer = (table[0]["starts"].as_str(), table[0]["answer"].as_str());
     assert_eq!(answer, ("2", "met"));
+    assert_eq!(
+        (number("replicas"), number("value_of_replicas")),
+        (2.0, 2.0 * number("value"))
+    );
     assert!(table[0]["notes"].starts_with("by start: "), "{table:?}");
     assert!(
         number("low") <= number("value") && number("value") < number("high"),
@@ -471,6 +475,10 @@ fn a_server_beaten_by_the_highest_load_is_not_started() {
     );
     assert!(table[1]["notes"].contains("no higher load is tried"), "{table:?}");
     assert_eq!(table[1]["probes"], "0");
+    let report = said(&harness.run(&["report", "out"]));
+    let marked: Vec<&str> = report.lines().filter(|line| line.starts_with("> ")).collect();
+    assert!(marked[0].contains(" beyond "), "{report}");
+    assert!(!marked.iter().any(|line| line.contains("skipped")), "{report}");
     let starts: Vec<bool> = state(&directory)
         .servers
         .values()

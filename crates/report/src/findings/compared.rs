@@ -141,7 +141,10 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) 
         PairedEnding::Spent => format!("stopped after {starts} (max_starts)"),
         PairedEnding::Unstartable(arm) => {
             let entrant = &compared.entrants[usize::from(arm == Arm::New)];
-            format!("{starts}, {} failed four times in a row", short_label(&entrant.name))
+            format!(
+                "{starts}, the last four of {} gave no result",
+                short_label(&entrant.name)
+            )
         }
     };
     let mut said = vec![format!("{}; {why}", verdict(compared, &outcome.findings))];

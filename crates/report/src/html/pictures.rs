@@ -30,7 +30,7 @@ fn picture(chart: &Chart) -> Option<Value> {
     // Bars need no more room than they take.
     let bars = chart.panels.iter().map(|panel| panel.y.ticks.len()).max();
     let mut series = chart.panels.iter().flat_map(|panel| &panel.series);
-    let is_bars = series.all(|series| matches!(series.style, Style::Bar(_)));
+    let is_bars = series.any(|series| matches!(series.style, Style::Bar(_)));
     let high = match bars {
         Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
         _ => PANEL.1,

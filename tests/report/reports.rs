@@ -243,6 +243,19 @@ fn points_compete_within_their_workload() {
         );
     }
     let page = text(&directory.report_html());
+    let (_, policy) = page
+        .split_once("Content-Security-Policy\" content=\"")
+        .expect("a policy");
+    let (policy, _) = policy.split_once("\">").expect("its end");
+    for part in [
+        "default-src 'none'",
+        "script-src 'sha256-",
+        "style-src 'sha256-",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ] {
+        assert!(policy.contains(part) && !policy.contains("unsafe"), "{policy}");
+    }
     // Each workload has a recommendation, and a heading above its cards.
     assert_eq!(page.matches("<div class=\"pick\"").count(), 2);
     assert_eq!(page.matches("<h3 class=\"workload\">").count(), 2);

@@ -8,8 +8,7 @@ use super::planned::PlannedComparison;
 use serde::{Deserialize, Serialize};
 use vsweep_strategy::stats::{Better, Verdict};
 
-pub use super::estimate::Estimate;
-pub use super::remark::Remark;
+pub use super::{estimate::Estimate, remark::Remark};
 
 /// The version of the document's format.
 pub const VERSION: u32 = 1;

@@ -1,8 +1,9 @@
 //! The plan's own comparison: its result as data, and while it goes on what the model of noise says.
 
+use super::recorded::push;
 use super::{MARGIN, Names, side};
 use crate::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, RunRecord, State};
-use crate::table::{Measure, Points, RunFigures, RunRow, TableBuilder, Workload};
+use crate::table::{Measure, Points, TableBuilder, Workload};
 use vsweep_answer::{Comparing, Estimate, LocatedChange, PairedFinding, PlannedComparison, compare};
 use vsweep_strategy::selection::{Finding, Located};
 use vsweep_strategy::stats::{self, ALPHA, Interval};
@@ -20,18 +21,7 @@ pub fn ratio_so_far(compared: &Compared, state: &State) -> Option<Estimate> {
     let runs: Vec<&RunRecord> = state.runs().filter(is_asked).collect();
     let mut builder = TableBuilder::new();
     for run in &runs {
-        builder.push(RunRow {
-            point: &run.point.0,
-            run: run.run,
-            outcome: run.outcome,
-            validity: Some(run.validity),
-            doubts: &run.doubts,
-            metrics: Some(&RunFigures::from(&run.figures())),
-            slot: run.slot,
-            launch: state.start_of(run).map(|launch| launch.to_string()),
-            order: run.rank.line.seq,
-            ..RunRow::default()
-        });
+        push(&mut builder, run, state, None);
     }
     let table = builder.finish();
     let measure = Measure {

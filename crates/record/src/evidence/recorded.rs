@@ -27,6 +27,26 @@ pub struct Recorded<'a> {
     pub objective: Option<&'a Objective>,
 }
 
+/// Adds a run by the figures of its journal line. `server` has the parameters and the GPUs of its server, where those matter.
+pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, server: Option<&(Params, f64)>) {
+    builder.push(RunRow {
+        point: &run.point.0,
+        run: run.run,
+        outcome: run.outcome,
+        validity: Some(run.validity),
+        doubts: &run.doubts,
+        serve: server.map(|(params, _)| params),
+        bench: Some(&run.params),
+        gpus: server.map(|(_, gpus)| *gpus),
+        metrics: Some(&RunFigures::from(&run.figures())),
+        errors: Some(&run.errors),
+        slot: run.slot,
+        launch: state.start_of(run).map(|launch| launch.to_string()),
+        order: run.rank.line.seq,
+        ..RunRow::default()
+    });
+}
+
 impl Recorded<'_> {
     /// The experiment by the runs for which `is_in` holds.
     pub fn experiment(self, is_in: impl Fn(&RunRecord) -> bool) -> Experiment {
@@ -34,23 +54,7 @@ impl Recorded<'_> {
         let runs: Vec<&RunRecord> = self.state.runs().filter(is_in).collect();
         let mut builder = TableBuilder::new();
         for run in &runs {
-            let (serve, gpus) = &self.servers[&run.server];
-            builder.push(RunRow {
-                point: &run.point.0,
-                run: run.run,
-                outcome: run.outcome,
-                validity: Some(run.validity),
-                doubts: &run.doubts,
-                serve: Some(serve),
-                bench: Some(&run.params),
-                gpus: Some(*gpus),
-                metrics: Some(&RunFigures::from(&run.figures())),
-                errors: Some(&run.errors),
-                slot: run.slot,
-                launch: self.state.start_of(run).map(|launch| launch.to_string()),
-                order: run.rank.line.seq,
-                ..RunRow::default()
-            });
+            push(&mut builder, run, self.state, self.servers.get(&run.server));
         }
         let table = builder.finish();
         let points = Points::of(&table);

@@ -31,10 +31,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         .filter(|search| !search.starts.is_empty())
         .collect();
     let starts = start_noise(&searches, experiment);
-    let rooms: Vec<f64> = searches
-        .iter()
-        .map(|search| room(search, &searches, experiment))
-        .collect();
+    let rooms = rooms(&searches, experiment);
     let limits: Vec<Vec<f64>> = searches
         .iter()
         .zip(&rooms)
@@ -89,16 +86,15 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
     field
 }
 
-/// The factor from the highest load allowed on a config's replicas to the highest that those of any competitor may reach.
-fn room(search: &Search, all: &[&Search], experiment: &Experiment) -> f64 {
-    let highest = |search: &Search| {
+/// The factors from the highest load allowed on each config's replicas to the highest that those of any competitor may reach.
+fn rooms(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
+    let highest = |search: &&Search| {
         let config = experiment.configs.iter().find(|config| config.id == search.config)?;
-        Some(search.ceiling? * f64::from(replicas(experiment, config)))
+        Some(search.ceiling? * f64::from(replicas(experiment, config))).filter(|highest| *highest > 0.0)
     };
-    let of_any = all.iter().filter_map(|search| highest(search)).fold(0.0, f64::max);
-    highest(search)
-        .filter(|own| *own > 0.0)
-        .map_or(1.0, |own| (of_any / own).max(1.0))
+    let highest: Vec<Option<f64>> = searches.iter().map(highest).collect();
+    let of_any = highest.iter().flatten().copied().fold(0.0, f64::max);
+    highest.iter().map(|own| own.map_or(1.0, |own| of_any / own)).collect()
 }
 
 /// Draws of the logarithm of the limit of one server: of the mean over its starts, each by its own posterior and
@@ -123,12 +119,12 @@ fn limits(search: &Search, room: f64, starts: &[f64], seed: u64) -> Vec<f64> {
 fn located(search: &Search, room: f64, probability: f64) -> f64 {
     let loads = search.starts.iter().map(|located| {
         let load = quantile(&located.quantiles, probability);
-        load.ln()
-            + if is_open(search, load) {
-                probability * room.ln()
-            } else {
-                0.0
-            }
+        let above = if is_open(search, load) {
+            room.powf(probability)
+        } else {
+            1.0
+        };
+        (load * above).ln()
     });
     (loads.sum::<f64>() / search.starts.len() as f64).exp()
 }

@@ -124,37 +124,27 @@ pub(super) fn runs(
 /// Gives the runs of a point one sampling error, the middle of theirs: they sent the same requests. Each estimate by itself may be far too
 /// small, as where a median happens to lie in a cluster of latencies, and its run would outweigh all others.
 fn share_errors(runs: &mut [Run], metric: &str) {
-    let square = |run: &Run| match run.figures.get(metric) {
-        Some(Figure::Value { error, .. }) => Some(error * error),
-        _ => None,
-    };
-    let Some(shared) = median(runs.iter().filter_map(square)).map(f64::sqrt) else {
+    let squares = errors_of(runs, metric).map(|(_, error)| *error * *error);
+    let Some(shared) = median(squares).map(f64::sqrt) else {
         return;
     };
-    for (name, figure) in runs.iter_mut().flat_map(|run| run.figures.iter_mut()) {
-        if let Figure::Value { error, .. } = figure
-            && name == metric
-        {
-            *error = shared;
-        }
-    }
+    errors_of(runs, metric).for_each(|(_, error)| *error = shared);
+}
+
+/// The figures of a metric, each with its sampling error for changing it.
+fn errors_of<'r>(runs: &'r mut [Run], metric: &'r str) -> impl Iterator<Item = (f64, &'r mut f64)> {
+    let figures = runs.iter_mut().flat_map(|run| run.figures.iter_mut());
+    figures.filter_map(move |(name, figure)| match figure {
+        Figure::Value { value, error } if name == metric => Some((*value, error)),
+        _ => None,
+    })
 }
 
 /// Gives figures of 0, whose relative error is not known, the largest error of the point's runs. Without it they would outweigh all others.
 fn spread_errors(runs: &mut [Run], metric: &str) {
-    let error = |run: &Run| match run.figures.get(metric) {
-        Some(Figure::Value { error, .. }) => *error,
-        _ => 0.0,
-    };
-    let largest = runs.iter().map(error).fold(0.0, f64::max);
-    for (name, figure) in runs.iter_mut().flat_map(|run| run.figures.iter_mut()) {
-        if let Figure::Value { value, error } = figure
-            && name == metric
-            && *value <= 0.0
-        {
-            *error = largest;
-        }
-    }
+    let largest = errors_of(runs, metric).fold(0.0, |largest: f64, (_, error)| largest.max(*error));
+    let zeros = errors_of(runs, metric).filter(|(value, _)| *value <= 0.0);
+    zeros.for_each(|(_, error)| *error = largest);
 }
 
 fn figure(table: &Table, row: usize, metric: &Metric, sampling: &Sampling) -> Option<Figure> {

@@ -53,10 +53,12 @@ pub(super) fn list(directory: &Directory, check: Check) -> Result<Vec<ListedFile
         let name = point.file_name().into_string().ok();
         let runs = fs::read_dir(point.path()).into_iter().flatten().flatten();
         let listed = runs.filter_map(|run| {
-            let file = run.file_name().into_string().ok()?;
-            let path = file
-                .ends_with(".json")
-                .then(|| Some(format!("runs/{}/{file}", name.as_ref()?)))??;
+            let file = run
+                .file_name()
+                .into_string()
+                .ok()
+                .filter(|file| file.ends_with(".json"))?;
+            let path = format!("runs/{}/{file}", name.as_ref()?);
             let bytes = match check {
                 Check::Lengths => run.metadata().ok().filter(Metadata::is_file).map(|found| found.len()),
                 Check::Hashes => None,
@@ -74,11 +76,10 @@ pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[Listed
     recover(directory, state);
     let root = directory.root();
     let files = state.files();
-    let lengths: HashMap<&str, Option<u64>> = listed.iter().map(|file| (&*file.path, file.bytes)).collect();
-    let is_sound = |(_, file): &(usize, &StoredFile)| {
-        let listed = lengths.get(&*file.path).copied().flatten();
-        listed == Some(file.bytes) || is_sound(root, file, check)
-    };
+    let lengths = listed.iter().filter_map(|file| Some((&*file.path, file.bytes?)));
+    let lengths: HashMap<&str, u64> = lengths.collect();
+    let is_sound =
+        |(_, file): &(usize, &StoredFile)| lengths.get(&*file.path) == Some(&file.bytes) || is_sound(root, file, check);
     let lost: Vec<usize> = threads::map(threads::cores(), &files, is_sound)
         .into_iter()
         .zip(&files)

@@ -2,6 +2,7 @@
 
 use super::estimate::Estimate;
 use serde::{Deserialize, Serialize};
+use vsweep_base::units::is_zero;
 
 pub use vsweep_strategy::selection::optimized::{Ended, Reason};
 
@@ -41,11 +42,6 @@ pub struct OptimizationFound {
     /// The starts that have all their results, in their order.
     #[serde(default)]
     pub history: Vec<StartFound>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// A start with all its results.

@@ -18,6 +18,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text.trim()).map_err(explain)
 }
 
+/// True of a zero, which files leave out.
+pub fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
+}
+
 /// A duration for people, with two significant units at most: `850 ms`, `4.2 s`, `3m 20s`, `2h 05m`.
 pub fn show_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();

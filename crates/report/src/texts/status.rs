@@ -23,7 +23,7 @@ use vsweep_answer::Answer;
 use vsweep_base::cause::Outcome;
 use vsweep_base::error::Result;
 use vsweep_base::shell::shell_line;
-use vsweep_base::units::{show_duration, show_many};
+use vsweep_base::units::{is_zero, show_duration, show_many};
 use vsweep_base::validity::Validity;
 use vsweep_record::journal::{self, Check, Directory, Manifest, RunRecord, ServerRecord, State};
 
@@ -159,11 +159,6 @@ pub struct Orphan {
     pub pid: i32,
     /// The name of its program.
     pub program: String,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Status {

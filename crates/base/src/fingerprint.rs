@@ -1,16 +1,16 @@
-//! Distinguishes the servers behind one address, and defines which differences count as a change. It contacts no server: callers fill in
-//! the fields, and unknown fields never differ.
+//! Properties by which the servers behind one address are distinguished, and the differences that count as a change. Nothing here contacts
+//! a server: callers fill in the fields. A field that is unknown on either side never differs.
 
 use crate::units::show_count;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Memory profiling gives each start of a server a KV cache of slightly different size. A relative difference up to this is ignored.
+/// Largest relative difference between KV cache sizes that is ignored. Memory profiling gives each start a slightly different size.
 const SAME_CACHE: f64 = 0.02;
-/// Start times are reported to a hundredth of a second.
+/// Largest difference between start times, in seconds, that is ignored. Servers report hundredths of a second.
 const SAME_START_SECONDS: f64 = 0.05;
-/// Differences that are listed; others are counted.
+/// Most differences that a message lists; it counts the others.
 const MOST_LISTED: usize = 4;
 
 /// Properties that a server reports about itself. An unknown one is never a change.
@@ -35,7 +35,7 @@ pub struct Fingerprint {
     /// Tokens that the KV caches of all engines hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache_tokens: Option<u64>,
-    /// Settings by name: those of its cache and, if it tells them, those of its scheduler and its parallelism.
+    /// Settings by name: those of its cache and, if it reports them, of its scheduler and its parallelism.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// Start time of its process, in seconds since 1970.
@@ -67,7 +67,7 @@ struct Difference {
 }
 
 impl Fingerprint {
-    /// Compares with an earlier reading. A start time before the known one is not a restart: several equal servers share one address.
+    /// Compares with an earlier reading. An earlier start time is not a restart: several equal servers may share one address.
     pub fn change_since(&self, before: &Fingerprint) -> Change {
         match self.differences_from(before) {
             Some(differences) => Change::Replaced(differences),
@@ -84,14 +84,14 @@ impl Fingerprint {
         both.is_some_and(|(one, other)| (one - other).abs() <= SAME_START_SECONDS)
     }
 
-    /// Returns the differences from an earlier reading; `None` if it may be the same server.
+    /// Returns the differences from an earlier reading, or `None` if both may come from one server.
     pub fn differences_from(&self, before: &Fingerprint) -> Option<Differences> {
         let cache = match (before.kv_cache_tokens, self.kv_cache_tokens) {
-            (Some(before), Some(now)) if is_about(before, now) => (None, None),
+            (Some(before), Some(now)) if is_similar_cache(before, now) => (None, None),
             other => other,
         };
         let count = |count: Option<u64>| count.map(show_count);
-        let pairs = [
+        let readings = [
             ("model", before.model.clone(), self.model.clone()),
             ("model root", before.model_root.clone(), self.model_root.clone()),
             ("version", before.version.clone(), self.version.clone()),
@@ -99,12 +99,12 @@ impl Fingerprint {
             ("engines", count(before.engines), count(self.engines)),
             ("KV cache tokens", count(cache.0), count(cache.1)),
         ];
-        let own = pairs.into_iter().map(|(name, before, now)| (name, before.zip(now)));
+        let fields = readings.into_iter().map(|(name, before, now)| (name, before.zip(now)));
         let settings = before
             .settings
             .iter()
             .map(|(name, value)| (name.as_str(), Some(value.clone()).zip(self.settings.get(name).cloned())));
-        let differences = own.chain(settings).filter_map(|(name, known)| {
+        let differences = fields.chain(settings).filter_map(|(name, known)| {
             let (before, now) = known.filter(|(before, now)| before != now)?;
             let name = name.to_owned();
             Some(Difference { name, before, now })
@@ -113,7 +113,8 @@ impl Fingerprint {
         (!differences.is_empty()).then_some(Differences(differences))
     }
 
-    /// Adds what a later reading of the same server says: what it leaves out stays known.
+    /// Merges a later reading of the same server. Fields that it lacks keep their values. The KV cache size stays the first one known, and the
+    /// start time becomes the latest.
     pub fn learn(&mut self, later: Fingerprint) {
         let known = std::mem::replace(self, later);
         self.model = self.model.take().or(known.model);
@@ -132,7 +133,7 @@ impl Fingerprint {
     }
 }
 
-fn is_about(before: u64, now: u64) -> bool {
+fn is_similar_cache(before: u64, now: u64) -> bool {
     let (less, more) = (before.min(now) as f64, before.max(now) as f64);
     more - less <= SAME_CACHE * more
 }
@@ -143,7 +144,7 @@ impl Differences {
         self.list(|difference| format!("{} {}", difference.name, difference.before))
     }
 
-    /// The other one.
+    /// The later values: `version 0.32.0, max_num_seqs 256`.
     pub fn now(&self) -> String {
         self.list(|difference| format!("{} {}", difference.name, difference.now))
     }

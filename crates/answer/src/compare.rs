@@ -1,7 +1,7 @@
 //! Two experiments against each other: new over base, metric by metric at each point that both measured.
 //!
-//! Each side keeps its own noise between runs and between starts; nothing is pooled between them. Verdicts are those of docs/verdicts.md
-//! with the intervals of the model, and limits are broken only after Holm's correction.
+//! Each side has a noise model of its own; nothing is pooled between them. The verdicts are those of docs/verdicts.md, with the intervals of
+//! the model. A limit counts as broken only if it still is after Holm's correction.
 
 use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
@@ -15,13 +15,13 @@ use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, Requirement, Verdi
 
 /// The input of a comparison.
 pub struct Comparing<'e> {
-    /// The one that is compared with.
+    /// The experiment to compare with.
     pub base: &'e Experiment,
-    /// The one that is compared.
+    /// The experiment to judge.
     pub new: &'e Experiment,
     /// Points to compare, by their ids in base and new.
     pub pairs: Vec<(String, String)>,
-    /// The relative difference of a metric that does not matter.
+    /// Returns the largest relative difference of a metric that does not matter.
     pub margin: &'e dyn Fn(&str) -> f64,
     /// Changes that are not allowed.
     pub limits: Vec<Limit>,
@@ -36,10 +36,10 @@ pub struct Limit {
     pub change: f64,
 }
 
-/// Compares two experiments in the metrics that both have, in the order of the names. A metric that is 0 on a side has no ratio there.
+/// Compares two experiments in the metrics that both have, in the order of their names. A point with a figure of 0 has no ratio.
 pub fn compare(comparing: &Comparing<'_>) -> Comparison {
     let (base, new) = (comparing.base.clone().in_order(), comparing.new.clone().in_order());
-    // Draws of two sides are independent although their configs have the same ids.
+    // Random numbers depend on the seed and the ids. Another seed makes the sides independent although their ids are equal.
     let new = Experiment {
         seed: new.seed ^ 0x6e65_7700,
         ..new
@@ -79,20 +79,20 @@ fn draw((base, new): (&Figures<'_>, &Figures<'_>), places: &[(usize, usize)]) ->
     [draw(base, |(at, _)| *at), draw(new, |(_, to)| *to)]
 }
 
-/// The place of each point by its id.
+/// Index of each point by its id.
 fn places_of(experiment: &Experiment) -> HashMap<&str, usize> {
     let points = experiment.points.iter().enumerate();
     points.map(|(at, point)| (&*point.id, at)).collect()
 }
 
-/// The distributions of a metric on both sides: of logarithms normal ones, on other scales draws.
+/// The distributions of a metric on both sides: mixtures of normal ones on the logarithmic scale, draws on the others.
 enum Sides<'k> {
     Normal([Parts<'k>; 2]),
     Drawn([Draws; 2]),
 }
 
 impl<'k> Sides<'k> {
-    /// Those of some points, which have one metric.
+    /// The distributions of the metric of these points, which is the same for all.
     fn of(points: &[&(ComparedPoint, Ratio<'k>)]) -> Option<Sides<'k>> {
         let (_, Ratio { base, new, .. }) = points.first()?;
         if base.0.metric.scale == Scale::Log {
@@ -121,7 +121,7 @@ impl<'k> Ratio<'k> {
         let (was, is) = (base.estimates[at]?, new.estimates[to]?);
         let (before, now) = (base.values_of(&drawn[0], at), new.values_of(&drawn[1], to));
         let draws = before.iter().zip(&now);
-        // On a linear scale draws pass 0, which figures of 0 and more do not.
+        // On a linear scale draws may be negative although figures are not.
         let least = if was.value >= 0.0 && is.value >= 0.0 {
             0.0
         } else {
@@ -158,7 +158,8 @@ impl<'k> Ratio<'k> {
         }
     }
 
-    /// The further starts a side that would decide in four of five cases, if the estimate were the truth. `have` are those of the smaller side.
+    /// Further starts on each side that would decide in four of five cases if the estimate were true. `have` is the smaller number of starts
+    /// so far.
     fn more_starts(&self, margin: f64, have: usize) -> Option<usize> {
         let interval = logs(self.ratio);
         let deviation = (interval.high - interval.low) / 4.0;
@@ -177,7 +178,7 @@ impl<'k> Ratio<'k> {
                 return (below as f64 / all).clamp(0.5 / all, 1.0 - 0.5 / all);
             }
         };
-        // Both posteriors are mixtures of normal distributions of logarithms. Draws would not reach the tails that Holm's correction needs.
+        // Holm's correction needs tails that draws would not reach.
         let base = of_base.of(self.base.1).unwrap_or_default();
         let new = of_new.of(self.new.1).unwrap_or_default();
         let pairs = base.iter().flat_map(|was| new.iter().map(move |is| (was, is)));
@@ -189,7 +190,7 @@ impl<'k> Ratio<'k> {
     }
 }
 
-/// An interval of a ratio on logarithms. A ratio of linear figures may be 0 or less, which is as far below 1 as can be.
+/// The interval of a ratio, as logarithms. An end at 0 or below, possible on a linear scale, becomes the lowest logarithm there is.
 fn logs(ratio: Estimate) -> Interval {
     let log = |end: f64| end.max(f64::MIN_POSITIVE).ln();
     Interval {
@@ -198,7 +199,7 @@ fn logs(ratio: Estimate) -> Interval {
     }
 }
 
-/// The verdict of an interval: the same if all of it lies within the margin, better or worse if it lies on one side of 1.
+/// The verdict of a ratio's interval: same if it lies within the margin, else improved or regressed if it lies on one side of 1.
 pub fn verdict(ratio: Estimate, margin: f64, better: Better) -> Verdict {
     Verdict::of(logs(ratio), Margin::relative(margin), better)
 }

@@ -1,4 +1,5 @@
-//! The input: points with their runs, searches, targets, and what is known of the servers. Nothing here says how it was stored.
+//! The input of an answer: points with their runs, searches, questions, and facts about the servers. It does not depend on how results are
+//! stored.
 
 use super::asked::{FrontierQuestion, Question};
 use super::planned::PlannedComparison;
@@ -16,14 +17,14 @@ pub struct Experiment {
     pub configs: Vec<Config>,
     /// The points that have at least one valid run, of all workloads.
     pub points: Vec<Point>,
-    /// Points that were measured again on a start without neighbours, with these runs alone. They compete in no question.
+    /// Points that were measured again on a start without neighbours. They have only the runs of that start, and compete in no question.
     #[serde(default)]
     pub alone: Vec<Point>,
     /// The results of searches.
     pub searches: Vec<Search>,
     /// The questions, in the order of the answer.
     pub questions: Vec<Question>,
-    /// Pairs of metrics whose frontier is asked for.
+    /// Questions for a Pareto frontier of two metrics.
     pub frontiers: Vec<FrontierQuestion>,
     /// The result of the plan's own comparison.
     #[serde(default)]
@@ -31,11 +32,11 @@ pub struct Experiment {
     /// Planned runs or searches without a result.
     #[serde(default)]
     pub open: u64,
-    /// The GPUs that the user has; none if unknown, and then the unit is one server.
+    /// Number of GPUs that the user has. If it is unknown, figures are those of one server.
     pub gpus: Option<u32>,
-    /// The relative difference that does not matter: 0.01 for 1 %.
+    /// The largest relative difference that does not matter: 0.01 for 1 %.
     pub margin: f64,
-    /// The seed of the draws.
+    /// The seed of the model's random draws.
     pub seed: u64,
 }
 
@@ -60,13 +61,13 @@ pub enum Scale {
     Log,
     /// Figures that can be 0 or below.
     Linear,
-    /// Counts of what was measured, such as failed requests. Whether they keep a limit is a fact, without noise.
+    /// Counts, such as failed requests. They have no noise: a run keeps a limit of them, or it does not.
     Count,
-    /// Shares of a count, such as attainment.
+    /// Shares of a count, such as attainment. Noise is added to the angle, `asin(sqrt(share))`.
     Share,
 }
 
-/// The assumed noise of a metric: standard deviations on its scale, relative for logarithms.
+/// The assumed noise of a metric, as standard deviations on its scale. On a logarithmic scale they are relative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoisePrior {
     /// Scale of the half-normal prior of the standard deviation between starts.
@@ -87,13 +88,13 @@ pub struct Config {
     /// Its name for people, such as `TP 2, seqs 64`.
     #[serde(default)]
     pub name: String,
-    /// The settings by name, as far as they differ between the configs; one that is left out has no entry.
+    /// The settings by name that differ between configs. A setting that this config leaves unset has no entry.
     pub settings: BTreeMap<String, String>,
-    /// In how many settings it departs from the defaults of the server's own program.
+    /// Number of settings that differ from the defaults of the server's program.
     pub changes: usize,
-    /// The GPUs of one server; 0 if unknown, and then it counts as one server.
+    /// Number of GPUs of one server. 0 if unknown: the config then has one replica.
     pub gpus: u32,
-    /// Seconds until a start of it is ready and has measured its points; none if unknown.
+    /// Duration of a start, until it is ready and all its points are measured, in seconds; `None` if unknown.
     pub seconds_per_start: Option<f64>,
     /// Facts that a user must know before deploying it.
     pub facts: Facts,
@@ -123,22 +124,22 @@ pub struct Point {
     pub id: String,
     /// The id of its config.
     pub config: String,
-    /// The workload, without the load; empty if there is one.
+    /// The workload, without the load; empty if the experiment has only one.
     pub workload: String,
-    /// The load, the same text for the same load.
+    /// The load. Equal loads have equal texts.
     pub load: String,
-    /// The runs that count: valid, not superseded, of the server as it is now.
+    /// The runs that count: valid, not superseded, and not measured before the server changed.
     pub runs: Vec<Run>,
     /// Number of runs that failed.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// Names of doubts by the metric that they touch, without disturbances and failed requests, which are known of runs and configs.
+    /// Names of doubts, by the metric that they concern. Disturbances and failed requests are left out: runs and configs have them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub doubts: BTreeMap<String, Vec<String>>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_none(count: &u32) -> bool {
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
@@ -167,11 +168,11 @@ pub struct Search {
     /// The metrics that the target bounds.
     #[serde(default)]
     pub bounded: Vec<String>,
-    /// The load that it reports, of one server.
+    /// The load that the search reports for one server.
     pub load: f64,
-    /// The highest load allowed, which no draw exceeds; none without such a bound.
+    /// The highest load that the search may try; no draw exceeds it. `None` without such a bound.
     pub ceiling: Option<f64>,
-    /// The growth of the logarithm of the limiting figure for each e-fold of the load, at the limit.
+    /// The slope `d ln(figure) / d ln(load)` of the limiting figure at the limit.
     pub slope: f64,
     /// The number of the plan's other targets that the config meets at this load.
     pub other_targets: usize,
@@ -179,23 +180,23 @@ pub struct Search {
     pub throughput_per_gpu: Option<f64>,
     /// The limit found on each start.
     pub starts: Vec<Located>,
-    /// Disturbed probes, of all.
+    /// Number of disturbed probes, and of all probes.
     pub disturbed: (u32, u32),
 }
 
-/// The limit by a search on one start.
+/// The limit that a search found on one start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Located {
     /// The launch.
     pub start: String,
     /// The node.
     pub node: String,
-    /// Loads at equally spaced probabilities of the search's posterior, ascending: of n, the i-th lies at (i + 1/2) / n.
+    /// Quantiles of the search's posterior, ascending. The i-th of n has the probability (i + 1/2) / n.
     pub quantiles: Vec<f64>,
 }
 
 impl NoisePrior {
-    /// Throughput: starts differ by a half-normal of 2 %, runs by about 1 %.
+    /// Throughput.
     pub const THROUGHPUT: NoisePrior = NoisePrior {
         start: 0.02,
         run: 0.01,
@@ -203,7 +204,7 @@ impl NoisePrior {
         node: 0.03,
     };
 
-    /// Latencies, also of tails, are noisier.
+    /// Latencies, means and tails alike. They are noisier than throughput.
     pub const LATENCY: NoisePrior = NoisePrior {
         start: 0.025,
         run: 0.015,
@@ -221,7 +222,7 @@ impl NoisePrior {
 }
 
 impl Experiment {
-    /// Returns the experiment in a canonical order, so that the order of configs, points and runs changes no byte of the answer.
+    /// Drops runs, points and starts without figures, and sorts the rest, so that the answer does not depend on the order of the input.
     pub(super) fn in_order(mut self) -> Experiment {
         let own = &mut self;
         own.configs.sort_by(|a, b| a.id.cmp(&b.id));
@@ -254,7 +255,7 @@ impl Experiment {
 }
 
 impl Point {
-    /// The number of starts that it was measured on.
+    /// Number of starts on which the point was measured.
     pub(super) fn starts(&self) -> usize {
         let mut starts: Vec<(&str, &str)> = self.runs.iter().map(|run| (&*run.start, &*run.node)).collect();
         starts.sort_unstable();
@@ -264,7 +265,7 @@ impl Point {
 }
 
 impl Run {
-    /// By start, then by the figures themselves, as runs of a start are alike.
+    /// Compares by start, then by the figures, because runs of one start have nothing else to tell them apart.
     fn order(&self, other: &Run) -> std::cmp::Ordering {
         let bits = |(_, figure): (&str, &Figure)| match *figure {
             Figure::Value { value, error } => (value.to_bits(), error.to_bits()),

@@ -1,12 +1,12 @@
-//! Plain estimates: a figure of a point by its own runs alone, with sizes of noise that are the same for everybody. They decide who meets
-//! a target and who wins. So nothing that is measured elsewhere changes a winner.
+//! Plain estimates: the figure of a point by its own runs alone, with fixed sizes of noise. They decide which configs meet a target and
+//! which one wins, so runs of one point never change the estimate of another.
 
 use super::experiment::{Metric, Point, Scale};
 use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};
 use super::run_figures::Figure;
 use std::collections::BTreeMap;
 
-/// The generalised-least-squares mean of a point's runs, in the metric's unit; for shares the pooled share, for counts their mean.
+/// The generalised-least-squares mean of a point's runs, in the metric's unit. Shares are pooled, counts averaged. `None` without figures.
 pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     let figures = || {
         point
@@ -24,7 +24,7 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
         return (!counts.is_empty()).then(|| counts.iter().sum::<f64>() / counts.len() as f64);
     }
     let mut placed = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
-    // A single run is the estimate, without an error of rounding.
+    // The figure of a single run is returned as it is, because the arithmetic below would round it.
     if let (Some((_, figure)), None) = (placed.next(), placed.next()) {
         return Some(scaled(figure));
     }
@@ -45,14 +45,15 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
         *sum += weight * place;
     }
     let (mut weights, mut sum) = (0.0, 0.0);
-    for (own, total) in starts.values() {
-        let weight = 1.0 / ((PLAIN_START * size).powi(2) + 1.0 / own);
+    for (start_weights, start_sum) in starts.values() {
+        let weight = 1.0 / ((PLAIN_START * size).powi(2) + 1.0 / start_weights);
         weights += weight;
-        sum += weight * total / own;
+        sum += weight * start_sum / start_weights;
     }
     (weights > 0.0).then(|| metric.scale.value(sum / weights))
 }
 
+/// The share of all runs together; `None` if a figure is not a share, or nothing was counted.
 fn pooled(figures: impl Iterator<Item = Figure>) -> Option<f64> {
     let (mut all_met, mut all) = (0.0, 0.0);
     for figure in figures {

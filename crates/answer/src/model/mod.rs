@@ -1,4 +1,4 @@
-//! The model of noise of one metric: what every figure is worth, from all runs of an experiment.
+//! The model of noise of one metric: estimates and intervals of its figures, from all runs of an experiment.
 //!
 //! On the metric's scale, run r of start s of point p on node n has the value
 //!
@@ -6,12 +6,11 @@
 //! y = mean(p) + node(n) + start(config, s) + run(p, s, r) + sampling(p, s, r)
 //! ```
 //!
-//! Figures hold for the node with the most runs, whose effect is 0. Means are fixed effects with a flat prior, all other terms are normal
-//! with mean 0. The variance of sampling is known for each run. The
-//! standard deviations of runs, starts and nodes are shared by the whole experiment and unknown. So they are integrated over a grid, by
-//! their restricted likelihood (Patterson and Thompson 1971) times a weak prior: `fit`. Given them, everything is linear and normal, and
-//! is solved by elimination (Searle, Casella and McCulloch 1992, chapter 7): `block`. No estimate is plugged in, so intervals are as
-//! wide with one run as what is not known demands.
+//! Figures hold for the node with the most runs, whose effect is 0. Means are fixed effects with a flat prior; all other terms are normal
+//! with mean 0. The variance of sampling is known for each run. The standard deviations of runs, starts and nodes are unknown and shared by
+//! the whole experiment. `fit` integrates over a grid of them, by their restricted likelihood (Patterson and Thompson 1971) times a weak
+//! prior. Given the deviations, everything is linear and normal, and `block` solves it by elimination (Searle, Casella and McCulloch 1992,
+//! chapter 7). The deviations are never replaced by estimates, so the intervals of a single run are wide enough.
 
 mod block;
 mod data;

@@ -1,29 +1,29 @@
-//! The effects of nodes, which connect configs: solved once everything else is eliminated from each config.
+//! The effects of nodes. They connect configs, so they are solved last, after everything else was eliminated from each config.
 
 use super::block::{Reduced, Solved, Square};
 
-/// The evidence of all configs about the effects of nodes, at a given run and start noise.
+/// The linear system of the effects of nodes, from all configs, for given run and start noise.
 pub(super) struct NodeSystem {
     precision: Square,
     pull: Vec<f64>,
     reference: usize,
 }
 
-/// Effects of nodes in standard deviations.
+/// Effects of nodes, in standard deviations between nodes.
 pub(super) struct NodeEffects {
     /// Their means.
     pub means: Vec<f64>,
-    /// The factor of their precision.
+    /// The Cholesky factor of their precision matrix.
     pub factor: Square,
-    /// Their part of the logarithm of the likelihood.
+    /// Their part of the log-likelihood.
     pub likelihood: f64,
 }
 
-/// Precision of an effect that is 0.
+/// Prior precision of the reference node's effect, which keeps it at 0.
 const FIXED: f64 = 1e12;
 
 impl NodeSystem {
-    /// By the configs with the node of each start, for `count` nodes of which one is the reference.
+    /// Builds the system from the configs, each with the node of every start, for `count` nodes of which one is the reference.
     pub fn of<'a>(
         blocks: impl Iterator<Item = (&'a Reduced, &'a Solved, &'a [usize])>,
         (reference, count): (usize, usize),
@@ -45,7 +45,7 @@ impl NodeSystem {
         }
     }
 
-    /// The effects, given how much nodes differ.
+    /// Solves for the effects, given the standard deviation between nodes.
     pub fn solve(&self, deviation: f64) -> NodeEffects {
         let count = self.pull.len();
         let mut precision = self.precision.clone();

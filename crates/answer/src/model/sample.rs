@@ -1,4 +1,4 @@
-//! Draws from the posterior of a metric: what all its points may be at once, with the effects that they share.
+//! Draws from the posterior of a metric: joint values of all its points, with the effects that they share.
 
 use super::super::Random;
 use super::block::Reduced;
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut, Range};
 use vsweep_strategy::stats::Normals;
 
-/// Draws of some points, in one piece of memory, which the system gets back as a whole: a large experiment has millions.
+/// Draws of some points. They are one allocation, which is returned to the system as a whole: a large experiment has millions.
 #[derive(Debug)]
 pub struct Draws {
-    /// Draws of a point.
+    /// Number of draws of each point.
     count: usize,
-    /// The place of each point among those that were drawn.
+    /// Index of each point among those that were drawn.
     places: Vec<Option<usize>>,
     values: Vec<f64>,
 }
@@ -34,7 +34,7 @@ impl Draws {
     }
 }
 
-/// The draws of a point; none if it was not measured, or not drawn.
+/// The draws of a point; empty if it was not measured or not drawn.
 impl Index<usize> for Draws {
     type Output = [f64];
 
@@ -51,11 +51,11 @@ impl IndexMut<usize> for Draws {
 }
 
 impl Posterior {
-    /// The first `kept` of `count` draws of some points, each named once, on the metric's scale. They are the same whichever points are
-    /// drawn together.
+    /// Returns the first `kept` of `count` draws of `points`, which are distinct, on the metric's scale. A point's draws do not depend on the
+    /// points that are drawn with it.
     ///
-    /// Sizes of noise are drawn in proportion to their probabilities, in random order. Each config has a stream of random numbers of its
-    /// own, so another config hardly moves its draws.
+    /// Sizes of noise are drawn in proportion to their probabilities, in random order. Each config has its own stream of random numbers, so
+    /// an additional config hardly moves the draws of the others.
     pub fn draw(&self, seed: u64, count: usize, kept: usize, points: &[usize]) -> Draws {
         let own = &self.observations;
         let measured = || points.iter().filter_map(|point| Some((own.places[*point]?, *point)));
@@ -73,7 +73,7 @@ impl Posterior {
         drawn
     }
 
-    /// The effects of the nodes in each draw, in the order of the draws by size of noise; none on one node.
+    /// The effects of the nodes in each draw, grouped by size of noise; `None` if there is only one node.
     fn draw_nodes(&self, seed: u64, allotted: &[Vec<usize>]) -> Option<Vec<Vec<f64>>> {
         let own = &self.observations;
         if own.nodes.len() < 2 {
@@ -94,7 +94,8 @@ impl Posterior {
         Some(effects)
     }
 
-    /// Draws members of a block, given by their places in it. One config is drawn at a time, so what is written stays at hand.
+    /// Draws members of a block: pairs of the place in it and the point. One config is drawn at a time, so that its values stay in the
+    /// processor's cache.
     fn draw_block(
         &self,
         seed: u64,
@@ -106,7 +107,7 @@ impl Posterior {
         let own = &self.observations;
         let block = &own.blocks[block];
         let starts = block.nodes.len();
-        let still = vec![0.0; own.nodes.len()];
+        let no_effects = vec![0.0; own.nodes.len()];
         let mut normals = Normals::of(Random::of(seed, &[&own.metric, &block.config]));
         let mut reduced: Option<(f64, Reduced)> = None;
         let mut number = 0;
@@ -114,28 +115,28 @@ impl Posterior {
             let kept = reduced.take().filter(|(run, _)| *run == noise.run);
             let (_, reduced) = reduced.insert(kept.unwrap_or_else(|| (noise.run, Reduced::of(block, noise.run))));
             let solved = reduced.solve(noise.start);
-            let alone = reduced.starts_given(&solved, &block.nodes, &still);
+            let means = reduced.starts_given(&solved, &block.nodes, &no_effects);
             for draw in draws {
-                let effects = of_nodes.map_or(&still, |effects| &effects[number]);
-                // A draw takes a number of each start, and then of each point.
+                let effects = of_nodes.map_or(&no_effects, |effects| &effects[number]);
+                // A draw uses one random number for each start, then one for each point.
                 let mut first = (number * (starts + block.points)) as u64;
                 number += 1;
                 if *draw >= drawn.count {
                     continue;
                 }
                 let given = of_nodes.map(|_| reduced.starts_given(&solved, &block.nodes, effects));
-                let mut moved = solved.scatter(given.as_ref().unwrap_or(&alone), || {
+                let mut start_effects = solved.scatter(given.as_ref().unwrap_or(&means), || {
                     first += 1;
                     normals.at(first - 1)
                 });
                 let node_effects = block.nodes.iter().map(|node| effects[*node]);
-                moved
+                start_effects
                     .iter_mut()
                     .zip(node_effects)
                     .for_each(|(start, effect)| *start = solved.start() * *start + effect);
                 for (place, point) in members {
                     let (mean, weight) = reduced.means[*place];
-                    let shares = reduced.shares(*place).iter().zip(&moved);
+                    let shares = reduced.shares(*place).iter().zip(&start_effects);
                     let effect: f64 = shares.map(|(share, effect)| share * effect).sum();
                     let own = normals.at(first + *place as u64) / weight.sqrt();
                     drawn[*point][*draw] = mean - effect + own;
@@ -144,7 +145,7 @@ impl Posterior {
         }
     }
 
-    /// The sizes of start noise in the draws.
+    /// The standard deviation between starts in each draw.
     pub fn draw_start_noise(&self, seed: u64, count: usize) -> Vec<f64> {
         let mut drawn = vec![0.0; count];
         for (at, draws) in self.allot(seed, count).iter().enumerate() {
@@ -155,7 +156,7 @@ impl Posterior {
         drawn
     }
 
-    /// Assigns draws to each size of noise.
+    /// Assigns the indices of the draws to the sizes of noise.
     fn allot(&self, seed: u64, count: usize) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..count).collect();
         Random::of(seed, &[&self.observations.metric, "", "noise"]).shuffle(&mut order);

@@ -1,13 +1,14 @@
-//! Means shrunk towards each other, for probabilities only: the best of many is best partly by luck, and several servers are often equal.
+//! Means shrunk towards each other. The best of many is best partly by luck, and several servers are often equal. Only probabilities use
+//! the shrunk means, never estimates.
 //!
 //! The means of a group scatter about a common centre by a mixture of normal distributions of fixed sizes, from 0 to wide, whose weights
 //! are learned from the group (adaptive shrinkage: Stephens 2017). The sizes of the members and the centre are sampled in turn, with
-//! means and weights integrated out (Gibbs sampling, Neal 2000, algorithm 3). A draw of a mean then is its conditional one, with the
-//! deviation that it already had. So a member that is far off is hardly moved, and what members share stays shared.
+//! means and weights integrated out (Gibbs sampling, Neal 2000, algorithm 3). Each draw of a mean is then moved to the mean's conditional
+//! distribution, and keeps its own deviation, scaled. So a member far from the centre hardly moves, and correlations between members stay.
 
 use super::super::Random;
 
-/// Sizes of the scatter on the scale, relative to a typical figure, and what each is worth before any member is seen.
+/// Sizes of the scatter on the scale, relative to a typical figure, and their prior weights.
 const SIZES: [(f64, f64); 10] = [
     (0.0, 0.25),
     (0.005, 0.1),
@@ -20,25 +21,25 @@ const SIZES: [(f64, f64); 10] = [
     (0.64, 0.1),
     (1.28, 0.05),
 ];
-/// Members that the prior weights count as.
-const WORTH: f64 = 1.5;
-/// Draws that share one sample of sizes and centre.
-const SHARED: usize = 4;
-/// Samples that are thrown away first.
-const BURN: usize = 30;
+/// Number of members that a prior weight of 1 counts as.
+const PRIOR_MEMBERS: f64 = 1.5;
+/// Number of consecutive draws that share one sample of sizes and centre.
+const DRAWS_PER_SAMPLE: usize = 4;
+/// Samples that are discarded at the beginning.
+const BURN_IN: usize = 30;
 
-/// Shrinks the draws of a group: for each member mean and standard deviation, and its draws. `size` is that of a typical figure.
+/// Shrinks the `draws` of each member of a group. `moments` are the members' means and standard deviations, `size` that of a typical figure.
 pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], size: f64, random: &mut Random) {
     if moments.len() < 2 {
         return;
     }
     let mut chain = Chain::of(moments, size);
-    for _ in 0..BURN {
+    for _ in 0..BURN_IN {
         chain.sample(random);
     }
     let count = draws.iter().map(Vec::len).max().unwrap_or(0);
     for draw in 0..count {
-        if draw % SHARED == 0 {
+        if draw % DRAWS_PER_SAMPLE == 0 {
             chain.sample(random);
         }
         for (member, draws) in draws.iter_mut().enumerate() {
@@ -51,13 +52,13 @@ pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], size: f64, random:
     }
 }
 
-/// The state of the sampling.
+/// The state of the Gibbs sampling.
 struct Chain<'m> {
     moments: &'m [(f64, f64)],
-    /// Variances of the sizes, with their weights.
+    /// Variance and prior weight of each size.
     sizes: Vec<(f64, f64)>,
-    /// The size of each member.
-    of: Vec<usize>,
+    /// The size that is assigned to each member, by its index.
+    assigned: Vec<usize>,
     /// The number of members of each size.
     counts: Vec<f64>,
     centre: f64,
@@ -68,41 +69,41 @@ impl Chain<'_> {
         let middle = SIZES.len() / 2;
         let mut counts = vec![0.0; SIZES.len()];
         counts[middle] = moments.len() as f64;
-        let mut places: Vec<f64> = moments.iter().map(|(mean, _)| *mean).collect();
-        places.sort_by(f64::total_cmp);
+        let mut means: Vec<f64> = moments.iter().map(|(mean, _)| *mean).collect();
+        means.sort_by(f64::total_cmp);
         let variance = |(part, weight): &(f64, f64)| ((part * size).powi(2), *weight);
         Chain {
             moments,
             sizes: SIZES.iter().map(variance).collect(),
-            of: vec![middle; moments.len()],
+            assigned: vec![middle; moments.len()],
             counts,
-            centre: places[places.len() / 2],
+            centre: means[means.len() / 2],
         }
     }
 
     /// The variance of a member about the centre.
     fn scatter(&self, member: usize) -> f64 {
-        self.sizes[self.of[member]].0
+        self.sizes[self.assigned[member]].0
     }
 
     fn sample(&mut self, random: &mut Random) {
         let mut weights = vec![0.0; self.sizes.len()];
         for (member, (mean, deviation)) in self.moments.iter().enumerate() {
-            self.counts[self.of[member]] -= 1.0;
-            let off = (mean - self.centre).powi(2);
+            self.counts[self.assigned[member]] -= 1.0;
+            let square = (mean - self.centre).powi(2);
             let pairs = self.sizes.iter().zip(&self.counts);
             for (weight, ((scatter, prior), count)) in weights.iter_mut().zip(pairs) {
                 let variance = (scatter + deviation * deviation).max(f64::MIN_POSITIVE);
-                *weight = (count + WORTH * prior) * (-off / variance / 2.0).exp() / variance.sqrt();
+                *weight = (count + PRIOR_MEMBERS * prior) * (-square / variance / 2.0).exp() / variance.sqrt();
             }
             let mut left = random.uniform() * weights.iter().sum::<f64>();
             let found = weights.iter().position(|weight| {
                 left -= weight;
                 left <= 0.0
             });
-            // Far from everything, the widest explains it best.
+            // Rounding may leave a rest.
             let found = found.unwrap_or(self.sizes.len() - 1);
-            self.of[member] = found;
+            self.assigned[member] = found;
             self.counts[found] += 1.0;
         }
         let (mut precision, mut sum) = (0.0, 0.0);

@@ -1,4 +1,4 @@
-//! The winner and its ties on a start without neighbours, against their figures beside the other servers of the sweep.
+//! Compares the figures of the winner and its ties on a start without neighbours with those next to other servers.
 
 use super::super::asked::{Goal, Question};
 use super::super::compare::{Comparing, compare};
@@ -7,7 +7,7 @@ use super::super::experiment::{Experiment, Metric, Point};
 use std::collections::BTreeSet;
 use vsweep_strategy::stats::Verdict;
 
-/// The figures of the finalists alone, of the metrics that decide the question.
+/// The figures of the finalists without neighbours, as ratios to those with neighbours, in the metrics that decide the question.
 pub fn alone(experiment: &Experiment, question: &Question, answered: &Answered) -> Vec<Alone> {
     let finalists: BTreeSet<&str> = answered.finalists().collect();
     let is_asked = |point: &&Point| finalists.contains(&*point.config) && point.workload == question.workload;
@@ -58,7 +58,7 @@ pub fn alone(experiment: &Experiment, question: &Question, answered: &Answered) 
     figures.collect()
 }
 
-/// The metrics of the goal and the targets. A goal that is a load has those that its target bounds.
+/// The metrics of the goal and the targets. The metrics of a load goal are those that its target bounds.
 fn decisive<'e>(experiment: &'e Experiment, question: &'e Question) -> BTreeSet<&'e str> {
     let of_targets = question.targets.iter().map(|target| &*target.metric);
     let of_goal: Vec<&str> = match &question.goal {
@@ -74,7 +74,7 @@ fn decisive<'e>(experiment: &'e Experiment, question: &'e Question) -> BTreeSet<
     of_targets.chain(of_goal).collect()
 }
 
-/// The warning about a winner whose figures differ alone.
+/// The warning about a winner whose figures differ without neighbours.
 pub fn warning(alone: &[Alone], winner: &str) -> Option<Warning> {
     let own = alone.iter().filter(|figure| figure.config == winner);
     let differing = own.filter(|figure| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed));

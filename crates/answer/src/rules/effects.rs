@@ -1,4 +1,4 @@
-//! The effects at the winner: each of its settings changed alone, everything else equal.
+//! The effects of settings: the winner compared with each config that differs from it in one setting only.
 
 use super::super::asked::{Goal, Question};
 use super::super::compare::verdict;
@@ -9,8 +9,8 @@ use super::super::model::Draws;
 use super::entrants::replicas;
 use std::collections::HashMap;
 
-/// The effects of the winner's settings on the metrics that a question asks for, at its point. A figure that adds up is that of all
-/// servers which fit on the user's GPUs, as in the question itself.
+/// The effects of the winner's settings on the metrics that a question asks for, at the winner's point. Figures that add up over replicas are
+/// those of all servers that fit on the user's GPUs, as in the question itself.
 pub fn effects(known: &Known<'_>, winner: usize, point: usize, question: &Question) -> Vec<Effect> {
     let experiment = known.experiment;
     let own = f64::from(replicas(experiment, &experiment.configs[winner]));
@@ -21,11 +21,11 @@ pub fn effects(known: &Known<'_>, winner: usize, point: usize, question: &Questi
     alike.for_each(|(place, other)| {
         at_load.entry(&*other.config).or_insert(place);
     });
-    let beside = |other| {
+    let neighbour = |other| {
         let setting = only_difference(&experiment.configs[winner], other)?;
         Some((other, setting, *at_load.get(&*other.id)?, replicas(experiment, other)))
     };
-    let others: Vec<(&Config, &str, usize, u32)> = experiment.configs.iter().filter_map(beside).collect();
+    let others: Vec<(&Config, &str, usize, u32)> = experiment.configs.iter().filter_map(neighbour).collect();
     let drawn: Vec<usize> = others.iter().map(|(_, _, place, _)| *place).chain([point]).collect();
     let mut found = Vec::new();
     for metric in &question.effects {
@@ -34,13 +34,13 @@ pub fn effects(known: &Known<'_>, winner: usize, point: usize, question: &Questi
             continue;
         };
         let drawn = figures.drawn(&drawn, draws_of(experiment));
-        for (other, setting, beside, replicas) in &others {
+        for (other, setting, place, replicas) in &others {
             let times = match replicas {
                 0 => continue,
                 others if adds_up => own / f64::from(*others),
                 _ => 1.0,
             };
-            let Some(ratio) = ratio(figures, &drawn, point, *beside, times) else {
+            let Some(ratio) = ratio(figures, &drawn, point, *place, times) else {
                 continue;
             };
             found.push(Effect {
@@ -66,9 +66,9 @@ fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
     different.all(|name| name == first).then_some(first)
 }
 
-/// A point's figure, so many times, as a multiple of another's.
+/// The ratio of one point's figure, multiplied by `times`, to that of another.
 fn ratio(figures: &Figures<'_>, drawn: &Draws, one: usize, other: usize, times: f64) -> Option<Estimate> {
     let value = times * figures.estimates[one]?.value / figures.estimates[other]?.value;
-    let (own, beside) = (figures.values_of(drawn, one), figures.values_of(drawn, other));
-    estimate_by(value, own.iter().zip(&beside).map(|(a, b)| times * a / b))
+    let (own, others) = (figures.values_of(drawn, one), figures.values_of(drawn, other));
+    estimate_by(value, own.iter().zip(&others).map(|(a, b)| times * a / b))
 }

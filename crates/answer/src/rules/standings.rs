@@ -1,5 +1,5 @@
-//! Plain values of all configs for a question: what each is worth by its own runs alone, without any model of noise. A choice of the next
-//! start goes by them, as a winner does.
+//! The worth of every config for a question by its own runs alone, without the model of noise. The choice of the next start uses these
+//! plain values, as does the choice of a winner.
 
 use super::super::asked::{Question, Target};
 use super::super::experiment::{Experiment, Metric, Point, Scale};
@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 pub enum Standing {
     /// It meets the targets.
     Valued {
-        /// The figure of its best point, of all replicas.
+        /// The figure of its best point, of all replicas together if they add up.
         value: f64,
-        /// Relative standard error of that by its runs: their noise and their sampling, without the noise of starts.
+        /// Relative standard error of `value` from the noise and the sampling of its runs. The noise of starts is not part of it.
         error: f64,
     },
-    /// It was measured, and no point of it meets the targets.
+    /// None of its measured points meets the targets.
     Unmet,
 }
 
-/// The worth of each config that was measured, by its id. `adds_up` tells if replicas add up.
+/// The worth of each measured config in `metric`, by its id. `adds_up` is true if the figures of replicas add up.
 pub fn standings(
     experiment: &Experiment,
     question: &Question,

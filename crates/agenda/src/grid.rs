@@ -1,5 +1,5 @@
 //! The runs of a plan's points on one start, in order: all points once, then all points again. If the plan repeats until an interval is
-//! narrow, unnecessary repetitions are left out. If the first point is measured once more at the end, that run comes after the greatest
+//! narrow, unnecessary repetitions are left out. If the first point is measured once more at the end, the number of that run is the largest
 //! possible number of repetitions.
 //!
 //! A start may have a million points, so each run is made when it is asked for.
@@ -16,17 +16,17 @@ use vsweep_plan::matrix::Point;
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_strategy::stats::Repeats;
 
-/// The runs that may be left.
+/// The runs of a start, and the position among them.
 #[derive(Debug, Clone)]
 pub struct Grid {
     start: Start,
-    /// Points that searches found, behind those of the plan.
+    /// Points that searches measured; their places follow those of the plan.
     probed: Vec<Point>,
     /// Place of the point that is measured once more at the end.
     repeated: Option<usize>,
-    /// True if runs are left out that intervals may make unnecessary.
-    is_sure: bool,
-    /// Everything before it is done.
+    /// True if only sure runs count: those that no interval can make unnecessary.
+    only_sure: bool,
+    /// Position from which the next run is sought. All runs before it were taken.
     next: Position,
     /// The run that was taken last.
     taken: Position,
@@ -42,15 +42,15 @@ struct Position {
 }
 
 impl Grid {
-    /// The runs of a start that the journal lacks; with `is_sure` those that are left in any case.
-    pub(super) fn of(schedule: Schedule<'_>, start: &Start, state: &State, is_sure: bool) -> Grid {
+    /// The runs of a start that the journal lacks; with `only_sure`, those that no interval can make unnecessary.
+    pub(super) fn of(schedule: Schedule<'_>, start: &Start, state: &State, only_sure: bool) -> Grid {
         let alone = start.only.iter().filter(|only| only.is_alone);
         let probed = alone.flat_map(|only| probed_points(only, &start.server, schedule.matrix, state));
         let grid = Grid {
             probed: probed.collect(),
             start: start.clone(),
             repeated: None,
-            is_sure,
+            only_sure,
             next: Position::default(),
             taken: Position::default(),
             dropped: BTreeSet::new(),
@@ -75,7 +75,7 @@ impl Grid {
         Some(Task::of(point, self.start.slot, at.run, figures(schedule.plan)))
     }
 
-    /// The first run that is left: the next one of this round, else the earliest of all.
+    /// The position of the next remaining run: the next of this repetition, else the earliest of all.
     fn first(&self, schedule: Schedule<'_>, state: &State) -> Option<Position> {
         let first_of = |(place, id): (usize, PointId)| {
             let run = self.runs_of(schedule, place, &id, state).next()?;
@@ -92,7 +92,7 @@ impl Grid {
         self.next = self.taken;
     }
 
-    /// Leaves out the point of the run that was taken last. Returns its runs that are left in any case.
+    /// Drops the point of the run that was taken last. Returns those of its remaining runs that are owed.
     pub(super) fn drop_point(&mut self, schedule: Schedule<'_>, point: &PointId, state: &State) -> Vec<u32> {
         let left = self.runs_of(schedule, self.taken.place, point, state);
         let owed = left.filter(|run| is_owed(&schedule.plan.runs, *run)).collect();
@@ -100,7 +100,7 @@ impl Grid {
         owed
     }
 
-    /// The places and ids of the points with runs that are left in any case, and the numbers of these runs.
+    /// The places and ids of the points with remaining runs that are owed, and the numbers of these runs.
     pub(super) fn owed(
         &self,
         schedule: Schedule<'_>,
@@ -112,7 +112,7 @@ impl Grid {
         })
     }
 
-    /// True if a run that is left failed before, and is to be measured again.
+    /// True if a remaining run failed before and is measured again.
     pub(super) fn has_failed(&self, schedule: Schedule<'_>, state: &State) -> bool {
         let has_failed = |id: &PointId, run: u32| state.outcome(id, self.start.slot, run) == Some(Outcome::Failed);
         let has_such = |(place, id): (usize, PointId)| {
@@ -122,13 +122,13 @@ impl Grid {
         schedule.retry_failed && self.ids(schedule, 0).any(has_such)
     }
 
-    /// True if nothing is left.
+    /// True if no run remains.
     pub(super) fn is_empty(&self, schedule: Schedule<'_>, state: &State) -> bool {
         let mut ids = self.ids(schedule, 0);
         ids.all(|(place, id)| self.runs_of(schedule, place, &id, state).next().is_none())
     }
 
-    /// Number of runs that are left. Without any record of the server there are as many of each point as of the first.
+    /// Number of remaining runs. A server without any record has as many for each point as for the first, which saves a walk.
     pub fn count(&self, schedule: Schedule<'_>, state: &State) -> u64 {
         let ids = self.ids(schedule, 0);
         let mut counts = ids.map(|(place, id)| self.runs_of(schedule, place, &id, state).count() as u64);
@@ -141,13 +141,13 @@ impl Grid {
         of_each * schedule.matrix.count_of(server) + repeated
     }
 
-    /// More runs than are ever asked for.
+    /// Upper bound of the number of runs.
     pub fn most(&self, schedule: Schedule<'_>) -> u64 {
         let points = schedule.matrix.count_of(&self.start.server) + self.probed.len() as u64;
         points * u64::from(schedule.plan.runs.most()) + 1
     }
 
-    /// The places and ids of the points with anything left, in the order of the plan, and the numbers of their runs.
+    /// The places and ids of the points with remaining runs, in the order of the plan, and the numbers of these runs.
     pub fn left(&self, schedule: Schedule<'_>, state: &State) -> impl Iterator<Item = (usize, PointId, Vec<u32>)> {
         self.ids(schedule, 0).filter_map(move |(place, id)| {
             let left: Vec<u32> = self.runs_of(schedule, place, &id, state).collect();
@@ -163,7 +163,7 @@ impl Grid {
         }
     }
 
-    /// The numbers of the runs of a point that are left.
+    /// The numbers of the remaining runs of a point.
     fn runs_of(&self, schedule: Schedule<'_>, place: usize, id: &PointId, state: &State) -> impl Iterator<Item = u32> {
         let most = schedule.plan.runs.most();
         let from = self.next.run + u32::from(place < self.next.place);
@@ -173,13 +173,13 @@ impl Grid {
             .filter(|repeated| *repeated == place && to > 0)
             .map(|_| most);
         let runs = (from..to).chain(again.filter(|run| *run >= from));
-        runs.filter(move |run| match self.is_sure {
+        runs.filter(move |run| match self.only_sure {
             true => is_sure(schedule, id, self.start.slot, *run, state),
             false => is_open(schedule, id, self.start.slot, *run, state),
         })
     }
 
-    /// The ids of the points from a place on: those of the plan, by the places of their loads, then those that searches found.
+    /// The places and ids of the points from a place on: those of the plan, then those that searches measured.
     fn ids(&self, schedule: Schedule<'_>, from: usize) -> impl Iterator<Item = (usize, PointId)> {
         let only = self.start.only.as_ref();
         let planned = schedule.matrix.point_ids_from(&self.start.server, from);
@@ -191,13 +191,14 @@ impl Grid {
     }
 }
 
-/// Returns true if a run is left.
+/// Returns true if a run remains.
 fn is_open(schedule: Schedule<'_>, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
     !is_settled(state.outcome(point, slot, run), schedule.retry_failed)
         && is_wanted(&schedule.plan.runs, point, slot, run, state)
 }
 
-/// Returns true if a run is left in any case. What a forecast plays decides about no other run.
+/// Returns true if a run remains and no interval can make it unnecessary. Repetitions beyond the least number are sure only one at a time,
+/// after a real result: runs that a forecast imagined decide nothing.
 fn is_sure(schedule: Schedule<'_>, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
     let runs = &schedule.plan.runs;
     let is_measured = |run: u32| {
@@ -213,7 +214,7 @@ fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
     outcome.is_some_and(|outcome| outcome != Outcome::Failed || !retry_failed)
 }
 
-/// Returns true if a run is measured whatever intervals say.
+/// Returns true if a run is owed: it is measured whatever the intervals are.
 fn is_owed(runs: &Runs, run: u32) -> bool {
     run < runs.least() || run >= runs.most()
 }
@@ -234,7 +235,7 @@ fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state: &State) -
     }
 }
 
-/// True if the interval of some runs is narrow enough. Disturbed ones count where there are no others.
+/// True if the interval of some runs is narrow enough. Disturbed runs count only if all are disturbed.
 fn is_enough(rule: Repeats, metric: &str, runs: &[&RunRecord]) -> bool {
     let values = |is_disturbed: bool| -> Vec<f64> {
         let such = runs

@@ -204,7 +204,7 @@ impl<'p> Agenda<'p> {
         match &self.phase {
             AgendaPhase::Beginning => {
                 let begun = self.begun();
-                self.phase = match self.hopeless(&begun.config, state) {
+                self.phase = match self.reason_not_to_start(&begun.config, state) {
                     None => AgendaPhase::Working,
                     Some(lost) => AgendaPhase::GivingUp(Box::new(lost)),
                 };

@@ -1,4 +1,4 @@
-//! Decides what is lost when a server dies or does not start, and what is tried again.
+//! The consequences of a server that dies or does not start: which runs are tried again, and which are given up.
 
 use super::run::{Attempt, failed};
 use super::step::{Action, Ending, Step};
@@ -16,14 +16,14 @@ pub(super) struct Lost {
     failure: Failure,
     /// The `run_started` of the run under which the server died; `None` if it did not start.
     under: Option<Entry>,
-    /// The search that asked for that run, until it is ended.
+    /// The search that asked for that run, until its end is recorded.
     search: Option<SearchId>,
 }
 
 impl Agenda<'_> {
-    /// Returns the reason why the server is not even started: it did not start for an earlier slot, or another one that needs no more
-    /// memory did not start. A config that was given up before and is wanted again is tried.
-    pub(super) fn hopeless(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
+    /// Returns the reason not to start the server, if there is one: it did not start in an earlier slot, or a server that needs no more
+    /// memory did not start. The second reason does not hold for a config that was started or has failed before.
+    pub(super) fn reason_not_to_start(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
         let is_new = || {
             state.starts_of(&self.server.id).is_empty()
                 && !self
@@ -52,7 +52,7 @@ impl Agenda<'_> {
         self.due.push_back(Step::Act(Action::Stop));
     }
 
-    /// Goes on after the server died under a run: once more, without its point, or without the server.
+    /// Continues after the server died under a run: tries the run again, drops its point, or gives up the server.
     pub(super) fn on_server_death(
         &mut self,
         mut attempt: Attempt,
@@ -68,7 +68,7 @@ impl Agenda<'_> {
         self.lost_in_a_row += 1;
         let started = attempt.started.expect("the run was begun");
         self.due.push_back(failed(&attempt.task, &started, &failure, seconds));
-        // A search learns from deaths: they say that its load was too high.
+        // A search does not give up the server: it learns from deaths that its loads are too high.
         if self.lost_in_a_row >= LOST_POINTS && attempt.task.reader.is_none() {
             self.give_up(failure, Some(started));
             return None;
@@ -92,7 +92,7 @@ impl Agenda<'_> {
         None
     }
 
-    /// Goes on after the server that a run needs did not start.
+    /// Continues after the server did not start for a run: tries again, or gives up the server.
     pub(super) fn miss_start(&mut self, mut attempt: Attempt, failure: Failure) -> Option<Step> {
         if failure.cause.is_transient() && attempt.tries < TRIES {
             attempt.tries += 1;
@@ -121,7 +121,8 @@ impl Agenda<'_> {
         }));
     }
 
-    /// Records everything that is left as failed. Searches that have not begun are begun first, so that each is reported.
+    /// Returns the next step of giving up: ends the search that asked for the lost run, begins those that have not begun, so that each is
+    /// reported, then records everything that is left as failed.
     pub(super) fn give_up_rest(&mut self, state: &State) -> Option<Step> {
         let AgendaPhase::GivingUp(lost) = &mut self.phase else {
             unreachable!("only what is lost is given up");
@@ -154,8 +155,8 @@ impl Agenda<'_> {
         given_up
     }
 
-    /// Returns the reason for the missing server. If the server died under a run and did not come back, the cause of its death is the
-    /// reason: the later failure follows from it. A server of ours that another run survived has only its own failure.
+    /// Returns the failure to blame for a server that did not start. If it died before and did not come back, its death is to blame, because
+    /// the later failure follows from it. A server that vsweep launches must have died under this run; otherwise only the new failure counts.
     fn blame(&self, failure: Failure, died_here: bool) -> Failure {
         let is_attached = matches!(self.schedule.plan.serve.target, Target::Attach(_));
         match &self.death {
@@ -167,8 +168,8 @@ impl Agenda<'_> {
         }
     }
 
-    /// The line that says that runs, and with them searches, have failed untried; `None` if there are none. The server died
-    /// under the run that `blamed` began, or did not start.
+    /// The event that records runs and searches as failed without a try; `None` if there are none. `blamed` began the run under which the
+    /// server died; it is `None` if the server did not start.
     fn given_up(
         &self,
         points: Vec<Untried>,

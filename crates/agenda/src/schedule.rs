@@ -9,17 +9,17 @@ use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_record::journal::{FIRST_SLOT, Shard, State};
 use vsweep_strategy::selection::optimized::Reason;
 
-/// The work of one session, made start by start so that a million points never stand in memory at once.
+/// The work of one session. It is generated start by start, so that a million points are never in memory at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// Its matrix, or what of it is wanted.
+    /// Its matrix, or the part of it that is wanted.
     pub matrix: &'a Matrix,
     shard: Shard,
     pub(super) retry_failed: bool,
     advised: Option<&'a Finals>,
-    /// Most servers that run at the same time.
+    /// Most servers that may run at the same time.
     pub(super) at_once: usize,
 }
 
@@ -28,13 +28,13 @@ pub struct Schedule<'a> {
 pub struct Start {
     /// The server.
     pub server: ServerConfig,
-    /// Number of the start, from 0.
+    /// Number of the start of this server, from 0.
     pub slot: u32,
     /// The measurements of a final; `None` means everything.
     pub only: Option<Arc<Finals>>,
-    /// The set of GPUs that it gets, of two, if the arms of a comparison run at the same time.
+    /// Index of the set of GPUs that it gets, 0 or 1, if both arms of a comparison run at the same time.
     pub set: Option<usize>,
-    /// The reason for which an optimisation asked for it.
+    /// The reason why an optimisation asked for it.
     pub proposed: Option<Reason>,
 }
 
@@ -57,7 +57,7 @@ impl Start {
 }
 
 impl<'a> Schedule<'a> {
-    /// A schedule of the matrix's points, as often as the plan says, as far as they fall into the shard.
+    /// A schedule of the planned starts of those servers of the matrix that are in the shard.
     pub fn new(plan: &'a Plan, matrix: &'a Matrix, shard: Shard, retry_failed: bool) -> Schedule<'a> {
         Schedule {
             plan,
@@ -69,7 +69,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// A schedule that ends with the starts that the answer advises.
+    /// This schedule, followed by the starts that the answer advises.
     pub fn with_advised(self, advised: &'a Finals) -> Schedule<'a> {
         Schedule {
             advised: Some(advised),
@@ -77,7 +77,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// A schedule of so many servers at the same time.
+    /// This schedule, with at most so many servers at the same time.
     pub fn with_at_once(self, at_once: usize) -> Schedule<'a> {
         Schedule { at_once, ..self }
     }
@@ -91,7 +91,7 @@ impl<'a> Schedule<'a> {
             .map(|(_, server)| server)
     }
 
-    /// The planned starts of the shard's servers, in order; of a comparison those that it takes in any case.
+    /// The planned starts of the shard's servers, in order. For a comparison, those that it takes whatever the results are.
     pub fn starts(self) -> impl Iterator<Item = Start> + 'a {
         (FIRST_SLOT..self.matrix.starts()).flat_map(move |slot| self.starts_at(slot))
     }
@@ -101,9 +101,9 @@ impl<'a> Schedule<'a> {
         self.servers().map(move |server| Start::of(server, slot))
     }
 
-    /// The starts after the planned ones, among the shard's servers, in order: fresh ones of the finalists, as many as they had, then those
-    /// that are advised, then one without neighbours of each winner that had some. None before everything else is measured, by all shards,
-    /// and of a part of the plan only those that are advised.
+    /// The shard's starts after the planned ones, in order: as many fresh starts of each finalist as were planned, then the advised starts,
+    /// then one start without neighbours of each winner that had some. There are none until all shards have measured everything else. For a
+    /// part of the plan there are only the advised starts.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
         let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));
@@ -144,14 +144,14 @@ impl<'a> Schedule<'a> {
 
     /// All expected starts in order, including finished ones; used for forecasts.
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        // Before an optimisation has begun, its costs are not predicted.
+        // An optimisation that has not begun wants no starts either, because nothing is predicted yet.
         let has_begun = self.plan.optimize.is_none() || state.optimization().is_some();
         let has_ended = self.is_chosen() && has_begun && self.wanted_starts(state, &[]).is_empty();
         let starts = (!has_ended).then(|| self.starts());
         starts.into_iter().flatten().chain(self.finals(state))
     }
 
-    /// Returns true if every planned start of every server has all its results.
+    /// Returns true if the planned starts of all shards have all their results.
     fn is_measured(self, state: &State) -> bool {
         let all = self.whole();
         if self.plan.optimize.is_some() {

@@ -10,12 +10,12 @@ use vsweep_record::journal::{Entry, Event, Launch, Learned, Measured, NeighbourS
 /// The next step on a server.
 #[derive(Debug)]
 pub enum Step {
-    /// Write this event; of a measured run its figures first, for which the event vouches. No other step may be asked for before
-    /// it is on disk.
+    /// Write this event to the journal. The figures of a measured run are written first, because the event names their file and its
+    /// checksum. No other step may be asked for before the event is on disk.
     Record(Box<Event>, Option<Box<Measured>>),
     /// Show a note to the user.
     Note(String),
-    /// Do this, and settle its outcome.
+    /// Perform this action, and hand its outcome to the agenda.
     Act(Action),
     /// Everything is done and the server is gone.
     Done(Ending),
@@ -28,13 +28,13 @@ pub enum Action {
     Await,
     /// Launch it, or connect to it, and wait until it is ready.
     Start(Launch),
-    /// Look whether it is still the server that was started; of one that somebody else runs.
+    /// Check that it is still the server that was started. Asked only of a server that somebody else runs.
     Look,
     /// Empty its caches.
     Reset,
     /// Measure a run on it.
     Run(Box<Run>),
-    /// End it in order; of one that was attached to, let go.
+    /// End it in an orderly way. A server that was only attached to keeps running.
     Stop,
     /// End it at once.
     Kill,
@@ -47,14 +47,14 @@ pub struct Run {
     pub task: Task,
     /// Names of its files.
     pub files: RunFiles,
-    /// Unmeasured requests before.
+    /// Requests before the measured ones.
     pub warmup: Warmup,
     /// True if the server has held this load since it started.
     pub is_warm: bool,
 }
 
 impl Run {
-    /// The run that this journal line started.
+    /// The run of a task. The files are named after the journal line that `started` it.
     pub(super) fn of(task: &Task, started: &Entry, warmup: Warmup, is_warm: bool) -> Run {
         Run {
             task: task.clone(),
@@ -70,17 +70,17 @@ impl Run {
 pub enum ActionOutcome {
     /// After a wait: it may start.
     Admitted,
-    /// After a start: the properties of the ready server, or the reason why it is not ready. It must still be stopped then.
+    /// After a start: the properties of the ready server, or the reason why it is not ready. In both cases it must still be stopped.
     Started(Result<ReadyInfo, Failure>),
     /// After a check: it is still the server that was started.
     Unchanged,
-    /// After a start, a check or a run: another server answers than the one that was measured. The reason, as a sentence.
+    /// After a start, a check or a run: the server that answers is not the one that was measured. Holds the reason, as a sentence.
     Replaced(String),
-    /// After a check or a run: the same server was started again meanwhile. Its figures belong to neither start.
+    /// After a check or a run: the server was restarted meanwhile, so the run's figures belong to neither start.
     Disturbed,
     /// After a reset.
     Reset {
-        /// The server's refusal, as a sentence.
+        /// The error is the server's refusal, as a sentence.
         result: Result<(), String>,
         /// Time that it took, in seconds.
         seconds: f64,
@@ -92,28 +92,28 @@ pub enum ActionOutcome {
         /// Time from start to end without the warm-up, in seconds.
         seconds: f64,
     },
-    /// The server died during a run. It is still to be stopped.
+    /// The server died during a run. It must still be stopped, which ends the rest of its process tree.
     Died {
         /// The reason.
         failure: Failure,
         /// Time that the run had taken, in seconds.
         seconds: f64,
     },
-    /// After a stop or a kill: the server is gone.
+    /// After a stop or a kill: the server is gone, or was let go.
     Stopped {
         /// Time that it took, in seconds.
         seconds: f64,
         /// Lifetime of the server, from the beginning of its start, in seconds; `None` if it was not measured.
         held_seconds: Option<f64>,
     },
-    /// The action was given up, as [`Agenda::signal`](super::Agenda::signal) demanded.
+    /// The action was given up because [`Agenda::signal`](super::Agenda::signal) returned true.
     Abandoned,
 }
 
-/// Properties that a ready server reports.
+/// Properties of a ready server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReadyInfo {
-    /// Its record; the agenda adds the server and the launch.
+    /// Its event, to which the agenda adds the ids of the server and the launch.
     pub recorded: ServerReady,
     /// Size of its KV cache, in tokens.
     pub kv_tokens: Option<u64>,
@@ -124,23 +124,23 @@ pub struct ReadyInfo {
 pub struct MeasuredRun {
     /// Relative sampling errors of its figures.
     pub errors: BTreeMap<String, f64>,
-    /// Reason why the figures are meaningless, if they are.
+    /// Reason why the run failed although it has figures, if it did.
     pub failure: Option<Failure>,
     /// Doubts about the figures.
     pub doubts: Vec<Doubt>,
     /// Reason why the run was ended before its last request, if it was.
     pub cut: Option<String>,
-    /// Activity on the machine during the run, if servers run at the same time.
+    /// Activity of other servers on the machine during the run, if servers run at the same time.
     pub neighbours: Option<NeighbourShares>,
     /// Time that its warm-up took, in seconds, if it had one.
     pub warmup_seconds: Option<f64>,
-    /// Figures for the search that asked for it.
+    /// Figures for the search that asked for the run.
     pub learned: Option<Learned>,
-    /// The figures; `None` if there are none to be kept.
+    /// The figures to keep, if any.
     pub measured: Option<Measured>,
 }
 
-/// A request of the user or the system to end the sweep, the least urgent first.
+/// A request of the user or the system to end the sweep. In ascending order of urgency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// Finish the run that is under way, then end.
@@ -160,7 +160,7 @@ pub enum Ending {
     Finished,
     /// The user asked to stop; the rest is still to do.
     Interrupted,
-    /// A run failed and the plan says to stop then.
+    /// A run failed, and the plan has `on_failure = "stop"`.
     StoppedOnFailure,
     /// The plan's `max_time` is spent; the rest is still to do.
     OutOfTime,
@@ -169,7 +169,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The word in the journal.
+    /// The reason as the journal writes it.
     pub fn reason(self) -> &'static str {
         match self {
             Ending::NothingLeft | Ending::Finished => "finished",

@@ -1,5 +1,5 @@
-//! The measurements on a server: the points of a grid, a search, or an exploration. Each derives the run that it wants next from the
-//! recorded ones alone, so an interrupted one continues at the same place.
+//! The measurements on a server: the points of a grid, a search, or an exploration. Each derives its next run from the recorded runs alone,
+//! so it continues at the same place after an interruption.
 
 use super::begin::{Hint, begun, search_started};
 use super::grid::Grid;
@@ -17,7 +17,7 @@ use vsweep_strategy::search::{Exploration, Search};
 /// Runs that belong together.
 #[derive(Debug)]
 pub(super) enum Strategy {
-    /// The runs of a plan's points that are left, in order.
+    /// The remaining runs of the plan's points, in order.
     Grid(Box<Grid>),
     /// A search.
     Search(Box<LoadSearch>, Hint),
@@ -28,18 +28,18 @@ pub(super) enum Strategy {
 /// Next request of a strategy.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// To record its beginning.
+    /// Record the beginning of the search or exploration.
     Begin(Box<SearchStarted>),
-    /// A run.
+    /// Measure a run.
     Run(Box<Task>),
-    /// The end of the search or exploration.
+    /// The search or exploration has ended.
     Ended(SearchEnd),
-    /// The end, without a result.
+    /// The grid has no run left.
     Empty,
 }
 
 impl Strategy {
-    /// Returns the next request. A grid does not ask for the same run again.
+    /// Returns the next request. A grid returns each run once; the others return theirs until its result is recorded.
     pub fn ask(&mut self, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
         match self {
             Strategy::Grid(grid) => match grid.take(schedule, state) {
@@ -51,7 +51,7 @@ impl Strategy {
         }
     }
 
-    /// The search or exploration, if it is one.
+    /// Id of the search or exploration; `None` for a grid.
     pub fn id(&self) -> Option<&SearchId> {
         match self {
             Strategy::Grid(_) => None,
@@ -60,7 +60,8 @@ impl Strategy {
         }
     }
 
-    /// Returns the runs that it would still measure, as far as they are known; those of the points beyond the first ones go to `unlisted`.
+    /// Returns the remaining runs, as far as they are known. Of a grid only the first points are returned. The others are added to
+    /// `unlisted`, by their runs.
     pub fn left(
         &mut self,
         schedule: Schedule<'_>,
@@ -84,7 +85,7 @@ impl Strategy {
         }
     }
 
-    /// Returns true if a part of it failed before and is wanted again.
+    /// Returns true if a part of it failed before and is measured again, such as a search that has already ended.
     pub fn has_failed(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> bool {
         match self {
             Strategy::Grid(grid) => grid.has_failed(schedule, state),
@@ -95,7 +96,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the reason why its runs can teach nothing, after this one.
+    /// Returns the reason to end a search or exploration after this run, because further runs would teach it nothing either.
     pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
         match self {
             Strategy::Search(planned, _) => objection(planned, task, state),
@@ -105,7 +106,7 @@ impl Strategy {
     }
 }
 
-/// Runs of a point that will not be tried.
+/// Record of the runs of a point that will not be tried.
 pub(super) fn untried(plan: &Plan, point: Point, runs: Vec<u32>, search: Option<SearchId>) -> Untried {
     Untried {
         params: plan.secrets.redact_params(&point.params),
@@ -162,7 +163,7 @@ fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32,
     run(point, slot, RunReader::Exploration { id, load }, state)
 }
 
-/// Requests the next repetition of a point, to be read by `reader`.
+/// Asks for the next repetition of a point. Its result is read by `reader`.
 fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Next {
     let run = state.free_run(&point.id, slot);
     Next::Run(Box::new(Task {
@@ -171,13 +172,13 @@ fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Next {
     }))
 }
 
-/// Returns true if a search has runs and none of them gave figures.
+/// Returns true if a search has runs, and all failed without figures for a reason other than a disturbance.
 fn has_measured_nothing(search: &SearchId, slot: u32, state: &State) -> bool {
     let mut probes = state.probes(search, slot).peekable();
     probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty() && !probe.is_disturbed())
 }
 
-/// A run that gives an exploration no level would be asked for again without end.
+/// Returns a failure if a run gave an exploration no level, because the exploration would ask for that run for ever.
 fn lacks_level(task: &Task, state: &State) -> Option<Failure> {
     let run = state.run(&task.point.id, task.slot, task.run)?;
     let detail = "the result of a run says nothing about its load, so the next load cannot be chosen";
@@ -206,7 +207,7 @@ fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure
     })
 }
 
-/// Returns a failure if the last two runs in a row were invalid, which ends the search. After one invalid run the question is asked again.
+/// Returns a failure, which ends the search, if this run and the one before it were invalid. After one invalid run the search asks again.
 fn invalid_again(task: &Task, run: &RunRecord, state: &State) -> Option<Failure> {
     let before = state.run(&task.point.id, task.slot, task.run.checked_sub(1)?)?;
     let mut doubts = run.doubts.iter();

@@ -3,7 +3,7 @@
 use super::moments::{Moments, Nanos, seconds};
 use serde::{Deserialize, Serialize};
 
-/// The timeline of one request. All times are on one clock and read when bytes left or arrived.
+/// The timeline of one request. All times are on one clock, which is read when bytes leave or arrive.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Time at which the arrival process wanted it sent.
@@ -14,15 +14,15 @@ pub struct Sample {
     pub sent: Nanos,
     /// Arrival of each event that carries output (a non-empty `choices`).
     pub events: Moments,
-    /// Output tokens up to and with each of them, if the server says so (continuous usage); else empty.
+    /// Output tokens up to and including each event, if the server reports them (continuous usage); else empty.
     pub tokens_by_event: Vec<u32>,
-    /// The last event that carries output; for answers that are not streamed, the last byte of the body.
+    /// Arrival of the last event that carries output; for answers that are not streamed, of the last byte of the body.
     pub end: Nanos,
-    /// Prompt tokens: as the server counted them, else as the dataset did.
+    /// Prompt tokens by the server's count, else by the dataset's.
     pub prompt_len: u64,
     /// Output tokens as the server counted them.
     pub output_tokens: Option<u64>,
-    /// Its class in a mixed load, by place; 0 in any other.
+    /// Index of its class in a mixed load; 0 in any other load.
     pub class: u8,
     /// Inputs in the request (documents of a rerank, texts of an embedding batch); 1 otherwise.
     pub sequences: u32,
@@ -32,7 +32,7 @@ pub struct Sample {
     pub text: Option<String>,
     /// Error of the request; `None` for a success.
     pub error: Option<String>,
-    /// The HTTP status of its answer, where that was an error.
+    /// HTTP status of the answer, if that is an error.
     pub error_status: Option<u16>,
 }
 
@@ -68,14 +68,14 @@ impl Sample {
     }
 
     /// Returns true if every event brought one token, according to the server's total count of tokens.
-    pub fn has_a_token_an_event(&self) -> bool {
+    pub fn has_one_token_per_event(&self) -> bool {
         self.tokens_by_event.is_empty() && self.output_len() == self.events.len() as u64
     }
 
-    /// Adds the time of each token after the first event's: a gap is shared by the tokens it brought, and an event that
-    /// brought none lengthens the next. `None` if tokens and events cannot be matched.
+    /// Appends the time of each token after the first event, in seconds. The tokens of an event share the gap before it; the gap before an
+    /// event without tokens is added to the next. `None` if tokens and events cannot be matched.
     pub fn add_gaps_by_token(&self, gaps: &mut Vec<f64>) -> Option<()> {
-        if self.has_a_token_an_event() {
+        if self.has_one_token_per_event() {
             gaps.extend(self.gaps().map(seconds));
             return Some(());
         }
@@ -95,7 +95,7 @@ impl Sample {
         Some(())
     }
 
-    /// Output tokens: the server's count, else the caller's fallback (one event is one token).
+    /// Output tokens: the server's count, else one for each event and at least one; 0 for a failed request.
     pub fn output_len(&self) -> u64 {
         match self.output_tokens {
             _ if !self.is_ok() => 0,
@@ -104,26 +104,26 @@ impl Sample {
         }
     }
 
-    /// Time per output token after the first, in seconds; `None` for outputs of one token.
+    /// Time per output token after the first, in seconds; `None` for outputs of less than two tokens.
     pub fn tpot(&self) -> Option<f64> {
         let tokens = self.output_len();
         (tokens > 1).then(|| seconds(self.latency().saturating_sub(self.ttft())) / (tokens - 1) as f64)
     }
 }
 
-/// Targets of one request, in milliseconds; a request is good if it meets each one that is given.
+/// Targets of one request, in milliseconds. A request is good if it meets every target that is given.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Goodput {
     /// Largest time to first token.
     pub ttft_ms: Option<f64>,
-    /// Largest time per output token; an output of one token meets any.
+    /// Largest time per output token. An output of one token always meets it.
     pub tpot_ms: Option<f64>,
     /// Largest end-to-end latency.
     pub e2el_ms: Option<f64>,
 }
 
 impl Goodput {
-    /// Reads pairs such as `ttft:200`, separated by blanks or commas.
+    /// Reads pairs such as `ttft:200`; `None` if there are none.
     pub fn parse(pairs: &[String]) -> Result<Option<Goodput>, String> {
         let mut goodput = Goodput::default();
         for pair in pairs {

@@ -64,7 +64,7 @@ impl Metric {
     /// Inter-token latencies per token instead of per event, in milliseconds: an event of three tokens gives three of a third each. `None`
     /// if the server packs several tokens into an event without saying how many.
     pub fn itl_per_token(samples: &Samples, percents: &[f64]) -> Option<Stats> {
-        if samples.ok().all(|sample| sample.has_a_token_an_event()) {
+        if samples.ok().all(|sample| sample.has_one_token_per_event()) {
             return Some(Metric::Itl.stats(samples, percents));
         }
         let mut gaps = Vec::new();

@@ -13,7 +13,7 @@ pub struct SearchResult<'a> {
     pub starts: Vec<&'a SearchRecord>,
     /// The target.
     pub target: &'a Target,
-    /// Common answer of all starts, once the search has ended on every planned one.
+    /// The answer over all starts, once the search has ended on every planned start.
     answer: Option<Answer>,
     /// The state of the journals.
     pub state: &'a State,
@@ -32,7 +32,7 @@ pub fn search_results(state: &State) -> Vec<SearchResult<'_>> {
     all.collect()
 }
 
-/// Groups similar items, in the order of the first item of each group.
+/// Groups items that are alike, in the order of the first item of each group.
 fn grouped<T>(all: impl IntoIterator<Item = T>, are_alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     for one in all {
@@ -66,7 +66,7 @@ impl<'a> SearchResult<'a> {
         self.starts[0]
     }
 
-    fn planned(&self) -> u32 {
+    fn planned_starts(&self) -> u32 {
         self.state.planning_session().map_or(1, |planned| planned.starts.max(1))
     }
 
@@ -80,15 +80,15 @@ impl<'a> SearchResult<'a> {
         over_starts(&answers.collect::<Vec<&Answer>>())
     }
 
-    /// The answer that counts: none of a server whose own answers may not be believed.
+    /// The answer, unless the server's answers to the fixed questions are in doubt.
     pub fn answer(&self) -> Option<&Answer> {
         self.answer.as_ref().filter(|_| self.doubt().is_none())
     }
 
-    /// Like `answer`, by the planned starts alone, without the fresh ones of finalists.
+    /// The answer over the planned starts only, without the fresh starts of finalists.
     pub fn planned_answer(&self) -> Option<Answer> {
         self.answer()?;
-        self.answer_over(FIRST_SLOT..self.planned())
+        self.answer_over(FIRST_SLOT..self.planned_starts())
     }
 
     /// The highest load that meets the target, if there is one.
@@ -96,7 +96,7 @@ impl<'a> SearchResult<'a> {
         self.answer()?.found.value()
     }
 
-    /// Returns the failure for which it was given up, on a start if not on all.
+    /// Returns the failure for which the search was given up on at least one start.
     pub fn given_up(&self) -> Option<&'a Failure> {
         self.starts.iter().find_map(|record| match &record.ended {
             Some(SearchEnd::GivenUp(failure)) => Some(failure),
@@ -104,13 +104,13 @@ impl<'a> SearchResult<'a> {
         })
     }
 
-    /// The doubt because of the server's answers to the fixed questions. With it, nothing on this server counts.
+    /// The doubt about the server's answers to the fixed questions, if there is one. Nothing measured on such a server counts.
     pub fn doubt(&self) -> Option<&'a Doubt> {
         self.state.doubted_server(&self.record().started.server)
     }
 
     /// Returns true if the search has not ended on every planned start, so that its answer is not known yet.
     pub fn is_open(&self) -> bool {
-        self.ended(FIRST_SLOT..self.planned()).count() < self.planned() as usize
+        self.ended(FIRST_SLOT..self.planned_starts()).count() < self.planned_starts() as usize
     }
 }

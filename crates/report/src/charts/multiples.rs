@@ -1,5 +1,6 @@
-//! Arranges the curves of a picture so that it can be read: in one panel if they are few, else in a panel for each value of the most
-//! important setting. Further settings are reduced to a median.
+//! Arranges the curves of a picture so that they can be read: few curves in one panel, many in a panel for each value of an important
+//! setting. If there are still too many, the least important settings no longer distinguish curves, and callers
+//! draw medians over them.
 
 use crate::chart::MOST_CURVES;
 use crate::ordered::Ordered;
@@ -8,17 +9,17 @@ use itertools::Itertools;
 use std::cmp::Ordering;
 use vsweep_record::table::{Column, Point};
 
-/// Panels of a picture.
+/// Most panels in a picture.
 const MOST_PANELS: usize = 6;
 
 /// One curve before it is drawn.
 #[derive(Debug)]
 pub struct Curve<'a> {
-    /// Its settings in words, but for what its panel is about.
+    /// Its settings in words, without the one that its panel is named after.
     pub name: String,
-    /// Its place among the curves of the picture, which decides how it looks.
+    /// Its index among the distinct curves of the picture, which decides its colour and marker.
     pub number: usize,
-    /// Its points; several may stand at one place.
+    /// Its points. Several may be at one place.
     pub points: Vec<&'a Point>,
 }
 
@@ -29,18 +30,18 @@ pub struct Arranged<'a> {
     pub panels: Vec<(String, Vec<Curve<'a>>)>,
     /// The parameters that distinguish panels and curves.
     pub distinct_by: Vec<&'a Column>,
-    /// Panels that are not drawn.
+    /// Number of panels that are not drawn.
     pub left_out: usize,
 }
 
-/// Arranges points by these parameters, the one that matters most first.
+/// Arranges points by `columns`, of which the first matters most.
 pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'a> {
     let mut distinct_by = columns;
     let mut panel_by = None;
     while count(points, &distinct_by) > MOST_CURVES {
         let mut columns = distinct_by.iter().copied();
-        let few = columns.find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
-        panel_by = few.filter(|column| count(points, &without(&distinct_by, Some(column))) <= MOST_CURVES);
+        let first = columns.find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
+        panel_by = first.filter(|column| count(points, &without(&distinct_by, Some(column))) <= MOST_CURVES);
         if panel_by.is_some() || distinct_by.len() == 1 {
             break;
         }
@@ -67,7 +68,7 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
             .into_iter()
             .map(|points| (name(&[column], points[0].row), of_panel(&points)))
             .collect(),
-        None => in_parts(of_panel(points)),
+        None => split_over_panels(of_panel(points)),
     };
     let left_out = panels.len().saturating_sub(MOST_PANELS);
     panels.truncate(MOST_PANELS);
@@ -78,14 +79,16 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
     }
 }
 
-pub fn without<'a>(columns: &[&'a Column], but: Option<&Column>) -> Vec<&'a Column> {
-    let own = columns.iter().copied();
-    own.filter(|column| but.is_none_or(|but| but.name != column.name))
+/// The columns except one, if that is given.
+pub fn without<'a>(columns: &[&'a Column], except: Option<&Column>) -> Vec<&'a Column> {
+    let columns = columns.iter().copied();
+    columns
+        .filter(|column| except.is_none_or(|except| except.name != column.name))
         .collect()
 }
 
-/// Curves of one setting with many values, a part of them in each panel.
-fn in_parts(curves: Vec<Curve<'_>>) -> Vec<(String, Vec<Curve<'_>>)> {
+/// Splits many curves of one setting over panels, in order.
+fn split_over_panels(curves: Vec<Curve<'_>>) -> Vec<(String, Vec<Curve<'_>>)> {
     if curves.len() <= MOST_CURVES {
         return vec![(String::new(), curves)];
     }
@@ -102,6 +105,7 @@ fn grouped<'a>(points: &[&'a Point], by: &[&Column]) -> Vec<Vec<&'a Point>> {
     groups(points, by, |point| point.row)
 }
 
+/// Number of groups of points that agree in these parameters.
 pub fn count(points: &[&Point], columns: &[&Column]) -> usize {
     grouped(points, columns).len()
 }
@@ -112,7 +116,7 @@ pub fn order(by: &[&Column], a: usize, b: usize) -> Ordering {
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// Groups items that agree in some parameters, in the order of their values. Without parameters, all items are one group.
+/// Groups items that agree in some parameters, in the order of the parameters' values. Without parameters, all items are one group.
 pub fn groups<T: Copy>(all: &[T], by: &[&Column], row: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let order = |a: &T, b: &T| order(by, row(a), row(b));
     let sorted: Vec<T> = all.iter().copied().ordered_by(order).collect();

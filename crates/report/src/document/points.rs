@@ -1,4 +1,4 @@
-//! Points in words, alike in every text and page: their settings, what they meet, what is in doubt, their figures.
+//! Points in words, the same in every text and page: their settings, the goals that they meet, their doubts and their figures.
 
 use crate::findings::answer::mark;
 use crate::findings::goals::Goals;
@@ -11,7 +11,7 @@ use vsweep_record::table::{Cell, Column, Points};
 
 /// Context for describing points.
 pub struct PointWords<'a> {
-    /// The points, which have their places here.
+    /// The points. Methods take an index into them.
     pub points: &'a Points<'a>,
     /// Goals for the points.
     pub goals: &'a Goals,
@@ -36,7 +36,7 @@ impl PointWords<'_> {
         self.params.iter().map(value).join("/")
     }
 
-    /// A point as templates take it.
+    /// A point as a value for templates.
     pub fn part(&self, at: usize) -> Value {
         context! {
             settings => self.settings(at),
@@ -57,7 +57,7 @@ impl PointWords<'_> {
         Some(mark.to_owned() + &show_figure(self.value(at, metric)?))
     }
 
-    /// The estimates of some figures as a template takes them: nothing where there is none.
+    /// The estimates of some figures in words; `None` for one that the point lacks.
     pub fn figures<'m>(&self, at: usize, metrics: impl IntoIterator<Item = &'m str>) -> Vec<Option<String>> {
         metrics.into_iter().map(|metric| self.figure(at, metric)).collect()
     }

@@ -5,38 +5,38 @@ use crate::chart::{Chart, Panel, Style};
 use crate::picture::to_svg;
 use minijinja::{Value, context};
 
-/// Workloads or targets whose charts are on the page.
+/// Most workloads or targets whose charts are next to the answer.
 const MOST_FRONT: usize = 3;
-/// Greatest number of points of such a chart. A larger chart is only in `charts/`, so that the page stays small.
+/// Most marks in a chart on the page. A larger chart is only in `charts/`, so that the page stays small.
 const MOST_MARKS: usize = 600;
-/// Size of a panel of such a chart: small, so that its letters are readable next to text and on a phone.
+/// Width and height of a panel: small, so that its letters are readable next to text and on a phone.
 const PANEL: (f64, f64) = (800.0, 560.0);
-/// Height of a panel of bars without its bars, and of each bar.
+/// Height of a panel of bars without its bars.
 const ROOM_OF_AXES: f64 = 170.0;
+/// Height of each bar with its margin.
 const ROOM_OF_BAR: f64 = 64.0;
 
-/// The charts of workloads as parts of the page, in their order.
+/// The charts of workloads or targets as parts of the page, in the same order. `None` for those beyond the first and for too large ones.
 pub fn pictures(charts: Vec<Option<Chart>>) -> Vec<Option<Value>> {
     let shown =
         |(place, chart): (usize, Option<Chart>)| chart.filter(|_| place < MOST_FRONT).and_then(|chart| picture(&chart));
     charts.into_iter().enumerate().map(shown).collect()
 }
 
-/// A chart as a part of the page; none of one that is too large.
+/// A chart as a part of the page, or `None` if it is too large.
 fn picture(chart: &Chart) -> Option<Value> {
     if chart.panels.iter().flat_map(Panel::marks).count() > MOST_MARKS {
         return None;
     }
-    // Bars need no more room than they take.
     let bars = chart.panels.iter().map(|panel| panel.y.ticks.len()).max();
     let mut series = chart.panels.iter().flat_map(|panel| &panel.series);
     let is_bars = series.any(|series| matches!(series.style, Style::Bar(_)));
-    let high = match bars {
+    let height = match bars {
         Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
         _ => PANEL.1,
     };
     let draw = |title: String, panels: &[Panel], columns: usize| {
-        // The page shows the picture's own texts as text, in the same size as other text.
+        // The page writes the chart's title, note and footer as text, in the size of other text.
         let bare = Chart {
             title: String::new(),
             note: String::new(),
@@ -47,10 +47,10 @@ fn picture(chart: &Chart) -> Option<Value> {
             ..chart.clone()
         };
         let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&title));
-        safe(to_svg(&bare, Some((PANEL.0, high))).replacen("<svg ", &named, 1))
+        safe(to_svg(&bare, Some((PANEL.0, height))).replacen("<svg ", &named, 1))
     };
-    // Bars are side by side if there is space, and below each other on a phone.
-    let alone = |panel: &Panel| {
+    // Each panel of bars is a picture of its own, so that the page can stack them on a phone.
+    let draw_alone = |panel: &Panel| {
         draw(
             format!("{}: {}", chart.title, panel.title),
             std::slice::from_ref(panel),
@@ -58,7 +58,7 @@ fn picture(chart: &Chart) -> Option<Value> {
         )
     };
     let panels = match is_bars {
-        true => chart.panels.iter().map(alone).collect(),
+        true => chart.panels.iter().map(draw_alone).collect(),
         false => vec![draw(chart.title.clone(), &chart.panels, 1)],
     };
     Some(context! {

@@ -1,4 +1,4 @@
-//! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
+//! The answers of searches: the highest load of each server for each target, as rows of `sla.csv` and as a table in the terminal.
 
 use super::files;
 use crate::ordered::Ordered;
@@ -31,7 +31,7 @@ pub fn explain_interval() -> String {
 pub const COARSE: &str = "answers \"within N %\" had too few runs to reach sla.tolerance; raise \
                           sla.max_probes, or send more requests per run (num_prompts)";
 
-/// Rows of the table in the terminal.
+/// Most rows of the table in the terminal.
 const MOST_ROWS: usize = 20;
 
 /// `Target chat`, and the load where there are several.
@@ -81,7 +81,7 @@ pub(crate) fn value_in_words(result: &SearchResult<'_>) -> Option<String> {
     })
 }
 
-/// Between which loads the answer's limit lies; of whole loads, the highest that may meet the target.
+/// Interval of the answer's limit. Ends in requests at once are rounded down, because only whole loads can meet the target.
 pub(crate) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
     let answer = result.answer()?;
     Some(match result.record().started.vary {
@@ -105,15 +105,15 @@ pub(crate) fn notes(result: &SearchResult<'_>) -> String {
         return doubt.to_string();
     }
     match (result.answer(), result.given_up()) {
-        _ if result.is_open() => seen(result),
+        _ if result.is_open() => highest_so_far(result),
         (Some(answer), _) => answer.disturbance().iter().chain(&answer.notes).join("; "),
-        (None, Some(failure)) => format!("{}: {}; {}", failure.cause, failure.detail, seen(result)),
+        (None, Some(failure)) => format!("{}: {}; {}", failure.cause, failure.detail, highest_so_far(result)),
         (None, None) => String::new(),
     }
 }
 
-/// Findings of the runs of a search without an answer.
-fn seen(result: &SearchResult<'_>) -> String {
+/// The highest load so far that met the target, in a search without an answer.
+fn highest_so_far(result: &SearchResult<'_>) -> String {
     let started = result.starts.iter().map(|record| &record.started);
     let probes = started.flat_map(|started| result.state.probes(&started.search, started.slot));
     let probes: Vec<&Probe> = probes.collect();
@@ -150,7 +150,7 @@ pub(crate) fn name_on_any_start(started: &SearchStarted, state: &State) -> Strin
 pub struct ShownAnswer {
     /// The target's name.
     pub target: String,
-    /// True of the server that is recommended for the target.
+    /// True if this server is recommended for the target.
     pub is_recommended: bool,
     /// The server's settings, and the load unless it is the only one.
     pub settings: String,
@@ -158,8 +158,9 @@ pub struct ShownAnswer {
     pub value: String,
     /// Interval of the limit, or a dash.
     pub interval: String,
-    /// The answer in words, and whether it is less sure than was asked for.
+    /// The answer in words.
     pub answer: String,
+    /// True if the answer is less precise than requested.
     pub is_coarse: bool,
     /// The criterion nearest to its limit; empty where there is none.
     pub binding: String,
@@ -213,21 +214,21 @@ fn asked<'a>(answer: &'a Document, result: &SearchResult<'_>) -> Option<&'a Answ
     questions.find(|asked| matches!(&asked.goal, Goal::Load { target, .. } if *target == result.target.name))
 }
 
-/// Servers of a search's config on the user's GPUs; none where no search has answered.
+/// Number of replicas of a search's config that fit on the user's GPUs; `None` if no search has answered.
 fn replicas(answer: &Document, result: &SearchResult<'_>) -> Option<u32> {
     let mut entrants = asked(answer, result)?.entrants.iter();
     let own = entrants.find(|own| *own.config == *result.record().started.server.0)?;
     Some(own.replicas)
 }
 
-/// The load that the searches vary; `None` where no search has begun. An exploration has no target.
+/// The parameter that the searches vary; `None` if no search has begun. Explorations, which have no target, do not count.
 pub fn varied(state: &State) -> Option<&'static str> {
     let mut searches = state.searches();
     let search = searches.find(|record| !record.started.targets.is_empty());
     search.map(|record| record.started.vary.name())
 }
 
-/// The answers for a terminal; empty where no search has begun.
+/// The answers for a terminal; empty if no search has begun.
 pub fn to_text(state: &State, answer: Option<&Document>) -> String {
     let Some(vary) = varied(state) else {
         return String::new();
@@ -258,7 +259,7 @@ pub fn to_text(state: &State, answer: Option<&Document>) -> String {
         let rows = all.iter().take(MOST_ROWS).map(row);
         align(&[header.to_vec()].into_iter().chain(rows).collect_vec())
     };
-    // The limits are dropped where they find no room.
+    // Limiting criteria are left out if the table would be too wide.
     let table = fitting([true, false].into_iter().map(table), |table| table.lines().collect()).unwrap_or_default();
     // The first line has the headings.
     let marks = [" "]
@@ -285,7 +286,7 @@ pub fn to_text(state: &State, answer: Option<&Document>) -> String {
     text
 }
 
-/// `sla.csv`: a row for each server config, load and target; `None` where no search has begun.
+/// `sla.csv`: a row for each server config, load and target; `None` if no search has begun.
 pub fn to_csv(state: &State, document: &Document) -> Option<Vec<u8>> {
     let all = search_results(state);
     // The runs identify the combination of a load.

@@ -1,15 +1,15 @@
-//! A server's flags as the YAML that `vllm serve --config` reads. Every value is written so that the word which reaches the
-//! server is the word that was measured: what YAML would take for another type is quoted.
+//! A server's flags as the YAML that `vllm serve --config` reads. The server gets exactly the words that were measured: text that YAML would
+//! take for another type is quoted.
 
 use vsweep_plan::matrix::ServeFlags;
 
-/// The model and the flags, one line a setting.
+/// The model and the flags, one key each.
 pub fn write_flags(command: &ServeFlags) -> String {
     let model = command.model.iter().map(|model| format!("model: {}\n", scalar(model)));
     let flags = command.flags.iter().map(|(name, values)| {
         let name = scalar(name);
         match values.as_slice() {
-            // Not `x: false` for `--no-x`: vLLM 0.32 drops that without a word where `serve` is a subcommand.
+            // `--no-x` is `no-x: true`, because `vllm serve` 0.32 silently ignores `x: false`.
             [] => format!("{name}: true\n"),
             [word] => format!("{name}: {}\n", scalar(word)),
             words => {
@@ -21,7 +21,7 @@ pub fn write_flags(command: &ServeFlags) -> String {
     model.chain(flags).collect()
 }
 
-/// A text as a YAML scalar that reads back as the text, or as a number that prints as it.
+/// Writes a text as a YAML scalar. It reads back as the same text, or as a number that prints as that text.
 fn scalar(text: &str) -> String {
     if is_plain_number(text) || is_plain_word(text) {
         return text.to_owned();
@@ -37,7 +37,7 @@ fn scalar(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// Returns true if every reader of YAML takes the text for a number and shows it unchanged: `8`, `0.9`, but neither `010` nor `0.90`.
+/// Returns true if every YAML reader takes the text for a number that prints unchanged: `8` or `0.9`, but not `010` or `0.90`.
 fn is_plain_number(text: &str) -> bool {
     let is_whole = text.parse::<i64>().is_ok_and(|whole| whole.to_string() == text);
     let is_decimal =

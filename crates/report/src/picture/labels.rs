@@ -1,4 +1,4 @@
-//! Finds room for labels: each near its point, none over another label, a point, a line or the edge.
+//! Places labels near their points, clear of other labels, points, lines and the edge.
 
 use crate::ordered::Order;
 
@@ -12,7 +12,7 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// The box around a place that reaches this far in every direction.
+    /// The square around a point whose sides are `reach` away from it.
     pub fn around((x, y): (f64, f64), reach: f64) -> Rect {
         Rect {
             left: x - reach,
@@ -55,7 +55,7 @@ impl Rect {
     }
 }
 
-/// A label that wants a place.
+/// A label to place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Label {
     /// The point it belongs to.
@@ -73,24 +73,25 @@ pub struct Surroundings {
     pub markers: Vec<(f64, f64)>,
     /// Radius of a marker with its margin.
     pub reach: f64,
-    /// Lines that no label hides.
+    /// Lines that no label may hide.
     pub lines: Vec<Vec<(f64, f64)>>,
-    /// Lines in the background, which a label keeps clear of where there is room nearby.
+    /// Lines in the background, which a label may hide if it finds no other room nearby.
     pub faint: Vec<Vec<(f64, f64)>>,
 }
 
-/// Distances from the point at which a label is tried; the far ones are joined to their point by a thin line.
+/// Distances from the point at which a label is tried. A thin line joins a far label to its point.
 const DISTANCES: [f64; 7] = [20.0, 32.0, 52.0, 84.0, 124.0, 170.0, 230.0];
+/// Number of directions in which a label is tried at each distance.
 const DIRECTIONS: usize = 16;
 /// Number of the distances that count as near.
 const NEAR: usize = 4;
 
-/// Returns the box for each label, or `None` without space for it.
+/// Returns the box of each label, or `None` if it finds no room.
 pub fn place_labels(labels: &[Label], surroundings: &Surroundings) -> Vec<Option<Rect>> {
     let mut taken: Vec<Rect> = Vec::new();
     let mut leaders: Vec<[(f64, f64); 2]> = Vec::new();
     let mut placed = vec![None; labels.len()];
-    // The outermost points first: they say how far one can get, and have the least room.
+    // The first and the last point show the extent of the line and have the least room, so their labels are placed first.
     let mut order: Vec<usize> = (0..labels.len()).collect();
     order.order_by_key(|i| usize::from(*i != 0 && i + 1 != labels.len()));
     for i in order {
@@ -142,7 +143,7 @@ fn candidates(label: &Label) -> impl Iterator<Item = Rect> {
     } = *label;
     let turns = move |distance: f64| {
         (0..DIRECTIONS).map(move |i| {
-            // Up and to the right first: beyond a frontier there is usually nothing.
+            // Above and to the right of a frontier there is usually room.
             let i = [14, 15, 13, 0, 12, 1, 11, 2, 10, 3, 9, 4, 8, 5, 7, 6][i];
             let angle = i as f64 / DIRECTIONS as f64 * std::f64::consts::TAU;
             let (across, down) = (angle.cos(), angle.sin());

@@ -1,5 +1,5 @@
-//! The effect of each setting at the recommended point, in words: with its sign, its interval and the good direction; settings that make
-//! no difference are named apart, as are those that are not known to.
+//! The effect of each setting at the recommended point, in words: its size, its interval, and better or worse. Settings without a difference
+//! are listed separately, as are those of which none is known.
 
 use super::parts::{change, name, title};
 use crate::texts::changes::brief_change;
@@ -12,9 +12,9 @@ use vsweep_base::units::show_many;
 /// The effects on one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// The metric, as people call it.
+    /// The metric's title.
     pub metric: String,
-    /// A sentence for each setting that makes a difference, then one for all that make none, and one for all that are not known to.
+    /// A sentence for each change that makes a difference, then one for all that make none, and one for the undecided ones.
     pub sentences: Vec<String>,
 }
 
@@ -51,11 +51,11 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
     metrics.map(finding).collect()
 }
 
-/// Settings that are named in a brief answer.
+/// Most settings with a difference in a brief answer.
 const MOST: usize = 3;
 
-/// The effects in a line, the largest of each setting, by its size on the first metric: `TP 2 instead of 1: output throughput +71 %, p99
-/// E2EL -40 %; no difference: seqs`.
+/// The largest effect of each setting in one line, in descending order of the change of the first metric: `TP 2 instead of 1: output
+/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`.
 pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
     let choices = answered.effects.iter().map(choice).unique();
     let choices = choices.map(|of| {
@@ -101,7 +101,7 @@ pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// ` (4 times the GPUs)`, where figures are of one server each and the two servers differ in their GPUs.
+/// The note ` (4 times the GPUs)`, if figures are those of one server and the two servers differ in their GPUs; else empty.
 fn sizes(answer: &Answer, answered: &Answered, effect: &Effect) -> String {
     let gpus = |id: &str| {
         answer

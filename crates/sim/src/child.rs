@@ -1,5 +1,5 @@
-//! The engine process, as a supervisor sees vLLM's `EngineCore`. It computes nothing. It carries the name, holds a shared memory segment,
-//! survives a killed parent, ignores SIGTERM for a while, and leaves nothing behind after an orderly stop.
+//! A process that looks to a supervisor like vLLM's `EngineCore`. It computes nothing. It has that name, holds a shared memory segment,
+//! survives a killed parent, then outlives SIGTERM by a while, and leaves nothing behind after an orderly stop.
 
 use super::log::{self, Source};
 use nix::sys::prctl;
@@ -14,16 +14,16 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The name that vLLM gives the process.
+/// The name that vLLM gives its engine process.
 const NAME: &str = "VLLM::EngineCore";
-/// Time during which it ignores SIGTERM after its parent has died.
+/// Time for which an orphan lives on after SIGTERM.
 const DEAF: Duration = Duration::from_secs(3);
 /// Longest life of an orphan: long enough to be in the way, short enough not to accumulate after failed tests.
 const ORPHAN_LIFE: Duration = Duration::from_secs(180);
-/// Time that the parent waits for an orderly end before it kills.
+/// Time that the parent waits for an orderly end before it kills the engine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Role of a process.
+/// Role of a simulated process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The engine, tied to its parent.
@@ -35,12 +35,13 @@ pub enum Role {
 /// A running engine process, seen from the API server.
 pub struct EngineProcess {
     child: Child,
-    /// A separate handle, because waiting for a child closes the pipe in it, and a closed pipe means a dead parent.
+    /// The child's standard input. Kept apart, because waiting for a child closes its pipe, and the engine takes a closed pipe for a dead
+    /// parent.
     orders: Option<ChildStdin>,
 }
 
 impl EngineProcess {
-    /// Starts this very binary in the role.
+    /// Starts this executable again in a role.
     pub fn spawn(role: Role) -> std::io::Result<EngineProcess> {
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -67,7 +68,7 @@ impl EngineProcess {
         let _ = self.child.wait().await;
     }
 
-    /// Ends it in order; kills it if it does not answer.
+    /// Ends it in an orderly way, or kills it if it does not end in time.
     pub async fn stop(&mut self) {
         let pid = self.pid();
         if let Some(mut orders) = self.orders.take() {
@@ -90,10 +91,10 @@ impl EngineProcess {
     }
 }
 
-/// A POSIX shared memory segment as Python's `multiprocessing` makes it, there as long as this lives.
+/// A POSIX shared memory segment like those of Python's `multiprocessing`. Dropping it removes it.
 struct Segment {
     path: PathBuf,
-    /// Held open, so that it can be seen whose it is.
+    /// Held open, so that the system shows which process uses it.
     file: File,
 }
 
@@ -119,12 +120,12 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // Somebody who cleaned up may have been faster.
+        // A cleaner may already have removed it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// The life of the child process.
+/// Runs the child process in a role until its end.
 pub fn live(role: Role) -> std::io::Result<()> {
     let name = std::ffi::CString::new(NAME)?;
     prctl::set_name(&name)?;

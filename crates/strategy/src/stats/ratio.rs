@@ -19,7 +19,7 @@ pub enum Better {
 
 impl Better {
     /// The good direction of a metric, by its name: times, failures, powers and costs are better low, rates, goodput and attainments high.
-    /// None of a name that says nothing.
+    /// `None` if the name does not say.
     pub fn by_name(metric: &str) -> Option<Better> {
         let (_, metric) = split_class(metric);
         let is_low = metric.ends_with("_ms")
@@ -54,7 +54,7 @@ impl Better {
         }
     }
 
-    /// The best of some values; of equal ones the first.
+    /// The best of some values; the first of equal ones.
     pub fn best(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
         let better = |one: f64, other: f64| if self.prefers(other, one) { other } else { one };
         values.into_iter().reduce(better)
@@ -87,7 +87,7 @@ impl fmt::Display for Better {
     }
 }
 
-/// Verdict of a comparison.
+/// Verdict of a comparison, by the interval of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -97,13 +97,13 @@ pub enum Verdict {
     Regressed,
     /// It lies within the margin.
     Same,
-    /// It does neither: there are too few starts.
+    /// None of these: more starts are needed.
     Undecided,
 }
 
 impl Verdict {
-    /// Judges a ratio's interval. An interval within the margin is `same` even if it excludes no change: a change within the margin does
-    /// not matter.
+    /// Judges the interval of a ratio's logarithm. An interval within the margin is `Same` even if it does not contain 0, because a change
+    /// within the margin does not matter.
     pub fn of(interval: Interval, margin: Margin, better: Better) -> Verdict {
         if margin.holds(interval) {
             Verdict::Same
@@ -120,7 +120,7 @@ impl Verdict {
 /// The chance that an interval misses the truth.
 pub const ALPHA: f64 = 0.05;
 
-/// A change that is too small to matter, the same in both directions on the logarithmic scale.
+/// The largest change that does not matter, equal in both directions on the logarithmic scale.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub struct Margin {
     /// The largest logarithm of a ratio that does not matter.
@@ -128,10 +128,10 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// 3 %: twice a typical start-to-start effect.
+    /// Default, in percent: twice a typical effect of a start.
     pub const TYPICAL_PERCENT: f64 = 3.0;
 
-    /// A margin of so many percent, above 0.
+    /// A margin in percent, above 0.
     pub fn percent(percent: f64) -> Margin {
         Margin::relative(percent / 100.0)
     }
@@ -141,16 +141,16 @@ impl Margin {
         Margin { log: change.ln_1p() }
     }
 
-    /// Returns true if the whole interval is too small to matter.
+    /// Returns true if an interval of logarithms lies within the margin.
     pub fn holds(self, interval: Interval) -> bool {
         -self.log <= interval.low && interval.high <= self.log
     }
 }
 
-/// The changes that do not matter, in percent, metric by metric.
+/// The margin of each metric, in percent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Margins {
-    /// The one that somebody stated, for every metric.
+    /// The margin that the user stated, which holds for every metric.
     pub stated: Option<f64>,
     /// Margins from the machine's own noise, by metric.
     pub own: BTreeMap<String, f64>,
@@ -164,7 +164,7 @@ impl Margins {
     }
 }
 
-/// A ratio that must not be passed: `+5 %` from below, `-5 %` from above.
+/// A bound of a ratio: `+5 %` is the highest that is allowed, `-5 %` the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// The logarithm of the ratio.
@@ -173,20 +173,20 @@ pub struct Bound {
     pub is_upper: bool,
 }
 
-/// Result of a requirement. Ordered: the worst is the greatest.
+/// Result of a requirement, in ascending order of severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Requirement {
     /// The ratio's interval lies on the allowed side of the bound.
     Met,
-    /// It holds the bound, or is known too little.
+    /// The interval contains the bound, or lies beyond it without being significant after Holm's correction.
     Undecided,
-    /// It lies on the forbidden side, also after Holm's correction.
+    /// The interval lies on the forbidden side, and the excess is significant after Holm's correction.
     Broken,
 }
 
 impl Bound {
-    /// `+5` forbids ratios above 1.05, `-5` those below 0.95. More than -100.
+    /// `+5` forbids ratios above 1.05, `-5` those below 0.95. `percent` must be above -100.
     pub fn percent(percent: f64) -> Bound {
         Bound {
             log: (percent / 100.0).ln_1p(),
@@ -199,7 +199,7 @@ impl Bound {
         if self.is_upper { log - self.log } else { self.log - log }
     }
 
-    /// Judges the requirement by a whole interval.
+    /// Judges the requirement by an interval of logarithms.
     pub(crate) fn judge(self, interval: Interval) -> Requirement {
         match (self.excess(interval.low), self.excess(interval.high)) {
             (low, high) if low < 0.0 && high < 0.0 => Requirement::Met,
@@ -208,7 +208,7 @@ impl Bound {
         }
     }
 
-    /// The p-value against the bound being kept: small where the estimate is clearly beyond it.
+    /// The p-value of the hypothesis that the bound is kept. It is 1 for an estimate on the allowed side.
     pub(crate) fn p_value(self, ratio: Estimate) -> f64 {
         let p_value = ratio.p_value(self.log).filter(|_| self.excess(ratio.log) > 0.0);
         p_value.unwrap_or(1.0)

@@ -1,9 +1,9 @@
-//! The iterations benchmark: one batch of exactly known shape, held in the server's queue until it is whole, then let go
-//! and timed. Prefill batches end with their first token, decode batches after so many steps.
+//! The iterations benchmark: a batch of exactly known shape is held in the server's queue until it is complete, then released and timed.
+//! Prefill batches end with the first token, decode batches after a given number of steps.
 //!
-//! The way of a batch: hold the servers, send every request, let them go, await every answer. Whether the batch ran as one
-//! is not assumed but read from the server's own count of steps; one that came apart is tried again. Sweeping shapes is
-//! the caller's work.
+//! For each batch the servers are held, all requests are sent, the servers are released, and all answers are awaited. The server's own count
+//! of steps shows if the batch ran as one. A batch that came apart is tried again. Callers choose the shape and repeat the benchmark for
+//! others.
 
 mod batch;
 mod result;
@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Measures one shape. Dropping the future lets the servers go first.
+/// Measures one shape. If the future is dropped, held servers are released first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     let settings = sound(IterationSettings::read(&job.params))?;
     let mut urls = settings.endpoints();
@@ -44,7 +44,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     worker::perform(stops, || job.timeout, GivenUp::Awaited, move || bench.perform()).await
 }
 
-/// Measurement of one shape, on a separate thread.
+/// The measurement of one shape, which runs on a separate thread.
 struct Bench {
     job: Job,
     settings: IterationSettings,
@@ -87,13 +87,13 @@ impl Bench {
         Ok(result::measurement(&self, &facts, sequences, &timings))
     }
 
-    /// A context with new input after it.
+    /// Returns a prompt that continues a context with new input.
     fn continued(&mut self, context: &[u32]) -> Vec<u32> {
         let input = self.prompts.draw(self.settings.input_len());
         [context, &input].concat()
     }
 
-    /// Checks that a server can run the batch as one, as far as it reports its limits.
+    /// Checks that a server can run the batch as one. Limits that it does not report are not checked.
     fn fits(&self, facts: &ServerLimits) -> Result<(), String> {
         let settings = &self.settings;
         let length = (settings.prompt_len() + settings.output_len()) as u64;
@@ -130,7 +130,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Starts or stops the profilers. Servers without one are ignored.
+    /// Starts or stops the profilers of all servers, if requested. A note reports the outcome for each server.
     fn profile(&self, action: &str) {
         if !self.settings.batch.profile {
             return;
@@ -145,12 +145,12 @@ impl Bench {
     }
 }
 
-/// Engines of all servers.
+/// Number of engines of all servers together.
 fn engines(facts: &[ServerLimits]) -> usize {
     facts.iter().map(|facts| facts.engines).sum()
 }
 
-/// Every parameter.
+/// The parameters of the benchmark.
 pub const TABLE: Table = Table {
     whose: "the iterations benchmark",
     groups: &[
@@ -242,7 +242,7 @@ impl IterationSettings {
         reader.finish(settings)
     }
 
-    /// Base URLs that share the batch; none means the one of the job.
+    /// Base URLs of the servers that share the batch; empty for the server of the job alone.
     pub fn endpoints(&self) -> Vec<String> {
         let endpoints = self
             .batch
@@ -274,12 +274,12 @@ impl IterationSettings {
         self.batch.context_len + self.input_len()
     }
 
-    /// Time for the batch to reach the queue, if it is given.
+    /// Time for the batch to reach the queue, if the user set one.
     fn settle(&self) -> Option<Duration> {
         self.batch.settle_ms.map(|ms| Duration::from_secs_f64(ms / 1000.0))
     }
 
-    /// Prompts that no other shape has.
+    /// Source of prompts that differ from those of all other shapes.
     fn prompts(&self, ids: Range<u32>) -> Prompts {
         let batch = &self.batch;
         let shape = [batch.context_len, self.input_len(), batch.batch_size, self.output_len()];

@@ -1,9 +1,8 @@
-//! The phases benchmark: prefill or decode throughput over a window of time, with so many requests in flight that
-//! together they fill the KV cache.
+//! The phases benchmark: prefill or decode throughput over a window of time, while the requests in flight fill the KV cache.
 //!
-//! Every slot sends one request after the other. The window opens once every slot has output, and at its end whatever is
-//! in flight is cut. The first requests of a decode run are of graded lengths, so that slots are spread over all stages of
-//! a sequence, as they are in a server that has run for long. Sweeping levels is the caller's work.
+//! A slot sends one request after the other; `max_concurrency` is the number of slots. The window opens once every slot has output. At its
+//! end the requests in flight are cut. The first requests of a decode run have outputs of graded lengths, so slots are spread over all stages
+//! of a sequence, as in a server that has run for long. Callers choose the level, and repeat the benchmark for others.
 
 mod result;
 
@@ -22,12 +21,12 @@ use crate::telemetry::series;
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
-/// Most prompts drawn, at about six bytes a token.
+/// Most prompts that are drawn beyond those of the slots. Each takes about six bytes a token.
 const MOST_PROMPTS: u64 = 200_000;
-/// Shorter sequences have no phases.
+/// Least tokens of a sequence. A shorter one has no phases.
 const SHORTEST: u64 = 4;
 
-/// Measures one phase at one level. Dropping the future ends its requests first.
+/// Measures one phase at one level. If the future is dropped, its requests are ended first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     let settings = sound(PhaseSettings::read(&job.params))?;
     let endpoint = exact_prompts::open(job, &job.base_url, &settings.server).await?;
@@ -52,7 +51,7 @@ struct PhaseRun {
     generator: Generator,
 }
 
-/// Tokens of the sequences of a run.
+/// Lengths of the sequences of a run, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     input_len: usize,
@@ -64,7 +63,12 @@ struct Shape {
 }
 
 impl Shape {
-    /// Sequences that fill the cache together: each has its share of it, or the longest that the server takes.
+    /// Returns the shape of sequences that fill the cache together. Each has an equal share of it, or the longest length that the server
+    /// takes.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the remedy, if the size of the cache is unknown or the shares are too small.
     fn of(settings: &PhaseSettings, facts: &ServerLimits) -> Result<Shape, String> {
         let kv_tokens = settings.window.kv_cache_tokens.or(facts.all_kv_cache_tokens()).ok_or(
             "the server's /metrics does not say how many tokens its KV cache holds; give kv_cache_tokens (the server's log \
@@ -114,7 +118,7 @@ impl PhaseRun {
             window.note(&progress)
         });
         let outcome = outcome.map_err(broke)?;
-        // From before the warm-up to the end.
+        // The warm-up is included.
         let grown = before
             .ok()
             .zip(self.endpoint.counters().ok())
@@ -125,22 +129,23 @@ impl PhaseRun {
         }
         let span = window.span();
         let [from, to] = [span.start, span.end].map(|nanos| outcome.began + Duration::from_nanos(nanos));
-        // It is set only here.
+        // Cannot fail: it is set only here.
         let _ = self.job.counters.measured.set(series::Window { from, to });
         Ok(result::measurement(&self, &facts, shape, grown, &outcome, &window))
     }
 
-    /// Requests that go round without one being answered from the cache: there are twice as many as it holds.
+    /// Returns the first requests of the slots, then those that are repeated until the end. The repeated prompts have twice the tokens that
+    /// the cache holds, so none is still there when it comes again.
     fn load(&mut self, shape: Shape, facts: &ServerLimits) -> Result<Load, String> {
         let slots = self.settings.window.max_concurrency;
         let cache = facts.all_kv_cache_tokens().unwrap_or(shape.kv_tokens);
-        let twice = 2 * cache / shape.input_len as u64 + 1;
-        let others = match facts.prefix_caching {
+        let cycle = 2 * cache / shape.input_len as u64 + 1;
+        let repeated = match facts.prefix_caching {
             Some(false) => slots as u64,
-            _ => twice.max(slots as u64).min(MOST_PROMPTS),
+            _ => cycle.max(slots as u64).min(MOST_PROMPTS),
         };
         let mut requests = Requests::default();
-        for slot in 0..slots + others as usize {
+        for slot in 0..slots + repeated as usize {
             let graded = (shape.output_len * (slot + 1)).div_ceil(slots);
             let output_len = if slot < slots { graded } else { shape.output_len };
             let prompt = self.prompts.draw(shape.input_len);
@@ -158,23 +163,23 @@ impl PhaseRun {
     }
 }
 
-/// Failures in a row, beyond one for each slot, after which a server is given up.
+/// Failures in a row, in addition to one for each slot, that are tolerated.
 const HOPELESS: usize = 16;
 
-/// A window, and what is seen of the load until it ends.
+/// The window, and the progress of the load that decides when it opens and ends.
 #[derive(Debug)]
 struct LoadWindow {
-    /// It opens when every slot has had output, and the time until then has passed this many times …
+    /// The window opens at `primed` times this factor, within the next two bounds.
     margin: f64,
-    /// … but not before this time …
+    /// Earliest time at which the window opens.
     earliest: Nanos,
-    /// … and at the latest then.
+    /// Latest time at which the window opens.
     latest: Nanos,
     length: Nanos,
     slots: usize,
-    /// First requests of slots that have ended.
+    /// Number of slots whose first request has ended.
     ended: usize,
-    /// Time at which every slot had had output, if that was seen.
+    /// Time at which every slot had had output, if that has happened.
     pub primed: Option<Nanos>,
     failed_in_a_row: usize,
 }
@@ -195,11 +200,11 @@ impl LoadWindow {
         }
     }
 
-    /// Notes how the load goes on; breaks it off when the window has passed, or nothing succeeds any more.
+    /// Follows the load. Breaks it off when the window is over or the server is hopeless.
     pub fn note(&mut self, progress: &LoadProgress<'_>) -> ControlFlow<()> {
         let is_over = match progress {
             LoadProgress::Ended(sample, _) => {
-                // All others are sent when a slot becomes free.
+                // Only first requests are ready at time 0. All others wait for a free slot.
                 self.ended += usize::from(sample.ready == 0);
                 self.failed_in_a_row = match sample.is_ok() {
                     true => 0,
@@ -223,20 +228,20 @@ impl LoadWindow {
         }
     }
 
-    /// Time span from its opening to its end.
+    /// Time from the opening of the window to its end.
     pub fn span(&self) -> Range<Nanos> {
         let primed = self.primed.map(|at| (at as f64 * self.margin) as Nanos);
         let start = primed.unwrap_or(self.latest).max(self.earliest).min(self.latest);
         start..start.saturating_add(self.length)
     }
 
-    /// Returns true if the server was given up.
+    /// Returns true if the server is given up.
     pub fn is_hopeless(&self) -> bool {
         self.failed_in_a_row > self.slots + HOPELESS
     }
 }
 
-/// Every parameter of one measurement.
+/// The parameters of the benchmark.
 pub const TABLE: Table = Table {
     whose: "the phases benchmark",
     groups: &[
@@ -281,9 +286,9 @@ crate::params! {
     }
 }
 
-/// The longest automatic warm-up.
+/// Longest automatic warm-up.
 const LONGEST_WARMUP: Duration = Duration::from_secs(120);
-/// The shortest, as a share of the measured time: 5 s of 15 s.
+/// Shortest automatic warm-up, as a share of the measured time: 5 s of 15 s.
 const SHORTEST_WARMUP: f64 = 1.0 / 3.0;
 
 /// All parameters of the benchmark.
@@ -309,7 +314,7 @@ impl PhaseSettings {
         reader.finish(settings)
     }
 
-    /// Prompts that no other level has.
+    /// Source of prompts that differ from those of all other levels.
     fn prompts(&self, ids: Range<u32>) -> Prompts {
         let phase = match self.window.phase {
             ServingPhase::Prefill => "Prefill".to_owned(),

@@ -1,4 +1,4 @@
-//! The figures of one phase at one level, and how far they can be believed.
+//! The figures of one phase at one level, with their errors, warnings and doubts.
 
 use super::{LoadWindow, PhaseRun, Shape};
 use crate::bench::exact_prompts::ServingPhase;
@@ -36,7 +36,7 @@ pub(super) fn measurement(
         figures.per_s(figures.input_tokens),
         figures.per_s(figures.output_tokens),
     );
-    // Assumes that prompts are computed as fast as their outputs end, which holds in the long run.
+    // In the long run, prompts are computed at the rate at which outputs end.
     let sequence_share = (input + output) as f64 / output as f64;
     let mut result = members(json!({
         "date": date(),
@@ -65,7 +65,7 @@ pub(super) fn measurement(
         "total_token_throughput": input_rate + output_rate,
         "total_throughput": output_rate * sequence_share,
     }));
-    // Steps finish several prompts at once, so spans of time do not show the error of their rate.
+    // Prefill gets no interval: a step finishes several prompts at once, so the times of events do not show the error of their rate.
     let mut errors = figures.errors.clone();
     if let (ServingPhase::Decode, Some(error)) = (settings.window.phase, figures.events_error) {
         let Interval { low, high } = Interval::of(output_rate * sequence_share, error);
@@ -125,7 +125,7 @@ pub(super) fn measurement(
     }
 }
 
-/// A window without a single output token has measured no decoding.
+/// Returns the failure of a window without output tokens: it measured nothing.
 fn without_output(figures: &WindowFigures) -> Option<Failure> {
     (figures.output_tokens == 0).then(|| {
         broken(format!(
@@ -135,7 +135,7 @@ fn without_output(figures: &WindowFigures) -> Option<Failure> {
     })
 }
 
-/// Slots that had no output when the window opened.
+/// Returns a doubt if some slots had no output when the window opened.
 fn unprimed(slots: usize, outcome: &LoadOutcome, window: &LoadWindow) -> Option<Doubt> {
     if window.primed.is_some() {
         return None;
@@ -150,33 +150,31 @@ fn unprimed(slots: usize, outcome: &LoadOutcome, window: &LoadWindow) -> Option<
     Some(Doubt::new(Code::LoadNotReached, detail))
 }
 
-// The events within the window: tokens, requests and latencies, counted from the timelines of all requests that touched it, including
-// those that were cut.
-
 /// Percentiles of every latency.
 const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
-/// The window's figures.
+/// Tokens, requests and latencies within the window. They are counted from the timelines of all requests, including those that were cut.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WindowFigures {
     pub window_s: f64,
-    /// Tokens generated.
+    /// Output tokens that came.
     pub output_tokens: u64,
     /// Prompt tokens of requests whose first token came.
     pub input_tokens: u64,
     pub started: u64,
     pub completed: u64,
-    /// Relative sampling errors: of the output events a second, and of the latencies.
+    /// Relative sampling error of the rate of output events.
     pub events_error: Option<f64>,
+    /// Relative sampling errors of the latencies, by name.
     pub errors: Errors,
     /// TTFT of requests whose first token came.
     pub ttft: Stats,
-    /// ITL of gaps that ended.
+    /// ITL of the gaps that ended in it.
     pub itl: Stats,
 }
 
 impl WindowFigures {
-    /// Counts what requests that ended and requests that were cut did within `window`; failed ones do not count.
+    /// Counts the events of `ended` and `cut` requests within `window`. Failed requests do not count.
     pub fn of(ended: &Samples, cut: &[Sample], window: Range<Nanos>, slots: usize) -> WindowFigures {
         let completed = ended.ok().filter(|sample| window.contains(&sample.end)).count() as u64;
         let within = |at: Nanos| window.contains(&at);

@@ -1,5 +1,5 @@
-//! One server of a benchmark: its address, the form of requests to it, and a separate generator for requests outside the measured load. A
-//! refusal is recognised by its status, never by its text.
+//! One server of a benchmark: its address, the form of requests to it, a separate generator for requests outside the measured load, and the
+//! limits that it reports. A refusal is recognised by its status, never by its text.
 
 use super::counters::ServerCounters;
 use crate::bench::params::ServerParams;
@@ -16,19 +16,20 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Limit for opening the connections of a load.
+/// Time limit for opening the connections of the measured load.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time limit for the connection outside the load.
-const CONNECT_BESIDE: Duration = Duration::from_secs(10);
-/// Requests in flight.
-const AT_ONCE: usize = 64;
+/// Time limit for opening the connection of requests outside the load.
+const CONTROL_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most requests outside the load that are in flight at once.
+const CONTROL_AT_ONCE: usize = 64;
+/// Time limit for a request outside the load that a server answers at once.
 pub(in crate::bench) const SHORT: Duration = Duration::from_secs(10);
 /// Time between tries of a server that is not up yet.
 const READY_PAUSE: Duration = Duration::from_secs(1);
-/// Starting and stopping a profiler writes traces.
+/// Time limit for starting or stopping a profiler, which then writes traces.
 pub(in crate::bench) const PROFILER: Duration = Duration::from_secs(600);
 
-/// One server.
+/// One server of a benchmark.
 pub(in crate::bench) struct Endpoint {
     pub url: String,
     pub target: ServerAddress,
@@ -43,13 +44,13 @@ pub(in crate::bench) struct Endpoint {
 /// Reason why a request has no useful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::bench) struct NoAnswer {
-    /// The status that the server answered with, if it answered.
+    /// HTTP status of the answer, if the server gave one.
     pub status: Option<StatusCode>,
     reason: String,
 }
 
 impl NoAnswer {
-    /// An answer that cannot be used, for this reason.
+    /// The lack of a useful answer for a reason other than an HTTP status.
     pub fn because(reason: impl Into<String>) -> NoAnswer {
         NoAnswer {
             status: None,
@@ -57,7 +58,7 @@ impl NoAnswer {
         }
     }
 
-    /// Returns true if the server has no such route, or none for us.
+    /// Returns true if the server lacks the route, or refuses this client.
     pub fn is_refusal(&self) -> bool {
         self.status
             .is_some_and(|status| status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED)
@@ -70,7 +71,11 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// Pauses before a server that gave this error is asked again, unless the time for that is over.
+/// Pauses before the next try of a server that gave this error.
+///
+/// # Errors
+///
+/// A sentence with the error, if `limit` has passed since `began`.
 pub(in crate::bench) fn await_next_try(
     began: Instant,
     limit: Duration,
@@ -88,7 +93,7 @@ pub(in crate::bench) fn await_next_try(
 }
 
 impl Endpoint {
-    /// Finds the server at `url` for a job whose requests go to `path` below it.
+    /// Resolves the host of `url`, and prepares requests of a job to `path` below it. Sends nothing.
     pub async fn open(
         job: &Job,
         url: &str,
@@ -117,19 +122,19 @@ impl Endpoint {
         })
     }
 
-    /// A generator for measured requests to it.
+    /// Returns a new generator for measured requests to this server.
     pub fn generator(&self) -> Result<Generator, Failure> {
         generator(&self.addresses, self.tls.as_ref())
     }
 
-    /// Opens connections of a generator to it, as many as will be in flight.
+    /// Opens `count` connections of a generator to this server, one for each request that will be in flight.
     pub fn connect(&self, generator: &mut Generator, count: usize) -> Result<(), Failure> {
         let connections = if count == 1 { "a connection" } else { "connections" };
         let opened = generator.connect(count, CONNECT_TIMEOUT);
         opened.map_err(|error| broken(self.target.unopened(connections, &error, CONNECT_TIMEOUT)))
     }
 
-    /// The means to end what is asked of it from another thread.
+    /// Returns a handle by which another thread ends the requests outside the load.
     pub fn stop_handle(&self) -> Stop {
         self.control().stop_handle()
     }
@@ -139,18 +144,18 @@ impl Endpoint {
         self.ask("GET", path, String::new(), limit)
     }
 
-    /// The body of the answer to a request that says nothing.
+    /// Returns the body of the answer to a POST request with an empty body.
     pub fn post(&self, path: &str, limit: Duration) -> Result<String, NoAnswer> {
         self.ask("POST", path, String::new(), limit)
     }
 
-    /// The body of the answer to a question about the model.
+    /// Returns the body of the answer to a JSON question, to which the model's name is added.
     pub fn question(&self, path: &str, question: Value) -> Result<String, NoAnswer> {
         let question = self.about_model(question);
         self.ask("POST", path, question, SHORT)
     }
 
-    /// Sends several requests; each may fail by itself.
+    /// Asks several such questions at once. Each answer may be an error of its own.
     pub fn questions(
         &self,
         path: &str,
@@ -179,9 +184,9 @@ impl Endpoint {
     ) -> Result<Vec<Result<String, NoAnswer>>, NoAnswer> {
         // Replaces a connection that the server has closed since it was last used.
         let mut control = self.control();
-        control
-            .connect(1, CONNECT_BESIDE)
-            .map_err(|error| NoAnswer::because(self.target.unopened("a connection", &error, CONNECT_BESIDE)))?;
+        control.connect(1, CONTROL_CONNECT_TIMEOUT).map_err(|error| {
+            NoAnswer::because(self.target.unopened("a connection", &error, CONTROL_CONNECT_TIMEOUT))
+        })?;
         let path = format!("{}{path}", self.target.path);
         let requests = bodies
             .iter()
@@ -189,7 +194,7 @@ impl Endpoint {
         let load = Load {
             requests: requests.collect(),
             due: vec![0; bodies.len()],
-            limit: Some(AT_ONCE),
+            limit: Some(CONTROL_AT_ONCE),
             reply: Reply::Text,
             request_timeout: limit,
             silence_timeout: limit,
@@ -211,7 +216,7 @@ impl Endpoint {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the server answers anything but that it cannot; the error says what it said last.
+    /// Waits until the server answers with success or a refusal: then it is up. The error quotes its last answer.
     pub fn await_answer(&self, limit: Duration) -> Result<(), String> {
         let began = Instant::now();
         loop {
@@ -224,8 +229,8 @@ impl Endpoint {
         }
     }
 
-    /// Empties the prefix cache, so that prompts of an earlier run are not found there. A server that will not is noticed
-    /// by what it then finds.
+    /// Empties the prefix cache, so that prompts of an earlier run are not found there. An error is ignored: hits in the cache show it
+    /// later.
     pub fn forget_prefixes(&self) {
         let _ = self.post("/reset_prefix_cache", SHORT);
     }
@@ -244,48 +249,50 @@ fn generator(addresses: &[SocketAddr], tls: Option<&Tls>) -> Result<Generator, F
     })
 }
 
-// Limits of a server that decide which batches fit: its engines, their KV cache, its configuration. Read from `/metrics` and `/v1/models`,
-// which every vLLM has, and `/server_info`, which needs the development mode. Limits that it does not report are unknown.
+/// Time limit for `/server_info`. Its first answer took a real vLLM 1.6 s.
+const SERVER_INFO_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The first answer of `/server_info` took a real vLLM 1.6 s.
-const SLOW: Duration = Duration::from_secs(30);
-
-/// Facts about one server.
+/// Limits of a server that decide which batches fit. Those that it does not report are `None`.
+///
+/// They are read from `/metrics` and `/v1/models`, which every vLLM has, and from `/server_info`, which needs the development mode.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::bench) struct ServerLimits {
-    /// Engines that it shows in its metrics: the data-parallel ranks behind this address. At least 1.
+    /// Number of engines in its metrics: the data-parallel ranks behind this address. At least 1.
     pub engines: usize,
-    /// Tokens that the KV cache of one engine holds.
+    /// Tokens that the KV cache of one engine holds; the fewest if they differ.
     pub kv_cache_tokens: Option<u64>,
-    /// Type of the KV cache's numbers.
+    /// Data type of the KV cache.
     pub cache_dtype: Option<String>,
-    /// True if prompts may be answered from the cache.
+    /// True if prompts may be found in the prefix cache.
     pub prefix_caching: Option<bool>,
-    /// Longest sequence.
+    /// Longest sequence, in tokens.
     pub max_model_len: Option<u64>,
-    /// Most sequences of one step.
+    /// Most sequences in one step.
     pub max_num_seqs: Option<u64>,
-    /// Most tokens of one step.
+    /// Most tokens in one step.
     pub max_num_batched_tokens: Option<u64>,
-    /// GPUs that share a layer.
+    /// Number of GPUs that share each layer.
     pub tensor_parallel: Option<u64>,
-    /// Stages of layers.
+    /// Number of pipeline stages.
     pub pipeline_parallel: Option<u64>,
 }
 
 impl ServerLimits {
-    /// Asks a server.
+    /// Asks a server for its limits.
     pub fn of(endpoint: &Endpoint) -> ServerLimits {
         let metrics = endpoint.get("/metrics", SHORT).unwrap_or_default();
         let ask = |path: &str, limit| -> Value {
             let answer = endpoint.get(path, limit).unwrap_or_default();
             serde_json::from_str(&answer).unwrap_or_default()
         };
-        let (models, info) = (ask("/v1/models", SHORT), ask("/server_info?config_format=json", SLOW));
+        let (models, info) = (
+            ask("/v1/models", SHORT),
+            ask("/server_info?config_format=json", SERVER_INFO_TIMEOUT),
+        );
         ServerLimits::read(&metrics, &models, &info)
     }
 
-    /// Tokens that the KV caches of all engines hold.
+    /// Tokens that the KV caches of all engines hold, if each is as small as the smallest.
     pub fn all_kv_cache_tokens(&self) -> Option<u64> {
         self.kv_cache_tokens.map(|tokens| tokens * self.engines as u64)
     }

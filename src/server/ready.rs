@@ -1,4 +1,4 @@
-//! Readiness: our child is alive, `/health` answers 200, and `/v1/models` lists the model that the command line asks for.
+//! Readiness: the server's process is alive, `/health` answers 200, and `/v1/models` lists the model that the command line names.
 
 use super::http::{Http, HttpAnswer};
 use super::identity::{read_version, text};
@@ -12,18 +12,23 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, sleep_until, timeout};
 
-/// Limit of one probe.
-const PROBE: Duration = Duration::from_secs(2);
-/// Waits between probes grow from the first to the second of these.
+/// Time limit for one probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// First wait between probes of `/health`. Each wait is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
+/// Longest wait between probes.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Time for which `/health` may refuse requests, as a proxy does before its server is up.
-const REFUSES: Duration = Duration::from_secs(5);
-/// A healthy server may need this long more until it can list its models.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
+/// Time that a healthy server has to list its models.
 const MODELS_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// Waits until our child is alive, healthy and serves the expected model, or says why it never will.
+    /// Waits until the server is healthy and serves the expected model.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is not ready: it ended, its time is over, or another server answers.
     pub async fn ready(&mut self) -> Result<Identity, Failure> {
         let (http, base_url, limit) = (&self.http, self.http.base_url(), self.ready_timeout);
         let mut seen = String::from("nothing yet");
@@ -40,7 +45,7 @@ impl Server {
             failure = process.ended() => return Err(failure),
             outcome = async {
                 let identity = identify(http, &expected, &mut seen).await?;
-                said(&process.launch).await;
+                await_ready_pattern(&process.launch).await;
                 Ok::<_, Failure>(identity)
             } => outcome?,
             () = sleep_until((process.launched + limit).into()) => {
@@ -55,8 +60,8 @@ impl Server {
     }
 }
 
-/// Waits until the log holds the text without which the server is not ready.
-async fn said(launch: &Launch) {
+/// Waits until the log holds the plan's `ready_pattern`, if it has one.
+async fn await_ready_pattern(launch: &Launch) {
     if let Some(text) = &launch.protocol.ready_pattern {
         while !super::diagnose::read_log(&launch.log, 0)
             .lines()
@@ -67,14 +72,14 @@ async fn said(launch: &Launch) {
     }
 }
 
-/// Waits for health, then asks who it is. Pending as long as the server may become healthy; `seen` then says what `/health`
-/// gave last.
+/// Waits until the server is healthy, then reads its identity. Never resolves while the server may still become healthy, so callers set a
+/// time limit; `seen` then holds the last answer of `/health`.
 async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<Identity, Failure> {
     let base_url = http.base_url();
     let mut wait = FIRST_WAIT;
     let mut refused_since = None;
     loop {
-        let refusal = match http.health(PROBE).await {
+        let refusal = match http.health(PROBE_TIMEOUT).await {
             Ok(answer) if answer.status == StatusCode::OK => break,
             Ok(answer) => {
                 *seen = format!("HTTP {}", answer.status.as_u16());
@@ -87,7 +92,7 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
         };
         refused_since = refusal.map(|_| refused_since.unwrap_or_else(Instant::now));
         if let Some((why, since)) = refusal.zip(refused_since)
-            && since.elapsed() >= REFUSES
+            && since.elapsed() >= REFUSAL_LIMIT
         {
             let detail = format!("{base_url}{} answers {seen}; {why}", http.health_route());
             return Err(Failure::new(Cause::WrongServer, detail));
@@ -97,7 +102,7 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
     }
     let healthy = Instant::now();
     let models = loop {
-        let answer = http.get("/v1/models", PROBE).await;
+        let answer = http.get("/v1/models", PROBE_TIMEOUT).await;
         match answer.map(|answer| listed_models(&answer)) {
             Ok(Some(models)) => break models,
             Ok(None) if healthy.elapsed() > MODELS_TIMEOUT => {
@@ -128,7 +133,7 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
     })
 }
 
-/// Returns the remedy for an answer to `/health` that will not change by waiting.
+/// Returns the remedy if the answer of `/health` will not change by waiting.
 fn refusal(status: StatusCode) -> Option<&'static str> {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Some("set OPENAI_API_KEY to a key that it accepts"),
@@ -139,13 +144,13 @@ fn refusal(status: StatusCode) -> Option<&'static str> {
     }
 }
 
-/// The entries of `/v1/models`, if the answer is such a list and has any.
+/// The entries of `/v1/models`, if the answer is a list with at least one model.
 fn listed_models(answer: &HttpAnswer) -> Option<Vec<Value>> {
     let models = answer.json()["data"].as_array()?.clone();
     (answer.status.is_success() && models.iter().any(|model| model["id"].is_string())).then_some(models)
 }
 
-/// Returns true if one of the expected names is among the served ones, by id or root. Without expected names, any model will do.
+/// Returns true if a served model has one of the expected names as its id or root. Without expected names, any model will do.
 fn serves(models: &[Value], expected: &[&str]) -> bool {
     let same = |found: &Value, name: &&str| {
         found
@@ -160,8 +165,8 @@ fn serves(models: &[Value], expected: &[&str]) -> bool {
     expected.is_empty() || models.iter().any(fits)
 }
 
-/// The port was free before the launch; this catches a server that took it since, before ours came to it. One that
-/// cannot be seen into (another user's, a container's) gets the benefit of the doubt.
+/// Fails if the process that listens is older than our guard. It then took the port after that was found free, and before our server did. A
+/// process that cannot be inspected (another user's, a container's) is accepted.
 fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
     let port = base_url.rsplit(':').next().and_then(|port| port.parse().ok());
     let Some(Listener::Process(holder)) = port.and_then(procfs::listener) else {

@@ -1,5 +1,5 @@
-//! Checks the machine for everything that vsweep itself needs for measurements. Without it a sweep would fail run by run or, worse, in the
-//! middle of a run. The room `lint` checks the needs of a plan.
+//! Checks that the machine has what vsweep itself needs for measurements. Otherwise a sweep would fail run by run or, worse, in the middle of
+//! a run. The room `lint` checks the needs of a plan.
 
 use crate::error::{Error, Result};
 use crate::load::FILES_BESIDE_CONNECTIONS;
@@ -9,18 +9,18 @@ use nix::sys::resource::{Resource, getrlimit};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::runtime::{Builder, Runtime};
 
-/// Address space, in bytes: most of it is reserved by threads and never used.
-const LEAST_SPACE: u64 = 512 << 20;
+/// Least address space, in bytes. Threads reserve most of it and never use it.
+const LEAST_ADDRESS_SPACE: u64 = 512 << 20;
 
-/// Runs the asynchronous part of a command, on this thread.
+/// Creates the runtime for the asynchronous part of a command, on this thread.
 pub fn runtime() -> Result<Runtime> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))
 }
 
-/// Refuses a clock whose time no answer of an HTTP server can be dated with.
+/// Refuses a clock whose time cannot be written in the `Date` header of an HTTP answer.
 pub fn check_clock() -> Result<()> {
-    // The year 9999, as HTTP writes no more digits.
+    // The end of the year 9999: HTTP writes four digits.
     const END: u64 = 253_402_300_800;
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(time) if time.as_secs() < END => Ok(()),
@@ -30,7 +30,7 @@ pub fn check_clock() -> Result<()> {
     }
 }
 
-/// Refuses a machine on which nothing can be measured.
+/// Refuses a machine that lacks files, address space, `/proc` or threads. The error lists everything that is missing.
 pub fn check() -> Result<()> {
     // The load generator raises its limit of open files to the hard one.
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
@@ -42,8 +42,8 @@ pub fn check() -> Result<()> {
              (ulimit -n)"
         ));
     }
-    if space < LEAST_SPACE {
-        let [space, least] = [space, LEAST_SPACE].map(|bytes| bytes >> 20);
+    if space < LEAST_ADDRESS_SPACE {
+        let [space, least] = [space, LEAST_ADDRESS_SPACE].map(|bytes| bytes >> 20);
         missing.push(format!(
             "{space} MiB of address space are allowed, and vsweep needs {least}: raise the limit (ulimit -v)"
         ));

@@ -1,5 +1,5 @@
-//! Slurm: the command line and the script of an array, and what the queue says of its tasks. Only text formats are read that are the
-//! same in every release; Slurm's own words are passed on.
+//! Slurm: the command line and the script of an array, and the state of its tasks in the queue. Only formats that are the same in every
+//! release are read. States and reasons are passed on in Slurm's words.
 
 use super::Array;
 use crate::error::{Error, Result};
@@ -13,13 +13,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Elements of an array where the site does not say: Slurm's own default.
+/// Most elements of an array if the site does not say: Slurm's default.
 const USUAL_ARRAY: usize = 1001;
-/// Time before the time limit, in addition to the server's stop time, in which a run under way may end.
+/// Time that a run under way has to end after the warning of the time limit. The server's grace period is added to it.
 const LAST_RUN: Duration = Duration::from_secs(120);
 
-/// Ends a task that Slurm started without naming the GPUs that it asked for, as after the loss of a node, or where gres.conf names no
-/// devices: it would measure on GPUs of others.
+/// Ends a task to which Slurm named no GPUs although it asked for some: it would measure on GPUs of others. This happens after the loss of a
+/// node, or if gres.conf names no devices.
 const WITHOUT_GPUS: &str = r#"if [ -z "$SLURM_JOB_GPUS$CUDA_VISIBLE_DEVICES$ROCR_VISIBLE_DEVICES" ]; then
   echo "Slurm named no GPU to this task, so nothing is measured; see the site's gres.conf, and submit it again" >&2
   exit 1
@@ -39,7 +39,7 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
         "--parsable".to_owned(),
         format!("--job-name={}", array.name),
         format!("--array=0-{last}{at_once}"),
-        // Slurm fills in names of its own.
+        // Slurm replaces `%` and a letter, also in the name of the folder.
         format!(
             "--output={}/%x_%A_%a.log",
             folder.display().to_string().replace('%', "%%")
@@ -72,22 +72,22 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
     arguments
 }
 
-/// Returns what keeps containers from seeing a directory, with the remedy.
+/// Returns the reason why containers cannot mount a directory, with the remedy, if there is one.
 pub fn unmountable(plan: &Plan, directory: &Path) -> Option<String> {
     let path = directory.display().to_string();
-    let is_parted = plan.slurm.image.is_some() && path.contains([',', ':']);
-    is_parted.then(|| {
+    let is_split = plan.slurm.image.is_some() && path.contains([',', ':']);
+    is_split.then(|| {
         format!("{path} has a comma or a colon, which part the mounts of a container; choose another directory with -o")
     })
 }
 
-/// Time before the time limit after which nothing more is begun.
+/// Time between the warning signal and the time limit. After the signal a worker begins nothing more.
 fn warning(plan: &Plan) -> Duration {
     let warning = plan.serve.stop_grace + LAST_RUN;
     plan.slurm.time.map_or(warning, |time| warning.min(time / 3))
 }
 
-/// The script of an array: each task is a `worker` with one server start, whose id follows.
+/// The script of an array. Each task runs the arguments `worker`, followed by the id of its server start.
 pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, worker: &str) -> String {
     let slurm = &plan.slurm;
     let mut lines = vec![
@@ -109,7 +109,7 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, work
                 format!("--container-image={image}"),
                 format!("--container-mounts={}", mounts.join(",")),
             ];
-            // One worker, whatever the number of its server's nodes.
+            // One worker for the task, even if its server uses several nodes.
             format!("srun --nodes=1 --ntasks=1 {} vsweep", shell_line(container))
         }
     };
@@ -117,18 +117,18 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, work
     lines.join("\n") + "\n"
 }
 
-/// Limit of elements in an array on this site.
+/// Most elements of an array on this site.
 pub fn most_tasks() -> Result<usize> {
-    let config = answer("scontrol", &["show", "config"], "")?;
+    let config = output_of("scontrol", &["show", "config"], "")?;
     let lines = config.lines().filter_map(|line| line.split_once('='));
     let mut sizes = lines.filter(|(name, _)| name.trim() == "MaxArraySize");
     let size = sizes.find_map(|(_, value)| value.trim().parse().ok());
     Ok(size.unwrap_or(USUAL_ARRAY))
 }
 
-/// Hands an array over; the id that Slurm gave it.
+/// Submits an array and returns its job id.
 pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
-    let said = answer("sbatch", arguments, script)?;
+    let said = output_of("sbatch", arguments, script)?;
     let id = said.trim().split(';').next().unwrap_or_default();
     match id.is_empty() {
         false => Ok(id.to_owned()),
@@ -136,14 +136,14 @@ pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
     }
 }
 
-/// Slurm's report about these arrays. Fails if Slurm cannot be asked; the arrays' state is then unknown.
+/// The tasks of these arrays in Slurm's queue. An error means that their state is unknown.
 pub fn queue(arrays: &[Array]) -> Result<Vec<TaskStatus>> {
     if arrays.is_empty() {
         return Ok(Vec::new());
     }
     let names: Vec<&str> = arrays.iter().map(|array| &*array.name).collect();
     let names = format!("--name={}", names.join(","));
-    let lines = answer(
+    let lines = output_of(
         "squeue",
         &["-h", "-r", "-t", "all", "-o", "%F|%K|%T|%r|%N|%j", &names],
         "",
@@ -153,10 +153,10 @@ pub fn queue(arrays: &[Array]) -> Result<Vec<TaskStatus>> {
 
 /// Cancels jobs by their ids.
 pub fn cancel(jobs: &[&str]) -> Result<()> {
-    answer("scancel", jobs, "").map(drop)
+    output_of("scancel", jobs, "").map(drop)
 }
 
-/// The tasks that squeue tells of, in the order in which their arrays were handed over.
+/// The tasks in squeue's output, in the order in which their arrays were submitted.
 fn tasks(arrays: &[Array], lines: &str) -> Vec<TaskStatus> {
     let task = |line: &str| {
         let fields: Vec<&str> = line.splitn(6, '|').collect();
@@ -183,14 +183,14 @@ fn tasks(arrays: &[Array], lines: &str) -> Vec<TaskStatus> {
     tasks.into_iter().map(|(_, task)| task).collect()
 }
 
-/// Returns true if a task in this state will not run again by itself. In an unknown state it may.
+/// Returns true if a task in this state will not run again by itself. An unknown state is not over.
 fn is_over(state: &str) -> bool {
     const OVER: &str =
         "COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY REVOKED";
     OVER.split(' ').any(|over| over == state)
 }
 
-/// Remedies for tasks that wait for a reason that will not pass by itself, each after the beginning of that reason.
+/// Beginnings of reasons why a task waits, of which none passes by itself, each with its meaning and remedy.
 const REMEDIES: &str = "\
 PartitionTimeLimit: it asks for more time than its partition allows: lower slurm.time
 PartitionNodeLimit: it asks for more nodes than its partition has: choose another slurm.partition
@@ -215,8 +215,8 @@ fn remedy(reason: &str) -> Option<&'static str> {
 }
 
 /// Runs a command of Slurm with this input and returns its output.
-fn answer(program: &str, arguments: &[impl AsRef<OsStr>], input: &str) -> Result<String> {
-    let absent = |error: io::Error| {
+fn output_of(program: &str, arguments: &[impl AsRef<OsStr>], input: &str) -> Result<String> {
+    let not_started = |error: io::Error| {
         Error::Fatal(match error.kind() {
             ErrorKind::NotFound => format!("there is no {program} here; give the command on a machine of the cluster"),
             _ => format!("{program} cannot be started: {error}"),
@@ -228,10 +228,10 @@ fn answer(program: &str, arguments: &[impl AsRef<OsStr>], input: &str) -> Result
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(absent)?;
+        .map_err(not_started)?;
     // sbatch itself reports input that it did not read.
     let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
-    let output = child.wait_with_output().map_err(absent)?;
+    let output = child.wait_with_output().map_err(not_started)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

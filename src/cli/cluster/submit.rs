@@ -88,22 +88,23 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// The submission: remaining server starts, by their ids.
+/// A submission of the remaining server starts.
 struct Submission<'a> {
     args: &'a Args,
     plan: &'a Plan,
     directory: &'a Directory,
+    /// Remaining starts by their ids, with their servers.
     left: Vec<(String, Vec<ServerConfig>)>,
 }
 
 impl Submission<'_> {
-    /// Returns the command for one server start, as shell words; its id follows.
-    fn worker(&self) -> String {
+    /// Returns the arguments of vsweep for one server start, as shell words. Callers append the start's id.
+    fn worker_arguments(&self) -> String {
         let again = if self.args.retry_failed { " --retry-failed" } else { "" };
         format!("worker {}{again} --group", shell_word(self.directory.root()))
     }
 
-    /// Says what workers may take.
+    /// Prints the starts that workers may take.
     fn show(&self) -> Result<Exit> {
         let root = self.directory.root().display();
         for (name, servers) in self.left.iter().filter(|_| self.args.dry_run) {
@@ -112,7 +113,7 @@ impl Submission<'_> {
         }
         let starts = show_many(self.left.len() as u64, "server start");
         let worker = match self.args.retry_failed {
-            true => format!("{} ID, an ID of --dry-run each", self.worker()),
+            true => format!("{} ID, an ID of --dry-run each", self.worker_arguments()),
             false => format!("worker {root}"),
         };
         output::say(match self.left.is_empty() {
@@ -122,7 +123,7 @@ impl Submission<'_> {
         Ok(Exit::Done)
     }
 
-    /// The server starts that are not under way, each with the GPUs that it takes on each of its nodes.
+    /// The server starts that are not under way, each with its number of GPUs on each node.
     fn sizes(&self, under_way: &BTreeSet<String>) -> Vec<(String, u32)> {
         let one = Capacity { gpus: 1, groups: 1 };
         let nodes = self.plan.serve.protocol.members.nodes;
@@ -134,7 +135,7 @@ impl Submission<'_> {
         .collect()
     }
 
-    /// Hands what is left and not under way to Slurm.
+    /// Submits the starts that are not under way to Slurm.
     fn hand_to_slurm(&self) -> Result<Exit> {
         let (plan, directory, is_dry) = (self.plan, self.directory, self.args.dry_run);
         if let Some(why) = slurm::unmountable(plan, directory.root()) {
@@ -173,7 +174,7 @@ impl Submission<'_> {
         let folder = directory.submissions();
         for mut array in arrays {
             let arguments = slurm::arguments(&array, plan, &folder, &self.args.sbatch_arg);
-            let script = slurm::script(&array, plan, directory.root(), &program, &self.worker());
+            let script = slurm::script(&array, plan, directory.root(), &program, &self.worker_arguments());
             if is_dry {
                 let command = shell_line(["sbatch".to_owned()].iter().chain(&arguments));
                 output::say(format_args!("{command} <<'END'\n{script}END"));
@@ -199,7 +200,7 @@ impl Submission<'_> {
     }
 }
 
-/// Cancels what may still run, by its ids.
+/// Cancels the jobs whose tasks run or wait.
 fn cancel(directory: &Directory) -> Result<Exit> {
     let is_recorded = directory.submissions().is_dir();
     let _turn = is_recorded.then(|| cluster::take_turn(directory)).transpose()?;
@@ -218,7 +219,7 @@ fn cancel(directory: &Directory) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Refuses plans that no worker could go on with.
+/// Refuses plans that workers cannot execute.
 fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
     if matches!(plan.serve.target, Target::Attach(_)) {
         let why = "a server behind `url` is one, and workers could only wait for each other; use `vsweep run`";
@@ -234,7 +235,7 @@ fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
     plan_file::refuse(plan, found)
 }
 
-/// Records the plan, unless it is the one that counts already; what the directory says then.
+/// Records the plan, unless it is already the current one. Returns the state of the directory afterwards.
 fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> {
     let before = recorded(directory)?;
     let changes = Changes::between(&before, matrix, plan);

@@ -1,5 +1,5 @@
-//! `vsweep import`: what was begun with `vllm bench sweep`, to go on with vsweep: its command lines as plans, its result trees
-//! as experiments.
+//! `vsweep import`: converts the command lines of `vllm bench sweep` to plans and its result trees to experiments, so that vsweep can continue
+//! them. It also converts suites of vLLM's CI, and results of other clients.
 
 mod sweep_command;
 
@@ -71,13 +71,13 @@ pub fn run(args: Args) -> Result<Exit> {
     args.output.as_deref().map_or(Ok(()), must_be_new)?;
     let mut sweep = sweep_command::read(&args.command)?;
     match (&args.tree, &args.output) {
-        (None, output) => write_plan(&read(&sweep)?, output.as_deref()),
+        (None, output) => write_plan(&convert(&sweep)?, output.as_deref()),
         (Some(_), None) => Err(Error::Usage("say where the experiment goes: -o DIR".into())),
         (Some(tree), Some(output)) => {
             let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
             sweep.experiment_name = sweep.experiment_name.or(name);
             args.owner.check(output)?;
-            import_tree(tree, &read(&sweep)?, output)
+            import_tree(tree, &convert(&sweep)?, output)
         }
     }
 }
@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result<Exit> {
 /// File in which `vllm bench sweep` stores the results of one load.
 const SUMMARY: &str = "summary.json";
 
-/// Writes the benchmarks of the result as the runs of one load.
+/// Writes the results in a file as the runs of one load, into a new folder.
 fn import_file(file: &Path, to: &Path) -> Result<Exit> {
     must_be_new(to)?;
     let records = results::records(file)?;
@@ -109,7 +109,7 @@ fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
     Ok(Some(tests))
 }
 
-/// The plans of a suite, one for each test, in a new folder.
+/// Writes the plans of a suite, one for each test, into a new folder.
 fn import_suite(tests: &[Test], folder: &Path) -> Result<Exit> {
     must_be_new(folder)?;
     create_folder(folder)?;
@@ -124,6 +124,7 @@ fn import_suite(tests: &[Test], folder: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// The message for a usage without the command line after `--`.
 fn without_command(tree: Option<&Path>) -> String {
     let Some(tree) = tree else {
         return "give the command line after --, such as: vsweep import -- vllm bench sweep serve ...".into();
@@ -139,8 +140,8 @@ fn without_command(tree: Option<&Path>) -> String {
     )
 }
 
-/// Imports a command line and prints the notes.
-fn read(sweep: &Sweep) -> Result<Imported> {
+/// Converts a command line to a plan and prints the notes.
+fn convert(sweep: &Sweep) -> Result<Imported> {
     let imported = import(sweep, &|path| std::fs::read_to_string(path)).map_err(show)?;
     for note in imported.notes.iter().filter(|_| !is_quiet()) {
         print_text(format_args!("note: {note}"));
@@ -160,7 +161,7 @@ fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Makes the experiment. Exit code 3 if something in the tree could not be taken.
+/// Makes an experiment of a result tree. The exit code is 3 if a part of the tree could not be imported.
 fn import_tree(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     let Some(folders) = &imported.folders else {
         return Err(Error::Usage(format!(
@@ -174,7 +175,7 @@ fn import_tree(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     let plan = plan::parse(&imported.text, Format::Toml, &path, &World::real()).map_err(show)?;
     let matrix = Matrix::expand(&plan).map_err(show)?;
     let mut problems = Vec::new();
-    let runs = find(tree, folders, &mut problems)?;
+    let runs = find_runs(tree, folders, &mut problems)?;
     let count = runs.iter().map(Vec::len).sum::<usize>() as u64;
     if count == 0 {
         problems.iter().for_each(print_note);
@@ -209,8 +210,8 @@ fn print_next_steps(plan: &Plan, imported: &Imported, to: &Path, path: &Path) {
     }
 }
 
-/// The runs of each folder. What cannot be taken is a problem, and is missing.
-fn find(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<Vec<Vec<Foreign>>> {
+/// Reads the runs of each folder. A result that cannot be read is left out and added to `problems`.
+fn find_runs(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<Vec<Vec<Foreign>>> {
     let entries = fs::read_dir(tree).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let entries = entries.map_err(Error::io("read", tree))?.into_iter();
     let names = entries
@@ -237,8 +238,9 @@ fn find(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<V
     Ok(runs)
 }
 
+/// Reads the runs of one folder, by ascending number.
 fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
-    // File names by their numbers.
+    // File names by the numbers of their runs.
     let mut results = BTreeMap::new();
     let mut failures = BTreeMap::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -252,7 +254,7 @@ fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
             found.insert(number, name);
         }
     }
-    // vLLM keeps the failure next to the result of a later try.
+    // The result of a later try replaces the failure, which vLLM leaves next to it.
     failures.append(&mut results);
     let read = failures.into_iter().filter_map(|(number, name)| {
         let path = folder.join(name);

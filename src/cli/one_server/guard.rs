@@ -1,4 +1,5 @@
-//! `vsweep guard`: the process that owns a server's process tree, and the step by which its leader becomes the server.
+//! `vsweep guard`: the process that owns a server's process tree. With `--lead-for` it is the leader of that tree, just before it becomes the
+//! server.
 
 use crate::cli::output::print_note;
 use crate::error::{Error, Exit, Result};

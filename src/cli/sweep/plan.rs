@@ -33,7 +33,7 @@ pub struct Args {
     machine: AssumedMachine,
 }
 
-/// Format of a matrix.
+/// Format of the output.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PlanFormat {
     /// For people
@@ -56,7 +56,7 @@ pub fn run(args: Args) -> Result<Exit> {
     });
     let estimate = || {
         let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
-        // `run` reports a record that cannot be read.
+        // The plan is shown even if its record cannot be read, which `run` reports.
         let directory = Directory::at(folder(None, &plan));
         let record = recorded(&directory).unwrap_or_default();
         let options = Options {
@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<Exit> {
     output::finish(written.and_then(|()| out.flush()))
 }
 
-/// Writes one sentence of an estimate, and its assumptions.
+/// Writes an estimate as one sentence, then its assumptions.
 pub fn write_estimate(estimate: &std::result::Result<Rehearsal, String>, out: &mut impl Write) -> std::io::Result<()> {
     match estimate {
         Ok(rehearsal) => {

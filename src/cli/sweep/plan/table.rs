@@ -1,4 +1,4 @@
-//! The matrix for people: how much there is of everything, and servers with their points.
+//! The matrix for people: the numbers of starts, points and runs, and the servers with their points.
 
 use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
@@ -10,18 +10,18 @@ use itertools::Itertools;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// A server's points beyond these are counted, not listed.
+/// Most points of a server, and most servers, that are listed. The others are counted.
 pub const MOST_LISTED: usize = 200;
 
-/// Servers up to which each is shown with its command line and its points.
+/// Most servers of a plan that shows all of them in full.
 const MOST_WHOLE: u64 = 12;
 
-/// The number of servers, of so many, that are shown whole: of many, the first.
+/// Number of servers that are shown in full: all of a few, the first of many.
 pub fn count_whole(servers: u64) -> u64 {
     if servers > MOST_WHOLE { 1 } else { servers }
 }
 
-/// Each server with its points. Of many servers, the first is shown so, and the others have a line each.
+/// Writes each server with its points. If there are many servers, only the first is shown in full, and the others have a line each.
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
     let servers = matrix.counts().servers;
     let whole = count_whole(servers);
@@ -53,7 +53,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
     )
 }
 
-/// A line for each of so many further servers, with its work.
+/// Writes a line for each of `count` further servers, with its work.
 pub fn write_others(
     plan: &Plan,
     count: u64,
@@ -87,7 +87,7 @@ pub fn write_others(
     }
 }
 
-/// A server's id, name, command line and environment.
+/// Writes a server's id, name, command line and environment.
 pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
     let name = plan.secrets.redact(&short_label(&server.name));
     writeln!(out, "server {}  {name}", server.id)?;
@@ -110,7 +110,7 @@ pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) ->
     Ok(())
 }
 
-/// Two lines for each of its searches or explorations, which are called `kind`.
+/// Writes two lines for each of a server's searches or explorations. `kind` is the word for them.
 pub fn write_finders<S: Display>(
     plan: &Plan,
     kind: &str,
@@ -125,7 +125,7 @@ pub fn write_finders<S: Display>(
     Ok(())
 }
 
-/// A row a point, with what is left of each if that is asked for, and the number of those that are not listed.
+/// Writes a row for each point, with its remaining work if that is given, and the number of points that are not listed.
 pub fn write_points(
     plan: &Plan,
     listed: &[(Point, Option<String>)],
@@ -146,15 +146,15 @@ pub fn write_points(
         let same = same.iter().map(|name| format!("{name}={}", value(&rows[0], name)));
         writeln!(out, "  every point: {}", same.format(", "))?;
     }
-    let to_the_left = |cell: &str, width: usize| format!("{cell:<width$}");
-    let mut columns = vec![column("point".to_owned(), ids, to_the_left)];
+    let left_aligned = |cell: &str, width: usize| format!("{cell:<width$}");
+    let mut columns = vec![column("point".to_owned(), ids, left_aligned)];
     columns.extend(names.iter().map(|name| {
         let cells = rows.iter().map(|row| value(row, name));
         column(short_name(name), cells, |cell, width| format!("{cell:>width$}"))
     }));
     let left = listed.iter().filter_map(|(_, left)| left.clone()).collect_vec();
     if !left.is_empty() {
-        columns.push(column("left".to_owned(), left.into_iter(), to_the_left));
+        columns.push(column("left".to_owned(), left.into_iter(), left_aligned));
     }
     for row in 0..=rows.len() {
         let line = columns.iter().map(|cells| &cells[row]).join("  ");
@@ -166,7 +166,7 @@ pub fn write_points(
     }
 }
 
-/// A column of the points, filled up to the width of its longest cell.
+/// The cells of a column with its heading, padded to the width of the longest.
 fn column(head: String, cells: impl Iterator<Item = String>, fill: fn(&str, usize) -> String) -> Vec<String> {
     let cells = [head].into_iter().chain(cells).collect_vec();
     let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
@@ -181,7 +181,7 @@ pub fn work(counts: &Counts) -> String {
     }
 }
 
-/// Writes how much there is of everything, and what was removed by what.
+/// Writes the numbers of starts, points and runs, and those that each exclusion removed.
 pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     let (starts, pairs) = (
         show_many(counts.starts, "server start"),

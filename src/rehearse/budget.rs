@@ -1,5 +1,5 @@
-//! Limits of a forecast: tokens, steps and time. A forecast that reaches one ends with [`Unknown::TooMuch`], so it can delay
-//! neither a sweep nor a signal for long.
+//! Limits of a forecast: tokens, steps and time. A forecast that reaches a limit ends with [`Unknown::TooMuch`], so it never delays a sweep
+//! or a signal for long.
 
 use super::Unknown;
 use std::cell::Cell;
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 /// The limits of a forecast, as its caller states them.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// Most tokens to compute; unlimited if unset.
+    /// Most tokens to simulate; unlimited if unset.
     pub tokens: Option<u64>,
-    /// Longest time to compute; unlimited if unset.
+    /// Longest time that the computation may take; unlimited if unset.
     pub time: Option<Duration>,
     /// Set by another thread to end the forecast.
     pub is_cancelled: Arc<AtomicBool>,
 }
 
-/// The steps and the time that a forecast under way has left.
+/// The tokens and the time that a forecast has left.
 #[derive(Debug)]
 pub struct Budget {
     tokens: AtomicU64,
@@ -36,7 +36,7 @@ impl Budget {
         }
     }
 
-    /// A budget for one server start of at most `most` steps.
+    /// A budget of `most` steps for one server start. It shares the time of this budget.
     pub(super) fn steps(&self, most: u64) -> Steps<'_> {
         Steps {
             budget: self,
@@ -51,8 +51,8 @@ impl Budget {
     /// [`Unknown::TooMuch`] if fewer are left, the time is over or the forecast was cancelled.
     pub(super) fn spend(&self, tokens: u64) -> Result<(), Unknown> {
         self.check()?;
-        let less = |left: u64| left.checked_sub(tokens);
-        let spent = self.tokens.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let take = |left: u64| left.checked_sub(tokens);
+        let spent = self.tokens.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         spent.map(|_| ()).map_err(|_| Unknown::TooMuch)
     }
 

@@ -77,7 +77,9 @@ pub fn unmountable(plan: &Plan, directory: &Path) -> Option<String> {
     let path = directory.display().to_string();
     let is_split = plan.slurm.image.is_some() && path.contains([',', ':']);
     is_split.then(|| {
-        format!("{path} has a comma or a colon, which part the mounts of a container; choose another directory with -o")
+        format!(
+            "{path} has a comma or a colon, which separates the mounts of a container; choose another directory with -o"
+        )
     })
 }
 

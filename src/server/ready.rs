@@ -50,7 +50,7 @@ impl Server {
             } => outcome?,
             () = sleep_until((process.launched + limit).into()) => {
                 let last = super::diagnose::last_line(&process.launch.log);
-                let detail = format!("not ready after {}; its last words: {last}", show_duration(limit));
+                let detail = format!("not ready after {}; the last line of its log: {last}", show_duration(limit));
                 return Err(Failure::new(Cause::ReadyTimeout, detail));
             }
         };

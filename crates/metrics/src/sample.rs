@@ -136,12 +136,9 @@ impl Goodput {
                 "e2el" => &mut goodput.e2el_ms,
                 other => return Err(format!("goodput knows ttft, tpot and e2el, not \"{other}\"")),
             };
-            let limit: f64 = value
-                .trim()
-                .parse()
-                .ok()
-                .filter(|limit| *limit >= 0.0)
-                .ok_or_else(|| format!("goodput {name} wants milliseconds of at least 0, not \"{value}\""))?;
+            let limit: f64 = value.trim().parse().ok().filter(|limit| *limit >= 0.0).ok_or_else(|| {
+                format!("goodput {name} must be a number of milliseconds of at least 0, not \"{value}\"")
+            })?;
             *target = Some(limit);
         }
         Ok((goodput != Goodput::default()).then_some(goodput))

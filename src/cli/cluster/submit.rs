@@ -145,7 +145,7 @@ impl Submission<'_> {
         let before = cluster::handed_over(directory)?;
         let tasks = slurm::queue(&before).map_err(|why| {
             Error::Fatal(format!(
-                "nothing was submitted, since it cannot be known what is under way already: {why}"
+                "nothing was submitted, because the starts that are already under way are unknown: {why}"
             ))
         })?;
         let live = tasks.into_iter().filter(|task| task.is_live);
@@ -209,7 +209,7 @@ fn cancel(directory: &Directory) -> Result<Exit> {
     let jobs = live.iter().filter_map(|task| task.job.split('_').next());
     let jobs = jobs.unique().collect_vec();
     if jobs.is_empty() {
-        output::say("nothing of it is in Slurm's queue");
+        output::say("no job of this experiment is in Slurm's queue");
         return Ok(Exit::Done);
     }
     slurm::cancel(&jobs)?;
@@ -222,7 +222,7 @@ fn cancel(directory: &Directory) -> Result<Exit> {
 /// Refuses plans that workers cannot execute.
 fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
     if matches!(plan.serve.target, Target::Attach(_)) {
-        let why = "a server behind `url` is one, and workers could only wait for each other; use `vsweep run`";
+        let why = "there is only one server behind `url`, so workers would only wait for each other; use `vsweep run`";
         return Err(Error::Usage(why.to_owned()));
     }
     if plan.redacted_text() != plan.text {

@@ -119,7 +119,7 @@ fn import_suite(tests: &[Test], folder: &Path) -> Result<Exit> {
     }
     let (plans, folder) = (show_many(tests.len() as u64, "plan"), folder.display());
     say(format_args!(
-        "wrote {plans} to {folder}; `vsweep check {folder}/*.toml` looks through them"
+        "wrote {plans} to {folder}; `vsweep check {folder}/*.toml` checks them"
     ));
     Ok(Exit::Done)
 }
@@ -156,7 +156,7 @@ fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
     write_named(path, |file| file.write_all(imported.text.as_bytes()))?;
     let path = path.display();
     say(format_args!(
-        "wrote {path}; `vsweep plan {path}` shows what it comes to"
+        "wrote {path}; `vsweep plan {path}` shows its servers and loads"
     ));
     Ok(Exit::Done)
 }
@@ -165,8 +165,8 @@ fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
 fn import_tree(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     let Some(folders) = &imported.folders else {
         return Err(Error::Usage(format!(
-            "the loads in {} were found by measuring, or differ from those of the plan, so no plan has just them; draw it as it is with \
-             `vsweep plot` and `vsweep pareto`",
+            "the loads in {} were found by measuring, or differ from those of the plan, so no plan has exactly these loads; draw it as it \
+             is with `vsweep plot` and `vsweep pareto`",
             tree.display()
         )));
     };
@@ -190,7 +190,7 @@ fn import_tree(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     let hidden = import_results(&plan, &matrix, runs, &mut recorder)?;
     write_atomic(&path, plan.redacted_text().as_bytes())?;
     let lost =
-        |name| format!("what a run measured as `{name}` is lost: vLLM writes the parameter of that name over it");
+        |name| format!("the figure `{name}` of the runs is lost: vLLM overwrites it with the parameter of that name");
     problems.extend(hidden.into_iter().map(lost));
     let (taken, all) = (show_many(count, "run"), show_many(matrix.counts().runs, "run"));
     say(format_args!("wrote {}: {taken} of {all}", to.display()));

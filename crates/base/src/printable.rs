@@ -31,13 +31,16 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     escaped(json, is_escaped, |c| format!("\\u{:04x}", u32::from(c)))
 }
 
+/// Stands at the end of a text that was cut.
+pub const CUT: &str = " …";
+
 /// A text of at most so many characters, cut between words.
 pub fn shorten(text: &str, most: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(most) else {
         return text.to_owned();
     };
     let end = text[..end].rfind(' ').unwrap_or(end);
-    format!("{} …", &text[..end])
+    format!("{}{CUT}", &text[..end])
 }
 
 /// A writer whose text is made printable on the way.

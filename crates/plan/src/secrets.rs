@@ -336,6 +336,18 @@ mod tests {
     }
 
     #[test]
+    fn the_beginning_of_a_secret_that_was_cut_is_hidden() {
+        let secrets = argv(&["--api-key", "s3cr3t-s3cr3t-s3cr3t"]);
+        let text = format!("{}:s3cr3t-s3cr3t-s3cr3t", "x".repeat(384));
+        let cut = vsweep_base::printable::shorten(&text, 397);
+        assert_eq!(cut, format!("{}:s3cr3t-s3cr3 …", "x".repeat(384)));
+        let expected = format!("{}:*** …", "x".repeat(384));
+        assert_eq!(secrets.redact(&cut), expected);
+        assert_eq!(secrets.redact_foreign(&cut), expected);
+        assert_eq!(secrets.redact("all of s3cr3t-s3cr3t-s3cr3t …"), "all of *** …");
+    }
+
+    #[test]
     fn a_plan_names_more_secrets() {
         let mut secrets = Secrets::naming(["my-own".to_owned()]);
         secrets.note("MY_OWN", "open sesame");

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
+use vsweep_base::printable::CUT;
 
 /// A text within JSON, as it is written, up to its end if nothing closes it.
 static JSON_TEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)("?)"#).expect("a pattern"));
@@ -77,7 +78,7 @@ impl Secrets {
         let Ok(text) = std::str::from_utf8(&json) else {
             return json;
         };
-        if !self.known.iter().any(|known| text.contains(&known.value)) {
+        if self.known.iter().all(|known| known.places(text).is_empty()) {
             return json;
         }
         let redacted = JSON_TEXT.replace_all(text, |found: &Captures<'_>| {
@@ -201,7 +202,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Returns the ranges of a text that must be hidden.
+    /// Returns the ranges of a text that must be hidden, in order and apart.
     pub fn places(&self, text: &str) -> Vec<Range<usize>> {
         let reach = Reach::of(&self.value);
         if reach == Reach::Named && self.before.is_empty() {
@@ -216,10 +217,24 @@ impl Known {
                 || !((starts && text[..at].ends_with(is_word)) || (ends && text[end..].starts_with(is_word)))
         };
         let found = text.match_indices(&sought).map(|(at, found)| (at, at + found.len()));
-        found
+        let whole = found
             .filter(|(at, end)| is_apart(*at, *end))
-            .map(|(at, end)| at + self.before.len()..end)
-            .collect()
+            .map(|(at, end)| at + self.before.len()..end);
+        let mut places: Vec<Range<usize>> = whole.chain(self.cut(text)).collect();
+        places.sort_by_key(|place| place.start);
+        places.dedup_by(|next, place| next.start < place.end);
+        places
+    }
+
+    /// Returns the ranges of a text that hold the beginning of the value, because the text was cut within it.
+    fn cut(&self, text: &str) -> Vec<Range<usize>> {
+        let begun = |end: usize| {
+            let lengths = (LONG..self.value.len()).rev();
+            let mut beginnings = lengths.filter_map(|length| self.value.get(..length));
+            beginnings.find(|beginning| text[..end].ends_with(beginning))
+        };
+        let ends = text.match_indices(CUT).map(|(end, _)| end);
+        ends.filter_map(|end| Some(end - begun(end)?.len()..end)).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vsweep_base::error::{Error, Result};
-use vsweep_base::files::{create_folder, create_folder_in, is_trusted};
+use vsweep_base::files::{REFUSED, create_folder, create_folder_in, is_trusted, open};
 use vsweep_base::ids::{PointId, ServerId};
 
 /// Declares the files and folders of which there is one in a directory.
@@ -196,6 +196,21 @@ impl Directory {
         let mut dated: Vec<_> = dated.collect();
         dated.sort_unstable();
         dated.iter().rev().map(|(_, root)| Directory::at(root)).collect()
+    }
+
+    /// Sentences about the manifest, copies of the plan and the lock that cannot be read because they are no regular files.
+    pub(super) fn irregular(&self) -> Vec<String> {
+        let paths = [
+            self.manifest(),
+            self.plan(false),
+            self.plan(true),
+            self.lock(Shard::WHOLE),
+        ];
+        let refused = paths.iter().filter_map(|path| {
+            let error = open(path).err().filter(|error| error.kind() == REFUSED)?;
+            Some(format!("{} is not read: {error}", path.display()))
+        });
+        refused.collect()
     }
 
     /// Bytes of all journals together, as far as they can be read.

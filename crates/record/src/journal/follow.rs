@@ -42,7 +42,7 @@ impl Follower {
 
     /// Reads what was written since, by others than this process.
     pub fn refresh(&mut self) -> Result<()> {
-        self.damage.clear();
+        self.damage = self.directory.irregular();
         for path in self.directory.journals()? {
             match Reader::of(&path) {
                 Some(reader) if self.own.is_some_and(|(own, _)| own == reader.nonce) => {}

@@ -99,8 +99,8 @@ fn times(value: &Value, factor: f64) -> Value {
     }
 }
 
-/// The parameters of a `vllm bench serve` command line that the native benchmark knows too, others left out; `None` for
-/// another program.
+/// The parameters of a `vllm bench serve` command line that the native benchmark knows too, others left out, with the rate that it sends at
+/// where none is given; `None` for another program.
 pub fn params_of(argv: &[String]) -> Option<Params> {
     if !argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve") {
         return None;
@@ -116,7 +116,9 @@ pub fn params_of(argv: &[String]) -> Option<Params> {
         };
         Some((param.name.to_owned(), value))
     });
-    Some(params.collect())
+    let mut params: Params = params.collect();
+    params.entry("request_rate").or_insert_with(|| "inf".into());
+    Some(params)
 }
 
 #[cfg(test)]
@@ -130,6 +132,23 @@ mod tests {
         let mut figures = of_engine(result.clone(), &argv);
         figures.retain(|name, _| !result.contains_key(name));
         figures
+    }
+
+    #[test]
+    fn a_client_without_a_rate_sends_at_once() {
+        let params = |command: &str| {
+            let argv: Vec<String> = command.split(' ').map(str::to_owned).collect();
+            params_of(&argv).map(Value::from)
+        };
+        assert_eq!(
+            params("vllm bench serve --num-prompts 4"),
+            Some(json!({"num_prompts": "4", "request_rate": "inf"}))
+        );
+        assert_eq!(
+            params("vllm bench serve --request-rate 3"),
+            Some(json!({"request_rate": "3"}))
+        );
+        assert_eq!(params("another bench"), None);
     }
 
     #[test]

@@ -137,6 +137,15 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_in_place_of_a_claim_keeps_nobody_waiting() {
+        let gpu = 2_000_000 + std::process::id();
+        nix::unistd::mkfifo(&path(gpu), nix::sys::stat::Mode::S_IRWXU).expect("made");
+        let claim = Claim::of(gpu).expect("a pipe cannot be locked, so nobody is kept away");
+        let _ = fs::remove_file(path(gpu));
+        assert!(claim._lock.is_none());
+    }
+
+    #[test]
     fn servers_of_other_sessions_are_known_while_they_are_up() {
         let [own, other] = ["own", "other"].map(|name| format!("{name}{}", std::process::id()));
         let mine = Presence::of(&own, "a").expect("a folder to lock files in");

@@ -99,9 +99,9 @@ impl Chain<'_> {
             let mut left = random.uniform() * weights.iter().sum::<f64>();
             let found = weights.iter().position(|weight| {
                 left -= weight;
-                left <= 0.0
+                left < 0.0
             });
-            // Rounding may leave a rest.
+            // Far from everything all weights are 0, and the widest size explains the member best.
             let found = found.unwrap_or(self.sizes.len() - 1);
             self.assigned[member] = found;
             self.counts[found] += 1.0;
@@ -146,6 +146,12 @@ mod tests {
         let found = shrunk(&moments);
         assert!(found[5].0.abs() < 0.01 && found[5].1 < 0.012, "{:?}", found[5]);
         assert!((found[8].0 - 0.5).abs() < 0.005, "{:?}", found[8]);
+    }
+
+    #[test]
+    fn one_that_is_very_far_off_stays_too() {
+        let found = shrunk(&[(0.0, 0.015), (0.01, 0.015), (-0.01, 0.015), (120.0, 0.015)]);
+        assert!((found[3].0 - 120.0).abs() < 0.01, "{:?}", found[3]);
     }
 
     #[test]

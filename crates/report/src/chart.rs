@@ -1,5 +1,5 @@
-//! A chart as plain data: what to draw, with nothing about how. Charts are made in [`super::charts`] and drawn by
-//! [`super::picture`]; tests and other outputs read the same data.
+//! A chart as plain data: what to draw, but not how. Charts are made in [`super::charts`] and drawn by [`super::picture`]; tests and other
+//! outputs read the same data.
 
 use serde::Serialize;
 
@@ -18,14 +18,14 @@ pub struct Chart {
     pub simulated: bool,
     /// Panels in one row of the grid; at least one.
     pub columns: usize,
-    /// Row by row; at least one.
+    /// Panels, row by row; at least one.
     pub panels: Vec<Panel>,
 }
 
 /// One pair of axes with what is drawn between them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Panel {
-    /// Values that are specific to this panel; empty if there are none.
+    /// Text that distinguishes this panel from the others; empty if it needs none.
     pub title: String,
     /// Horizontal axis.
     pub x: Axis,
@@ -36,14 +36,14 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// A panel of which nothing is special, without series that have no points.
+    /// A panel without a title. Series without points are left out.
     pub fn of(x: Axis, y: Axis, mut series: Vec<Series>) -> Panel {
         let title = String::new();
         series.retain(|series| !series.points.is_empty());
         Panel { title, x, y, series }
     }
 
-    /// All that is drawn in it, series by series.
+    /// All marks of the panel, series by series.
     pub fn marks(&self) -> impl Iterator<Item = &Mark> + Clone {
         self.series.iter().flat_map(|series| &series.points)
     }
@@ -58,9 +58,9 @@ pub struct Axis {
     pub scale: Scale,
     /// Fixed ticks with their texts; empty leaves the choice to the renderer.
     pub ticks: Vec<Tick>,
-    /// Values that the axis must reach although the panel may not have them: panels to compare share their extent.
+    /// Range that the axis must cover, even if no mark of the panel lies there. Panels that are compared share it.
     pub covers: Option<(f64, f64)>,
-    /// True if a linear axis may leave out zero where all values are far from it.
+    /// True if a linear axis may leave out zero when all values are far from it.
     #[serde(skip)]
     pub floats: bool,
 }
@@ -151,13 +151,13 @@ pub enum Style {
     Faint,
     /// Connected points that stand out.
     Frontier,
-    /// A dashed line without marks that the points of others are held against.
+    /// A dashed line without marks, with which other series are compared.
     Limit,
     /// A ring around points that are drawn by another series.
     Ring,
     /// The area between the ends of the error bars, in the colour of the curve of this number.
     Band(usize),
-    /// A bar from zero to each point, along x, in the strength of this number: 0 is the strongest. Error bars lie along x as well.
+    /// A horizontal bar from zero to each point, in the shade of this number: 0 is the strongest. Error bars are horizontal as well.
     Bar(usize),
 }
 
@@ -168,7 +168,7 @@ pub struct Mark {
     pub x: f64,
     /// Position along the vertical axis.
     pub y: f64,
-    /// Lower and upper end of the error bar along the vertical axis; of a [`Style::Bar`] along the horizontal one.
+    /// Lower and upper end of the error bar on the vertical axis; for [`Style::Bar`] on the horizontal axis.
     pub bar: Option<(f64, f64)>,
     /// Lines of text next to it.
     pub label: Vec<String>,
@@ -189,7 +189,7 @@ impl Mark {
         }
     }
 
-    /// The ends of its error bar; where it has none, itself twice.
+    /// The ends of its error bar, or `y` twice if it has none.
     pub fn ends(&self) -> [f64; 2] {
         self.bar.map_or([self.y; 2], |(low, high)| [low, high])
     }

@@ -9,11 +9,12 @@ use itertools::Itertools;
 use vsweep_record::table::Workload;
 use vsweep_strategy::stats::figure_of;
 
-/// Curves of a panel.
+/// Most curves in a panel.
 const MOST_CURVES: usize = 6;
 
-/// The curves that a chart shows, each of a point and, in a mixed load, a class: at the best points and the knee of a workload.
-fn of_answer<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> Vec<(usize, Option<&'a str>)> {
+/// The curves of a chart, as points with their classes: the best points and the knee of a workload. The class is `None` unless the load is
+/// mixed.
+fn curves_of<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> Vec<(usize, Option<&'a str>)> {
     let points = answer.bests().chain(answer.knee).unique();
     let curves = points.flat_map(|at| {
         let classes = distributions.classes(at).map(Some).collect_vec();
@@ -33,8 +34,8 @@ pub fn charts(subject: &ChartContext<'_>, answers: &[WorkloadAnswer], distributi
     numbered("cdf", charts.collect())
 }
 
-/// The share of gaps without extent from which it is explained where a line begins.
-const HIGH: f64 = 0.1;
+/// Share of gaps of 0 ms above which the note explains why a line begins above 0 %.
+const MANY_ZEROS: f64 = 0.1;
 
 fn draw(
     subject: &ChartContext<'_>,
@@ -44,13 +45,13 @@ fn draw(
 ) -> Option<Chart> {
     let points = subject.points;
     let varying = varying_within(points, workload);
-    let shown = of_answer(answer, distributions);
+    let shown = curves_of(answer, distributions);
     let panel = |(name, title): (&str, &str)| {
         let curve = |(number, (at, class)): (usize, &(usize, Option<&str>))| {
             let histogram = distributions.of(*at, &figure_of(*class, name))?;
             let mark = |(ms, share): (f64, f64)| Mark::at(ms, share * 100.0);
             let all = histogram.cumulative();
-            // A line rises from 0 % at the first value, unless that is 0 ms, which the axis does not have.
+            // A line rises from 0 % at the first value, unless that is 0 ms, which a logarithmic axis cannot show.
             let first = all.first().filter(|(ms, _)| *ms > 0.0).map(|(ms, _)| (*ms, 0.0));
             let positive = first.into_iter().chain(all.into_iter().filter(|(ms, _)| *ms > 0.0));
             let settings = settings(&varying, points.points[*at].row);
@@ -72,7 +73,7 @@ fn draw(
     let has_zeros = |(at, class): &(usize, Option<&str>)| {
         let histogram = distributions.of(*at, &figure_of(*class, "itl"));
         let first = histogram.and_then(|histogram| histogram.cumulative().into_iter().next());
-        first.is_some_and(|(ms, share)| ms <= 0.0 && share > HIGH)
+        first.is_some_and(|(ms, share)| ms <= 0.0 && share > MANY_ZEROS)
     };
     let zeros = match shown.iter().any(has_zeros) {
         true => " A line that begins above 0 %: the rest is 0 ms, as of tokens that came together.",

@@ -8,7 +8,7 @@ use itertools::Itertools;
 use vsweep_answer::{Answer, PairedFinding};
 use vsweep_record::journal::{AskedMetric, State};
 
-/// The chart; none without a comparison of two servers, or of one without a figure.
+/// Returns the chart, or `None` unless two servers are compared and a ratio of them is known.
 pub fn chart(subject: &ChartContext<'_>, answer: &Answer, state: &State) -> Option<Chart> {
     let found = &answer.comparison.as_ref()?.findings;
     let compared = state.compared()?;

@@ -1,5 +1,5 @@
-//! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before
-//! they become unreadable. What is not asked for is drawn as its median, in a band from the lowest to the highest.
+//! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before they
+//! become unreadable. Points that differ only in other parameters are drawn as their median, in a band from the lowest to the highest.
 
 use super::multiples::{Arranged, Curve, arrange, count, groups, without};
 use super::x_axis::{XAxis, scale_of_figures};
@@ -30,11 +30,11 @@ pub struct Lines<'a> {
     pub is_asked: bool,
 }
 
-/// Curves that are read at once; of more, those that agree are merged.
+/// Most curves that a reader can follow. If there are more, those that agree are merged.
 const MOST_READ: usize = 6;
-/// Part of the places at which alike curves agree.
+/// Share of the places at which curves must agree to be merged.
 const ALIKE: f64 = 0.8;
-/// Greatest ratio between intervals of figures that agree: in a chart they lie on each other.
+/// Greatest factor between two intervals that count as overlapping: the gap is too small to see in a chart.
 const NEARLY: f64 = 1.1;
 /// Greatest number of panels in a row if there is only one metric.
 const MOST_COLUMNS: usize = 3;
@@ -45,10 +45,11 @@ pub fn draw(subject: &ChartContext<'_>, lines: &Lines<'_>, ranking: &Ranking) ->
     let varied = varying(points);
     let workloads = points.workloads();
     let pictures = workloads.iter().enumerate().filter_map(|(place, workload)| {
-        let own = workload.points.iter().map(|at| &points.points[*at]);
-        let own: Vec<&Point> = own.filter(|point| !point.used.is_empty()).collect();
+        let measured = workload.points.iter().map(|at| &points.points[*at]);
+        let measured: Vec<&Point> = measured.filter(|point| !point.used.is_empty()).collect();
         let varied = within(&varied, workload).collect_vec();
-        (!own.is_empty()).then(|| picture(subject, lines, workload, &own, &varied, ranking.of_workload(place)))
+        (!measured.is_empty())
+            .then(|| picture(subject, lines, workload, &measured, &varied, ranking.of_workload(place)))
     });
     let mut pictures = numbered(&lines.name, pictures.collect());
     pictures.retain(|picture| !picture.panels.is_empty());
@@ -60,29 +61,29 @@ fn picture(
     subject: &ChartContext<'_>,
     lines: &Lines<'_>,
     workload: &Workload<'_>,
-    own: &[&Point],
+    measured: &[&Point],
     varied: &[&Column],
     ranked: &[String],
 ) -> Chart {
     let points = subject.points;
     // Metrics that were not measured under this workload, or do not apply to it, have no panel.
     let metric_set = MetricSet::of(points, workload);
-    let is_drawn = |y: &&String| metric_set.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
+    let is_drawn = |y: &&String| metric_set.knows(y) && measured.iter().any(|point| points.spread(point, y).is_some());
     let ys: Vec<&String> = lines.ys.iter().filter(is_drawn).collect();
     let is_setting = lines.x.section.is_parameter();
     let sketch = CurveChart {
         points,
-        along: XAxis::of(lines.x, is_setting, own.iter().map(|point| point.row), None),
+        along: XAxis::of(lines.x, is_setting, measured.iter().map(|point| point.row), None),
         traced: match is_setting {
             true => Some(lines.x),
             false => swept(points, varied),
         },
     };
-    let mut by = columns(lines, workload, own, ranked);
+    let mut by = columns(lines, workload, measured, ranked);
     if !lines.is_asked {
-        sketch.merge_alike(&mut by, own, &ys);
+        sketch.merge_alike(&mut by, measured, &ys);
     }
-    let arranged = arrange(own, by);
+    let arranged = arrange(measured, by);
     let groups = arranged.panels.iter();
     let mut panels: Vec<Panel> = groups
         .flat_map(|(title, curves)| ys.iter().map(|y| sketch.panel(title, curves, y)))
@@ -103,10 +104,10 @@ fn picture(
 }
 
 /// The parameters that make curves in this workload, the one that matters most first.
-fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], ranked: &[String]) -> Vec<&'a Column> {
+fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, measured: &[&Point], ranked: &[String]) -> Vec<&'a Column> {
     // A parameter that is unset, or the same, wherever something was measured distinguishes no curves.
     let differs = |column: &&Column| {
-        let mut set = own.iter().map(|point| column.cells.at(point.row));
+        let mut set = measured.iter().map(|point| column.cells.at(point.row));
         let is_set = set.clone().any(|cell| !cell.is_missing());
         is_set && !set.all_equal()
     };
@@ -151,7 +152,7 @@ fn note(
     note
 }
 
-/// Panels side by side are read against each other, so where one needs a logarithmic axis all have one, if they can.
+/// Gives all panels a logarithmic vertical axis if one of them needs it and all values are positive. So panels can be compared.
 fn share_scale(panels: &mut [Panel]) {
     let needs_log = panels.iter().any(|panel| panel.y.scale == Scale::Log);
     let is_positive = |panel: &Panel| panel.marks().all(|mark| mark.ends()[0] > 0.0);
@@ -165,28 +166,30 @@ fn share_scale(panels: &mut [Panel]) {
 /// Data common to all panels of a picture.
 struct CurveChart<'a> {
     points: &'a Points<'a>,
+    /// The horizontal axis.
     along: XAxis<'a>,
-    /// The parameter along a curve.
+    /// The parameter that varies along a curve, if there is one.
     traced: Option<&'a Column>,
 }
 
 impl CurveChart<'_> {
-    /// Leaves out settings that make no difference to curves, the least important first, while there are more curves than one reads.
-    fn merge_alike(&self, by: &mut Vec<&Column>, own: &[&Point], ys: &[&String]) {
+    /// Removes parameters that make no difference to the curves, the least important first, while there are more curves than a reader can
+    /// follow.
+    fn merge_alike(&self, by: &mut Vec<&Column>, measured: &[&Point], ys: &[&String]) {
         let Some(traced) = self.traced else { return };
         for column in by.clone().into_iter().rev() {
             let rest = without(by, Some(column));
-            if count(own, by) <= MOST_READ || rest.is_empty() {
+            if count(measured, by) <= MOST_READ || rest.is_empty() {
                 return;
             }
             let along = rest.iter().copied().chain([traced]).collect_vec();
-            let places = groups(own, &along, |point| point.row);
+            let places = groups(measured, &along, |point| point.row);
             let merged = places.iter().filter(|points| points.len() > 1).collect_vec();
             let agrees = |y: &&&String| {
                 let alike = merged.iter().filter(|points| self.are_alike(points, y)).count();
                 alike as f64 >= ALIKE * merged.len() as f64
             };
-            // A median over curves that differ in one of the figures would hide that.
+            // A median over curves that differ in one of the figures would hide the difference.
             if ys.iter().all(|y| agrees(&y)) {
                 *by = rest;
             }
@@ -235,7 +238,7 @@ impl CurveChart<'_> {
         (marks.into_iter().map(|(mark, _)| mark).collect(), is_banded)
     }
 
-    /// The mark of the points at one place, and how many they are.
+    /// The mark of the points at one place, and the number of points in it.
     fn mark(&self, together: &[&Point], y: &str) -> Option<(Mark, usize)> {
         let spread = |point: &Point| {
             let spread = self.points.spread(point, y)?;

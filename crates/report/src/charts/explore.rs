@@ -13,7 +13,7 @@ use vsweep_strategy::search::{Load, Vary};
 /// Draws one chart, split if there are more explorations than curves that can be distinguished.
 pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
     let curves = explored(state).filter(|(_, marks)| !marks.is_empty());
-    let curves = curves.map(|(record, marks)| (search_name(record, state), name_points(marks)));
+    let curves = curves.map(|(record, marks)| (search_name(record, state), label_points(marks)));
     let curves = curves.collect_vec();
     let chart = |(part, curves): (usize, &[(String, Vec<Mark>)])| {
         let title = "Latency against throughput, from one request at a time to saturation";
@@ -27,7 +27,7 @@ pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
     curves.chunks(MOST_CURVES).enumerate().map(chart).collect()
 }
 
-/// A sentence for each exploration: what its two ends and the knee between them are.
+/// A sentence for each exploration with several levels: the figures of its two ends and of the knee between them.
 pub fn in_words(state: &State) -> Vec<String> {
     let sentence = |(record, marks): (&SearchRecord, Vec<Mark>)| {
         let (serial, saturated) = (marks.first()?, marks.last().filter(|_| marks.len() > 1)?);
@@ -50,15 +50,15 @@ fn explored(state: &State) -> impl Iterator<Item = (&SearchRecord, Vec<Mark>)> {
     explored.map(|record| (record, marks(record, state)))
 }
 
-/// The point from which on more throughput costs much latency.
+/// Index of the point beyond which more throughput costs much latency.
 fn knee_of(marks: &[Mark]) -> Option<usize> {
     let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();
     let directions = (Better::Higher, Better::Lower);
     knee(&places, &frontier(&places, directions), directions)
 }
 
-/// Labels the knees and the saturated points. Labels do not fit where the curves begin.
-fn name_points(mut marks: Vec<Mark>) -> Vec<Mark> {
+/// Labels the knee and the saturated point of a curve. Labels do not fit where the curves begin.
+fn label_points(mut marks: Vec<Mark>) -> Vec<Mark> {
     if let Some(knee) = knee_of(&marks) {
         marks[knee].label = vec!["knee".to_owned()];
     }
@@ -68,7 +68,8 @@ fn name_points(mut marks: Vec<Mark>) -> Vec<Mark> {
     marks
 }
 
-/// Position of a load between the ends of an exploration; the ends of rates have no position themselves.
+/// Position of a load among the levels of an exploration. Over rates, its two ends have no rate: one request at a time comes first,
+/// saturation comes last.
 fn position(vary: Vary, load: &Load) -> f64 {
     let in_flight = load.max_concurrency.map_or(f64::INFINITY, |most| most as f64);
     match (vary, load.request_rate) {

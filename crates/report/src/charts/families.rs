@@ -1,5 +1,5 @@
-//! One curve per server config in the plane of throughput per GPU against speed per user, with the load along it: the possibilities of each
-//! server, compared with all others. The most important setting gives the colours.
+//! One curve per server config, with the load along it, in the plane of throughput per GPU against speed per user. Few servers have a
+//! colour each. Many are coloured by their most important setting.
 
 use super::multiples::groups;
 use super::{ChartContext, of_workload};
@@ -13,16 +13,16 @@ use vsweep_base::units::show_many;
 use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 
-/// Servers up to which each has a colour of its own.
-const MOST_OWN: usize = 6;
-/// Servers that stay in the background.
+/// Most servers that have a colour each.
+const MOST_COLOURS: usize = 6;
+/// Most servers that are drawn in the background.
 const MOST_FAINT: usize = 40;
-/// Part of the chart within which two points lie on each other.
+/// Distance within which two points count as one place, as a share of each axis.
 const NEAR: f64 = 0.02;
 /// Greatest number of points of a curve that are labelled with their load.
 const MOST_LABELS: usize = 10;
 
-/// The chart of each workload, in their order; `None` for those that have none. Points are recommended by their places.
+/// The chart of each workload, in the same order; `None` for those that have none. `recommended` are indices of points.
 pub fn of_each(subject: &ChartContext<'_>, ranking: &Ranking, recommended: &[usize]) -> Vec<Option<Chart>> {
     let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
@@ -53,13 +53,13 @@ fn draw(
     let placed = placed
         .ordered_by(|a, b| load_of(a).total_cmp(&load_of(b)))
         .collect_vec();
-    // In the order of the settings, as in the charts of latency: a server has one colour.
+    // In the order of the settings, as in the charts of latency, so that a server has the same colour in both.
     let mut families = groups(&placed, &server, |placed| placed.point.row);
     if families.len() < 2 || families.iter().all(|family| family.len() < 2) {
         return None;
     }
     let leading = server.first().copied();
-    let is_own = families.len() <= MOST_OWN;
+    let is_own = families.len() <= MOST_COLOURS;
     if !is_own {
         let highest = |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.value).fold(f64::MIN, f64::max);
         families.order_by(|a, b| highest(b).total_cmp(&highest(a)));
@@ -77,7 +77,7 @@ fn draw(
             true => settings(&server, row),
             false => short_setting(&leading?.name, &leading?.cells.at(row)),
         };
-        // Of the servers of one colour, the best one is drawn strongly, and those with a point on the frontier.
+        // Of the servers that share a colour, only the best one and those with a point on the frontier are drawn in it.
         match shown.iter().position(|own| *own == colour) {
             Some(place) if is_front(family) => {
                 let name = format!("{colour}, other settings");
@@ -135,15 +135,15 @@ fn draw(
     Some(subject.chart(title, note, vec![panel]))
 }
 
-/// Where two curves lie on each other, the load is written once.
+/// Removes the label of a mark if another mark at about the same place has the same label.
 fn name_once(series: &mut [Series]) {
     let most = |of: fn(&Mark) -> f64| series.iter().flat_map(|own| &own.points).map(of).fold(0.0, f64::max);
-    let (wide, high) = (most(|mark| mark.x), most(|mark| mark.y));
+    let (width, height) = (most(|mark| mark.x), most(|mark| mark.y));
     let mut named: Vec<Mark> = Vec::new();
     for mark in series.iter_mut().flat_map(|own| &mut own.points) {
         let is_near = |other: &Mark| {
             let (across, up) = ((other.x - mark.x).abs(), (other.y - mark.y).abs());
-            other.label == mark.label && across <= NEAR * wide && up <= NEAR * high
+            other.label == mark.label && across <= NEAR * width && up <= NEAR * height
         };
         if named.iter().any(is_near) {
             mark.label = Vec::new();

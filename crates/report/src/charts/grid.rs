@@ -19,7 +19,7 @@ pub struct Grid<'a> {
     pub points: &'a Points<'a>,
     /// Column along the x axis.
     pub x: &'a Column,
-    /// True if runs with the same `x` belong together; otherwise the runs of a point do, at its `x`.
+    /// True if a mark combines the runs with equal `x`. Otherwise it combines the runs of a point, at their median `x`.
     pub x_is_setting: bool,
     /// Column along the y axis.
     pub y: &'a Column,
@@ -31,11 +31,11 @@ pub struct Grid<'a> {
     pub col_by: Vec<&'a Column>,
     /// A curve for each combination of these.
     pub curve_by: Vec<&'a Column>,
-    /// Other varied columns: each mark is a median over their points.
+    /// Other varied columns: each mark is a median over the points that differ in them.
     pub over: Vec<&'a Column>,
-    /// Spacing of the axes; what suits the values if not given.
+    /// Scales of the x axis and the y axis; chosen by the values if `None`.
     pub scales: (Option<Scale>, Option<Scale>),
-    /// True if the estimates of `y` are drawn, where points have some.
+    /// True to draw the estimates of `y` for the points that have them.
     pub has_estimates: bool,
     /// True if marks have bars.
     pub error_bars: bool,
@@ -52,7 +52,7 @@ pub struct GridPicture {
     pub chart: Chart,
     /// Names and values of `fig_by` that its runs have in common.
     pub group: String,
-    /// Runs that have no place: no number for `y`, or none that its axis can show.
+    /// Number of runs that are not drawn: they have no number for `y`, or one that an axis cannot show.
     pub left_out: usize,
 }
 
@@ -67,7 +67,7 @@ impl Grid<'_> {
         groups.iter().map(|rows| self.figure(rows, &owners)).collect()
     }
 
-    /// The picture of some rows. `owners` are the points of all rows.
+    /// The picture of some rows. `owners` has the point of each row of the table, if any uses it.
     fn figure(&self, rows: &[usize], owners: &[Option<&Point>]) -> GridPicture {
         let along = XAxis::of(self.x, self.x_is_setting, rows.iter().copied(), self.scales.0);
         let by = |columns: &[&Column]| groups(rows, columns, |row| *row);
@@ -113,7 +113,7 @@ impl Grid<'_> {
         }
     }
 
-    /// Panels have the same axes, so that they can be compared.
+    /// Gives all panels the same axes, so that they can be compared.
     fn share_axes(&self, panels: &mut [Panel]) {
         share_extent(panels, 0, 1);
         let marks = || panels.iter().flat_map(Panel::marks);
@@ -156,7 +156,7 @@ impl Grid<'_> {
         (series, drawn)
     }
 
-    /// The mark of runs that belong together, and how many of them have a number; `None` where none has one that the axes can show.
+    /// The mark of runs that belong together, and the number of them that have a figure; `None` if the axes cannot show it.
     fn mark(&self, rows: &[usize], along: &XAxis<'_>, owners: &[Option<&Point>]) -> Option<(Mark, usize)> {
         let can_show =
             |scale: Option<Scale>, value: f64| value.is_finite() && (scale != Some(Scale::Log) || value > 0.0);
@@ -196,7 +196,7 @@ impl Grid<'_> {
         Some((mark, ys.iter().map(|y| y.count).sum()))
     }
 
-    /// A figure of a point by some of its runs: the answer's estimate, if these are all and it has one.
+    /// A figure of a point, computed from `rows`. If these are all its runs, it is the answer's estimate, if there is one.
     fn figure_of(&self, point: &Point, rows: &[usize], column: &Column) -> Option<Spread> {
         match rows.len() == point.used.len() && self.has_estimates {
             true => self.points.spread(point, &column.name),

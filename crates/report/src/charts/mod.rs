@@ -45,10 +45,10 @@ pub struct Charts {
     pub missing: Vec<String>,
 }
 
-/// More pictures of one kind than this help nobody.
+/// Most pictures of one kind.
 const MOST_PICTURES: usize = 8;
 
-/// The standard charts, then those that the plan asks for. Points are recommended by their places.
+/// The standard charts, then those that the plan asks for. `recommended` are indices of points.
 pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, recommended: &[usize]) -> Charts {
     let mut charts = Charts::default();
     if subject.points.points.iter().all(|point| point.used.is_empty()) {
@@ -59,7 +59,7 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions, recommen
     }
     let ranking = Ranking::of(subject.points);
     let families = families::of_each(subject, &ranking, recommended).into_iter().flatten();
-    // A single point is compared with nothing.
+    // With a single point there is nothing to compare.
     if subject.points.points.len() > 1 {
         charts.add(
             "Pareto chart",
@@ -96,7 +96,7 @@ pub fn make_search_charts(subject: &ChartContext<'_>, state: &State) -> Vec<Char
     charts
 }
 
-/// Names the pictures of a kind, as many as anybody looks at, and says in the last if there are more.
+/// Keeps the first [`MOST_PICTURES`] charts of a kind, and names them. The last one says if there were more.
 fn numbered(name: &str, mut charts: Vec<Chart>) -> Vec<Chart> {
     let count = charts.len();
     charts.truncate(MOST_PICTURES);
@@ -134,7 +134,7 @@ fn share_extent(panels: &mut [Panel], first: usize, step: usize) {
 /// Greatest ratio of the ends of an interval that is drawn.
 const WIDEST: f64 = 10.0;
 
-/// The bar of a figure. An interval that spans everything says nothing, and would squeeze the rest.
+/// The error bar of a figure. A very wide interval has none, because it would compress everything else.
 fn bar_of(spread: &Spread) -> Option<(f64, f64)> {
     let is_too_wide = spread.interval.is_some_and(|(low, high)| high > WIDEST * low);
     (!is_too_wide).then(|| spread.reach())
@@ -160,7 +160,7 @@ impl Charts {
 }
 
 impl ChartContext<'_> {
-    /// Returns true if a point is one of those at some places.
+    /// Returns true if a point is one of those with the indices `places`.
     fn is_among(&self, point: &Point, places: &[usize]) -> bool {
         places.iter().any(|at| self.points.points[*at].row == point.row)
     }
@@ -188,7 +188,7 @@ impl ChartContext<'_> {
     fn footer_with(&self, has_hollow: bool) -> String {
         let counts = self.points.points.iter().map(|point| point.used.len());
         let runs = match counts.filter(|count| *count > 0).minmax().into_option() {
-            // There are only probes that were cut short.
+            // No point has a run that counts: there are only probes that were cut short.
             None => return self.footer_of_runs(),
             Some((1, 1)) => "1 run per point".to_owned(),
             Some((least, most)) if least == most => format!("{most} runs per point"),
@@ -204,12 +204,12 @@ impl ChartContext<'_> {
         ])
     }
 
-    /// The line below a chart of searches, which decide themselves on what they repeat.
+    /// The line below a chart of searches. It does not count runs per point, because searches choose themselves what to repeat.
     fn footer_of_runs(&self) -> String {
         self.footer_of([Some(show_many(self.points.runs.rows() as u64, "run"))])
     }
 
-    /// A line from the experiment to the version that drew it, with what is known between them.
+    /// A line with the experiment, `facts`, and the version of vsweep that drew the chart.
     fn footer_of(&self, facts: impl IntoIterator<Item = Option<String>>) -> String {
         let facts = facts.into_iter().flatten();
         let version = format!("vsweep {}", env!("CARGO_PKG_VERSION"));
@@ -217,7 +217,7 @@ impl ChartContext<'_> {
         [experiment].into_iter().chain(facts).chain([version]).join(" · ")
     }
 
-    /// A chart of searches; of several parts, those after the first have a number.
+    /// A chart of searches. If it has several parts, the names of those after the first end in a number.
     fn search_chart(&self, name: &str, part: usize, title: String, note: &str, panels: Vec<Panel>) -> Chart {
         Chart {
             name: match part {

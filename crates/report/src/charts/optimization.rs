@@ -1,4 +1,4 @@
-//! The course of an optimisation: the figure of each start against the time of servers spent by then, and the best figure so far.
+//! The course of an optimisation: the figure of each start against the server time spent so far, and the best figure so far.
 
 use super::ChartContext;
 use super::x_axis::scale_of_figures;
@@ -10,19 +10,19 @@ use std::collections::BTreeMap;
 use vsweep_answer::{Answer, Better, CandidateFound, Estimate, Goal, OptimizationFound};
 use vsweep_base::units::show_many;
 
-/// Measured servers from which on there is a course to show.
+/// Fewest measured servers for a chart.
 const FEWEST: usize = 3;
-/// Distance of a prediction from its start, as a part of the axis.
+/// Horizontal distance of a prediction from its start, as a share of the axis.
 const APART: f64 = 0.01;
-/// Predictions up to which their intervals do not hide everything else.
+/// Most predictions that are drawn with their intervals; those of more would hide everything else.
 const MOST_INTERVALS: usize = 40;
-/// Settings in one line of a label.
-const SETTINGS: usize = 2;
+/// Most settings in one line of a label.
+const SETTINGS_PER_LINE: usize = 2;
 /// Units of time in seconds, the largest first.
 const UNITS: [(f64, &str); 2] = [(3600.0, "h"), (60.0, "min")];
 const SECOND: (f64, &str) = (1.0, "s");
 
-/// The chart; none without an optimisation, or of one with hardly a result.
+/// Returns the chart, or `None` unless there is an optimisation with figures of several servers.
 pub fn chart(subject: &ChartContext<'_>, answer: &Answer) -> Option<Chart> {
     let found = answer.optimization.as_deref()?;
     let course = Course::of(answer, found)?;
@@ -46,13 +46,14 @@ pub fn chart(subject: &ChartContext<'_>, answer: &Answer) -> Option<Chart> {
 struct Course {
     /// The unit of the time axis.
     unit: &'static str,
+    /// End of the time axis, in `unit`.
     end: f64,
     predicted: Vec<Mark>,
-    /// First starts and further ones.
+    /// First starts of servers, then further starts.
     starts: [Vec<Mark>; 2],
     best: Vec<Mark>,
     rings: Vec<Mark>,
-    /// Starts without a figure.
+    /// Number of starts without a figure.
     without: usize,
 }
 
@@ -147,7 +148,7 @@ impl Course {
     }
 }
 
-/// The best server so far, by the mean over its starts.
+/// The best server so far, by the geometric mean over its starts.
 struct Lead<'a> {
     better: Better,
     /// Number and sum of the logarithms of each server's figures.
@@ -184,11 +185,11 @@ fn mark_of(x: f64, estimate: &Estimate) -> Mark {
     }
 }
 
-/// The settings of one server that another one has not, in short lines; all if there are none.
+/// The settings in which a server differs from an earlier one, in short lines; all settings if none differ.
 fn difference(own: &str, before: &str) -> Vec<String> {
     let (same, differing) = split(own, before);
     let shown = if differing.is_empty() { same } else { differing };
-    shown.chunks(SETTINGS).map(|line| line.join(", ")).collect()
+    shown.chunks(SETTINGS_PER_LINE).map(|line| line.join(", ")).collect()
 }
 
 /// True if the figure of a server is its smallest share of each workload's best.

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
 use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, distinct};
 
-/// Characters that fit a line of a label.
+/// Most characters of settings in a line of a label, if it has several.
 const SHORT_LINE: usize = 24;
 
-/// Settings up to which a label names each; of more, the note has the names, and the labels have the values.
+/// Most settings that a label names. If there are more, the note names them, and the labels have only the values.
 const MOST_NAMED: usize = 3;
 
-/// The Pareto charts of a report, one for each workload with several points, or why there is none. The recommended points, by their
-/// places, are ringed.
+/// The Pareto charts of a report, one for each workload with several points, or the reason why there is none. `recommended` are indices of
+/// points, which are ringed.
 pub fn charts(subject: &ChartContext<'_>, label_by: &[String], recommended: &[usize]) -> Result<Vec<Chart>, String> {
     let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
     let is_prefill = |tradeoff: &Tradeoff<'_>| {
@@ -148,7 +148,7 @@ fn note(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>) -> String {
     }
 }
 
-/// Puts settings on as few lines as stay short.
+/// Puts settings on lines, as many on each as keep it short.
 fn join_short(settings: impl Iterator<Item = String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for setting in settings {

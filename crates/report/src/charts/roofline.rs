@@ -35,15 +35,15 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let varying = varying(points);
     let (_, bench): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.section == Section::Serve);
     let load = swept(points, &bench);
-    // A line through the points of several lengths would show neither.
+    // Each curve is of one workload and server: a line through the points of several prompt lengths would show neither.
     let kinds = varying
         .iter()
         .copied()
         .filter(|column| load.is_none_or(|load| load.name != column.name));
     let kinds: Vec<&Column> = kinds.collect();
     let curves = groups(&placed, &kinds, |(point, _)| point.row);
-    let marks = |own: &[(&Point, (f64, f64))], load: Option<&Column>| {
-        let step = own.len().div_ceil(MOST_LABELS);
+    let marks = |curve: &[(&Point, (f64, f64))], load: Option<&Column>| {
+        let step = curve.len().div_ceil(MOST_LABELS);
         let mark = |(i, (point, (x, y))): (usize, &(&Point, (f64, f64)))| Mark {
             label: load
                 .filter(|_| i.is_multiple_of(step))
@@ -53,7 +53,7 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
             suspect: point.is_suspect(),
             ..Mark::at(*x, *y)
         };
-        own.iter().enumerate().map(mark).collect::<Vec<Mark>>()
+        curve.iter().enumerate().map(mark).collect::<Vec<Mark>>()
     };
     let [first, .., last] = placed.as_slice() else {
         return Vec::new();
@@ -62,12 +62,12 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let roof = vec![Mark::at(left, left), Mark::at(1.0, 1.0), Mark::at(right, 1.0)];
     let mut series = vec![Series::new("The hardware's limits", Style::Limit, roof)];
     match curves.len() {
-        ..=MOST_CURVES => series.extend(curves.iter().enumerate().map(|(number, own)| {
+        ..=MOST_CURVES => series.extend(curves.iter().enumerate().map(|(number, curve)| {
             let name = match kinds.is_empty() {
                 true => "The server".to_owned(),
-                false => settings(&kinds, own[0].0.row),
+                false => settings(&kinds, curve[0].0.row),
             };
-            Series::new(name, Style::Curve(number), marks(own, load))
+            Series::new(name, Style::Curve(number), marks(curve, load))
         })),
         _ => series.push(Series::new("Points", Style::Background, marks(&placed, None))),
     }

@@ -63,7 +63,7 @@ fn title_of(target: &Target) -> String {
 
 fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {
     let limit = limit(criterion);
-    // Each kind in one row of the legend, and rings over all.
+    // Series of one kind follow each other, so that the legend is in order. Rings are last, so that they are on top.
     let (mut stopped, mut curves, mut rings) = (Vec::new(), Vec::new(), Vec::new());
     for (colour, record) in searches.iter().enumerate() {
         let name = search_name(record, state);
@@ -103,8 +103,8 @@ fn ring_label(answer: Option<&Answer>, name: String) -> Vec<String> {
     load.map_or_else(Vec::new, |load| vec![name, load])
 }
 
-/// Returns the measurements of a search's probes. Repeats at one load are drawn as their mean with a bar from lowest to highest. Probes
-/// that were stopped early have their last measurement.
+/// Returns the measurements of a search's probes: those that were stopped early if `cut` is true, with their last measurement, else the
+/// others. Repeats at one load are drawn as their mean, with a bar from lowest to highest.
 fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool) -> Vec<Mark> {
     let text = criterion.to_string();
     let probes = state
@@ -142,7 +142,7 @@ fn limit(criterion: &Criterion) -> f64 {
 fn title(criterion: &Criterion) -> String {
     match &criterion.quantity {
         Quantity::Metric(_) => axis_title(&criterion.figure()),
-        // The share of requests within one limit is met where the percentile of that share is.
+        // A share of requests is within one limit exactly if the percentile of that share is.
         Quantity::Attainment(limits) if limits.len() == 1 => {
             let class = criterion
                 .class

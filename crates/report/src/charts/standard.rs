@@ -1,4 +1,4 @@
-//! Line charts that a report has: latency and throughput against load, and those that the plan asks for (`[[report.plot]]`).
+//! The line charts of a report: latency and throughput against load, and those that the plan asks for (`[[report.plot]]`).
 
 use super::ChartContext;
 use super::curves::{Lines, draw};
@@ -15,7 +15,7 @@ use vsweep_strategy::stats::split_class;
 /// Latency against load: for each of TTFT, TPOT and E2EL its median and its highest percentile, side by side.
 pub fn latency(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
     let points = subject.points;
-    // Where whole requests are not timed, the gaps between their tokens are.
+    // Benchmarks that measure no TPOT have the gaps between tokens.
     let per_token = match points.runs.column("median_tpot_ms") {
         Some(_) => ("tpot", "Time per output token (TPOT)"),
         None => ("itl", "Inter-token latency (ITL)"),
@@ -69,7 +69,7 @@ pub fn throughput(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<C
         .ok_or("no run has a throughput by vLLM's names, such as output_throughput".into())
 }
 
-/// Classes that have panels of their own; `[[report.plot]]` draws any.
+/// Most classes that have panels of their own. `[[report.plot]]` can draw any class.
 const MOST_CLASSES: usize = 4;
 
 /// The columns of a figure for each class of a mixed load.
@@ -79,19 +79,22 @@ fn of_classes(subject: &ChartContext<'_>, figure: &str) -> impl Iterator<Item = 
     own.map(|column| column.name.clone()).take(MOST_CLASSES)
 }
 
-/// `p99_ttft_ms`, or whichever percentile was asked for instead.
+/// The name of the highest percentile of a latency up to p99, such as `p99_ttft_ms`.
 fn highest_percentile(subject: &ChartContext<'_>, quantity: &str) -> Option<String> {
     let suffix = format!("_{quantity}_ms");
     let percentile = |name: &str| name.strip_prefix('p')?.strip_suffix(&suffix)?.parse::<f64>().ok();
     let columns = subject.points.runs.columns().iter();
     let named = columns.filter_map(|column| Some((percentile(&column.name)?, &column.name)));
-    // Beyond p99 a run seldom has the samples that the figure would need.
+    // Runs seldom have enough requests for a percentile beyond p99.
     let sound = named.filter(|(percentile, _)| *percentile <= 99.0);
     let highest = sound.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(highest.1.clone())
 }
 
-/// Charts of these names, titles and metrics along the load, of metrics that were measured; `None` where none was.
+/// Charts along the load, each with a name, a title and metrics. Metrics that were not measured are left out; `None` if none is left.
+///
+/// # Errors
+/// If no numeric parameter varies.
 fn against_load(
     subject: &ChartContext<'_>,
     ranking: &Ranking,

@@ -12,10 +12,10 @@ use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 /// Seconds from launch to ready.
 const STARTUP: &str = "startup_s";
 
-/// Ratio of the slowest start to the fastest below which starts differ by no more than their noise: 28 and 34 s were two starts of one server.
-const TELLING: f64 = 1.3;
-/// Seconds between the two below which nobody chooses a server by them.
-const TELLING_S: f64 = 5.0;
+/// Ratio of the slowest start to the fastest below which the difference may be noise: two starts of one server took 28 and 34 s.
+const LEAST_RATIO: f64 = 1.3;
+/// Difference in seconds below which start-up decides nothing.
+const LEAST_DIFFERENCE_S: f64 = 5.0;
 
 /// Draws the workload that most servers have in common, if their start-up times differ.
 pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
@@ -44,7 +44,7 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     if starts
         .minmax()
         .into_option()
-        .is_none_or(|(least, most)| most < TELLING * least || most - least < TELLING_S)
+        .is_none_or(|(least, most)| most < LEAST_RATIO * least || most - least < LEAST_DIFFERENCE_S)
     {
         return Vec::new();
     }

@@ -7,9 +7,9 @@ use crate::texts::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_record::table::{Cell, Column};
 
-/// Ratio of the largest to the smallest value from which an axis is logarithmic: for loads, because ladders double; for figures, because
-/// small ones would vanish.
+/// Ratio of the largest to the smallest load from which an axis is logarithmic. It is small because loads are often doubled.
 pub const WIDE_LOAD: f64 = 8.0;
+/// Ratio of the largest to the smallest figure from which an axis is logarithmic, because small figures would vanish.
 const WIDE_FIGURES: f64 = 60.0;
 
 /// The column along an x axis.
@@ -19,14 +19,14 @@ pub struct XAxis<'a> {
     /// True if runs lie at the value of a setting, false if points lie at a figure.
     is_setting: bool,
     scale: Scale,
-    /// One for each value.
+    /// One tick for each value.
     ticks: Vec<Tick>,
     /// Positions of values that are not finite numbers.
     beyond: Vec<(Cell, f64)>,
 }
 
 impl<'a> XAxis<'a> {
-    /// The values of a column in these rows, spaced as asked or as suits them.
+    /// The axis for the values of a column in these rows. Without `scale`, the values decide the scale.
     pub fn of(
         column: &'a Column,
         is_setting: bool,
@@ -48,7 +48,7 @@ impl<'a> XAxis<'a> {
         };
         let first = if scale == Scale::Log { 1.0 } else { 0.0 };
         let mut place = numbers.last().copied().unwrap_or(first);
-        // A missing value comes first among values and last on the axis, as a missing limit is an unlimited load.
+        // A missing value sorts first but is last on the axis, because a load without a limit is the highest.
         let (missing, others): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(Cell::is_missing);
         let others = others.into_iter().filter(|cell| finite(cell).is_none());
         let beyond = others.chain(missing).map(|cell| {
@@ -67,13 +67,13 @@ impl<'a> XAxis<'a> {
         }
     }
 
-    /// Its axis.
+    /// The axis for a panel. It has ticks only along a setting.
     pub fn axis(&self) -> Axis {
         let ticks = self.ticks.iter().filter(|_| self.is_setting);
         Axis::of(axis_title(&self.column.name), self.scale).with_ticks(ticks.cloned())
     }
 
-    /// True if it is along a setting, and not along a figure.
+    /// True if the axis is along a setting, false if it is along a figure.
     pub fn is_setting(&self) -> bool {
         self.is_setting
     }
@@ -103,8 +103,8 @@ fn label(cell: &Cell) -> String {
     }
 }
 
-/// The spacing that suits the steps of a load, in ascending order: even steps from about zero are drawn evenly. A linear axis
-/// begins at zero, so others would leave its left side empty.
+/// The scale that suits the steps of a load, in ascending order: linear for even steps from about zero, else logarithmic. A linear axis
+/// begins at zero, so other steps would leave its left side empty.
 fn scale_of_steps(numbers: &[f64]) -> Scale {
     let [first, second, before, last] = match numbers {
         [first, last] => [*first, *last, *first, *last],
@@ -120,12 +120,12 @@ fn scale_of_steps(numbers: &[f64]) -> Scale {
     }
 }
 
-/// The spacing that suits measured figures.
+/// The scale that suits measured figures.
 pub fn scale_of_figures(values: impl Iterator<Item = f64>) -> Scale {
     scale_of(values, WIDE_FIGURES)
 }
 
-/// Logarithmic from this ratio of the largest to the smallest value on, if all are positive.
+/// Logarithmic if all values are positive and the ratio of the largest to the smallest is at least `wide`, else linear.
 pub fn scale_of(values: impl Iterator<Item = f64>, wide: f64) -> Scale {
     match values.minmax().into_option() {
         Some((least, most)) if least > 0.0 && most / least >= wide => Scale::Log,

@@ -1,4 +1,4 @@
-//! Knowledge of a table's columns by their names: their titles, and which of our benchmarks fill them, for checks before there is a run.
+//! The columns of tables by name: their titles, and the benchmarks that fill them, so that a plan can be checked before its first run.
 //! `columns.csv` has a line for each.
 
 use itertools::Itertools;
@@ -11,7 +11,7 @@ use vsweep_strategy::stats::{figure_of, split_class};
 struct KnownColumn {
     /// Name in tables. `*_ttft_ms` is every statistic of a latency: `p99_ttft_ms`, `mean_ttft_ms`.
     name: &'static str,
-    /// Benchmarks that fill it, `all` for every one; empty of a parameter.
+    /// Benchmarks that fill it, separated by spaces; `all` for every benchmark, empty for a parameter.
     filled_by: &'static str,
     /// Name in labels; empty if the name is short enough.
     short: &'static str,
@@ -74,7 +74,7 @@ pub fn short_name(name: &str) -> String {
     short.filter(|short| !short.is_empty()).unwrap_or(&plain).to_owned()
 }
 
-/// Returns true if the requests of a class have a figure of this name by themselves.
+/// Returns true if each class of a mixed load has a figure of this name.
 fn is_of_class(figure: &str) -> bool {
     OF_CLASS.contains(&figure) || latency(figure).is_some_and(|(statistic, _)| is_statistic(statistic))
 }
@@ -113,7 +113,7 @@ pub fn is_known(runner: &BenchRunner, column: &str) -> bool {
     let is_time = |name: &str| name.ends_with("_time") && name.starts_with('p');
     matches!(runner, BenchRunner::Command(_))
         || (runner.offline() == Some(Offline::Startup) && is_time(&column))
-        // The stages of a model's processor are its own.
+        // Each multimodal processor has stages of its own.
         || (runner.offline() == Some(Offline::MmProcessor) && column.ends_with("_ms"))
         || echoed(runner).contains(&&*column)
         || filled_by(runner).any(|known| known.name == column)
@@ -132,7 +132,7 @@ pub fn known(runner: &BenchRunner) -> impl Iterator<Item = String> {
     columns.chain(echoed(runner).iter().map(|name| (*name).to_owned()))
 }
 
-/// Settings that a result repeats.
+/// Settings that the results of a benchmark repeat.
 fn echoed(runner: &BenchRunner) -> &'static [&'static str] {
     match runner {
         BenchRunner::Native => &ECHOED,
@@ -156,7 +156,7 @@ fn is_filled(known: &KnownColumn, runner: &BenchRunner) -> bool {
     filling.any(|filling| filling == "all" || Some(filling) == who)
 }
 
-/// `p99.9`, `median`.
+/// Returns true for the name of a statistic, such as `p99.9` or `median`.
 fn is_statistic(word: &str) -> bool {
     let percentile = word.strip_prefix('p').and_then(|percent| percent.parse().ok());
     percentile.map_or(["mean", "median", "std"].contains(&word), |percent: f64| {

@@ -11,11 +11,11 @@ use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 use vsweep_strategy::stats::split_class;
 
-/// Points that are read.
+/// Most points whose distributions are read.
 const MOST_POINTS: usize = 300;
 /// The latencies, by the names that results have for them, with their titles.
 pub const LATENCIES: [(&str, &str); 3] = [("ttft", "TTFT"), ("itl", "ITL"), ("e2el", "E2EL")];
-/// Shares of requests at which a page has a latency.
+/// Shares of requests for which a page has the latency.
 const SHARES: [f64; 24] = [
     0.0, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95,
     0.98, 0.99, 1.0,
@@ -32,7 +32,7 @@ struct Part {
 }
 
 impl Distributions {
-    /// Reads those of these points, given by their places, as many as there is room for.
+    /// Reads the distributions of the points with the indices `wanted`, up to `MOST_POINTS` of them.
     pub fn gather(
         directory: &Directory,
         state: &State,

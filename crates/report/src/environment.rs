@@ -11,7 +11,7 @@ use vsweep_base::units::show_duration;
 use vsweep_plan::show;
 use vsweep_record::journal::{ServerRecord, State};
 
-/// The manifest's facts that are known, then the versions of the servers and the time spent measuring.
+/// The known facts of the manifest, then the versions of the servers, the nodes, the time spent measuring and the GPU-hours.
 pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     for (name, value) in manifest.as_object().into_iter().flatten() {
@@ -73,7 +73,7 @@ fn versions(state: &State) -> String {
     versions.into_iter().join(", ")
 }
 
-/// A chart with that in its foot.
+/// Adds the origin of its figures to the footer of a chart.
 pub fn sign(mut chart: Chart, origin: &[String]) -> Chart {
     let footer = [&chart.footer].into_iter().chain(origin).join(" · ");
     chart.footer = footer;

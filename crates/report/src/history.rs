@@ -1,8 +1,9 @@
 //! The history of a machine: the experiments in one folder that were measured on it. They show how much two measurements of the same thing
 //! differ there, which is the margin of a comparison.
 //!
-//! Equal things are points of one id, which holds settings, environment and load, on one version of the server. Reading only; what is
-//! measured next never depends on it, but for a margin and noise that a session records when it begins.
+//! Measurements are of the same thing if their points have one id, which covers settings, environment and load, and their servers one
+//! version. This module only reads. The next measurement does not depend on it, except for the margin and the noise that a session records
+//! when it begins.
 
 use super::rows::read_runs;
 use crate::ordered::Ordered;
@@ -15,19 +16,19 @@ use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
 use vsweep_record::table::Points;
 use vsweep_strategy::stats::{Margin, Noise, Start};
 
-/// Number of experiments that are read, the ones changed last, …
+/// Most experiments that are read: those that changed last.
 pub(super) const MOST: usize = 20;
-/// … of so many runs together, …
+/// Most runs that are read from all experiments together.
 const MOST_RUNS: usize = 4_000;
-/// … each with journals of at most so many bytes together.
+/// Most bytes in the journals of an experiment that is read.
 const MOST_BYTES: u64 = 1 << 27;
-/// A margin is what two measurements of so many starts each differ by.
+/// Starts on each side of the comparison for which a margin holds.
 const STARTS: usize = 2;
-/// Starts beyond the first of each config below which nothing is said of noise.
+/// Fewest starts beyond the first of each config from which a margin is computed.
 const FEWEST: f64 = 4.0;
-/// A margin is never narrower, because no server is chosen by less, nor wider, because more always matters; in percent.
+/// Least and greatest margin, in percent: no server is chosen by less, and more always matters.
 const WITHIN: (f64, f64) = (0.5, 5.0);
-/// Starts by what makes them equal: their point and the version of the server.
+/// Equal starts, by their point and the version of the server.
 type Equals = BTreeMap<String, Vec<Start>>;
 
 /// One experiment: its measurements of each metric.
@@ -41,7 +42,8 @@ struct Past {
 pub struct History(Vec<Past>);
 
 impl History {
-    /// The experiments in a folder that were measured on this host, by the simulator or not. What cannot be read is left out.
+    /// The experiments in a folder that were measured on this host, either by the simulator or on real servers. Unreadable ones are left
+    /// out.
     pub fn of(folder: &Path, host: &str, is_simulated: bool, metrics: &[String]) -> History {
         let mut runs = 0;
         let mut found = Vec::new();
@@ -62,7 +64,7 @@ impl History {
         History(found)
     }
 
-    /// The change of a metric that means nothing on this machine, in percent; none where too little was measured again.
+    /// The margin of a metric on this machine, in percent: smaller changes may be noise. `None` if too little was measured more than once.
     fn margin_percent(&self, metric: &str) -> Option<f64> {
         let mut groups: BTreeMap<&String, Vec<Start>> = BTreeMap::new();
         for (point, starts) in self.of_metric(metric).flatten() {

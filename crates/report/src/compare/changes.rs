@@ -10,15 +10,15 @@ use itertools::Itertools;
 use vsweep_answer::Verdict;
 use vsweep_base::units::show_many;
 
-/// Points that are named.
+/// Most points that a sentence names.
 const MOST_NAMED: usize = 3;
-/// Metrics that the picture shows.
+/// Most metrics in the picture.
 const MOST_PANELS: usize = 2;
 
 /// A figure with the settings of its point.
 pub(super) type Placed<'a> = (&'a str, &'a Figure);
 
-/// Every figure, worse ones first, then better ones, and among equals the largest change first.
+/// Every figure, ordered by its verdict: worse, better, undecided, the same. Within a verdict the largest change comes first.
 pub(super) fn by_weight(comparison: &Comparison) -> Vec<Placed<'_>> {
     let rank = |verdict| match verdict {
         Verdict::Regressed => 0,
@@ -49,34 +49,37 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     };
     let new = failed(&comparison.failed_new, "new", "base");
     let base = failed(&comparison.failed_base, "base", "new");
-    let mut told: Vec<String> = new.into_iter().chain(base).collect();
+    let mut sentences: Vec<String> = new.into_iter().chain(base).collect();
     let mut same = Vec::new();
-    for (metric, own) in by_metric(comparison) {
+    for (metric, figures) in by_metric(comparison) {
         let found = [
             (Verdict::Regressed, "worse"),
             (Verdict::Improved, "better"),
             (Verdict::Undecided, "undecided"),
         ];
-        let found = found.map(|(verdict, word)| part(&own, verdict, word));
+        let found = found.map(|(verdict, word)| part(&figures, verdict, word));
         match found.into_iter().flatten().join(", ") {
             none if none.is_empty() => same.push(name(metric)),
-            parts => told.push(format!("{}: {parts}", title(metric))),
+            parts => sentences.push(format!("{}: {parts}", title(metric))),
         }
     }
     if !same.is_empty() {
-        told.push(format!("The same at every point: {}", same.join(", ")));
+        sentences.push(format!("The same at every point: {}", same.join(", ")));
     }
-    told
+    sentences
 }
 
 /// The share of a metric's points with this verdict, and their changes.
-fn part(own: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
-    let found = own.iter().filter(|(_, figure)| figure.verdict == verdict).collect_vec();
+fn part(figures: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
+    let found = figures
+        .iter()
+        .filter(|(_, figure)| figure.verdict == verdict)
+        .collect_vec();
     let (least, most) = found.iter().map(|(_, figure)| figure.ratio).minmax().into_option()?;
     let place = match found.as_slice() {
-        _ if found.len() == own.len() && own.len() > 1 => "at every point".to_owned(),
+        _ if found.len() == figures.len() && figures.len() > 1 => "at every point".to_owned(),
         [(settings, _)] => format!("at {settings}"),
-        _ => format!("at {} of {} points", found.len(), own.len()),
+        _ => format!("at {} of {} points", found.len(), figures.len()),
     };
     let by = match change(least) == change(most) {
         true => change(least),
@@ -86,22 +89,22 @@ fn part(own: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
     Some(format!("{word} {place} ({measured}{by})"))
 }
 
-/// The changes of the metrics that changed at most points, against the margin; none where nothing is known to have changed.
+/// A picture of the metrics that changed at the most points, with their margins; `None` if nothing is known to have changed.
 pub(super) fn chart(comparison: &Comparison, is_simulated: bool) -> Option<Chart> {
     let has_changed = |(_, figure): &Placed<'_>| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed);
-    // Of metrics that changed at as many points, the one that changed most.
-    let weight = |own: &[Placed<'_>]| {
-        let sizes = own.iter().filter(|placed| has_changed(placed));
+    // Among metrics that changed at equally many points, the one with the largest change comes first.
+    let weight = |figures: &[Placed<'_>]| {
+        let sizes = figures.iter().filter(|placed| has_changed(placed));
         let sizes = sizes.map(|(_, figure)| size(figure)).collect_vec();
         let largest = sizes.iter().copied().reduce(f64::max)?;
         Some((sizes.len(), largest))
     };
     let changed = by_metric(comparison).into_iter();
-    let changed = changed.filter_map(|(metric, own)| Some((weight(&own)?, metric, own)));
+    let changed = changed.filter_map(|(metric, figures)| Some((weight(&figures)?, metric, figures)));
     let changed = changed.collect_vec().into_iter();
     let changed = changed.ordered_by(|(a, ..), (b, ..)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
-    let panels = changed.into_iter().take(MOST_PANELS).map(|(_, metric, own)| {
-        let bars = own.into_iter().map(|(settings, figure)| Bar {
+    let panels = changed.into_iter().take(MOST_PANELS).map(|(_, metric, figures)| {
+        let bars = figures.into_iter().map(|(settings, figure)| Bar {
             label: settings.to_owned(),
             ratio: figure.ratio,
             interval: figure.interval,

@@ -1,8 +1,8 @@
 //! The table of vLLM's performance dashboard (`compare-json-results.py`) for any results: figures of several sides next to each other with
-//! their ratios, and the highest load at which each side is fast enough. It has no intervals; verdicts are the other formats' work.
+//! their ratios, and the highest load at which each side is fast enough. Unlike the other formats it has no intervals and no verdicts.
 
 use super::Side;
-use super::matching::{plain, values_of};
+use super::matching::{qualified_name, values_of};
 use crate::findings::answer::estimate_by_table;
 use crate::findings::variation::varying;
 use crate::ordered::Ordered;
@@ -24,10 +24,10 @@ pub struct Speed {
     pub tpot_ms: f64,
 }
 
-/// The settings that are the load, foremost first.
+/// The settings that may be the load, in order of preference.
 const LOADS: [&str; 2] = ["bench.max_concurrency", "bench.request_rate"];
 
-/// One load, and what each side has there: throughput, TTFT and TPOT.
+/// One load with the throughput, TTFT and TPOT of each side.
 struct LoadRow {
     load: String,
     sides: Vec<[Option<f64>; 3]>,
@@ -36,7 +36,7 @@ struct LoadRow {
 /// All throughputs, TTFTs and TPOTs of each side at a load.
 type OfSides = Vec<[Vec<f64>; 3]>;
 
-/// Tables in Markdown, for each workload and server one of each figure and one of the highest loads.
+/// Returns tables in Markdown: for each workload and server, a table for each figure and one of the highest loads.
 ///
 /// # Errors
 /// If no side has a figure of the table.
@@ -48,7 +48,7 @@ pub fn to_dashboard(sides: &[Side], speed: &Speed) -> Result<String, String> {
     for (points, side) in points.iter_mut().zip(sides) {
         points.adopt(&estimate_by_table(&State::default(), &side.table, &named));
     }
-    let keys: BTreeSet<String> = points.iter().flat_map(varying).map(plain).collect();
+    let keys: BTreeSet<String> = points.iter().flat_map(varying).map(qualified_name).collect();
     let load = load_of(&points, &keys);
     let apart: BTreeSet<String> = keys.into_iter().filter(|key| key != load).collect();
     let groups = gather(&points, &apart, load, &metrics);
@@ -76,7 +76,7 @@ pub fn to_dashboard(sides: &[Side], speed: &Speed) -> Result<String, String> {
     Ok(text)
 }
 
-/// The setting that the rows of a table go by.
+/// The setting that distinguishes the rows of a table: a load that varies, else one that is set.
 fn load_of(points: &[Points<'_>], keys: &BTreeSet<String>) -> &'static str {
     let varies = |load: &&&str| keys.contains(**load);
     let is_set = |load: &&&str| points.iter().any(|points| points.runs.column(load).is_some());
@@ -84,7 +84,8 @@ fn load_of(points: &[Points<'_>], keys: &BTreeSet<String>) -> &'static str {
     found.unwrap_or(&LOADS[0])
 }
 
-/// The loads in their order, by what else their points are alike in. Points that nothing tells apart have a mean, as in vLLM's table.
+/// Groups points by their values of the settings `apart`, with rows in the order of their loads. Points with equal settings are averaged,
+/// as in vLLM's table.
 fn gather(
     points: &[Points<'_>],
     apart: &BTreeSet<String>,
@@ -139,7 +140,7 @@ fn side_by_side(rows: &[LoadRow], place: usize, metric: &str, names: &[&str], lo
             let shown = found.map_or("-".into(), show_number);
             cells.push(if is_within { format!("**{shown}**") } else { shown });
             if side > 0 {
-                // Above 1 is better than the first side, of a latency as of a throughput.
+                // Above 1 is better than the first side, for latencies and throughputs alike.
                 let ratio = base.zip(found).map(|(base, found)| match limit {
                     Some(_) => base / found,
                     None => found / base,
@@ -158,7 +159,7 @@ fn side_by_side(rows: &[LoadRow], place: usize, metric: &str, names: &[&str], lo
     )
 }
 
-/// The highest measured load within each limit, and what is had there.
+/// The highest measured load within each limit and within both, and the figures at the latter.
 fn highest_loads(rows: &[LoadRow], names: &[&str], metrics: &[String; 3], load: &str, speed: &Speed) -> String {
     let of_side = |side: usize| {
         let rows = rows.iter().filter_map(move |row| {
@@ -202,8 +203,8 @@ fn highest_loads(rows: &[LoadRow], names: &[&str], metrics: &[String; 3], load: 
     text
 }
 
-/// Returns the highest load within its limit for TTFT, TPOT and both, whatever lower loads do. Each row is a load, its TTFT and its TPOT in
-/// ms, and its throughput.
+/// Returns the highest load within its limit for TTFT, TPOT and both, even if a lower load exceeds the limit. Each row is a load, its TTFT
+/// and its TPOT in ms, and its throughput.
 pub fn valid_loads(rows: &[[f64; 4]], speed: &Speed) -> [Option<f64>; 3] {
     let highest = |is_valid: &dyn Fn(&[f64; 4]) -> bool| {
         let valid = rows.iter().filter(|row| is_valid(row)).map(|row| row[0]);

@@ -18,9 +18,9 @@ use std::path::Path;
 use vsweep_answer::{Requirement, Verdict};
 use vsweep_base::units::show_many;
 
-/// Points without a counterpart that are named, and other changes.
+/// Most points without a counterpart that are named, and most other changes.
 const MOST_NAMED: usize = 5;
-/// Rows of changes in Markdown, and of limits that are not met.
+/// Most rows of changes in Markdown, and most rows of limits that are not met.
 const MOST_ROWS: usize = 8;
 
 /// In the terminal: the tally, changes, a block for each point, and limits.
@@ -112,7 +112,7 @@ fn parts(comparison: &Comparison) -> Value {
         let cells = cells(figure);
         [(*settings).to_owned()].into_iter().chain(cells).collect_vec()
     });
-    // What the cells sort by, where that is a number.
+    // Numbers by which a page sorts the cells. The other cells sort by their text.
     let rows = weighed.iter().map(|(settings, figure)| {
         let change = figure.ratio - 1.0;
         let by = [

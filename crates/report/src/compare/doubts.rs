@@ -11,7 +11,7 @@ use vsweep_base::units::show_many;
 use vsweep_record::journal::Machine;
 use vsweep_record::table::{Point, Points};
 
-/// Says so if figures come from the simulator.
+/// Names the sides with simulated figures; `None` if there are none.
 pub fn of_simulation(base: &Side, new: &Side) -> Option<String> {
     let simulated = [(base, "base"), (new, "new")]
         .into_iter()
@@ -72,19 +72,20 @@ fn requests(points: &Points<'_>, of: &[&Point]) -> (f64, f64) {
     (failed, failed + sum("completed"))
 }
 
-/// A smaller growth of the share of failed requests does not matter.
-const LOST: f64 = 0.01;
-/// Standard errors by which the shares differ if not by chance.
+/// Growth of the share of failed requests up to which it does not matter.
+const NEGLIGIBLE: f64 = 0.01;
+/// Number of standard errors beyond which a difference of shares is not due to chance.
 const BEYOND_CHANCE: f64 = 3.0;
 
-/// True if the new side loses requests that the base does not. The latencies of those that are left are of a smaller load.
+/// True if a larger share of requests fails on the new side than on the base. The latencies of the remaining requests are then those of a
+/// smaller load.
 pub fn loses_requests(pair: &PointPair<'_>, sides: &(Points<'_>, Points<'_>)) -> bool {
     let (base, of_base) = requests(&sides.0, &[pair.base]);
     let (new, of_new) = requests(&sides.1, &[pair.new]);
     let share = (base + new) / (of_base + of_new).max(1.0);
     let error = (share * (1.0 - share) * (1.0 / of_base.max(1.0) + 1.0 / of_new.max(1.0))).sqrt();
     let growth = new / of_new.max(1.0) - base / of_base.max(1.0);
-    growth > LOST && growth > BEYOND_CHANCE * error
+    growth > NEGLIGIBLE && growth > BEYOND_CHANCE * error
 }
 
 /// Names the points at which the new side loses requests; `None` if there are none.
@@ -108,11 +109,11 @@ pub fn of_neighbours(sides: &(Points<'_>, Points<'_>)) -> impl Iterator<Item = S
     found.into_iter().flatten()
 }
 
-/// Nodes that are named.
+/// Most nodes, differences or points that a sentence names.
 const MOST_NAMED: usize = 4;
 
-/// Describes points whose two sides, or runs of one side, come from several nodes or from one before and after a change. `None` if there
-/// are no such points.
+/// Describes points whose runs, of both sides together, come from several nodes, or from one node before and after a change of it. `None`
+/// if there are no such points.
 pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<String> {
     let mixed: Vec<BTreeSet<Machine>> = pairs
         .iter()
@@ -142,7 +143,7 @@ pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<Stri
     })
 }
 
-/// Nodes of the judged runs of a point.
+/// Known machines of the judged runs of a point.
 fn machines(side: &Side, point: &Point) -> BTreeSet<Machine> {
     let known = point.used.iter().filter_map(|row| side.machines.get(*row)?.as_ref());
     known.unique().cloned().collect()

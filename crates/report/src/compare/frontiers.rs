@@ -1,4 +1,4 @@
-//! The frontiers of all sides of a comparison in one chart for each workload: how far a new one has moved, at every speed.
+//! The frontiers of all sides of a comparison in one chart for each workload, which shows how far the frontier has moved at each speed.
 
 use super::Side;
 use crate::chart::{Chart, Mark, Series, Style};

@@ -10,8 +10,8 @@ use minijinja::{Value, context};
 use vsweep_base::printable::printable;
 use vsweep_strategy::stats::Requirement;
 
-/// A broken limit is a failure, an undecided one is skipped. Where nothing is limited, each figure is a case that passes and tells
-/// its verdict.
+/// Writes a suite for each comparison. A broken limit is a failure, and an undecided one is skipped. Without limits, each figure is a case
+/// that passes and shows its verdict.
 pub fn to_junit(comparisons: &[Comparison]) -> String {
     let failures: usize = comparisons.iter().map(|own| count(own, Requirement::Broken)).sum();
     let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();
@@ -23,7 +23,7 @@ pub fn to_junit(comparisons: &[Comparison]) -> String {
     )
 }
 
-/// The number of its cases, and the suite.
+/// Returns the number of cases of a comparison, and its suite.
 fn suite(comparison: &Comparison) -> (usize, Value) {
     let limits = comparison.limits.iter().map(of_limit);
     let limits = limits.chain(
@@ -92,9 +92,9 @@ fn of_figure(figure: &Figure, settings: &str) -> Value {
     }
 }
 
-/// Text on one line, as it may stand in elements of XML and in quoted attributes.
+/// Escapes a text for elements and quoted attributes of XML. The result is one line.
 fn escape(text: &str) -> String {
-    // XML has no way to write these two.
+    // XML cannot represent these two characters.
     let text = printable(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text::escape(&text)
 }

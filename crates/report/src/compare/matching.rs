@@ -6,7 +6,7 @@ use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use vsweep_record::table::{Column, ECHOED, Point, Points, Section};
 
-/// Points that belong together, and the rest.
+/// Points of both sides that belong together, and the rest.
 pub struct Matched<'p> {
     pub pairs: Vec<PointPair<'p>>,
     /// Settings of points without a counterpart.
@@ -15,7 +15,7 @@ pub struct Matched<'p> {
     /// Settings of points that the other side measured, and whose runs all failed on this one.
     pub failed_base: Vec<String>,
     pub failed_new: Vec<String>,
-    /// The settings that decide, by name.
+    /// Names of the settings in which points must agree.
     pub keys: BTreeSet<String>,
 }
 
@@ -26,11 +26,12 @@ pub struct PointPair<'p> {
     pub new: &'p Point,
 }
 
-/// Pairs the measured points. Several points of one side with equal deciding settings are left out: nothing says which is meant.
+/// Pairs the measured points that agree in all keys. If several points of a side do, none of them has a counterpart, because nothing says
+/// which one is meant.
 pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p> {
-    // Finding what varies takes a look at every run, so it is done once.
+    // `varying` looks at every run, so it is called once for each side.
     let (in_base, in_new) = (varying(base), varying(new));
-    let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(plain).collect();
+    let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(qualified_name).collect();
     let mut news = by_key(new, &keys);
     let (failed_in_base, failed_in_new) = (failed(base, &keys), failed(new, &keys));
     let (mut pairs, mut only_base, mut failed_new) = (Vec::new(), Vec::new(), Vec::new());
@@ -69,14 +70,14 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     }
 }
 
-/// The points without a valid run, by their values of the deciding settings.
+/// The points without a valid run, by their values of the keys.
 fn failed(points: &Points<'_>, keys: &BTreeSet<String>) -> HashSet<Vec<String>> {
     let values = values_of(points, keys);
     let failed = points.points.iter().filter(|point| point.used.is_empty());
     failed.map(values).collect()
 }
 
-/// The deciding settings, for a message that explains why nothing matches.
+/// The keys, for a message that explains why nothing matches; empty if there are none.
 pub fn reason(keys: &BTreeSet<String>) -> String {
     match keys.is_empty() {
         true => String::new(),
@@ -84,7 +85,7 @@ pub fn reason(keys: &BTreeSet<String>) -> String {
     }
 }
 
-/// Measured points by their values of the deciding settings.
+/// Measured points by their values of the keys.
 fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> HashMap<Vec<String>, Vec<&'p Point>> {
     let values = values_of(points, keys);
     let measured = points.points.iter().filter(|point| !point.used.is_empty());
@@ -93,27 +94,30 @@ fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> HashMap<Vec<St
 
 /// Returns a function that gives the values of a point in these settings.
 pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn(&Point) -> Vec<String> + use<'p> {
-    let columns: BTreeMap<String, &Column> = settings_of(points).map(|column| (plain(column), column)).collect();
+    let columns: BTreeMap<String, &Column> = settings_of(points)
+        .map(|column| (qualified_name(column), column))
+        .collect();
     let columns: Vec<Option<&Column>> = keys.iter().map(|key| columns.get(key).copied()).collect();
     move |point| {
         let value = |column: &Option<&Column>| {
             let value = column.map(|column| column.cells.at(point.row).to_string());
-            // Without a rate all requests come at once, and sides may express that differently.
+            // Without a rate, all requests come at once. Sides may express that differently.
             value.filter(|value| value != "inf").unwrap_or_default()
         };
         columns.iter().map(value).collect()
     }
 }
 
-/// The settings of a table: parameters, and what a result repeats of them.
+/// The settings of a table: parameters, and metrics in which a result repeats a parameter.
 fn settings_of<'t>(points: &Points<'t>) -> impl Iterator<Item = &'t Column> {
     let is_echo = |column: &Column| column.section == Section::Metric && ECHOED.contains(&column.name.as_str());
     let columns = points.runs.columns().iter();
     columns.filter(move |column| column.section.is_parameter() || is_echo(column))
 }
 
-/// A setting's name with its side, so that columns that needed no prefix meet those that did.
-pub fn plain(column: &Column) -> String {
+/// A setting's name with the prefix `serve.` or `bench.`. A table has the prefix only for ambiguous names, so this name is the same on both
+/// sides.
+pub fn qualified_name(column: &Column) -> String {
     let side = match column.section {
         Section::Serve => "serve",
         _ => "bench",
@@ -121,7 +125,7 @@ pub fn plain(column: &Column) -> String {
     format!("{side}.{}", bare_name(column))
 }
 
-/// The values that a setting takes among measured points, or among all where none was measured, by `side.name`, without the deciding ones.
+/// The values of each setting that is not a key, by its qualified name. Only measured points count, unless there are none.
 pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
     let is_measured = |point: &&Point| !point.used.is_empty();
     let has_measured = points.points.iter().any(|point| is_measured(&point));
@@ -134,7 +138,7 @@ pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<Strin
             .collect()
     };
     settings_of(points)
-        .map(|column| (plain(column), values(column)))
+        .map(|column| (qualified_name(column), values(column)))
         .filter(|(name, _): &(String, BTreeSet<String>)| !keys.contains(name))
         .collect()
 }

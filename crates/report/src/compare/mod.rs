@@ -1,5 +1,5 @@
-//! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and
-//! everything else that differs between them. The statistics are `vsweep_strategy::stats`; nothing is measured here.
+//! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and everything else that
+//! differs between them. `vsweep_answer::compare` does the statistics; this module pairs the points and finds the differences.
 
 mod changes;
 mod dashboard;
@@ -46,13 +46,13 @@ const METRICS: [&str; 8] = [
 pub struct Question {
     /// The metrics; empty for the usual ones.
     pub metrics: Vec<Measure>,
-    /// Changes that do not matter.
+    /// Largest changes that do not matter.
     pub margins: Margins,
     /// Changes that must not happen.
     pub limits: Vec<Limit>,
 }
 
-/// The sides, point by point.
+/// The result of a comparison, point by point.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     /// The name of the earlier side.
@@ -84,7 +84,7 @@ pub struct Comparison {
     /// Points that the base measured and that have no valid run in the new side, by their settings. They break every limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed_new: Vec<String>,
-    /// True if a change must not happen.
+    /// True if the question has limits.
     #[serde(skip)]
     pub is_limited: bool,
     /// Result of each limit at each point that both sides measured.
@@ -280,7 +280,7 @@ impl Comparison {
         }
     }
 
-    /// A metric that was asked for and that no point has, and what to do instead.
+    /// A requested metric that no point has, and the verb of the advice about it.
     fn unanswered<'q>(&self, question: &'q Question) -> Option<(&'q String, &'static str)> {
         let mut metrics = question.metrics.iter().map(|measure| &measure.metric);
         let is_absent = |metric: &&String| self.figures().all(|figure| figure.metric != **metric);
@@ -321,7 +321,7 @@ impl Comparison {
         new.chain(base).filter(|_| self.is_limited)
     }
 
-    /// The sentence about noise between starts that was assumed, as too few starts repeat a config on a side.
+    /// A sentence about noise between starts that was assumed, because too few starts repeat a config on a side.
     fn assumed(&self) -> Option<String> {
         let sides = [(&self.noise.0, "base"), (&self.noise.1, "new")];
         let leading = &self.figures().next()?.metric; // deviations of figures that may be 0 are no shares
@@ -345,7 +345,7 @@ impl Comparison {
     }
 }
 
-/// The limit as the answer takes it.
+/// The limit in the form that `vsweep_answer` takes.
 fn to_limit(limit: &Limit) -> vsweep_answer::Limit {
     vsweep_answer::Limit {
         metric: limit.metric.clone(),
@@ -369,7 +369,8 @@ impl Figure {
     }
 }
 
-/// Leaves out requests per second where the lengths of the answers are fixed, so that tokens per second say the same.
+/// Leaves out requests per second if its ratios and verdicts are those of tokens per second at every point. They are if the lengths of the
+/// answers are fixed.
 fn drop_repeated(points: &mut [Pair]) {
     let [requests, tokens] = [METRICS[0], METRICS[1]];
     let ratio = |pair: &Pair, metric: &str| {
@@ -387,5 +388,5 @@ fn drop_repeated(points: &mut [Pair]) {
     }
 }
 
-/// Two ratios that are nearer to each other are one figure, computed twice.
+/// Relative difference below which two ratios are equal.
 const ALIKE: f64 = 0.001;

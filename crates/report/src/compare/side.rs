@@ -1,5 +1,5 @@
-//! One side of a comparison as it is read from disk: runs, where they were measured, and what served them. And what differs between two
-//! sides besides their figures: the machine, versions, environments, commands and settings.
+//! One side of a comparison as it is read from disk: its runs, their machines, and its servers. Also finds the differences between two
+//! sides other than their figures: the machine, versions, environments, commands and settings.
 
 use super::super::environment::facts;
 use super::matching::constants;
@@ -17,20 +17,20 @@ use vsweep_plan::{ReportOptions, spelling};
 use vsweep_record::journal::{Directory, Machine, ServerRecord, State};
 use vsweep_record::table::{Filter, Points, Table};
 
-/// Results, and what is known of how they came about.
+/// The results of one side, and the known facts about their machine and servers.
 #[derive(Debug, Clone, Default)]
 pub struct Side {
     /// Its name.
     pub name: String,
     /// Its runs.
     pub table: Table,
-    /// Node of each run, if known; empty if none is.
+    /// Machine of each run, if known; empty if none is.
     pub machines: Vec<Option<Machine>>,
-    /// Noise that was known of the machine before; none of other results.
+    /// Noise of the machine that was known when the sweep began; empty for results of other programs.
     pub noise: Vec<MetricNoise>,
     /// The machine and the versions.
     pub facts: BTreeMap<String, BTreeSet<String>>,
-    /// Programs, environment variables, models and flags of its servers; a flag as the setting that it is, `serve.dtype`.
+    /// Programs, environment variables, models and flags of its servers. A flag is named as a setting, such as `serve.dtype`.
     pub servers: BTreeMap<String, BTreeSet<String>>,
     /// Descriptions of damaged run files.
     pub damaged: Vec<String>,
@@ -88,7 +88,7 @@ impl Side {
         column.is_some_and(|column| column.cells.values().any(|cell| cell.to_string() == value))
     }
 
-    /// Its results by tensor and pipeline parallel size, 1 where nothing is said of it, each as a side of its own.
+    /// Its results split by tensor and pipeline parallel size, each part as a side of its own. A missing size counts as 1.
     pub fn by_parallelism(&self) -> Vec<Side> {
         let size = |name: &str, row: usize| self.table.cell(name, row).number().map_or(1, |size| size as u64);
         let of_row = |row: &usize| (size("tensor_parallel_size", *row), size("pipeline_parallel_size", *row));
@@ -103,7 +103,7 @@ impl Side {
     /// The runs that meet all conditions.
     ///
     /// # Errors
-    /// If a condition is about no column of these runs, or holds for none of them.
+    /// If a condition names no column of these runs, or no run meets it.
     pub fn only(&self, filters: &[Filter]) -> Result<Side, String> {
         let mut rows: Vec<usize> = (0..self.table.rows()).collect();
         for filter in filters {
@@ -124,7 +124,7 @@ impl Side {
     }
 }
 
-/// Facts that differ between any two sweeps and say nothing of their figures.
+/// Facts that differ between any two sweeps and do not affect their figures.
 const OF_THE_SWEEP: [&str; 5] = ["time spent measuring", "GPU-hours", "format", "plan", "vsweep"];
 
 /// The median of each clock of the GPUs over all runs, in MHz.
@@ -137,7 +137,7 @@ fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Begins the name of the fact that is a clock.
+/// Prefix of the names of facts that are clocks.
 const CLOCK: &str = "GPU clock, ";
 
 fn show_values(values: &[String]) -> String {
@@ -161,7 +161,7 @@ fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// Program, environment variables, models and flags of a server. Where it listens says nothing.
+/// Program, environment variables, models and flags of a server. Its host and port are left out, because they do not affect figures.
 fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut note = |name: String, value: String| {
@@ -197,7 +197,7 @@ pub struct Change {
     pub new: String,
 }
 
-/// The share by which the median clocks of equal sweeps differ.
+/// Relative difference of median clocks below which they are equal: sweeps of one machine differ by that much.
 const SAME_CLOCK: f64 = 0.01;
 
 /// Returns all differences except the settings by which points were matched.
@@ -226,7 +226,7 @@ pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
     differing(&facts(base), &facts(new))
 }
 
-/// Returns true if clocks differ by less than they vary from run to run.
+/// Returns true for a clock that hardly differs between the sides.
 fn is_same_clock(change: &Change) -> bool {
     let mhz = |text: &str| text.strip_suffix(" MHz")?.parse::<f64>().ok();
     let clocks = mhz(&change.base).zip(mhz(&change.new));

@@ -42,10 +42,10 @@ pub const HEADS: [&str; 8] = [
     MORE_STARTS,
     "verdict",
 ];
-/// Columns of a narrow terminal, from the one that goes first.
+/// Columns to leave out in a narrow terminal: sets to try in order until the table fits.
 pub const DROPPED: [&[&str]; 3] = [&[], &[MORE_STARTS], &[MORE_STARTS, STARTS, "base", "new"]];
 
-/// The word for a verdict, or for what became of a limit; JSON has the same.
+/// The word for a verdict or for the result of a limit, as in JSON.
 pub fn word(of: impl Serialize) -> String {
     let word = serde_json::to_value(of).ok();
     word.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -56,14 +56,15 @@ pub fn show_limit(limit: &Limit) -> String {
     format!("{}:{:+}%", limit.metric, limit.percent)
 }
 
-/// Metrics of one margin that are named.
+/// Most metrics with one margin that are named.
 const MOST_METRICS: usize = 2;
 
-/// The number of comparisons from which some are expected to differ by chance, and the share that does.
+/// Number of comparisons from which some are expected to differ by chance.
 const MANY: usize = 20;
+/// Share of comparisons that differ by chance, at 95 % intervals.
 const BY_CHANCE: f64 = 0.05;
 
-/// `no difference beyond chance, by which about 4 of 77 comparisons differ`, where hardly more differ.
+/// `no difference beyond chance, by which about 4 of 77 comparisons differ`, if at most twice as many differ as expected.
 fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
     let decided = comparison.count(Verdict::Improved) + comparison.count(Verdict::Regressed);
@@ -82,25 +83,25 @@ pub fn tally(comparison: &Comparison) -> String {
         counts => by_chance(comparison).into_iter().chain([counts]).join(": "),
     };
     let is_compared = |metric: &str| comparison.figures().any(|figure| figure.metric == metric);
-    let own = comparison.own_margins.iter();
-    let own = own
+    let margins = comparison.own_margins.iter();
+    let margins = margins
         .filter(|(metric, _)| is_compared(metric))
         .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
         .into_group_map();
-    let own = own.into_iter().ordered();
-    let own = own.map(|(percent, metrics)| match metrics.len() {
+    let margins = margins.into_iter().ordered();
+    let margins = margins.map(|(percent, metrics)| match metrics.len() {
         ..=MOST_METRICS => format!(
             "{percent} % for {}",
             metrics.iter().map(|metric| name(metric)).join(", ")
         ),
         count => format!("{percent} % for {count} metrics"),
     });
-    let own = own.collect_vec();
-    match own.is_empty() {
+    let margins = margins.collect_vec();
+    match margins.is_empty() {
         true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
         false => format!(
             "{counts}; changes below this machine's noise count as equal ({}; change it with --margin)",
-            own.join("; ")
+            margins.join("; ")
         ),
     }
 }

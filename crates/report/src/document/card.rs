@@ -1,4 +1,4 @@
-//! The card of a point that is best at something: its figure, its settings, companions, its command lines, and the file that starts
+//! The card of a point that is best at something: its figure, its settings, further figures, its command lines, and the file that starts
 //! its server.
 
 use super::points::PointWords;
@@ -13,7 +13,7 @@ use vsweep_record::table::MetricSet;
 /// Further figures of a winner, after those that its workload is judged by.
 const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
 
-/// The card of a point that is best in a metric. Its configuration file has the question that it is the answer to.
+/// The card of a point that is best in a metric. Its configuration file is the one that answers `question`.
 pub fn parts(
     inputs: &Inputs<'_>,
     configs: &[Config],
@@ -54,13 +54,13 @@ pub fn parts(
         is_alone => words.params.is_empty(),
         companions => companions.collect_vec(),
         commands => commands(inputs, point.row),
-        // With its text: a page that is passed around comes without the folder.
+        // The file's text is included, because a page may be passed on without the folder.
         config => config.map(|config| context! { path => format!("best/{}", config.file), text => config.text.as_str() }),
         ..words.part(at)
     }
 }
 
-/// The command lines of the point of a row: what launches its server, where that is a command of its own, and the benchmark.
+/// The command lines of the point of a row: the server's, if it is a command of its own, and the benchmark's.
 pub fn commands(inputs: &Inputs<'_>, row: usize) -> Option<[Option<String>; 2]> {
     let run = inputs.state.runs().nth(row)?;
     let server = inputs.state.servers.get(&run.server);

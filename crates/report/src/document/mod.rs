@@ -24,7 +24,7 @@ use vsweep_base::units::show_many;
 use vsweep_record::table::{Cell, Point, Points};
 use vsweep_strategy::stats::Requirement;
 
-/// Points of a failure that are named.
+/// Most points of a failure that are named.
 const MOST_ROWS: usize = 20;
 
 /// The whole document.
@@ -66,7 +66,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
             skipped,
             cut => sum(|point| point.cut.len()),
             alone => sum(|point| point.alone.len()),
-            // A comparison or an optimisation decides itself how many runs it needs.
+            // A comparison or an optimisation may end before all its planned runs.
             left => if state.open_work() > 0 { planned.saturating_sub(runs) } else { 0 },
         },
         simulated => simulated(points),
@@ -75,7 +75,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         legend => inputs.goals.legend(&shown.collect_vec()),
         explored => in_words(state),
         workloads => workloads::parts(inputs, configs),
-        // Searches choose points, which `runs` does not repeat.
+        // Texts about points differ if searches chose them.
         is_searched => sla::varied(state).is_some(),
         targets => targets::parts(inputs, configs),
         limits => targets::limits(inputs),

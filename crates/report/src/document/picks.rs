@@ -1,4 +1,4 @@
-//! The recommendations as templates take them: what to run with its command, and what decides on it.
+//! The recommendations as data for templates: the server to run, its command, and the reasons for it.
 
 use super::card;
 use crate::inputs::Inputs;
@@ -30,7 +30,7 @@ fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick) -> Value {
         Goal::Metric { .. } => None,
     };
     context! {
-        // The place of its workload.
+        // Index of its workload.
         place => place.unwrap_or_default(),
         target,
         one_of => replicas(answered),

@@ -1,5 +1,5 @@
-//! The answer of a plan with targets as templates take it: for each target the server that holds the highest load, or why none is
-//! known; and a table of every server's limits.
+//! The answer of a plan with targets, as data for templates: for each target the server that holds the highest load, or why none is known;
+//! and a table of every server's limits.
 
 use super::card;
 use super::points::PointWords;
@@ -16,10 +16,10 @@ use vsweep_answer::{Answered, Goal};
 use vsweep_base::units::show_many;
 use vsweep_record::table::{SearchResult, search_results};
 
-/// Searches without an answer that are listed.
+/// Most searches without an answer that are listed.
 const MOST_LISTED: usize = 3;
 
-/// Every server's limits; none where no search has begun.
+/// The limits of every server; `None` if no search has begun.
 pub fn limits(inputs: &Inputs<'_>) -> Option<Value> {
     let vary = sla::varied(inputs.state)?;
     let rows = sla::shown(inputs.state, Some(&inputs.answers.document));

@@ -1,4 +1,4 @@
-//! The answer of each workload as templates take it: the sentences, a card for each winner, the frontier, and the effect of each setting.
+//! The answer of each workload, as data for templates: the sentences, a card for each winner, the frontier, and the effect of each setting.
 
 use super::card;
 use super::points::PointWords;
@@ -94,7 +94,7 @@ fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
     let rows = listed.iter().map(row).collect_vec();
     context! {
         is_rough,
-        // How many of the rows are on the frontier, and with those that are as good as one of them.
+        // Number of rows that are on the frontier, and number of all points on it, including those that are as good as a row.
         distinct => answer.distinct.len(),
         on_frontier => answer.frontier.len(),
         heads => figures.iter().map(|metric| axis_title(metric)).collect_vec(),

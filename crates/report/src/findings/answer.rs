@@ -1,4 +1,4 @@
-//! The answer of an experiment on its way into a report: the document, and the places of the points that it names.
+//! The answer of an experiment, prepared for a report: the document, and the indices of the points that it names.
 
 use super::goals::Goals;
 use super::nearest;
@@ -18,7 +18,7 @@ use vsweep_record::journal::{Directory, Manifest, RunRecord, State};
 use vsweep_record::table::{Better, Point, Points, Table, distinct, knee};
 use vsweep_strategy::stats::Requirement;
 
-/// The answer with the places of its points in [`Points::points`].
+/// The answer with the indices of its points in [`Points::points`].
 #[derive(Debug)]
 pub struct Answers {
     /// The document.
@@ -32,19 +32,19 @@ pub struct Answers {
 pub struct WorkloadAnswer {
     /// Its name; empty if it is the only one.
     pub name: String,
-    /// Places of the questions in the document, each with the place of the point that won.
+    /// Indices of questions in the document, each with the index of the winning point.
     pub winners: Vec<(usize, usize)>,
-    /// Places of the points on the Pareto frontier, from the highest speed per user to the lowest.
+    /// Indices of the points on the Pareto frontier, from the highest speed per user to the lowest.
     pub frontier: Vec<usize>,
     /// The frontier without points that are as good as an earlier one (see [`distinct`]): a point, and how many are as good.
     pub distinct: Vec<(usize, usize)>,
-    /// The frontier's knee, where it has one. A label in charts.
+    /// The frontier's knee, if it has one. Charts label it.
     pub knee: Option<usize>,
-    /// Points that were measured and do not compete, because no run of theirs is a measurement of them.
+    /// Number of points that were measured but do not compete, because all their runs are invalid.
     pub invalid: usize,
-    /// Points that were measured and do not meet what the plan asks.
+    /// Number of measured points that do not meet the plan's goals.
     pub missing: usize,
-    /// Points that were measured and of which it is not decided that they meet it.
+    /// Number of measured points for which it is undecided whether they meet the goals.
     pub undecided: usize,
     /// True if points were measured and none of them meets the targets.
     pub none_meets: bool,
@@ -63,7 +63,7 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
         answer(experiment)
     });
     answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress, &answer, state)));
-    // Of searches to come, and of servers that were not started, nothing is known.
+    // Searches to come, and servers that were not started yet, may come nearer.
     if answer.open == 0 && answer.optimization.is_none() {
         nearest::name(&mut answer.questions, state);
     }
@@ -92,7 +92,7 @@ fn with_evidence(
     })
 }
 
-/// Judges the experiment of a directory, on the GPUs of the machine that planned it. The points take over the estimates.
+/// Judges the experiment of a directory, on the GPUs of the machine that planned it. The points adopt its estimates.
 pub fn settle(directory: &Directory, state: &State, points: &mut Points<'_>, options: &ReportOptions) -> Answer {
     let answer = judge(state, points, options, Manifest::gpus_of(directory));
     points.adopt(&answer);
@@ -104,7 +104,7 @@ pub fn answer_by_table(directory: &Directory, state: &State, table: &Table, opti
     judge(state, &Points::of(table), options, Manifest::gpus_of(directory))
 }
 
-/// The estimates of some metrics by a table of runs, which are those of `state`; a table of other programs has an empty one.
+/// Estimates some metrics from a table of runs, which are those of `state`. For results of other programs `state` is empty.
 pub fn estimate_by_table(state: &State, table: &Table, metrics: &[&str]) -> Answer {
     with_evidence(state, &Points::of(table), &ReportOptions::default(), None, |evidence| {
         answer(evidence.about(metrics))
@@ -120,7 +120,7 @@ pub fn write_json(document: &Answer, to: impl Write) -> io::Result<()> {
 }
 
 impl Answers {
-    /// The points that are recommended: for each workload or target one.
+    /// Indices of the recommended points, one for each workload or target.
     pub fn recommended(&self) -> Vec<usize> {
         let leading = self.document.leading().into_iter();
         leading
@@ -129,14 +129,14 @@ impl Answers {
             .collect()
     }
 
-    /// The place of the point that won a question of the document, if it was measured.
+    /// The index of the point that won a question of the document, if it was measured.
     pub fn place_of(&self, answered: &Answered) -> Option<usize> {
         let number = self.document.questions.iter().position(|own| own == answered)?;
         let mut all = self.workloads.iter().flat_map(|workload| &workload.winners);
         all.find_map(|(own, at)| (*own == number).then_some(*at))
     }
 
-    /// Finds the points of a document.
+    /// Finds the points that a document names.
     pub fn of(document: Answer, points: &Points<'_>, runs: &[&RunRecord], goals: &Goals) -> Answers {
         let places: HashMap<&str, usize> = (points.points.iter().enumerate())
             .map(|(at, point)| (&*point.id, at))
@@ -196,7 +196,7 @@ fn is_missed(document: &Answer, workload: &str) -> bool {
     own.any(|answered| answered.nearest.is_some() && !answered.is_load())
 }
 
-/// The place of the point that won: the one that is named, or the one that was measured at the load that a search found.
+/// The index of the winning point: the one that is named, or the one that was measured at the load that a search found.
 fn winning_point(
     answered: &Answered,
     places: &HashMap<&str, usize>,
@@ -213,7 +213,7 @@ fn winning_point(
 }
 
 impl WorkloadAnswer {
-    /// The places of the points that won something, each once.
+    /// The indices of the points that won something, each once.
     pub fn bests(&self) -> impl Iterator<Item = usize> {
         self.winners.iter().map(|(_, at)| *at).unique()
     }

@@ -1,5 +1,5 @@
-//! The share of a run's requests within limits, which an `attainment` of `[[assert]]` bounds: read from the latencies of single
-//! requests in the run's file, and only where a plan asks, since they are many.
+//! The share of a run's requests within limits, which an `attainment` of `[[assert]]` bounds. It is computed from the latencies of single
+//! requests in the run's file, and only if a plan asks for it, because they are many.
 
 use itertools::Itertools;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ impl Shares {
         Shares(shares.collect())
     }
 
-    /// Reads the shares from the content of a run's file; those without the necessary lists are left out.
+    /// Reads the shares from the content of a run's file. Shares whose latencies the file lacks are left out.
     pub fn read(&self, content: &[u8]) -> Vec<(Box<str>, Cell)> {
         if self.0.is_empty() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! The limit of the hardware that binds the recommended server, in a sentence, and what to try next. Nothing is said where the runs do not
-//! say it.
+//! A sentence about the limit of the hardware that binds the recommended server, and what to try next. There is none if the runs do not
+//! record a limit.
 
 use crate::sentences::{parts::percent, picks};
 use itertools::Itertools;
@@ -46,22 +46,25 @@ fn limit(points: &Points<'_>, point: &Point) -> Option<String> {
     counts.max_by_key(|(_, count)| *count).map(|(name, _)| name)
 }
 
-/// The parts of a peak that kernels reach, and the part of that from which a limit binds.
+/// Share of the peak memory bandwidth that kernels reach.
 const REACHED_BANDWIDTH: f64 = 0.8;
+/// Share of the peak arithmetic that kernels reach.
 const REACHED_ARITHMETIC: f64 = 0.55;
+/// Share of the reachable part of a peak from which the limit binds.
 const NEAR: f64 = 0.8;
 
-/// The settings of the server, and its load and settings that are the largest tested.
+/// Facts about the server that the advice depends on.
 #[derive(Default)]
 struct Known<'a> {
     is_quantised: bool,
     is_fp8: bool,
+    /// The load and the settings of the server that are the largest tested, in words.
     largest: Option<&'a str>,
 }
 
 fn say(limit: &str, known: &Known<'_>, part: impl Fn(&str) -> Option<f64>) -> Option<String> {
     let share = |name: &str| part(name).map(percent);
-    // What helps against a limit is said only where it binds; else more load may help.
+    // Advice against a limit is given only if it binds. Otherwise more load may help.
     let verb_and_advice = |name: &str, reached: f64, advice: String| {
         Some(match part(name)? >= NEAR * reached {
             true => ("binds", format!("; {advice}")),

@@ -37,10 +37,10 @@ pub fn in_words(state: &State) -> Vec<String> {
     said
 }
 
-/// The pairs of a comparison that goes on, and what they say so far: `pair 5 of at most 7: output throughput +9.6 % (+1.0 to +19.0 %)`.
-/// `None` before the first.
+/// The number of pairs of a running comparison, and their result so far: `pair 5 of at most 7: output throughput +9.6 % (+1.0 to +19.0 %)`.
+/// `None` before the first pair.
 pub fn so_far(state: &State) -> Option<(usize, String)> {
-    // Without time it ends with what was found.
+    // Without time left, it ends with the result so far.
     let stopped = Compared {
         max_seconds: Some(0.0),
         ..state.compared()?.clone()
@@ -54,7 +54,7 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     };
     let first = outcome.findings.first().filter(|finding| finding.pairs > 0)?;
     let asked = stopped.family.first()?;
-    // Fewer than four pairs have no interval of their own.
+    // Fewer than four pairs have no interval of their own, so the model gives one.
     let by_model = || {
         let ratio = ratio_so_far(&stopped, state)?;
         Some(change_within(ratio.value, Some((ratio.low, ratio.high))))
@@ -67,8 +67,8 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     Some((first.pairs, format!("pair {} of at most {most}{change}", first.pairs)))
 }
 
-/// The servers to choose, with their command lines: the better of two, both if none is known to be better, and of an axis those on both
-/// sides of the change. Empty while it goes on.
+/// The servers to choose, with their command lines: the better of two, or both if none is known to be better; along an axis the two next to
+/// the change. Empty until the comparison ends.
 pub fn chosen(state: &State) -> Vec<(String, String)> {
     let Some(compared) = state.compared() else {
         return Vec::new();
@@ -93,7 +93,7 @@ pub fn chosen(state: &State) -> Vec<(String, String)> {
     entrants.filter_map(command).collect()
 }
 
-/// The servers whose answers to the fixed questions speak against what was measured on them.
+/// A sentence for each server whose answers to the fixed questions make its results invalid.
 pub(crate) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Iterator<Item = String> + 'a {
     let doubted = compared
         .entrants
@@ -115,7 +115,7 @@ pub fn is_decided(state: &State) -> Option<bool> {
     Some(matches!(progress, ComparisonProgress::Ended(_)))
 }
 
-/// Findings of its pairs, one for each member of its family; empty while they continue.
+/// Findings of a comparison by pairs, one for each member of its family; empty until it ends.
 pub(crate) fn findings(compared: &Compared, state: &State) -> Vec<Finding> {
     match compared.progress(state, &|_, _| false) {
         ComparisonProgress::Ended(Conclusion {
@@ -265,7 +265,7 @@ fn differing(old: &Entrant, new: &Entrant, state: &State) -> Option<String> {
     })
 }
 
-/// The load of a member, where there are several.
+/// The load of a member of the family, if there are several loads.
 pub(crate) fn at_load(compared: &Compared, asked: &AskedMetric) -> String {
     match compared.loads.len() {
         1 => String::new(),

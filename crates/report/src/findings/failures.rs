@@ -48,7 +48,7 @@ impl Reason {
 /// An observation of some runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Detail {
-    /// Text of one of them, in one line.
+    /// Text of one of the observations; in [`Group::seen`] in one line.
     #[serde(rename = "example")]
     pub text: String,
     /// Number of runs.
@@ -56,10 +56,10 @@ pub struct Detail {
     /// The most frequent error of failed requests, if that is the observation.
     #[serde(skip)]
     pub request_error: Option<RequestError>,
-    /// The comparison with another server, if one was not started for want of memory.
+    /// The comparison with another server, if one was not started because it needs at least as much memory.
     #[serde(skip)]
     pub ruled_out: Option<Arc<RuledOut>>,
-    /// True if others of them differ in numbers.
+    /// True if the texts of other observations differ in numbers.
     #[serde(skip)]
     pub differs: bool,
 }
@@ -93,7 +93,7 @@ pub struct Group {
     /// Everything that was seen, most frequent first.
     #[serde(skip)]
     pub details: Vec<Detail>,
-    /// The log of the server of its first run, relative to the directory, if that was ours.
+    /// The log of the server of its first run, relative to the directory, if vsweep started the server.
     #[serde(skip)]
     pub log: Option<String>,
 }
@@ -149,7 +149,7 @@ impl Group {
             example: details
                 .first()
                 .map_or_else(String::new, |detail| one_line(&detail.text)),
-            seen: like_with_like(&details),
+            seen: combine_similar(&details),
             advice: advice(reason, &details, log.as_deref()),
             rows: points.map(|(row, ..)| *row).collect(),
             settings,
@@ -180,7 +180,7 @@ fn advice(reason: Reason, details: &[Detail], log: Option<&str>) -> String {
 
 /// Combines observations that differ only in numbers: `3 of 40 requests failed` equals `5 of 40 requests failed`. The most frequent error
 /// of requests is compared with its digits, such as an HTTP status.
-fn like_with_like(details: &[Detail]) -> Vec<Detail> {
+fn combine_similar(details: &[Detail]) -> Vec<Detail> {
     let kind = |detail: &Detail| match &detail.request_error {
         Some(error) => error.said.clone(),
         None => detail.text.replace(|letter: char| letter.is_ascii_digit(), ""),
@@ -216,13 +216,13 @@ pub fn log_of(server: &ServerId, state: &State) -> Option<String> {
     Some(Directory::server_log_file(server, guilty.launch))
 }
 
-/// The end of a server's log that is looked at, in bytes.
+/// Size of the end of a server's log that is searched, in bytes.
 const TAIL_BYTES: u64 = 256 * 1024;
 /// Lines shown before and after the decisive one.
 const AROUND: usize = 6;
 
-/// The runs that the tables show as failed or in doubt. The rows of `points.runs` must be those of `state.runs()` in their
-/// order, as [`crate::read_runs`] makes them. The table knows better than the journal where a run's file was damaged later.
+/// The runs that the tables show as failed or in doubt. The rows of `points.runs` must be those of `state.runs()` in their order, as
+/// [`crate::read_runs`] makes them. The table, unlike the journal, knows of run files that were damaged later.
 pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
     let runs = state.runs().enumerate().take(points.runs.rows());
     let shown = runs.flat_map(|(row, run)| {
@@ -233,25 +233,25 @@ pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
     group_runs(shown, state)
 }
 
-/// The runs that the journal records as failed or in doubt; rows are their places among `state.runs()`.
+/// The runs that the journal records as failed or in doubt; rows are indices into `state.runs()`.
 pub fn group_recorded(state: &State) -> Vec<Group> {
     let runs = state.runs().enumerate();
     group_runs(runs.flat_map(|(row, run)| reasons(row, run, run.cause)), state)
 }
 
-/// A run in one group, and what was seen of it.
+/// A run of a group: its row, its record, and the observation of it.
 type Member<'a> = (usize, &'a RunRecord, Seen<'a>);
 
-/// A text, and its content as values.
+/// An observation: its text, and the values that the text contains.
 type Seen<'a> = (&'a str, Option<&'a RequestError>, Option<&'a Arc<RuledOut>>);
 
-/// Each reason of a run, with what was seen of it.
+/// Each reason of a run, with the observation of it.
 fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<Item = (Reason, Member<'_>)> {
     let failed = cause.map(|cause| {
         let seen = (&*run.detail, run.request_error.as_deref(), run.ruled_out.as_ref());
         (Reason::Failed(cause), (row, run, seen))
     });
-    // Doubts that only mark some figures are shown next to these.
+    // Doubts about some figures only are shown next to these figures.
     let is_listed = move |doubt: &&Doubt| cause.is_none() && doubt.code.severity() != Validity::Valid;
     let doubts = run.doubts.iter().filter(is_listed);
     let doubted = doubts.map(move |doubt| {
@@ -302,7 +302,7 @@ fn read_tail(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&tail).into_owned())
 }
 
-/// The lines around the last one that the cause was read from, else the last lines.
+/// The lines around the last one that contains `decisive` or is quoted in it, else the last lines.
 fn choose_lines(log: &str, decisive: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     let says_so = |line: &&str| !decisive.is_empty() && (line.contains(decisive) || is_within(line, decisive));
@@ -314,12 +314,12 @@ fn choose_lines(log: &str, decisive: &str) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns true if a detail quotes the line. A few characters would match anything.
+/// Returns true if a detail quotes the line. Short lines do not count, because they would match anything.
 fn is_within(line: &str, detail: &str) -> bool {
     line.trim().len() >= 20 && detail.contains(line.trim())
 }
 
-/// A harmless line of at most 400 characters.
+/// The line without control characters, shortened to 400 characters.
 fn clean(line: &str) -> String {
     shorten(printable_lines(line).as_ref(), 400)
 }

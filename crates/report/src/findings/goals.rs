@@ -12,7 +12,7 @@ use vsweep_record::table::{Cell, Column, Point, Points, Section};
 use vsweep_strategy::search::{Criterion, Probe, Target};
 use vsweep_strategy::stats::Requirement;
 
-/// Longest text that is a name by itself, in characters.
+/// Longest text of a goal that serves as its name, in characters.
 const LONGEST_NAME: usize = 24;
 
 /// The plan's goals, and the points that meet them.
@@ -26,11 +26,11 @@ pub struct Goals {
 /// One target or `[[assert]]`.
 #[derive(Debug)]
 struct Goal {
-    /// Short enough for a table.
+    /// Name in tables, which is short.
     name: String,
-    /// Its name in sentences, which the plan gave it; without one its bound.
+    /// Name in sentences: the one that the plan gave it, else its bounds.
     called: String,
-    /// Its bound.
+    /// Its bounds in words.
     text: String,
     is_target: bool,
     /// Figures of classes of a mixed load that it bounds.
@@ -94,7 +94,7 @@ impl Goals {
         self.verdict(point) == Requirement::Met
     }
 
-    /// The verdict on a point: undecided if the goals that it is not known to meet are not known to be missed either.
+    /// The verdict on a point: the worst of its best target and of all assertions that apply to it or its server.
     pub fn verdict(&self, point: usize) -> Requirement {
         self.verdicts.get(point).copied().unwrap_or(Requirement::Met)
     }
@@ -161,7 +161,7 @@ impl Goals {
     }
 }
 
-/// Criteria in words; a name that has them already stays.
+/// Criteria in words, or the name if it lists them already.
 fn in_words(name: &str, criteria: &[Criterion]) -> String {
     match name == criteria.iter().join(", ") {
         true => name.to_owned(),
@@ -169,7 +169,7 @@ fn in_words(name: &str, criteria: &[Criterion]) -> String {
     }
 }
 
-/// The targets of all searches, those of one name together.
+/// The targets of all searches, one for each name.
 fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal> {
     let mut probes: BTreeMap<&PointId, Vec<(&RunRecord, &Probe)>> = BTreeMap::new();
     for run in runs {
@@ -201,7 +201,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
     };
     let mut goals: Vec<Goal> = all.unique_by(|target| &target.name).map(goal).collect();
     for (at, goal) in goals.iter_mut().enumerate() {
-        // One without a name of its own is called by all its bounds.
+        // A target without a name is named after its bounds, which may be too long for a table.
         if goal.name.chars().count() > LONGEST_NAME && goal.name == goal.text {
             goal.name = format!("target-{}", at + 1);
         }
@@ -214,7 +214,7 @@ fn of_classes(criteria: &[Criterion]) -> Vec<String> {
     own.map(Criterion::figure).collect()
 }
 
-/// The highest load that meets a target by the answer of the search that asked for a run; `None` where it has no answer.
+/// The highest load that meets a target by the answer of the search that asked for a run, 0 if none does; `None` without an answer.
 fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
     let search = state.search(run.search.as_ref()?, run.slot)?;
     Some(search.answer(target)?.found.value().unwrap_or(0.0))

@@ -29,7 +29,8 @@ pub fn name(questions: &mut [Answered], state: &State) {
     }
 }
 
-/// The best probe at the lowest load of a search, after its distance to the target; none where the load itself was too low.
+/// The best probe at the lowest load of a search, and its distance to the target: the greatest ratio of a figure to its limit. `None` if
+/// the load was too low to meet a criterion.
 fn lowest(own: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
     let started = &own.record().started;
     let runs = state.runs().filter(|run| run.search.as_ref() == Some(&started.search));
@@ -60,7 +61,7 @@ fn lowest(own: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
     })
 }
 
-/// A criterion with its figure, where it is about a metric.
+/// A criterion with its figure, if it is about a metric and the figure is positive.
 fn meeting((criterion, reading): &(Criterion, Reading)) -> Option<Meeting> {
     let is_metric =
         matches!(criterion.quantity, Quantity::Metric(_)) && reading.ratio.is_finite() && reading.ratio > 0.0;
@@ -75,7 +76,7 @@ fn meeting((criterion, reading): &(Criterion, Reading)) -> Option<Meeting> {
             limit: criterion.limit,
             about: Vec::new(),
         },
-        // The run may have been cut short, so nothing is said of its interval.
+        // The run may have been cut short, so its interval is not known.
         value: Estimate {
             value,
             low: value,

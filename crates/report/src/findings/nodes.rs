@@ -1,5 +1,5 @@
-//! Results of several nodes, in words: which nodes they are, and in what they are unlike. A comparison across nodes is never made
-//! without saying so.
+//! Results of several nodes, in words: which nodes they are, and how they differ. A comparison across nodes is never made without saying
+//! so.
 
 use crate::texts::words::show_some;
 use itertools::Itertools;
@@ -8,7 +8,7 @@ use vsweep_base::units::show_many;
 use vsweep_record::journal::{Machine, State};
 use vsweep_record::table::Points;
 
-/// Nodes that are named.
+/// Most nodes, or pairs of different nodes, that are named.
 const MOST_NAMED: usize = 8;
 /// Returns true if results come from several nodes, or from one that was changed meanwhile.
 pub fn has_several_nodes(state: &State) -> bool {
@@ -17,7 +17,7 @@ pub fn has_several_nodes(state: &State) -> bool {
     nodes.len() > 1 || !unlike(&machines).is_empty()
 }
 
-/// The nodes with what is known of each; nothing where all results come from the one that the manifest is about.
+/// The nodes with the known facts of each. `None` if all results come from `host`, the node of the manifest, and it was not changed.
 pub fn describe(state: &State, host: &str) -> Option<String> {
     let describe = |machine: &Machine| {
         let driver = machine.gpu_driver.as_ref().map(|driver| format!("driver {driver}"));
@@ -65,7 +65,7 @@ pub fn shared(points: &Points<'_>) -> Option<String> {
     })
 }
 
-/// The first pair of nodes for each way in which two are unlike.
+/// The first pair of nodes for each way in which two differ.
 fn unlike(machines: &BTreeSet<Machine>) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for [one, other] in machines.iter().array_combinations() {

@@ -1,5 +1,5 @@
-//! The order in which charts name the settings of servers: by how much of the differences in throughput each explains at the load with the
-//! highest. It gives curves their colours and judges nothing.
+//! The order in which charts name the settings of servers. The setting that explains most of the differences in throughput comes first;
+//! only points at the load with the highest throughput count. The order decides the colours of curves, but no verdict.
 
 use super::variation::{varying, within};
 use crate::ordered::Order;
@@ -11,7 +11,7 @@ use vsweep_record::table::{Column, MetricSet, Points, Section, Workload};
 #[derive(Debug, Default)]
 pub struct Ranking(Vec<Vec<String>>);
 
-/// A point of the load that is looked at: its row, and the logarithm of its throughput.
+/// A point at the chosen load: its row, and the logarithm of its throughput.
 type Measured = (usize, f64);
 
 impl Ranking {
@@ -29,7 +29,7 @@ impl Ranking {
         Ranking(points.workloads().iter().map(of_workload).collect())
     }
 
-    /// The settings of the workload of this place, the one that explains most first.
+    /// The settings of the workload with the index `place`, the one that explains most first.
     pub fn of_workload(&self, place: usize) -> &[String] {
         self.0.get(place).map_or(&[], Vec::as_slice)
     }
@@ -40,7 +40,7 @@ impl Ranking {
     }
 }
 
-/// Sorts settings as they are ranked; others come last.
+/// Sorts settings by their rank; settings without one come last.
 pub fn sort(columns: &mut Vec<&Column>, ranked: &[String]) {
     columns.order_by_key(|column| {
         let place = ranked.iter().position(|name| *name == column.name);
@@ -63,7 +63,7 @@ fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) 
     at_best.collect()
 }
 
-/// The part of the squared differences that lies between the values of a setting.
+/// The sum of squares between the values of a setting, as in an analysis of variance.
 fn explained(column: &Column, measured: &[Measured]) -> f64 {
     let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
     let all = measured.iter().map(|(_, log)| *log).collect_vec();

@@ -75,7 +75,7 @@ fn started_again(state: &State) -> Vec<String> {
     lines.collect()
 }
 
-/// A setting that only a server in development mode tells, and with it all of its scheduler.
+/// A scheduler setting. Servers report it, and the scheduler's other settings, only in development mode.
 const HIDDEN: &str = "max_num_seqs";
 
 /// Remark if no fresh starts confirm the best points, because each start of the plan chooses its own loads.

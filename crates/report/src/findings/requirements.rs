@@ -56,7 +56,7 @@ pub fn judge(
     judged.chain(of_comparison(state)).collect()
 }
 
-/// Results of the changes that must not happen, by the plan's comparison.
+/// Verdicts on the limits of the plan's comparison.
 fn of_comparison(state: &State) -> Vec<Judged> {
     let Some(compared) = state.compared() else {
         return Vec::new();
@@ -138,7 +138,7 @@ fn of_points(
     let runs: Vec<&RunRecord> = state.runs().collect();
     let said = of_each_point(assertion, state, &runs, points);
     let mut workloads = points.workloads();
-    // A requirement of some workloads says nothing of the others.
+    // A requirement that covers some workloads is not judged for the others.
     if said.iter().any(Option::is_some) {
         workloads.retain(|workload| workload.points.iter().any(|at| said[*at].is_some()));
     }
@@ -232,7 +232,7 @@ fn conclude(required: &vsweep_plan::Requirement, workload: String, said: Vec<Sai
         }
         Some(verdict) => {
             let whys = said.iter().filter(|(other, _)| *other == verdict).map(|(_, why)| why);
-            // Of any server, one is enough.
+            // If any server suffices, one reason is enough.
             let is_one = (required.servers, verdict) == (Servers::Any, Requirement::Met);
             let most = if is_one { 1 } else { said.len() };
             (verdict, whys.take(most).join("; "))

@@ -1,5 +1,5 @@
-//! Points whose runs disagree and servers that changed while they were measured, in words. An outlier among repetitions is a disturbance of the machine or a truth about the
-//! server; either way the median alone would hide it.
+//! Points whose runs disagree, and servers that changed while they were measured, in words. An outlier among repetitions is a disturbance
+//! of the machine or a property of the server. The median alone would hide both.
 
 use super::variation::{settings, varying};
 use crate::ordered::Ordered;
@@ -11,10 +11,10 @@ use vsweep_plan::Runs;
 use vsweep_record::journal::State;
 use vsweep_record::table::{Point, Points, Section};
 
-/// Points that are named.
+/// Most points or drifts that are named.
 const MOST_NAMED: usize = 3;
 
-/// One line a point whose runs disagree, the most unsteady first.
+/// A line for each point whose runs disagree, the most unsteady first.
 pub fn disagreements(points: &Points<'_>) -> Vec<String> {
     let varied = varying(points);
     let unsteady = points.points.iter();
@@ -37,7 +37,7 @@ pub fn disagreements(points: &Points<'_>) -> Vec<String> {
     })
 }
 
-/// One line a start that drifted and figure, the largest drifts first.
+/// A line for each figure that drifted during a start, the largest drifts first.
 pub fn drifts(points: &Points<'_>) -> Vec<String> {
     let mut of_server = varying(points);
     of_server.retain(|column| column.section == Section::Serve);
@@ -60,7 +60,7 @@ pub fn drifts(points: &Points<'_>) -> Vec<String> {
     })
 }
 
-/// The points that have the most runs that the plan allows, and intervals that are wider than it asks.
+/// A sentence about points whose intervals are wider than the plan asks, although they have the most runs that it allows.
 pub fn wide(state: &State, points: &Points<'_>, asked: Option<&Runs>) -> Option<String> {
     let Some(Runs::Until { metric, rule }) = asked else {
         return None;
@@ -87,10 +87,10 @@ pub fn wide(state: &State, points: &Points<'_>, asked: Option<&Runs>) -> Option<
 }
 
 /// The first of some lines, and one for all others.
-fn foremost(mut lines: impl Iterator<Item = String>, tell_more: impl Fn(u64) -> String) -> Vec<String> {
+fn foremost(mut lines: impl Iterator<Item = String>, describe_more: impl Fn(u64) -> String) -> Vec<String> {
     let mut named: Vec<String> = lines.by_ref().take(MOST_NAMED).collect();
     let more = lines.count() as u64;
-    named.extend((more > 0).then(|| tell_more(more)));
+    named.extend((more > 0).then(|| describe_more(more)));
     named
 }
 

@@ -7,7 +7,7 @@ use itertools::Itertools;
 use std::collections::{BTreeMap, HashSet};
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
 
-/// The parameters that a sweep is run for; where several vary, labels name them first and in this order.
+/// The parameters that sweeps are usually run for. Labels name them first, in this order.
 const FOREMOST: [&str; 6] = [
     "max_concurrency",
     "request_rate",
@@ -17,8 +17,8 @@ const FOREMOST: [&str; 6] = [
     "data_parallel_size",
 ];
 
-/// The parameters with more than one value among the points, foremost first. Of several that change together, one to
-/// one, only the first is kept. Of a single point, its load and its lengths: what it is.
+/// The parameters with more than one value among the points, foremost first. Of several that change together, one to one, only the first is
+/// kept. Those that only size a run, such as `num_prompts`, count if nothing else varies. For a single point, its load and its lengths.
 pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     if let [point] = &points.points[..] {
         let columns = points.runs.columns().iter();
@@ -37,7 +37,7 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
         let place = FOREMOST.iter().position(|name| bare_name(column) == *name);
         (
             SIZING.contains(&bare_name(column).as_str()),
-            // The load always counts, and the name of a combination represents its other parameters.
+            // The load comes first, then the name of a combination, which represents its other parameters.
             (!is_load(column), !column.is_combo()),
             place.unwrap_or(FOREMOST.len()),
         )
@@ -53,7 +53,7 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     name_combos(points, kept)
 }
 
-/// Leaves out what the name of a combination tells, but for the load; all is kept where nothing else could be an x axis.
+/// Leaves out parameters that the name of a combination implies, except the load. Keeps all if the others have no parameter for an x axis.
 fn name_combos<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Column> {
     let combos: Vec<&Column> = params.iter().copied().filter(|column| column.is_combo()).collect();
     let is_implied = |column: &Column| {
@@ -91,7 +91,7 @@ pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Colu
     let counted = varying.iter().map(|column| (*column, count_numbers(points, column)));
     let numeric: Vec<(&Column, usize)> = counted.filter(|(_, numbers)| *numbers > 1).collect();
     let loads = numeric.iter().filter(|(column, _)| is_load(column));
-    // `max_by_key` takes the last of equals; reversed, the foremost wins.
+    // `max_by_key` returns the last of equal items, so the order is reversed to get the first.
     let load = loads
         .rev()
         .max_by_key(|(_, numbers)| *numbers)
@@ -172,7 +172,7 @@ fn length(column: &Column) -> Option<String> {
     is_length.then_some(short)
 }
 
-/// True if a parameter takes values of different texts among the points.
+/// True if the values of a parameter have different texts among the points.
 fn varies(points: &Points<'_>, column: &Column) -> bool {
     let mut cells = points.points.iter().map(|point| column.cells.at(point.row));
     let Some(first) = cells.next().filter(|_| column.cells.same().is_none()) else {
@@ -182,7 +182,7 @@ fn varies(points: &Points<'_>, column: &Column) -> bool {
     cells.any(|cell| cell != first && cell.to_string() != text)
 }
 
-/// The number of numbers that a parameter takes among the points.
+/// Number of distinct numbers among a parameter's values at the points.
 fn count_numbers(points: &Points<'_>, column: &Column) -> usize {
     let numbers = points
         .points

@@ -8,7 +8,7 @@ use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_answer::Answer;
 
-/// The doubts and the failures of an answer and of runs by their reasons, as templates take them.
+/// Data for templates: the doubts about an answer and about its runs, and the failures by reason.
 pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g Group>) -> Value {
     let brief = answer.map(brief).unwrap_or_default();
     let unit = brief.unit.map(|unit| lower_first(unit.trim_end_matches('.')));
@@ -24,7 +24,7 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
     let remarks = remarks.into_iter().filter_map(|(_, mut alike)| {
         let remark = alike.next()?;
         let first = first_clause(&remark.text).to_owned();
-        // Lists of unsteady figures end with a line for all that they do not name, so their lines are no count.
+        // Lists of unsteady figures end with a line for all further ones, so the number of lines is not that of the figures.
         Some(match (alike.count(), remark.about.as_str()) {
             (0, _) => first,
             (_, UNSTEADY) => "runs of the same point disagree".to_owned(),
@@ -36,7 +36,7 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
     context! {
         warned => warned,
         doubts => unit.into_iter().chain(answer.and_then(losers)).chain(doubts).collect_vec(),
-        // What to do is said where there is room for it.
+        // There is room for the advice of a single reason only.
         advice => match failed.as_slice() {
             [only] => Some(first_clause(&only.advice)),
             _ => None,

@@ -1,5 +1,5 @@
-//! The figures of a page as compact JSON: by column, repeated values once with their places, figures with five digits.
-//! `script/data.js` reads it.
+//! The figures of a page as compact JSON, by column. Repeated values are stored once and referred to by index, and figures have five
+//! digits. `script/data.js` reads it.
 
 use super::text::embed_json;
 use crate::findings::variation::swept;
@@ -25,13 +25,13 @@ use vsweep_record::journal::RunRecord;
 use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Cell, Column, Point, Section};
 
-/// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
+/// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the least important figures are left out.
 const MOST_BYTES: usize = 2_450_000;
 
-/// The part of those that estimates may take; of metrics beyond it a page has the runs' figures alone.
-const ESTIMATES: usize = 4;
+/// Estimates may take `MOST_BYTES` divided by this. A page has no estimates of the metrics beyond it, only the figures of runs.
+const ESTIMATES_DIVISOR: usize = 4;
 
-/// Figures in the order in which they are kept.
+/// The most important figures, in the order in which they are kept.
 const FOREMOST: [&str; 12] = [
     "output_throughput",
     "tokens_per_gpu",
@@ -47,7 +47,7 @@ const FOREMOST: [&str; 12] = [
     "median_itl_ms",
 ];
 
-/// The JSON, ready to stand in a `<script>` element.
+/// The JSON, ready for a `<script>` element.
 pub fn encode(inputs: &Inputs<'_>) -> String {
     let points = inputs.points;
     // Points are in the order in which their runs first appear.
@@ -110,7 +110,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     embed_json(&(page.0 + "}"))
 }
 
-/// An object as text but for its last brace: as values, the lists of many runs would take ten times the memory.
+/// A JSON object as text, without its closing brace. As JSON values, the lists of many runs would take ten times the memory.
 struct Page(String);
 
 impl Page {
@@ -131,7 +131,7 @@ fn words() -> Value {
         .collect()
 }
 
-/// Distinct values, and the place of each row's.
+/// Distinct values (`of`), and for each row the index of its value (`at`).
 #[derive(Serialize)]
 struct Dictionary<T> {
     of: Vec<T>,
@@ -153,7 +153,7 @@ impl<T: Clone + Eq + Hash> Dictionary<T> {
     }
 }
 
-/// The place of a figure in the order in which they are kept.
+/// The rank of a figure in the order in which figures are kept.
 fn place_of(metric: &str) -> usize {
     FOREMOST
         .iter()
@@ -161,7 +161,7 @@ fn place_of(metric: &str) -> usize {
         .unwrap_or(FOREMOST.len())
 }
 
-/// The estimates of the answer by metric, as far as they have room: for each point its figure and the ends of its interval, or null.
+/// The estimates of the answer by metric, as far as there is room: for each point its figure and the ends of its interval, or null.
 fn estimates(inputs: &Inputs<'_>) -> Value {
     let document = &inputs.answers.document;
     let of_point: HashMap<&str, &PointEstimates> = document.estimates.iter().map(|own| (&*own.point, own)).collect();
@@ -179,7 +179,7 @@ fn estimates(inputs: &Inputs<'_>) -> Value {
     };
     let metrics = document.noise.iter().enumerate();
     let metrics = metrics.ordered_by_key(|(_, noise)| place_of(&noise.metric));
-    let mut left = MOST_BYTES / ESTIMATES;
+    let mut left = MOST_BYTES / ESTIMATES_DIVISOR;
     let columns = metrics
         .into_iter()
         .map(|(number, noise)| (noise.metric.clone(), column(number)));
@@ -191,7 +191,7 @@ fn estimates(inputs: &Inputs<'_>) -> Value {
     fitting.collect()
 }
 
-/// The points of each workload, its frontier and knee, all by place.
+/// The points of each workload, its frontier and its knee, all by index.
 fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
     let workloads = inputs.points.workloads();
     let points = inputs.points;

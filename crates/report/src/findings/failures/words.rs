@@ -4,12 +4,12 @@ use super::{Detail, Group, one_line};
 use crate::texts::words::shortened;
 use vsweep_base::printable::shorten;
 
-/// Greatest number of observations per cause.
+/// Most observations shown for a reason.
 const MOST_SEEN: usize = 3;
 /// Length limit of an observation.
 const MOST_CHARACTERS: usize = 160;
 
-/// One paragraph a reason: how many runs, what was seen, what to do.
+/// Writes a paragraph for each reason: the number of runs, the observations, and the advice.
 pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> String {
     let mut text = String::new();
     for group in groups {
@@ -45,7 +45,7 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Reason, like_with_like};
+    use super::super::{Reason, combine_similar};
     use super::*;
     use std::sync::Arc;
     use vsweep_base::cause::{Cause, Failure, RuledOut};
@@ -67,7 +67,7 @@ mod tests {
             validity: None,
             runs: details.iter().map(|detail| detail.runs).sum(),
             example: String::new(),
-            seen: like_with_like(details),
+            seen: combine_similar(details),
             advice: String::new(),
             rows: Vec::new(),
             settings: String::new(),
@@ -92,7 +92,7 @@ mod tests {
             port(8001),
             port(8002),
         ];
-        let seen = like_with_like(&details);
+        let seen = combine_similar(&details);
         let counts: Vec<usize> = seen.iter().map(|seen| seen.runs).collect();
         assert_eq!(counts, [3, 2, 1]);
         assert!(seen[1].text.ends_with("HTTP 429") && seen[2].text.ends_with("HTTP 500"));

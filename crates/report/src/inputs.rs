@@ -59,8 +59,8 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// Gathers them in the directory of an experiment. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them, and the
-    /// points have adopted the answer.
+    /// Gathers the inputs from the directory of an experiment. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them,
+    /// and the points have adopted the answer.
     pub fn gather(
         directory: &'a Directory,
         state: &'a State,
@@ -102,7 +102,8 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The command line that measured a load on a server. What the native generator does, `vsweep bench` does too.
+    /// The command line that measured a load on a server. For the native generator it is that of `vsweep bench`, which sends the same
+    /// requests.
     pub fn bench_command(&self, server: &[String], params: &Params) -> Vec<String> {
         let ours = |name: &str| vec!["vsweep".to_owned(), name.to_owned()];
         let base = match &self.bench {
@@ -115,8 +116,8 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// The text of the plan that counts, as the record has it: a file that was changed since says nothing of what was measured. The file counts
-/// where the record has lost the text.
+/// The text of the plan that counts. It comes from the record, because the plan's file may have been changed since. The file is used if the
+/// record has lost the text.
 pub fn plan_text(directory: &Directory, state: &State) -> Option<(String, Format)> {
     let recorded = state.plan_that_counts().map(|(_, _, text)| text.to_owned());
     let recorded = recorded.filter(|text| !text.is_empty());

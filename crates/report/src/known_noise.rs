@@ -8,7 +8,8 @@ use vsweep_answer::{Answer, Basis, MetricNoise, NoiseKnown};
 use vsweep_base::files;
 use vsweep_record::journal::Directory;
 
-/// The noise of each metric that experiments in a folder measured on this host, by the simulator or not. What cannot be read is left out.
+/// The noise of each metric that experiments in a folder measured on this host, either by the simulator or on real servers. Unreadable
+/// answers are left out.
 pub fn known_noise(folder: &Path, host: &str, is_simulated: bool) -> Vec<MetricNoise> {
     let answers = experiments(folder, host)
         .take(MOST)
@@ -21,7 +22,7 @@ fn read(directory: &Directory) -> Option<Answer> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Variances by their repeats; a size that no experiment measured stays assumed.
+/// Averages variances, weighted by their repeats. The noise that no experiment measured stays assumed.
 fn pooled(answers: impl Iterator<Item = Answer>) -> Vec<MetricNoise> {
     let mut found: BTreeMap<String, (Sum, Sum)> = BTreeMap::new();
     for noise in answers.flat_map(|answer| answer.noise) {
@@ -42,7 +43,7 @@ fn pooled(answers: impl Iterator<Item = Answer>) -> Vec<MetricNoise> {
         .collect()
 }
 
-/// Measured variances of one kind.
+/// Sum of measured variances of one kind, each times its repeats.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     squares: f64,

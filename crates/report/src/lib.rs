@@ -1,8 +1,8 @@
 //! The presentation of an experiment: tables and charts made from the journal, a summary in the terminal, the state of a sweep, and its
 //! progress while it runs.
 //!
-//! Everything here is a fold over what is recorded: no runtime, no network, no process. Charts are data ([`chart`]), made
-//! one file a kind ([`charts`]) and drawn in one place ([`picture`]); nothing is measured or decided here.
+//! Everything here is a fold over what is recorded: no runtime, no network, no process. Charts are data ([`chart`]), made by one file for
+//! each kind ([`charts`]) and drawn in one place ([`picture`]); nothing is measured or decided here.
 
 pub mod chart;
 pub mod charts;

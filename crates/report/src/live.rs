@@ -16,18 +16,19 @@ use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
 
 /// Minutes of readings that are shown.
 const MINUTES: i64 = 5;
-/// Runs whose readings are shown, and runs that are listed.
+/// Most ended runs whose readings are shown.
 const MOST_READ: usize = 40;
+/// Most ended runs that are listed.
 const MOST_LISTED: usize = 12;
-/// Servers side by side whose readings are shown.
-const MOST_APART: usize = 8;
+/// Most servers at the same time whose readings are shown.
+const MOST_SERVERS: usize = 8;
 
 /// The current activity, as the page reads it.
 #[derive(Debug, Clone, Serialize)]
 pub struct LiveStatus {
     /// Version of the page that includes everything up to now.
     pub version: u64,
-    /// The moment, RFC 3339.
+    /// Time of the status, RFC 3339.
     pub at: String,
     /// Progress of the sweep, as a sentence.
     pub count: String,
@@ -37,13 +38,13 @@ pub struct LiveStatus {
     pub doing: Vec<Value>,
     /// The runs that ended last, the latest first: `name`, `outcome`, `at`.
     pub last: Vec<Value>,
-    /// Readings of the last minutes, in seconds before now. Those of servers side by side stand apart: `server` (empty where one follows
-    /// the other) and its charts, `read`.
+    /// Readings of the last minutes, in seconds before now. Servers that run at the same time have an entry each. An entry has `server`,
+    /// empty if servers run one after the other, and its charts, `read`.
     pub recent: Vec<Value>,
 }
 
 impl LiveStatus {
-    /// Returns the activity at a moment from the journals and the predicted seconds left. Sessions that have ended contribute only counts.
+    /// Returns the activity at a moment from the journals and the predicted seconds left. Servers of ended sessions are not active.
     pub fn of(
         directory: &Directory,
         state: &State,
@@ -77,7 +78,7 @@ fn doing(state: &State) -> Vec<Value> {
     let sessions: Vec<_> = unended.map(|session| session.nonce()).collect();
     let of_server = |server: &ServerRecord| {
         let mut starts = server.starts.iter();
-        // A session has one process of a config at a time; earlier ones of a killed session are gone.
+        // A session has one process of a config at a time, so earlier starts without an end are gone.
         let start = starts.rfind(|start| start.exited_at.is_none() && sessions.contains(&start.launch.session))?;
         let run = open.iter().find(|run| run.launch == Some(start.launch));
         let (what, since) = match (&start.ready, run) {
@@ -94,8 +95,8 @@ fn doing(state: &State) -> Vec<Value> {
     state.servers.values().filter_map(of_server).collect()
 }
 
-/// The readings of the runs that are under way, and of those that ended in the last minutes, in seconds before now. Servers side by side
-/// have charts of their own; of servers one after the other, the readings follow each other.
+/// The readings of the runs that are under way, and of those that ended in the last minutes, in seconds before now. Servers that run at the
+/// same time have separate charts; those that run one after the other share them.
 fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: bool, at: Timestamp) -> Vec<Value> {
     let limit = (MINUTES * 60) as f64;
     let open = if working { state.runs_in_progress() } else { Vec::new() };
@@ -124,7 +125,7 @@ fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: b
     match open.len() {
         0 | 1 => read(String::new(), &|_| true).into_iter().collect(),
         _ => {
-            let own = open.iter().take(MOST_APART);
+            let own = open.iter().take(MOST_SERVERS);
             own.filter_map(|run| read(server_name(&run.server, state), &|server| *server == run.server))
                 .collect()
         }

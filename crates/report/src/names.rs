@@ -8,7 +8,7 @@ use vsweep_record::evidence::Names;
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Column, Points, Section, Workload};
 
-/// The names of what is in a table, by the parameters that vary.
+/// Names of the configs, loads and workloads in a table, made from the parameters that vary.
 pub struct PointNames<'a> {
     points: &'a Points<'a>,
     server: Vec<&'a Column>,
@@ -60,7 +60,7 @@ impl<'a> PointNames<'a> {
     }
 }
 
-/// The settings of servers that differ although none varies by itself, as where each load has a server of its own.
+/// Settings of servers that differ although `varying` names none, for example if each load has a server of its own.
 fn differing<'a>(points: &'a Points<'_>) -> Vec<&'a Column> {
     let settings = points
         .runs

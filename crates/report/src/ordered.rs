@@ -50,7 +50,7 @@ impl<T> Order<T> for Vec<T> {
     }
 }
 
-/// The positions of so many items in their order.
+/// Indices of `count` items, sorted by a comparison of items.
 #[inline(never)]
 fn sorted(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut positions: Vec<usize> = (0..count).collect();

@@ -24,7 +24,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// No rows yet.
+    /// A report without rows.
     pub fn new(model: &str, simulated: bool) -> Phases {
         Phases {
             model: model.to_owned(),
@@ -39,7 +39,7 @@ impl Phases {
         self.prefill.is_empty() && self.decode.is_empty()
     }
 
-    /// Adds a row of the phase of this name.
+    /// Adds a row of a phase: `prefill`, else decode.
     pub fn add(&mut self, phase: &str, row: Row) {
         match phase {
             "prefill" => self.prefill.push(row),
@@ -125,7 +125,8 @@ impl Phases {
         charts.into_iter().flatten().collect()
     }
 
-    /// Each panel has a title, an axis and the figure along it; the curves, rows with a name, are the same in all of them.
+    /// A chart with a panel for each title, y axis and figure. All panels show the same curves, which are rows with a name. `None` without
+    /// rows.
     fn chart(
         &self,
         name: &str,

@@ -21,17 +21,17 @@ use vsweep_record::table::{COMBO, RunFigures, RunRow, Table, TableBuilder, read_
 pub struct Runs {
     /// One row a run.
     pub table: Table,
-    /// One line for each run file that could not be believed.
+    /// One line for each run file that is not the recorded one.
     pub damaged: Vec<String>,
-    /// The record of a directory of vsweep; none of results of other programs.
+    /// The record of a directory of vsweep; `None` for results of other programs.
     pub state: Option<State>,
 }
 
-/// Runs read between two additions to the table: enough to keep every core busy, few enough to hold in memory.
+/// Number of runs that are read before they are added to the table: enough to keep every core busy, few enough to hold in memory.
 const BATCH: usize = 256;
 
-/// Figures of run files that were read and believed before, by their SHA-256: while a sweep runs, its tables are written
-/// after every run, and only the new file needs to be read.
+/// Figures of run files that were read and verified before, by their SHA-256. While a sweep runs, its tables are written after every run,
+/// and only the new file needs to be read.
 pub type FigureCache = HashMap<Hash256, RunFigures>;
 
 /// Reads the files of all recorded runs and makes one row of each.
@@ -39,8 +39,8 @@ pub fn read_runs(directory: &Directory, state: &State) -> Runs {
     read_asked(directory, state, &ReportOptions::default(), None)
 }
 
-/// The record of a directory and the table of its runs, as `read_asked` makes it with the options of the recorded plan. Every run file is compared byte for byte, and read once
-/// unless one was changed.
+/// The record of a directory and the table of its runs, as `read_asked` makes it with the options of the recorded plan. Every run file is
+/// compared byte for byte. Files are read once, unless one was changed.
 pub(super) fn load(
     directory: &Directory,
     options: impl FnOnce(&State) -> ReportOptions,
@@ -153,7 +153,7 @@ pub(super) fn detail_of(run: &RunRecord) -> Cow<'_, str> {
     }
 }
 
-/// The figures of a run, which shares their names with another one where they are equal.
+/// The figures of a run. Names that `like` has too are shared with it, to save memory.
 pub(super) fn read_figures(
     root: &Path,
     run: &RunRecord,
@@ -170,7 +170,7 @@ pub(super) fn read_figures(
     Ok(figures)
 }
 
-/// The content of a run's file, if it is the one that the journal vouches for; empty for a run that has none.
+/// The content of a run's file, if it is the recorded one; empty for a run without a file.
 pub(super) fn read_content(root: &Path, run: &RunRecord) -> Result<Vec<u8>, String> {
     let Some(file) = &run.file else {
         return Ok(Vec::new());

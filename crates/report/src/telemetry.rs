@@ -11,20 +11,21 @@ use vsweep_base::files;
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
-/// Most runs whose readings are read, and most bytes of them on a page.
+/// Most runs whose readings are on a page.
 const MOST_RUNS: usize = 200;
+/// Bytes of readings after which a page gets no more.
 const MOST_BYTES: usize = 250_000;
-/// Most places along a chart; more readings are put together.
+/// Most places along a chart; more readings are averaged.
 const MOST_PLACES: usize = 90;
 
 /// The readings on a page.
 #[derive(Debug, Default, Serialize)]
 pub struct Telemetry {
-    /// One JSON object a run: its row in the table, seconds since t0, and the charts.
+    /// One JSON object for each run: its row in the table, seconds since t0, and the charts.
     pub runs: Vec<Value>,
-    /// Points whose readings are there, but had no room.
+    /// Number of points whose readings exist but had no room.
     pub left_out: usize,
-    /// Points with a run but without readings.
+    /// Number of points with a run but without readings.
     pub missing: usize,
 }
 
@@ -64,19 +65,19 @@ fn of_run(path: &Path, row: usize) -> Option<Value> {
     (!readings.is_empty()).then_some(run)
 }
 
-/// The moment of a file's last reading, in seconds by its own count.
+/// Time of a file's last reading, in seconds as the file counts them.
 pub(super) fn last_second(path: &Path) -> Option<f64> {
     Some(read(path).last()?.second)
 }
 
-/// The readings of several files, one after the other, each from its moment on in seconds; null if there are none. Readings from
-/// more than so many seconds before zero are left out.
+/// Charts of the readings of several files, one after the other; null if there are none. Each file has the time, in seconds, at which its
+/// count begins. Readings before `-seconds_back` are left out.
 pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
     let mut joined: Vec<TelemetryReading> = Vec::new();
     for (from, path) in files {
         let mut own = read(path);
         own.retain(|reading| reading.second + from >= -seconds_back);
-        // Readings begin before their run does, when those of the run before have not ended.
+        // The readings of a run begin before the run does, and may overlap those of the run before.
         let last = joined.last().map_or(f64::NEG_INFINITY, |reading| reading.second);
         let moved = thin(&own).into_iter().map(|reading| TelemetryReading {
             second: shorten(reading.second + from),
@@ -90,7 +91,7 @@ pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
     }
 }
 
-/// Places of all points: the best ones, the knee, the frontier, the rest.
+/// Indices of all points, the most important first: the best ones, the knees, the frontiers, the rest.
 pub(super) fn order(points: &Points<'_>, answers: &[WorkloadAnswer]) -> Vec<usize> {
     let bests = answers.iter().flat_map(WorkloadAnswer::bests);
     let knees = answers.iter().filter_map(|answer| answer.knee);
@@ -98,7 +99,7 @@ pub(super) fn order(points: &Points<'_>, answers: &[WorkloadAnswer]) -> Vec<usiz
     bests.chain(front).chain(0..points.points.len()).unique().collect()
 }
 
-/// Reads a value.
+/// Reads a value from a line of a file.
 type Measured = fn(&CsvLine<'_>) -> Option<f64>;
 
 /// The charts of the readings: title, unit, name of the line if a chart has several, and value.
@@ -125,7 +126,7 @@ const LINES: [(&str, &str, &str, Measured); 11] = [
     ("GPUs slowed down", "% of readings", "", |line| percent(line.slowed())),
     ("Host CPU busy", "%", "", |line| percent(line.number("host_cpu_share"))),
 ];
-/// Charts that are left out where nothing happened.
+/// Charts that are left out if all their values are zero.
 const SELDOM: [&str; 2] = ["Preemptions so far", "GPUs slowed down"];
 
 /// The readings of one moment, or the means of several: a value for each of [`LINES`], if known.
@@ -180,7 +181,7 @@ impl CsvLine<'_> {
         record.get(at)?.parse().ok()
     }
 
-    /// The cells of all GPUs in the columns whose names end so.
+    /// The cells of all GPUs in the columns whose names end in `end`.
     fn of_gpus(&self, end: &str) -> impl Iterator<Item = &str> {
         let cells = self.names.iter().zip(self.record);
         let own = cells.filter(move |(name, _)| name.starts_with("gpu") && name.ends_with(end));
@@ -200,7 +201,7 @@ impl CsvLine<'_> {
         Some(f64::from(u8::from(reasons.any(|reason| reason != "none"))))
     }
 
-    /// Growth of a counter a second, since the line before.
+    /// Growth of a counter per second since the line before.
     fn rate(&self, name: &str) -> Option<f64> {
         let before = self.before?;
         let growth = |name: &str| Some(self.number(name)? - self.number_in(before, name)?);
@@ -208,7 +209,7 @@ impl CsvLine<'_> {
     }
 }
 
-/// Means of equal parts where there are too many readings, with four digits.
+/// Averages parts of equal size if there are too many readings. Values have four digits.
 fn thin(readings: &[TelemetryReading]) -> Vec<TelemetryReading> {
     let part = readings.len().div_ceil(MOST_PLACES).max(1);
     let mean = |part: &[TelemetryReading]| TelemetryReading {

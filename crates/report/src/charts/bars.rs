@@ -1,4 +1,4 @@
-//! Ratios as bars: each bar is a relative difference with its interval, in a shade that depends on its verdict.
+//! Ratios as bars: each bar is a relative difference with its interval, in a colour that depends on its verdict.
 
 use crate::chart::{Axis, Mark, Panel, Scale, Series, Style, Tick};
 use crate::texts::{changes, words::axis_title};

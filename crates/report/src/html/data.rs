@@ -218,7 +218,7 @@ fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
 fn is_shown(column: &Column) -> bool {
     match column.section {
         Section::Identity => column.name != "point",
-        // The page has them from the journal.
+        // The page gets them from the journal.
         Section::Cause => false,
         Section::Serve | Section::Bench | Section::Origin => true,
         Section::Metric | Section::Derived => column.has_numbers(),
@@ -276,8 +276,8 @@ fn runs(inputs: &Inputs<'_>) -> Page {
     page
 }
 
-/// Name of a run's file, below the folder of its point: `begin-line.json`. There are few begins, and 10 000 whole names would be a fifth of
-/// a page.
+/// Name of a run's file, below the folder of its point: `begin-line.json`. Few beginnings differ, so they are stored once: 10 000 whole
+/// names would be a fifth of a page.
 fn file_of(run: &RunRecord) -> Option<(&str, u64)> {
     let path = run.file.as_ref()?.path.strip_suffix(".json")?;
     let (begin, line) = path.rsplit_once('/')?.1.rsplit_once('-')?;
@@ -297,7 +297,7 @@ fn since(began: Option<Timestamp>, moment: &str) -> Option<f64> {
     Some(tenths(passed_ms as f64 / 1000.0))
 }
 
-/// Seconds to a tenth where there are any; nothing at all where there are none.
+/// Seconds to a tenth, `None` for zero. Empty if there are none at all.
 fn where_known(seconds: impl Iterator<Item = Option<f64>>) -> Vec<Option<f64>> {
     let of_run = |seconds: Option<f64>| seconds.map(tenths).filter(|seconds| *seconds > 0.0);
     let seconds: Vec<Option<f64>> = seconds.map(of_run).collect();
@@ -337,7 +337,7 @@ fn servers(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Vec<Value> {
     servers.collect()
 }
 
-/// One column: its words, then `all` (one value for every row), `of` and `at` (a dictionary), or `each`.
+/// One column: its names and its kind, then `all` (one value for every row), `of` and `at` (a dictionary), or `each`.
 fn encode_column(column: &Column) -> Value {
     let kind = match column.section {
         Section::Identity | Section::Cause => "run",
@@ -374,9 +374,9 @@ fn encode_cell(cell: &Cell) -> Value {
     }
 }
 
-/// Five significant digits, below a million whole numbers and above a billion hundredths of a million, as sentences have them;
-/// `summary.csv` has all digits. A number that would
-/// then lie in the middle between two that are shown keeps more, so that the page never shows another one than the sentences.
+/// Rounds as sentences do: to five significant digits, but to whole numbers below a million and to multiples of 10,000 above a billion.
+/// `summary.csv` has all digits. A number whose last digit would be a 5 keeps ten digits, so that the page, which rounds further, never
+/// shows another number than the sentences.
 fn round(number: f64) -> f64 {
     if (1e5..1e6).contains(&number.abs()) {
         return number.round();

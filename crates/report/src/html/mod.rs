@@ -1,4 +1,4 @@
-//! The report as one web page: `report.html` holds its styles, its script and its data, and asks nobody for anything.
+//! The report as one web page: `report.html` contains its styles, its script and its data, and loads nothing else.
 //!
 //! Content that must be readable everywhere (the answer, failures, the environment, the plan) is plain HTML made from the `document`. The
 //! page's own script draws charts, the run table and the timeline from the figures in `data`. Equal experiments give equal bytes.
@@ -17,7 +17,7 @@ use text::safe;
 
 const PAGE: &str = include_str!("page.html.jinja");
 
-/// The script in the order in which its parts build on each other; one scope for all.
+/// The parts of the script, in the order in which they build on each other. They share one scope.
 const SCRIPT: [&str; 15] = [
     include_str!("script/dom.js"),
     include_str!("script/data.js"),
@@ -43,7 +43,7 @@ pub fn name_in(page: &str) -> Option<String> {
     Some(text::unescape(name))
 }
 
-/// The page of a document.
+/// Returns the page of a document.
 pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let mut script = SCRIPT.concat();
     if inputs.live.is_some() {

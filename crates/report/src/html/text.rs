@@ -22,18 +22,18 @@ pub fn escape(text: &str) -> String {
     ENTITIES.iter().fold(text, |text, (c, entity)| text.replace(c, entity))
 }
 
-/// The text that [`escape`] has made this of.
+/// Returns the text of HTML that [`escape`] made.
 pub fn unescape(html: &str) -> String {
     let entities = ENTITIES.iter().rev();
     entities.fold(html.to_owned(), |text, (c, entity)| text.replace(entity, c))
 }
 
-/// JSON as it may stand in a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
+/// JSON for a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
 pub fn embed_json(json: &str) -> String {
     printable_json(json).replace('<', "\\u003c")
 }
 
-/// A page of ours with its parts. Texts among them are escaped; what is HTML is [`safe`].
+/// Fills the template of a page. Texts among the parts are escaped; HTML must be marked by [`safe`].
 pub fn render(template: &str, parts: Value) -> String {
     let mut page = environment(escape);
     page.add_filter("capitalised", capitalise);
@@ -62,7 +62,7 @@ fn with_code(text: &str) -> Value {
     safe(parts.collect::<String>())
 }
 
-/// Names that are no words, and words with a meaning of their own.
+/// Abbreviations and terms, with their meanings.
 const TERMS: [(&str, &str); 6] = [
     ("TTFT", "time to first token"),
     ("TPOT", "time per output token, after the first"),
@@ -72,7 +72,7 @@ const TERMS: [(&str, &str); 6] = [
     ("suspect", "a run whose figures are in doubt, with the reason"),
 ];
 
-/// A text with links from such names to the words at the end of the page.
+/// Links the terms in a text to their explanations at the end of the page.
 fn with_terms(text: &str) -> String {
     let parts = text.split_inclusive(|letter: char| !letter.is_alphanumeric());
     let linked = parts.map(|part| {
@@ -88,7 +88,7 @@ fn with_terms(text: &str) -> String {
     linked.collect()
 }
 
-/// HTML as a part of a page.
+/// Marks HTML as a part of a page, which is not escaped.
 pub fn safe(html: impl Into<String>) -> Value {
     Value::from_safe_string(html.into())
 }

@@ -1,5 +1,5 @@
-//! The source of a report, as its last line states it. That line, and no clock, shows if the report is current: a report that is written
-//! last may come from journals that were read first.
+//! The source of a report, as its last line states it. That line shows if the report is current. File times do not: the report that was
+//! written last may come from journals that were read first.
 
 use super::files::written;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub fn is_current(directory: &Directory, state: &State) -> bool {
     report.is_ok_and(|text| text.ends_with(&line)) && files.iter().all(|file| file.exists())
 }
 
-/// Files that reports wrote and that are still there.
+/// Number of files with this extension in a folder that reports wrote and that still exist.
 fn count(directory: &Directory, folder: &Path, extension: &str) -> usize {
     let is_of = |path: &PathBuf| path.extension().is_some_and(|found| found == extension) && path.exists();
     written(directory, folder).iter().filter(|path| is_of(path)).count()

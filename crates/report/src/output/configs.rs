@@ -27,7 +27,7 @@ use vsweep_record::journal::RunRecord;
 use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Cell, Column, Point, Section, Spread};
 
-/// Loads of the envelope.
+/// Most loads that are listed.
 const MOST_LOADS: usize = 40;
 /// Facts about the measurement for readers of the file; the report has the rest.
 const FACTS: [&str; 7] = [
@@ -57,7 +57,7 @@ struct Winner {
     question: String,
     /// The reason, with the figure that decided.
     reason: String,
-    /// The point it won with, by its place among the points.
+    /// Index of the point with which it won.
     point: usize,
     /// Number of such servers, if its figure is that of several.
     one_of: Option<u32>,
@@ -143,7 +143,7 @@ fn comments(
     comment(&text)
 }
 
-/// Every load that was measured on the server, the winner's marked.
+/// Data for the template: every load that was measured on the winner's server, with a mark at the load that won.
 fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &ServerId) -> Value {
     let points = inputs.points;
     let is_here = |point: &&Point| runs.get(point.row).is_some_and(|run| run.server == *server);
@@ -161,7 +161,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         .filter(|(_, cell)| !cell.is_missing())
         .map(|(name, cell)| format!("{name} {cell}"))
         .join(", ");
-    // `varied` begins with the load proper, which is to change fastest.
+    // `varied` begins with the load, which should change fastest.
     let by_load: Vec<&Column> = varied.iter().rev().copied().collect();
     here.order_by(|(_, a), (_, b)| order(&by_load, a.row, b.row));
     let figures = MetricSet::of_point(points, won).shown.iter();

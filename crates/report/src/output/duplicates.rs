@@ -1,5 +1,5 @@
-//! `duplicates.csv`: results that do not count though they were measured or tried, because another one of the same run does, with
-//! how far the two differ. Two sessions that did not know of each other leave some, and so does a run that was tried again.
+//! `duplicates.csv`: results that were measured or tried and do not count, because another one of the same run does, with their
+//! differences. They come from two sessions that did not know of each other, or from a run that was tried again.
 
 use super::files;
 use crate::findings::attainment::Shares;
@@ -9,10 +9,10 @@ use vsweep_base::units::show_many;
 use vsweep_record::journal::{Directory, Duplicate, RunRecord, State};
 use vsweep_record::table::RunFigures;
 
-/// Figures that are shown of each.
+/// Figures of each result that the table shows.
 const FIGURES: [&str; 4] = ["request_throughput", "output_throughput", "p99_ttft_ms", "p99_tpot_ms"];
 
-/// The table; `None` where every result counts.
+/// The table; `None` if every result counts.
 pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
     fn shown<T: ToString>(value: Option<T>) -> String {
         value.map_or_else(String::new, |value| value.to_string())
@@ -53,7 +53,7 @@ pub(crate) fn retired(state: &State) -> Vec<String> {
     lines.collect()
 }
 
-/// The figures of one result, as far as it has them and its file is what was recorded.
+/// The figures of one result. `None` for those that it lacks, and for all if its file is not the recorded one.
 fn figures(directory: &Directory, run: &RunRecord) -> [Option<f64>; FIGURES.len()] {
     let figures = read_figures(directory.root(), run, &Shares::default(), &RunFigures::default());
     let figures = figures.unwrap_or_default();

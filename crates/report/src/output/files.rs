@@ -34,7 +34,7 @@ pub(crate) fn write_folder(
     if !files.is_empty() {
         directory.create_folder(folder)?;
     }
-    // Written first: what a killed report wrote is known to the next one.
+    // The list is written before the files, so that the next report knows the files of a killed one.
     write_list(directory, &before, &list)?;
     for (path, (_, content)) in paths.iter().zip(&files) {
         write_atomic(path, content)?;
@@ -55,7 +55,7 @@ pub(crate) fn written(directory: &Directory, folder: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.parent() == Some(folder)).collect()
 }
 
-/// Paths of all files that are listed. None leads out of its folder.
+/// Paths of all listed files, relative to the directory. Paths that do not end in a name are left out.
 fn listed(directory: &Directory) -> BTreeSet<String> {
     let text = read_text(&directory.written(), FACTS).unwrap_or_default();
     let names = text.lines().filter(|name| Path::new(name).file_name().is_some());

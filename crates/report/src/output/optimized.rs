@@ -8,7 +8,7 @@ use vsweep_answer::{Answer, CandidateFound, Estimate, OptimizationFound, Reason}
 use vsweep_record::evidence::OptimizationProgress;
 use vsweep_record::journal::{Optimization, State};
 
-/// The optimisation of the plan, if it is one.
+/// The progress of the plan's optimisation, if it has one.
 pub(crate) fn of<'a>(
     record: Option<&'a Optimization>,
     state: &'a State,
@@ -17,7 +17,7 @@ pub(crate) fn of<'a>(
     record.map(|record| OptimizationProgress::of(record, state, requirements, &|_, _| false))
 }
 
-/// The state of an optimisation, with the names that people read.
+/// The state of an optimisation, with short names of its servers.
 pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state: &State) -> OptimizationFound {
     let mut found = progress.found(answer);
     let chosen: BTreeSet<&str> = found.candidates.iter().map(|own| own.config.as_str()).collect();
@@ -30,7 +30,7 @@ pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state:
     found
 }
 
-/// One row a server; none without an optimisation.
+/// One row for each server; `None` without an optimisation.
 pub(crate) fn to_csv(answer: &Answer) -> Option<Vec<u8>> {
     let found = answer.optimization.as_deref()?;
     let row = |own: &CandidateFound| {

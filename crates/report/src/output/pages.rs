@@ -15,7 +15,7 @@ use vsweep_plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
 
-/// All of it, still unwritten.
+/// The content of these files and texts, not written yet.
 #[derive(Debug)]
 pub struct Pages {
     pub(crate) configs: Vec<Config>,
@@ -30,7 +30,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Makes all of it, after the charts: the Markdown tells how many there are.
+    /// Makes the pages. The charts must be written before, because the Markdown has their number.
     pub fn make(inputs: &Inputs<'_>) -> Pages {
         let configs = configs::render(inputs);
         let document = document::of(inputs, &configs);
@@ -44,7 +44,7 @@ impl Pages {
         }
     }
 
-    /// Writes the files and returns where. The Markdown is written last: it tells that all the others are there.
+    /// Writes the files and returns their paths. The Markdown is written last, because it certifies that all the others are there.
     pub fn write(self, directory: &Directory, answer: &Answer) -> Result<Vec<PathBuf>> {
         let configs = self.configs.into_iter();
         let files = configs.map(|config| (config.file, config.text.into_bytes())).collect();
@@ -63,7 +63,7 @@ impl Pages {
     }
 }
 
-/// The pages as they are now, for a place of their own; nothing is written. One that is served while the sweep goes on has a version.
+/// Makes the pages of the current state without writing them. `live` is the version of a page that is served during the sweep.
 pub fn make_pages(directory: &Directory, state: &State, options: &ReportOptions, live: Option<u64>) -> Pages {
     let runs = read_asked(directory, state, options, None);
     let mut points = Points::of(&runs.table);

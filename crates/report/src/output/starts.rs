@@ -1,5 +1,5 @@
-//! `starts.csv`: every start of a server, where it ran, for how long it held its GPUs, and how much of that was spent measuring. It is
-//! the night's timeline as a table.
+//! `starts.csv`: every start of a server, where it ran, for how long it held its GPUs, and how much of that was spent measuring. It is the
+//! timeline of the sweep as a table.
 
 use super::files;
 use crate::ordered::Ordered;
@@ -67,7 +67,7 @@ impl StartUsage<'_> {
         Some(self.held_s()? * self.gpus / 3600.0)
     }
 
-    /// The share of its time that it was measured.
+    /// Share of its time that was spent measuring.
     fn utilisation(&self) -> Option<f64> {
         let held_s = self.held_s().filter(|held_s| *held_s > 0.0)?;
         Some((self.spent.measured_s / held_s).min(1.0))
@@ -75,7 +75,7 @@ impl StartUsage<'_> {
 }
 
 /// All starts, in the order in which they began.
-fn taken(state: &State) -> Vec<StartUsage<'_>> {
+fn usages(state: &State) -> Vec<StartUsage<'_>> {
     let mut spent: HashMap<(&ServerId, Launch), Spent> = HashMap::new();
     for run in state.runs().filter(|run| run.seconds.is_finite()) {
         if let Some(launch) = run.launch {
@@ -117,7 +117,7 @@ fn show_slot(slot: u32) -> String {
     }
 }
 
-/// The table; `None` where no server was started.
+/// The table; `None` if no server was started.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let figure = |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
     let row = |taken: StartUsage<'_>| {
@@ -146,11 +146,11 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             ("utilisation", figure(taken.utilisation(), 3)),
         ]
     };
-    files::to_csv(&taken(state).into_iter().map(row).collect_vec())
+    files::to_csv(&usages(state).into_iter().map(row).collect_vec())
 }
 
-/// The time during which servers were up or starting in a sweep, their GPU-hours and the price of these. Each only as far
-/// as it is known; simulated servers have GPU-hours only if their GPUs have a price.
+/// The time during which servers were up or starting in a sweep, their GPU-hours and their price. Unknown figures are `None`; simulated
+/// servers have GPU-hours only if their GPUs have a price.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct SweepUsage {
     /// Time during which a server was up or starting.
@@ -165,10 +165,10 @@ pub struct SweepUsage {
 }
 
 impl SweepUsage {
-    /// The sweep so far, with this price in dollars.
+    /// Usage of the sweep so far. The price is in dollars.
     pub fn of(state: &State, price_per_gpu_hour: Option<f64>) -> SweepUsage {
         let positive = |sum: f64| (sum > 0.0).then_some(sum);
-        let mut starts = taken(state);
+        let mut starts = usages(state);
         starts.retain(|taken| taken.span.is_some());
         let spans = starts.iter().filter_map(|taken| taken.span);
         let seconds = positive(covered_s(spans));
@@ -189,7 +189,7 @@ impl SweepUsage {
             ..0.1 => format!(" (${})", show_number(cost)),
             _ => format!(" (${cost:.2})"),
         });
-        // Less is not what anybody pays for.
+        // Smaller amounts do not matter to anybody.
         let hours = self.gpu_hours.filter(|hours| *hours >= 0.001);
         let hours = hours.map(|hours| format!("{} GPU-hours{money}", show_number(hours)));
         self.time_in_words().into_iter().chain(hours).join(", ")
@@ -211,9 +211,9 @@ fn real<'s>(state: &State, taken: Vec<StartUsage<'s>>) -> Vec<StartUsage<'s>> {
     taken.into_iter().filter(is_real).collect()
 }
 
-/// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; nothing without any, and of simulated ones.
+/// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; `None` if no real server held a GPU.
 pub(crate) fn in_words(state: &State) -> Option<String> {
-    let (taken, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) = real(state, taken(state))
+    let (taken, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) = real(state, usages(state))
         .into_iter()
         .partition(|taken| taken.held_s().is_some());
     let sum = |figure: fn(&StartUsage<'_>) -> f64| taken.iter().map(figure).sum::<f64>();

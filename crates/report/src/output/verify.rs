@@ -20,11 +20,11 @@ use vsweep_plan::{Format, ReportOptions};
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
 
-/// Differences of one file that are named.
+/// Most differences of one file that are named.
 const MOST_NAMED: usize = 20;
-/// Bytes by which a file may be longer than twice what it must be, and be compared.
+/// A file is compared if it is at most this many bytes longer than twice its correct length.
 const LONGER: u64 = 1 << 16;
-/// Characters of a line that are shown.
+/// Most characters of a line that are shown.
 const MOST_CHARACTERS: usize = 100;
 
 /// Result of the check.
@@ -34,7 +34,7 @@ pub struct Verified {
     pub files: Vec<String>,
     /// Number of runs in them.
     pub runs: usize,
-    /// One sentence for each figure that differs, and for each file that is missing or too many.
+    /// One sentence for each figure that differs, and for each file that is missing or superfluous.
     pub differences: Vec<String>,
 }
 
@@ -168,13 +168,13 @@ fn to_text(made: &Content<'_>) -> String {
     String::from_utf8(text).expect("what is made is text")
 }
 
-/// Returns true if a file holds exactly what it must.
+/// Returns true if a file has exactly the content that it must have.
 fn is_alike(stored: &File, made: &Content<'_>) -> bool {
     let mut stored = Stored(BufReader::new(stored));
     made.write_to(&mut stored).is_ok() && stored.0.fill_buf().is_ok_and(<[u8]>::is_empty)
 }
 
-/// Takes what a file must hold, and fails where the file does not hold it.
+/// Compares what is written to it with a file, and fails at the first difference.
 struct Stored<'f>(BufReader<&'f File>);
 
 impl Write for Stored<'_> {
@@ -198,7 +198,7 @@ fn csv_differences(stored: &str, made: &str) -> Vec<String> {
     let rows = |text: &str| {
         let mut reader = csv::ReaderBuilder::new();
         let reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
-        // Any text is a table of some kind.
+        // Any text can be read as a table of some kind.
         reader.into_records().filter_map(Result::ok).collect_vec()
     };
     let (stored, made) = (rows(stored), rows(made));
@@ -258,7 +258,7 @@ fn short(text: &str) -> String {
 /// Text around the figures of a page.
 const DATA: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
 
-/// Differences of two pages: figure by figure in their data, line by line in what is written out.
+/// Differences of two pages: figure by figure in their data, line by line in the rest.
 fn page_differences(stored: &str, made: &str) -> Vec<String> {
     let (Some((stored_text, stored_data)), Some((made_text, made_data))) = (split(stored), split(made)) else {
         return vec!["is not a report page".to_owned()];

@@ -19,22 +19,21 @@ use vsweep_plan::{Combo, Params};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
 use vsweep_record::table::{COMBO, count_gpus, inert};
 
-/// Names of files have no more bytes.
+/// Most bytes in the name of a file.
 const LONGEST_NAME: usize = 255;
 
 /// Result of an export.
 #[derive(Debug, Default)]
 pub struct Exported {
-    /// Runs with figures.
+    /// Number of runs with figures.
     pub runs: usize,
-    /// Runs without, each a file that says why.
+    /// Number of runs without figures. Each has a file with the reason.
     pub failures: usize,
-    /// One line for each run file that could not be believed.
+    /// One line for each run file that is not the recorded one.
     pub damaged: Vec<String>,
 }
 
-/// Writes the tree of what counts in an experiment. Runs that cannot be believed (invalid, cut short) are failures in it, so
-/// that nobody draws them.
+/// Writes the results that count as such a tree. Invalid runs and runs that were cut short are failures in it, so that nobody draws them.
 pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Result<Exported> {
     let unknown = ServerRecord::default();
     let mut exported = Exported::default();
@@ -172,8 +171,9 @@ fn write_json(path: &Path, value: &impl Serialize, indent: usize) -> Result<()> 
     write_atomic(path, printable_json(&text).as_bytes())
 }
 
-/// The table as pandas writes it, without the lists of single requests: a number before each row, empty cells for what is missing, Python's texts of values, and
-/// whole numbers as decimals in a column with gaps. No text acts on who reads it, as in tables of ours.
+/// The table as pandas writes it, without the lists of single requests: a number before each row, empty cells for missing values, values as
+/// Python prints them, and whole numbers as decimals in a column with gaps. As in our own tables, no text can act on the program that shows
+/// it.
 fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
     let columns: Vec<&String> = records.iter().flat_map(Map::keys).unique().collect();
     let has_gaps = columns.iter().map(|name| {

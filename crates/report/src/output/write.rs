@@ -65,11 +65,12 @@ struct Answered {
     took: Duration,
 }
 
-/// The share of a sweep's time that may be spent on its answer while it goes on.
-const SHARE: u32 = 20;
+/// An answer is made again only after this many times as long as the last one took, so that answers take at most a twentieth of a sweep's
+/// time.
+const ANSWER_INTERVAL: u32 = 20;
 
 impl LiveTables {
-    /// Tables of this directory, with what tokens cost and which points meet what the plan asks; nothing is written yet.
+    /// Tables of this directory, with the prices and the goals of the options. Nothing is written yet.
     pub fn of(directory: &Directory, options: &ReportOptions) -> Self {
         LiveTables {
             directory: directory.clone(),
@@ -88,15 +89,15 @@ impl LiveTables {
         write_tables(&self.directory, state, &runs, &points, &goals, &answer)
     }
 
-    /// The best server so far, with its figure and how sure it is; none before the first answer, and where several questions lead.
+    /// The best server so far, with its figure and its certainty; `None` before the first answer, and if several questions lead.
     pub fn best(&self) -> Option<Best> {
         best(&self.answered.as_ref()?.answer)
     }
 
-    /// Gives the points their estimates, and writes a new answer unless the last one took too long to be made again already.
+    /// Gives the points their estimates. Makes and writes a new answer, unless the last one is too recent for the time that it took.
     fn answer(&mut self, state: &State, points: &mut Points<'_>) -> Result<Answer> {
         if let Some(last) = &self.answered
-            && last.at.elapsed() < last.took * SHARE
+            && last.at.elapsed() < last.took * ANSWER_INTERVAL
         {
             points.adopt(&last.answer);
             return Ok(last.answer.clone());
@@ -133,7 +134,7 @@ fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &Repor
         || write_all_tables(directory, state, runs, &points, &inputs),
         || -> Result<_> {
             let charts = write_charts(&inputs, options)?;
-            // The Markdown tells how many charts there are.
+            // The Markdown has the number of charts.
             Ok((charts, Pages::make(&inputs)))
         },
     );
@@ -212,7 +213,7 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
     }
     let runs = read_asked(directory, state, options, None);
     let mut points = Points::of(&runs.table);
-    // The report judges estimates, so this must, too.
+    // The report judges estimates, so this must do so, too.
     let answer = answer::settle(directory, state, &mut points, options);
     requirements::judge(&options.requirements, state, &points, &answer)
 }
@@ -244,7 +245,7 @@ impl Content<'_> {
     }
 }
 
-/// The tables in text, made one after the other, each with its content as it must be; one that does not apply has none.
+/// The text tables, made one after the other: the path of each, and its content unless it does not apply.
 pub(crate) fn make_tables<'a>(
     directory: &'a Directory,
     state: &'a State,

@@ -11,14 +11,14 @@ type Result = std::result::Result<(), DrawingErrorKind<Error>>;
 pub struct Band<'p> {
     /// The rows.
     pub pixels: BitMapBackend<'p>,
-    /// Number of the first one.
+    /// Index of the first row in the whole bitmap.
     pub top: i32,
     /// Width and height of the whole.
     pub size: (u32, u32),
 }
 
 impl Band<'_> {
-    fn own(&self, (x, y): BackendCoord) -> BackendCoord {
+    fn in_band(&self, (x, y): BackendCoord) -> BackendCoord {
         (x, y - self.top)
     }
 }
@@ -39,20 +39,20 @@ impl DrawingBackend for Band<'_> {
     }
 
     fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> Result {
-        self.pixels.draw_pixel(self.own(at), colour)
+        self.pixels.draw_pixel(self.in_band(at), colour)
     }
 
     fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Result {
-        // The bitmap fills these at once, whatever their place.
+        // Upright and level lines look the same at any position, so the bitmap may draw them at once.
         if (from.0 == to.0 || from.1 == to.1) && style.stroke_width() == 1 {
-            return self.pixels.draw_line(self.own(from), self.own(to), style);
+            return self.pixels.draw_line(self.in_band(from), self.in_band(to), style);
         }
         rasterizer::draw_line(self, from, to, style)
     }
 
     fn draw_rect<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S, fill: bool) -> Result {
         if fill {
-            return self.pixels.draw_rect(self.own(from), self.own(to), style, fill);
+            return self.pixels.draw_rect(self.in_band(from), self.in_band(to), style, fill);
         }
         rasterizer::draw_rect(self, from, to, style, fill)
     }

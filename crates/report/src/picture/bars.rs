@@ -1,4 +1,4 @@
-//! Bars that lie along x, each with its interval and its figure at the end. Where they lie is the panel's business.
+//! Horizontal bars, each with its interval and its figure at the end. The panel chooses their positions.
 
 use super::canvas::{Align, Canvas, Position};
 use super::font::{Type, text_width};
@@ -9,7 +9,7 @@ use crate::chart::Style;
 pub const LABEL: Type = Type::light(21.0, INK);
 /// Height of a bar.
 const HEIGHT: f64 = 34.0;
-/// Thickness of the edge of a hollow one.
+/// Thickness of the edge of a hollow bar.
 const EDGE: f64 = 3.0;
 
 /// Draws a bar from zero to its end, with its interval.
@@ -32,13 +32,13 @@ pub fn draw(
         canvas.interval(ends, 7.0, 3.0, INK);
         right = right.max(ends[1].0);
     }
-    // On the right, where no name of a bar stands.
+    // The figure is on the right, because the names of the bars are on the left.
     let ground = (right + 18.0 + text_width(label, LABEL), end.1 + half);
     canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE);
     canvas.text((right + 10.0, end.1), label, LABEL, Align::Left);
 }
 
-/// Draws the box of a bar. What does not stand out is hollow from the second strength on.
+/// Draws the box of a bar. Bars that do not stand out, those with a number above 1, are hollow.
 pub fn fill(canvas: &mut Canvas, (left, top): Position, (right, bottom): Position, number: usize) {
     canvas.rectangle((left, top), (right, bottom), look(Style::Bar(number)).colour);
     if number > 1 && right - left > 2.0 * EDGE {

@@ -12,7 +12,7 @@ use plotters::style::{Color, RGBColor};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Pixels that are drawn for one of the file, in each direction.
+/// Pixels that are drawn for each pixel of the file, in each direction.
 const OVERSAMPLING: usize = 2;
 
 type Area<'a> = DrawingArea<Band<'a>, Shift>;
@@ -24,11 +24,12 @@ const ROWS: usize = 256 * OVERSAMPLING;
 /// The most pixels of a picture; each takes 3 bytes while it is drawn, apart from the rows at twice the size.
 const MOST_PIXELS: f64 = 40e6;
 
-/// More bytes than most pictures take while they are drawn. Larger ones are drawn one after the other, whatever the number of threads.
+/// Bytes from which a picture is large: most are smaller. Large ones are drawn one after the other, whatever the number of threads.
 const LARGE: usize = 8_000_000;
+/// Held while a large picture is drawn.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The file, on white, with so many pixels for each unit.
+/// Draws a canvas on white as a PNG file, with `density` pixels for each unit.
 pub fn to_png(canvas: &Canvas, density: f64) -> Result<Vec<u8>, String> {
     let pixels = |length: f64| (length * density).ceil();
     let (width, height) = (pixels(canvas.size.0), pixels(canvas.size.1));
@@ -116,7 +117,7 @@ fn draw(area: &Area<'_>, rows: &Range<i32>, element: &Element, Colour(red, green
     }
 }
 
-/// Appends some rows to the picture at its own size.
+/// Averages some rows down to the size of the picture, and appends them.
 fn average(pixels: &[u8], width: usize, small: &mut Vec<u8>) {
     let (n, row) = (OVERSAMPLING, width * OVERSAMPLING * 3);
     for rows in pixels.chunks_exact(row * n) {
@@ -125,7 +126,7 @@ fn average(pixels: &[u8], width: usize, small: &mut Vec<u8>) {
         let (upper, lower) = rows.split_at(row);
         let pieces = upper.chunks(PIECE * 3 * n).zip(lower.chunks(PIECE * 3 * n));
         for ((upper, lower), small) in pieces.zip(small[before..].chunks_mut(PIECE * 3)) {
-            // Most of a picture is paper.
+            // Most of a picture is white, as the new row is already.
             if is_white(upper) && is_white(lower) {
                 continue;
             }
@@ -143,7 +144,7 @@ fn average(pixels: &[u8], width: usize, small: &mut Vec<u8>) {
     }
 }
 
-/// Pixels of the picture that are white, or not, together.
+/// Number of pixels of the picture that are tested for white at once.
 const PIECE: usize = 16;
 
 /// Returns true if all bytes are those of white pixels; eight are compared at once.

@@ -4,7 +4,7 @@
 use super::font::{Type, above_baseline, text_width};
 use super::palette::{Colour, Pattern, Shape, WHITE};
 
-/// A position: right of the left edge and below the upper edge.
+/// A position: the distances from the left edge and from the upper edge.
 pub type Position = (f64, f64);
 
 /// A shape or text in one colour.
@@ -32,14 +32,14 @@ pub struct Canvas {
     pub elements: Vec<(Element, Colour)>,
 }
 
-/// Position of a text relative to its place.
+/// Alignment of a text at a position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Align {
-    /// The place is the left end.
+    /// The position is the left end.
     Left,
-    /// The place is the middle.
+    /// The position is the middle.
     Centre,
-    /// The place is the right end.
+    /// The position is the right end.
     Right,
 }
 
@@ -117,7 +117,7 @@ impl Canvas {
         }
     }
 
-    /// One line of text whose capital letters are centred on the place's height.
+    /// One line of text whose capital letters are centred vertically on the position.
     pub fn text(&mut self, (x, y): Position, text: &str, kind: Type, align: Align) {
         if text.is_empty() {
             return;
@@ -135,7 +135,7 @@ impl Canvas {
         self.elements.push((text, kind.colour));
     }
 
-    /// One line of text in a width: in smaller letters where it is longer, and shortened where that is not enough.
+    /// One line of text that fits a width: in smaller letters if it is longer, and shortened if that is not enough.
     pub fn text_within(&mut self, at: Position, text: &str, kind: Type, align: Align, width: f64) {
         let shrunk = (width / text_width(text, kind)).clamp(SMALLEST, 1.0);
         let kind = Type {

@@ -29,13 +29,13 @@ impl Type {
         Type { size, is_bold, colour }
     }
 
-    /// Strokes are made thicker by drawing twice: how far the second is from the first.
+    /// Distance between the two copies of a text: it is drawn twice to make its strokes thicker.
     fn shift(self) -> f64 {
         self.size * if self.is_bold { 0.045 } else { 0.012 }
     }
 }
 
-/// In the order of preference: the second has letters that the first lacks.
+/// The fonts in the order of preference: the second has letters that the first lacks.
 static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
     let files = [epaint_default_fonts::UBUNTU_LIGHT, epaint_default_fonts::HACK_REGULAR];
     files.map(|file| FontRef::try_from_slice(file).expect("the built-in fonts are sound"))

@@ -20,7 +20,7 @@ use palette::{INK, MUTED, SIMULATED, WHITE};
 
 /// Natural width of a picture in units.
 const WIDTH: f64 = 1600.0;
-/// Least height of a picture in pixels; a long legend makes it higher.
+/// Least height of a picture in units; a long legend makes it higher.
 const LEAST_HEIGHT: f64 = 1000.0;
 /// Space between two rows of panels.
 const ROW_GAP: f64 = 30.0;
@@ -28,9 +28,9 @@ const ROW_GAP: f64 = 30.0;
 const MARGIN: f64 = 52.0;
 /// Space between two panels.
 const GUTTER: f64 = 56.0;
-/// Height of one of many panels.
+/// Height of a panel if there are more than two rows of them.
 const SMALL_PANEL: f64 = 430.0;
-/// Least height of a panel.
+/// Least height of a panel in one or two rows.
 const LEAST_PANEL: f64 = 620.0;
 
 const TITLE: Type = Type::bold(40.0, INK);
@@ -102,7 +102,7 @@ fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
     let notes = wrap(&chart.note, NOTE, right - MARGIN);
     let badge = if chart.simulated { badge_width() + 20.0 } else { 0.0 };
     let titles = title_lines(&chart.title, right - MARGIN - badge);
-    // A chart within text has no title of its own: the text says it.
+    // A chart within a text has no title, because the text has it.
     let head = match titles.len() {
         0 => 16.0,
         lines => 118.0 + (lines - 1) as f64 * 40.0,

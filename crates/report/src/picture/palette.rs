@@ -76,7 +76,7 @@ pub const MARKER: f64 = 7.5;
 /// Radius of a ring around one.
 pub const RING_RADIUS: f64 = MARKER + 8.0;
 
-/// The pattern of a line. Patterns tell lines without markers apart for those who do not see their colours.
+/// The pattern of a line. Patterns distinguish lines without markers for readers who do not see their colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     Solid,
@@ -94,7 +94,7 @@ pub struct Look {
     pub marker: Option<(Shape, f64)>,
 }
 
-/// The look of a style. Those of the first twelve curves differ.
+/// The look of a style. The first twelve curves have different looks.
 pub fn look(style: Style) -> Look {
     let (colour, line, marker) = match style {
         Style::Curve(number) | Style::Points(number) | Style::Line(number) | Style::Band(number) => {
@@ -113,7 +113,7 @@ pub fn look(style: Style) -> Look {
         Style::Frontier => (ACCENT, Some((4.0, Pattern::Solid)), Some((Shape::Circle, MARKER + 1.5))),
         Style::Limit => (RING, Some((3.0, Pattern::Dashed)), None),
         Style::Ring => (RING, None, Some((Shape::Ring, RING_RADIUS))),
-        // The first two are better and worse.
+        // The first two mean better and worse.
         Style::Bar(0) => (ACCENT, None, None),
         Style::Bar(1) => (SIMULATED, None, None),
         Style::Bar(_) => (BACKGROUND, None, None),

@@ -12,8 +12,9 @@ use std::f64::consts::TAU;
 const AXIS_TITLE: Type = Type::bold(27.0, INK);
 const PANEL_TITLE: Type = Type::bold(30.0, INK);
 const TICK: Type = Type::light(24.0, MUTED);
-/// Ticks along y, and room for one along x.
+/// Ticks that are wanted along y.
 const Y_TICKS: usize = 7;
+/// Width that a tick along x needs.
 const X_TICK: f64 = 130.0;
 /// Least number of ticks that make an axis readable.
 const FEWEST_TICKS: usize = 3;
@@ -102,7 +103,7 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
         canvas.text(middle, "no data", TICK, Align::Centre);
     }
-    // Points of curves are at the same few places along x.
+    // Points of several curves are at the same places along x, so their error bars are shifted apart.
     let is_barred = |series: &&Series| {
         matches!(series.style, Style::Curve(_)) && series.points.iter().any(|mark| mark.bar.is_some())
     };
@@ -223,7 +224,7 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, mark: &Mark, shift: f64, colour:
     canvas.interval([shifted(low), shifted(high)], half, 2.5, colour);
 }
 
-/// Draws what a series looks like in the legend: from the place to the right.
+/// Draws the sample of a style in the legend, from the position to the right.
 pub fn draw_sample(canvas: &mut Canvas, style: Style, (x, y): Position, width: f64) {
     if let Style::Bar(number) = style {
         return bars::fill(canvas, (x, y - 9.0), (x + width, y + 9.0), number);
@@ -232,7 +233,7 @@ pub fn draw_sample(canvas: &mut Canvas, style: Style, (x, y): Position, width: f
     draw_marker(canvas, look(style), (x + width / 2.0, y));
 }
 
-/// The places that a point takes: its own, its ring's, and its bar's from end to end.
+/// Positions that labels must avoid: those along a ring, or those of a point and along its error bar.
 fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
     let (x, y) = frame.place(mark.x, mark.y);
     if style == Style::Ring {

@@ -4,7 +4,7 @@ use crate::chart::{Axis, Scale, Tick};
 use crate::texts::words::{show_alike, show_number};
 use itertools::Itertools;
 
-/// Part of the largest value above which all values are far from zero.
+/// Values are far from zero if all of them exceed this share of the largest.
 const FAR: f64 = 0.6;
 
 /// An axis with its extent: turns values into fractions from 0 (its start) to 1 (its end).
@@ -53,7 +53,7 @@ impl Span {
         Span { scale, from, to }
     }
 
-    /// Returns true if equal steps are equal ratios.
+    /// Returns true if the axis is logarithmic, at least away from zero.
     pub fn is_log(&self) -> bool {
         self.scale != Scale::Linear
     }
@@ -83,7 +83,7 @@ impl Span {
         };
         let labels = match self.scale {
             Scale::Linear => show_alike(&places),
-            // Decades have no step in common, so each is as long as it must be.
+            // Ticks of decades have no common step, so each label has the digits that it needs.
             Scale::Log | Scale::Symlog => places.iter().map(|place| show_number(*place)).collect(),
         };
         places
@@ -142,7 +142,7 @@ fn decades(from: f64, to: f64) -> Vec<f64> {
     places.filter(|place| (from..=to).contains(place)).collect()
 }
 
-/// A value's place on a symmetric logarithmic axis: even up to one, logarithmic beyond, without a corner between.
+/// A value's place on a symmetric logarithmic axis: about linear up to one, logarithmic beyond, without a corner between.
 fn bend(value: f64) -> f64 {
     value.asinh()
 }

@@ -4,10 +4,10 @@ use super::canvas::{Canvas, Element, Position};
 use super::font::text_width;
 use super::palette::Colour;
 
-/// Families that viewers have; a text keeps its width in whichever is there.
+/// Font families that viewers have. A text keeps its width in each of them.
 const FAMILIES: &str = "Ubuntu, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
 
-/// The file, on white.
+/// Writes a canvas on white as an SVG file.
 pub fn to_svg(canvas: &Canvas) -> String {
     let (width, height) = canvas.size;
     let elements = canvas.elements.iter();

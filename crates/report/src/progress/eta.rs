@@ -17,7 +17,7 @@ pub struct Eta {
     pub total: u64,
     /// Number of finished runs.
     pub done: u64,
-    /// Servers under a run that has begun.
+    /// Servers on which a run has begun that was not reported yet.
     measured: BTreeSet<ServerId>,
     /// The starts that this invocation has made or given up.
     begun: BTreeSet<PlannedStart>,
@@ -61,7 +61,7 @@ impl Eta {
         self.open.contains_key(&(server.clone(), slot))
     }
 
-    /// Takes note of an event.
+    /// Updates the counts after an event.
     pub fn note(&mut self, entry: &Entry, state: &State) {
         match &entry.event {
             Event::ServerStarting { server, slot, .. } => {
@@ -124,7 +124,7 @@ impl Eta {
         self.change(server, slot, |open| open.searches.remove(search));
     }
 
-    /// Takes something off what is left on a start; whether it was there.
+    /// Changes the remaining work of a start by `take_off`, and returns its result: true if the work was there.
     fn change(&mut self, server: &ServerId, slot: u32, take_off: impl FnOnce(&mut OpenWork) -> bool) -> bool {
         let start = (server.clone(), slot);
         let Some(open) = self.open.get_mut(&start) else {

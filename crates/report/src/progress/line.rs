@@ -6,9 +6,9 @@ use console::{Color, Style, Term, measure_text_width};
 use itertools::Itertools;
 use vsweep_base::printable::printable;
 
-/// Between what a line says.
+/// Separator between the parts of a line.
 const JOINT: &str = " · ";
-/// The column of the words.
+/// Width of the column of headwords.
 const COLUMN: usize = 8;
 
 /// First word of a line, and its colour.
@@ -28,7 +28,7 @@ impl Headword {
     pub const RUN: Headword = Headword("Run", Color::Cyan);
     /// A run was measured.
     pub const OK: Headword = Headword("Ok", Color::Green);
-    /// A run was measured, but may not be believed.
+    /// A run was measured, but its figures are in doubt.
     pub const SUSPECT: Headword = Headword("Suspect", Color::Yellow);
     /// A run did not measure what it claims.
     pub const INVALID: Headword = Headword("Invalid", Color::Yellow);
@@ -52,7 +52,7 @@ impl Headword {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
 
-/// A word and what is said after it.
+/// A headword and the text after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub headword: Headword,
@@ -65,8 +65,8 @@ impl Line {
         Line { headword, text }
     }
 
-    /// The line as it is printed, after the time of day if that is to be said; broken between words at the width of the
-    /// terminal, if it goes to one.
+    /// The line as it is printed, after the time of day if it is given. It is broken between words at the width of the terminal, if
+    /// standard error is one.
     pub fn paint(&self, time: Option<&str>) -> String {
         let before = time.map_or(String::new(), |time| format!("{time} "));
         let Headword(word, colour) = self.headword;
@@ -78,8 +78,8 @@ impl Line {
         format!("{before}{:before_word$}{word} {text}", "")
     }
 
-    /// Formats the line to fit one line of the terminal with a shorter name at its beginning, or else two. If these are too few, the end
-    /// is cut. The summary after the sweep has the full text.
+    /// Formats the line to fit one line of the terminal with a shorter name at its beginning, or else two. If two are too few, the end is
+    /// cut. The summary after the sweep has the full text.
     pub fn paint_short(&self, names: &Names) -> String {
         let Some(width) = width(&Term::stderr()) else {
             return self.paint(None);
@@ -106,7 +106,7 @@ fn shorten(text: &str, Names(names): &Names, most: usize) -> String {
         return text.to_owned();
     }
     let said = names.first().and_then(|full| text.strip_prefix(full.as_str()));
-    // The duration is less important than the reason for the failure.
+    // The duration is left out, because it is less important than the reason for the failure.
     let Some((_, said)) = said.and_then(|said| said.split_once(": ")) else {
         return without_end(text, most);
     };
@@ -126,8 +126,8 @@ fn shorten(text: &str, Names(names): &Names, most: usize) -> String {
     format!("{name}: {}", if is_better { first } else { &cut })
 }
 
-/// The first of the names that fits; if none does, the last one, which loses its middle if it has more columns than there are at
-/// the most: it begins with the server and ends with the load and the number.
+/// The first of the names that fits `room`. If none does, the last one, without its middle if it has more than `most` columns: the server
+/// is at its beginning, and the load and the number are at its end.
 fn fitting(names: &[String], room: usize, most: usize) -> String {
     let first = names.iter().find(|name| measure_text_width(name) <= room);
     first
@@ -142,7 +142,7 @@ fn without_end(text: &str, most: usize) -> String {
     }
 }
 
-/// Twice as much of the end stays as of the beginning.
+/// Cuts the middle of a text. Twice as much is kept of the end as of the beginning.
 fn without_middle(text: &str, most: usize) -> String {
     if measure_text_width(text) <= most {
         return text.to_owned();
@@ -158,8 +158,8 @@ fn without_middle(text: &str, most: usize) -> String {
     )
 }
 
-/// Columns for what is said of a run so far, its requests, tokens a second and TTFT: as many on a line of this width whatever its
-/// figures are, so that the name before them stays as it is.
+/// Columns for the figures of a run so far (requests, tokens a second and TTFT) on a line of `most` columns. The number does not depend on
+/// the figures, so that the name before them stays as it is.
 fn room_of_figures(most: usize) -> usize {
     match most {
         ..70 => 15,

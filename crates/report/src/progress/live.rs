@@ -25,16 +25,18 @@ use vsweep_record::journal::{Compared, Entry, Event, State, number};
 
 /// Time between two drawings.
 const REDRAW: Duration = Duration::from_millis(200);
-/// Columns before the text of a line: the spinner, or the bar of the runs.
+/// Columns of the spinner before the text of a line.
 const SPINNER: usize = 2;
+/// Columns of the bar of the runs.
 const BAR: usize = 17;
+/// Columns of the bar in a narrow terminal.
 const SHORT_BAR: usize = 7;
-/// A terminal with fewer columns has the short one.
+/// A terminal with fewer columns is narrow.
 const WIDE: usize = 80;
 
 /// The lines at the foot of a terminal.
 pub struct Live {
-    /// Dropped after the lines.
+    /// Restores the terminal when it is dropped, after the lines are cleared.
     _quiet: Option<QuietControls>,
     screen: MultiProgress,
     servers: BTreeMap<ServerId, Bar>,
@@ -49,7 +51,7 @@ pub struct Live {
 struct QuietControls(Termios);
 
 impl QuietControls {
-    /// None in the background, where a change would stop this process.
+    /// Hides `^C`. Returns `None` in the background, where a change would stop this process.
     fn begin() -> Option<QuietControls> {
         QuietControls::is_in_foreground().then_some(())?;
         let before = tcgetattr(stdin()).ok()?;
@@ -72,12 +74,12 @@ impl Drop for QuietControls {
     }
 }
 
-/// A line that is drawn again and again, and what it shows.
+/// A line that is redrawn, and its content.
 struct Bar {
     bar: ProgressBar,
     shown: Arc<Mutex<LiveLine>>,
     /// The GPUs of its server, in words.
-    on: String,
+    gpus: String,
 }
 
 /// Activity of a server, or progress of the runs.
@@ -86,7 +88,7 @@ struct LiveLine {
     names: Names,
     what: Vec<String>,
     since: Instant,
-    /// The run that has begun, and what more is to be said of it; it is shown once requests are sent, after a reset for example.
+    /// Names of the run that has begun, and further text about it. They are shown once requests are sent, for example after a reset.
     run: Option<(Names, Vec<String>)>,
     /// Progress of its run or start for a given duration; `None` if only the duration is known.
     so_far: Option<SoFar>,
@@ -95,7 +97,7 @@ struct LiveLine {
 type SoFar = Box<dyn Fn(String) -> Vec<String> + Send>;
 
 impl Live {
-    /// The line of the runs.
+    /// Begins the display with the line of the runs.
     pub fn new() -> Live {
         let screen = MultiProgress::new();
         let is_narrow = width(&Term::stderr()).is_some_and(|columns| columns < WIDE);
@@ -116,7 +118,7 @@ impl Live {
         }
     }
 
-    /// Shows an event; what went wrong stays on the screen above the lines.
+    /// Shows an event. Failures and doubts stay on the screen above the lines.
     pub fn event(&mut self, entry: &Entry, state: &State, eta: &Eta) {
         match &entry.event {
             Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
@@ -145,7 +147,7 @@ impl Live {
                 let search = run.search.as_ref().and_then(|probe| bracket(&probe.id, state));
                 if let Some(line) = self.servers.get(&run.server) {
                     let search = printable(&search.unwrap_or_default()).into_owned();
-                    line.lock().run = Some((names.within(&line.on, ""), vec![search]));
+                    line.lock().run = Some((names.within(&line.gpus, ""), vec![search]));
                 }
             }
             Event::RunFinished(_) => {
@@ -216,7 +218,7 @@ impl Live {
         self.runs.lock().what = parts.into_iter().flatten().collect();
     }
 
-    /// Shows what a server is at.
+    /// Shows the current activity of a server.
     pub fn doing(&self, server: &ServerId, doing: ServerActivity, state: &State) {
         let Some(line) = self.servers.get(server) else { return };
         match doing {
@@ -249,7 +251,7 @@ impl Live {
         let mut line = Bar::new(ProgressBar::new_spinner(), "{spinner} {line}", SPINNER, server_line);
         self.screen.insert_before(&self.runs.bar, line.bar.clone());
         line.bar.enable_steady_tick(REDRAW);
-        line.on = describe_gpus(gpus);
+        line.gpus = describe_gpus(gpus);
         if let Some(before) = self.servers.insert(server.clone(), line) {
             self.screen.remove(&before.bar);
         }
@@ -257,7 +259,7 @@ impl Live {
 
     fn show(&self, server: &ServerId, what: &str, more: String, state: &State) {
         if let Some(line) = self.servers.get(server) {
-            let names = Names::of_server(server, state).within(&line.on, &format!(": {what}"));
+            let names = Names::of_server(server, state).within(&line.gpus, &format!(": {what}"));
             line.set(names, vec![printable(&more).into_owned()]);
         }
     }
@@ -293,7 +295,7 @@ impl Bar {
         Bar {
             bar,
             shown,
-            on: String::new(),
+            gpus: String::new(),
         }
     }
 
@@ -310,7 +312,7 @@ impl Bar {
         shown.so_far = None;
     }
 
-    /// Shows the run that has begun, and its requests; those of a run that is measured once more have no name of their own.
+    /// Shows the run that has begun, and its requests. The line keeps its name if a run is measured once more.
     fn watch(&self, counter: Counter) {
         let begun = self.lock().run.take();
         if let Some((names, what)) = begun {
@@ -363,7 +365,7 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
-/// `GPU 3: `, `GPUs 0-3: `; nothing for none.
+/// `GPU 3: `, `GPUs 0,1,2,3: `; empty without GPUs.
 fn describe_gpus(gpus: &[u32]) -> String {
     match gpus {
         [] => String::new(),

@@ -54,17 +54,17 @@ pub struct RequestsSoFar {
     pub phase: RunPhase,
     /// Requests to be sent; 0 if not known.
     pub planned: u64,
-    /// Ended, either way.
+    /// Requests that ended, successfully or not.
     pub finished: u64,
-    /// Ended badly.
+    /// Requests that failed.
     pub failed: u64,
-    /// Output tokens of those that ended, a second; `None` where nobody counts them.
+    /// Output tokens per second of the requests that ended; `None` if they are not counted.
     pub tokens_per_s: Option<f64>,
-    /// Their mean time to first token.
+    /// Mean time to first token of these requests, in milliseconds.
     pub ttft_ms: Option<f64>,
 }
 
-/// A run so far in as many words as fit a terminal behind so many columns.
+/// The figures of a run so far: as many as fit a line of the terminal after `indent` columns.
 pub fn so_far(requests: &RequestsSoFar, elapsed: Duration, indent: usize) -> String {
     line::fit(
         &Names::default(),
@@ -96,7 +96,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A display of what lies ahead.
+    /// A display of the remaining work.
     pub fn new(mode: Mode, eta: Eta) -> Progress {
         // A live display needs threads that draw.
         let is_live = mode == Mode::Auto && std::io::stderr().is_terminal() && threads::is_allowed();

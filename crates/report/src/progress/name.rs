@@ -50,7 +50,7 @@ fn label<'a>(server: &ServerId, state: &'a State) -> &'a str {
     if name == "default" { "" } else { name }
 }
 
-/// Settings of which only the first has its name, unless they are apart: `TP 2/8/fp8`, `in 64, out 32`.
+/// Joins settings. With the joint `/`, only the first has its name: `TP 2/8/fp8`, `in 64, out 32`.
 fn join(settings: &[(String, &str)], joint: &str) -> String {
     let say = |(place, (name, value)): (usize, &(String, &str))| match *value {
         "true" | "false" => say_setting(name, value),

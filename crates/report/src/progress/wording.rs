@@ -17,7 +17,7 @@ use vsweep_record::journal::{
 };
 use vsweep_strategy::search::{Answer, Found, SeedBasis};
 
-/// The line for an event; none for those that say nothing new.
+/// The line for an event; `None` for those that say nothing new.
 pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
     Some(match &entry.event {
         Event::RunStarted(run) if eta.without_server => {
@@ -105,7 +105,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
     })
 }
 
-/// Work of a session.
+/// Describes the work of a session.
 fn begin(session: &SessionStarted, state: &State, eta: &Eta) -> String {
     let servers = show_many(session.servers, eta.noun());
     if session.optimize.is_some() {
@@ -176,7 +176,7 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
     format!("{name}: searching {vary} for {}{from}", names.join(", "))
 }
 
-/// Bounds of the target that a search asks about: `chat between 41 and 48`.
+/// The loads between which a search looks for the limit of a target: `chat between 41 and 48`.
 pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
     let record = state.latest_search(search)?;
     let slot = record.started.slot;
@@ -255,7 +255,7 @@ fn answer_text(answer: &Answer) -> String {
     format!("{} {found}", answer.target)
 }
 
-/// `about 5m 20s left`; `None` while it cannot be known.
+/// `about 5m 20s left`; `None` while it is not known.
 pub fn time_left(eta: &Eta) -> Option<String> {
     let seconds = eta.seconds_left.filter(|seconds| *seconds > 0.0)?;
     Some(format!("about {} left", show_seconds(seconds)))

@@ -11,23 +11,23 @@ use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::{Answer, Answered, Goal, SURE, Warning, Winner};
 
-/// Recommendations that have a line each.
+/// Most recommendations that have a line each.
 const MOST: usize = 4;
-/// Recommendations up to which each has its reason.
+/// Most recommendations for which reasons are given.
 const MOST_REASONS: usize = 2;
 
-/// The recommendation for one leading question, and what decides on it.
+/// The recommendation for one leading question, and the facts that support it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pick {
     /// `For the highest throughput, run`.
     pub lead: String,
     /// The target, or the workload: `Target chat`, `512 in, 16 out`.
     pub title: String,
-    /// The server; empty where none is recommended or there is one only.
+    /// The server; empty if none is recommended or there is only one.
     pub server: String,
     /// Its figure at its load, or the reason why nothing is recommended.
     pub figure: String,
-    /// Its cost, where GPUs have a price.
+    /// Its cost, if GPUs have a price.
     pub cost: Option<String>,
     /// Its certainty.
     pub sure: Option<String>,
@@ -52,7 +52,7 @@ pub struct Alternative {
     pub text: String,
 }
 
-/// The lines.
+/// The lines of a brief answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Brief {
     /// The recommendation for the main question of each workload or target.
@@ -77,7 +77,7 @@ pub struct Brief {
     pub unit: Option<&'static str>,
 }
 
-/// The best server of a sweep that goes on.
+/// The best server of a sweep in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Best {
     /// The id of its config.
@@ -171,14 +171,14 @@ pub fn brief(answer: &Answer) -> Brief {
     }
 }
 
-/// The other questions about several workloads together that a server wins which wins no leading one.
+/// The other questions about all workloads together whose winner wins no leading question.
 fn others_together(answer: &Answer, leading: &[&Answered]) -> Vec<String> {
     let winners = leading.iter().filter_map(|answered| answered.winner.as_ref());
     let winners = winners.map(|winner| &winner.config).collect_vec();
     let others = answer.together.iter().skip(1);
     let others = others.filter_map(|own| Some((own.config.as_ref()?, lower(&own.question))));
     let others = others.filter(|(config, _)| !winners.contains(config));
-    // Questions with the same winner are one.
+    // Questions with the same winner are joined.
     let others = others.into_group_map().into_iter().sorted();
     let text = |(config, questions): (&String, Vec<String>)| {
         format!("{} overall: {}", questions.join(", "), answer.name_of(config))
@@ -193,8 +193,8 @@ fn joint(answer: &Answer, leading: &[&Answered]) -> Option<Sentence> {
     text.filter(|_| !leading.iter().all(is_own))
 }
 
-/// The reason for a recommendation, else how far ahead it is, with its title where there are several: `Why: TP 1 instead of 2: …`,
-/// `Lead: 1.18 times the next server`.
+/// The reason for a recommendation, else how far ahead it is, with its title if there are several: `Why: TP 1 instead of 2: …`, `Lead: 1.18
+/// times the next server`.
 fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
     let is_preferred = || {
         answered
@@ -218,8 +218,8 @@ fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
     })
 }
 
-/// `1.2 times the next server, TP 2`; nothing where no other server is known to be worse. Of a winner that was preferred to a better
-/// estimate the reason.
+/// `1.2 times the next server, TP 2`; `None` if no other server is known to be worse. If the winner was preferred to a server with a better
+/// estimate, the reason for that.
 fn next_best(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     if let Some((best, why)) = preferred(winner) {
         let near = near(answer, answered, winner);
@@ -241,13 +241,13 @@ fn about_servers(questions: &[&Answered]) -> Vec<String> {
     sentences.into_iter().unique().collect()
 }
 
-/// False of what is said with the sureness.
+/// Returns false for a warning that is stated with the certainty.
 fn is_about_servers(warning: &&Warning) -> bool {
     !matches!(warning, Warning::StartNoiseAssumed { .. })
 }
 
-/// `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`. After another one, its server
-/// is not named again.
+/// `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`. The server is not named again
+/// if the recommendation before has the same one.
 fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before: Option<&Answered>) -> String {
     let question = match (is_single, answered.workload.as_str()) {
         (true, "") => String::new(),
@@ -288,7 +288,7 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
     format!("{question}{server}{result}{doubt}{sure}")
 }
 
-/// The certainty of another recommendation than the first, where it is not sure: ` (76 % sure)`.
+/// The certainty of a further recommendation, if it is not sure: ` (76 % sure)`.
 fn unsure(answered: &Answered, winner: &Winner) -> String {
     match answered.entrants.len() {
         2.. if winner.probability < SURE => format!(" ({} sure)", percent(winner.probability)),
@@ -304,7 +304,7 @@ fn doubt(answered: &Answered) -> &'static str {
     }
 }
 
-/// The winner's figure, its load, the GPUs unless they are known, and the cost.
+/// The winner's figure, its load, the GPUs if `has_gpus` is true, and the cost.
 fn result(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
     let cost = paid(answer, answered, winner);
     let cost = cost.map_or(String::new(), |cost| format!(", {cost}"));
@@ -329,7 +329,7 @@ fn paid(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String>
     cost(answer, answered, winner).map(|cost| format!("${cost} per million output tokens"))
 }
 
-/// The winner's figure, its load and the GPUs.
+/// The winner's figure, its load, and the GPUs if `has_gpus` is true.
 fn measured(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
     let at = match answered.is_load() {
         true => String::new(),
@@ -366,7 +366,7 @@ fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternati
             };
             Some(((winner.config.clone(), winner.load.clone()), alternative))
         });
-    // Questions with the same winner are one, with the figure of the first.
+    // Questions with the same winner are joined, with the figure of the first.
     let mut together: Vec<((String, String), Alternative)> = Vec::new();
     for (won, other) in others {
         match together.last_mut() {

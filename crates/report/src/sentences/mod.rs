@@ -24,11 +24,11 @@ use sure::{near, sureness};
 use vsweep_answer::{Answer, Answered, Better, Chosen, Entrant, Goal, Warning, Winner};
 use vsweep_base::units::{show_duration, show_many};
 
-/// The money for a million output tokens, where GPUs have a price.
+/// The metric of the cost of a million output tokens. It exists if GPUs have a price.
 const COST: &str = "cost_per_million_output_tokens";
-/// A share of the best above which it is the best itself.
+/// Share of the best figure above which a figure is the best itself.
 const ALL: f64 = 0.9995;
-/// Ties that are named.
+/// Most ties that are named.
 const MOST_TIES: usize = 4;
 
 /// The sentence about one question.
@@ -36,7 +36,7 @@ const MOST_TIES: usize = 4;
 pub struct Sentence {
     /// `Run`, or the question: `For the lowest latency, run`.
     pub lead: String,
-    /// The server; empty where none is recommended.
+    /// The server; empty if none is recommended.
     pub server: String,
     /// Its figure, how far others are behind, and how sure that is.
     pub why: String,
@@ -88,12 +88,12 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
     answer.together.iter().filter_map(sentence).collect()
 }
 
-/// The sentence about a question, without the warnings that those before it have.
+/// The sentence about a question, without the warnings that earlier questions have.
 pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
     sentence_with(answer, answered, new_warnings(answer, answered).collect())
 }
 
-/// The sentence about a question with all its warnings, for a place where it stands alone.
+/// The sentence about a question with all its warnings, for a place without the other sentences.
 pub fn whole_sentence(answer: &Answer, answered: &Answered) -> Sentence {
     sentence_with(answer, answered, answered.warnings.iter().collect())
 }
@@ -109,13 +109,13 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
         .is_none_or(|first| first.question == answered.question);
     let choices = questions.filter(|other| other.entrants.len() > 1).count();
     let at = answered.load.as_deref().map_or(String::new(), parts::at_load);
-    // The points of a workload stand below its name.
+    // The points of a workload are listed below its name.
     let workload = match (answered.is_load(), answered.workload.as_str()) {
         (true, workload) if !workload.is_empty() => format!(", {workload}"),
         _ => String::new(),
     };
     let asked = format!("{}{at}{workload}", lower(&answered.question));
-    // One of several targets is named.
+    // A target is named if there are several.
     let is_alone = !answered.is_load() || answer.questions.len() == 1;
     match &answered.winner {
         None => Sentence {
@@ -140,7 +140,7 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
     }
 }
 
-/// True with a single config. Of a sweep that goes on there may be others.
+/// Returns true if there is a single config. A sweep in progress may still measure others.
 fn is_only(answer: &Answer) -> bool {
     match answer.configs.as_slice() {
         [only] => answer.open == 0 || only.name == parts::ONLY_SERVER,
@@ -159,7 +159,7 @@ fn server(answer: &Answer, winner: &Winner) -> String {
 
 fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&Warning>) -> String {
     let others = || answered.entrants.iter().filter(|other| other.config != winner.config);
-    let beside = |other: &Entrant| {
+    let describe_lead = |other: &Entrant| {
         let ratio = other.winner_over?;
         let load = (other.load != winner.load && !answered.is_load()).then(|| other.load.clone());
         let name = answer.name_of(&other.config);
@@ -193,8 +193,8 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
         gpus => parts::on_gpus(answer, winner),
         cost => cost(answer, answered, winner),
         // The server that it was preferred to is named in the reason.
-        next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(beside),
-        default => default.filter(|_| !is_next_default).and_then(beside),
+        next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(describe_lead),
+        default => default.filter(|_| !is_next_default).and_then(describe_lead),
         is_next_default,
         is_default => has_defaults && answered.entrants.len() > 1 && own_name != parts::DEFAULT_SETTINGS,
         chosen => chosen.map(|(best, why)| context! { best => answer.name_of(best), why }),
@@ -227,8 +227,8 @@ fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
 fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
     let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
     let next = others.find(|other| other.meets && other.winner_over.is_some());
-    // Of a server that is not told apart from it, no ratio is known. The ties are as few as hold the best, so they may leave out one that is
-    // as good as they are.
+    // The ratio to a server that may be as good is not known. The ties are the fewest that include the best, so they may leave out one that
+    // is as good as they are.
     let is_tied = |next: &Entrant| {
         let ties = &answered.ties;
         ties.contains(&next.config) || (!ties.is_empty() && answered.as_good.contains(&next.config))
@@ -363,7 +363,7 @@ fn none(answer: &Answer, answered: &Answered) -> String {
     )
 }
 
-/// A remark where servers of different sizes compete one by one, because nobody said on how many GPUs.
+/// A remark if servers of different sizes compete one by one, because the number of GPUs was not given.
 fn unit(answer: &Answer) -> Option<&'static str> {
     let sizes = answer.configs.iter().map(|config| config.gpus).filter(|gpus| *gpus > 0);
     let differ = answer.gpus.is_none() && sizes.unique().count() > 1;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use vsweep_answer::{Answer, CandidateState, Ended, OptimizationFound};
 use vsweep_base::units::{show_duration, show_many};
 
-/// Gains below this part are none worth a sentence.
+/// Least relative gain that is worth a sentence.
 const LEAST_GAIN: f64 = 0.0005;
 const HOUR_S: f64 = 3600.0;
 
-/// The sentences, each without its full stop; none without an optimisation.
+/// The sentences, each without its full stop; empty without an optimisation.
 pub fn optimization(answer: &Answer) -> Vec<String> {
     let Some(found) = answer.optimization.as_deref() else {
         return Vec::new();
@@ -120,7 +120,7 @@ fn cost(found: &OptimizationFound) -> Option<String> {
     let rest = found
         .grid_seconds
         .map(|grid| grid * open as f64 / found.candidates.len() as f64);
-    // An hour may be more than all that is left takes.
+    // All that is left may take less than an hour.
     let more = match (rest.filter(|rest| *rest < HOUR_S), open) {
         (None, _) | (_, 0) => "another hour of servers is".to_owned(),
         (Some(rest), 1) => format!("the server left, about {}, is", seconds(rest)),

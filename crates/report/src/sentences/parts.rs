@@ -4,12 +4,13 @@ use crate::texts::changes::change_within;
 use crate::texts::words::{axis_title, with_range};
 use vsweep_answer::{Answer, Answered, Estimate, Target, Winner};
 
-/// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`; nothing of one without extent.
+/// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`. An interval without extent is empty.
 pub fn estimate(estimate: &Estimate) -> (String, String) {
     with_range(estimate.value, estimate.low, estimate.high)
 }
 
-/// Another server by what differs from one: `the same with KV cache fp8` beside `TP 2, KV cache auto`; by its name if nothing is the same.
+/// Describes a server by its differences from another one: `the same with KV cache fp8` for one like `TP 2, KV cache auto`. Servers that
+/// have nothing in common, or no difference, are named.
 pub fn apart(name: &str, from: &str) -> String {
     let (same, differing) = split(name, from);
     match same.is_empty() || differing.is_empty() {
@@ -27,10 +28,10 @@ pub fn split<'a>(name: &'a str, from: &str) -> (Vec<&'a str>, Vec<&'a str>) {
 /// The name of a server whose varied settings are all left out.
 pub const DEFAULT_SETTINGS: &str = "default settings";
 
-/// The name of a server beside which the plan has no other.
+/// The name of a server that is the only one of its plan.
 pub const ONLY_SERVER: &str = "the only server";
 
-/// `the default settings (TP 2)`; without a name of its own `the default settings`.
+/// `the default settings (TP 2)`; `the default settings` if the server has no other name.
 pub fn defaults(name: &str) -> String {
     match name {
         DEFAULT_SETTINGS => format!("the {DEFAULT_SETTINGS}"),
@@ -77,7 +78,7 @@ pub fn margin(part: f64) -> String {
     format!("{percent} %")
 }
 
-/// ` at concurrency 8`; nothing without a load.
+/// ` at concurrency 8`; empty without a load.
 pub fn at_load(load: &str) -> String {
     match load {
         "" => String::new(),
@@ -91,7 +92,7 @@ pub fn replicas(answered: &Answered) -> Option<u32> {
     replicas.filter(|replicas| *replicas > 1)
 }
 
-/// ` at concurrency 8`; of several servers ` at concurrency 4 × 8`.
+/// ` at concurrency 8`; for several servers ` at concurrency 4 × 8`.
 pub fn at_load_of(winner: &Winner) -> String {
     match winner.load.rsplit_once(' ') {
         Some((name, value)) if winner.replicas > 1 => format!(" at {name} {} × {value}", winner.replicas),
@@ -99,7 +100,7 @@ pub fn at_load_of(winner: &Winner) -> String {
     }
 }
 
-/// Of several servers the GPUs that they take: ` on 8 GPUs (scaled from one server)`.
+/// The GPUs that several servers take: ` on 8 GPUs (scaled from one server)`.
 pub fn on_gpus(answer: &Answer, winner: &Winner) -> String {
     let gpus = answer.gpus.filter(|_| winner.replicas > 1);
     gpus.map_or(String::new(), |gpus| {

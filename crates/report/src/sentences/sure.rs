@@ -55,13 +55,13 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
     Some(text)
 }
 
-/// Said of the first server that was measured while others are still to come.
+/// A remark about the first measured server, while others are still to come.
 pub fn first(answer: &Answer) -> Option<&'static str> {
     let is_first = answer.configs.len() == 1 && !super::is_only(answer);
     is_first.then_some("no other server was measured so far")
 }
 
-/// `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP 2`; nothing without either.
+/// `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP 2`; empty without either.
 fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     let own = answer.name_of(&winner.config);
     let list = |configs: &[&String]| {
@@ -97,7 +97,7 @@ pub fn confirmed(answered: &Answered) -> String {
     })
 }
 
-/// `, about 25.7 s`; nothing where the time of a start is unknown.
+/// `, about 25.7 s`; empty if the duration of a start is unknown.
 fn time(advice: &Advice) -> String {
     let time = advice.seconds.map(std::time::Duration::from_secs_f64);
     time.map_or(String::new(), |time| format!(", about {}", show_duration(time)))
@@ -117,7 +117,7 @@ pub fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
     )
 }
 
-/// The difference to the best that does not matter: `1 %`, or of few users `one user of each server`.
+/// The difference from the best that does not matter: `1 %`, or for few users `one user of each server`.
 pub fn near(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     match &answered.goal {
         Goal::Load { unit, .. } if winner.value.value * answer.margin < unit * f64::from(winner.replicas) => {

@@ -5,8 +5,8 @@ use crate::texts::words::{say, say_setting, short_name};
 use itertools::Itertools;
 use vsweep_answer::{Answer, Answered, Better, Effect, Estimate, Goal, PointEstimates, Verdict, Winner};
 
-/// A lower load at which the recommended server has as much, within the margin, at less latency: `concurrency 64, p99 E2EL 120 ms`.
-/// Of several the one with the least.
+/// A lower load at which the recommended server has as much, within the margin, at less latency: `concurrency 64, p99 E2EL 120 ms`. Of
+/// several loads, the one with the least latency.
 pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     let (metric, latency) = (highest(answered)?, latency(answer, answered)?);
     let figures = |own: &PointEstimates| Some((figure(answer, own, metric)?.value, figure(answer, own, latency)?));
@@ -22,8 +22,8 @@ pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Opti
     Some(format!("{}, {}{range}", own.load, say(latency, &value)))
 }
 
-/// The load and the settings of a recommended server that are the largest tested, though larger was better: `concurrency 64, seqs 256`.
-/// More of these may be better still. Nothing is said of an unfinished sweep.
+/// The load and the settings of a recommended server that are the largest tested, although larger was better: `concurrency 64, seqs 256`.
+/// More of these may be better still. `None` for an unfinished sweep.
 pub fn largest(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     let metric = highest(answered).filter(|_| answer.open == 0)?;
     let number = |load: &str| load.rsplit_once(' ')?.1.replace(',', "").parse::<f64>().ok();
@@ -37,7 +37,7 @@ pub fn largest(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<
         _ => None,
     };
     let of_metric = answered.effects.iter().filter(|effect| effect.metric == metric);
-    // Machines limit the number of GPUs.
+    // The number of GPUs is limited by the machine.
     let of_metric = of_metric.filter(|effect| !effect.setting.ends_with("parallel_size"));
     let settings = of_metric
         .into_group_map_by(|effect| &effect.setting)

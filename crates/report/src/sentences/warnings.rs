@@ -6,7 +6,7 @@ use vsweep_answer::{Alone, Answer, Facts, Warning};
 use vsweep_base::closed_list::in_words;
 use vsweep_base::units::show_many;
 
-/// The warnings, in their order. A simulated server is named in the head of every text.
+/// The warnings in words, in their order. A simulated server has none, because the head of every text names it.
 pub fn sentences<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<String> {
     warnings.filter_map(sentence).collect()
 }

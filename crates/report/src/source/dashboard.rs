@@ -6,7 +6,7 @@ use itertools::Itertools;
 use vsweep_plan::Params;
 use vsweep_record::table::Cell;
 
-/// Names the test of a row; what it is called says nothing of what it measures.
+/// Column with the name of a row's test, which does not say what was measured.
 const TEST: &str = "Test name";
 
 const SERVE: [(&str, &str); 4] = [
@@ -25,7 +25,7 @@ const BENCH: [(&str, &str); 6] = [
     ("# of max concurrency.", "max_concurrency"),
 ];
 
-/// The bare `Median` and `P99` are of TPOT.
+/// Columns of figures, with our names. The bare `Median` and `P99` are of TPOT.
 const FIGURES: [(&str, &str); 21] = [
     ("# of req.", "completed"),
     ("Tput (req/s)", "request_throughput"),
@@ -55,7 +55,7 @@ pub fn is_row(record: &Params) -> bool {
     record.contains_key(TEST)
 }
 
-/// Each row as the record of a run. Of rows with equal settings, the name of the test tells which is which.
+/// Each row as the record of a run. Rows with equal settings are distinguished by the names of their tests.
 pub fn read(rows: &[Params]) -> Vec<Record> {
     let mut records: Vec<Record> = rows.iter().map(record).collect();
     let uses = records.iter().map(Record::point).counts();
@@ -79,7 +79,7 @@ fn record(row: &Params) -> Record {
     }
 }
 
-/// The members of a row that have a name here, under that name. Columns with gaps hold whole numbers as decimals.
+/// The members of a row that are among `names`, under our names. Columns with gaps hold whole numbers as decimals.
 fn named(record: &Params, names: &[(&str, &str)]) -> Params {
     let of_row = |(theirs, ours): &(&str, &str)| {
         let value = record.get(*theirs).filter(|value| !value.is_null())?;

@@ -20,7 +20,7 @@ use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::Directory;
 use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
 
-/// The runs of either kind of directory.
+/// Reads the runs of a directory: an experiment of vsweep, or a result tree of vLLM.
 pub fn read_any(root: &Path) -> Result<Runs> {
     if !root.is_dir() {
         return Err(Error::Usage(format!(
@@ -51,7 +51,7 @@ pub fn read_any(root: &Path) -> Result<Runs> {
     )))
 }
 
-/// The runs in files, each with its name and its records: results in the words of `vllm bench serve`, or the rows of
+/// Reads the runs in files, each given by its name and its records. A record has the keys of `vllm bench serve`, or is a row of
 /// `benchmark_results.json` of vLLM's dashboard. Equal settings in one file are runs of one point.
 ///
 /// # Errors
@@ -147,7 +147,7 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
     }
 }
 
-/// Begins of names that only a benchmark has. A tree does not say which side of the sweep set a parameter.
+/// Prefixes of the names of parameters that only a benchmark has. A tree does not say which side of the sweep set a parameter.
 const OF_LOAD: [&str; 16] = [
     "blazedit_",
     "burstgpt_",
@@ -209,7 +209,7 @@ impl Record {
         own
     }
 
-    /// Its settings in a line, which are equal in all runs of a point.
+    /// Its settings as one line, which identifies its point.
     fn point(&self) -> String {
         let sides = [&self.params, &self.settings];
         sides.map(|side| Value::from(side.clone()).to_string()).join(" ")
@@ -234,7 +234,7 @@ impl Record {
             doubts: &doubts,
             serve: Some(&self.params),
             bench: Some(&self.settings),
-            // Only `vsweep export` writes it.
+            // Only `vsweep export` writes this key.
             simulated: (self.figures.get("simulated") == Some(&Cell::Bool(true))).then_some(true),
             gpus: Some(count_gpus(&self.gpu_params(), &[])),
             metrics: Some(&self.figures),
@@ -266,7 +266,7 @@ impl Record {
         }
     }
 
-    /// Parameters that decide the number of GPUs of its server: those of the sweep, before those of `--metadata`, whose values are texts.
+    /// Parameters that decide the number of GPUs of its server. Those of the sweep override those of `--metadata`, whose values are texts.
     fn gpu_params(&self) -> Params {
         let params = self
             .figures

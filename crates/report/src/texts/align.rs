@@ -3,10 +3,10 @@
 use super::terminal::width;
 use console::Term;
 
-/// Columns that a table stands in from the left at most.
+/// Greatest indentation of a table, in columns.
 const MARGIN: usize = 2;
 
-/// The first of some forms of a text that fits into the terminal; else the last.
+/// The first of some forms of a text that fits the terminal, else the last.
 pub fn fitting<T>(forms: impl IntoIterator<Item = T>, lines: impl Fn(&T) -> Vec<&str>) -> Option<T> {
     let room = width(&Term::stdout()).unwrap_or(usize::MAX);
     let fits = |form: &T| lines(form).iter().all(|line| line.chars().count() + MARGIN <= room);
@@ -20,7 +20,7 @@ pub fn fitting<T>(forms: impl IntoIterator<Item = T>, lines: impl Fn(&T) -> Vec<
     last
 }
 
-/// Columns of equal width, numbers to the right; the last column to the left.
+/// Aligns rows of equally many cells in columns: the last column to the left, all others to the right.
 pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows[0].len();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

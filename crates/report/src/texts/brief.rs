@@ -1,4 +1,4 @@
-//! The lines of the recommendation and of what to doubt, which end a run, a report and a status. Their text is in `brief.txt.jinja`.
+//! The lines of the recommendation and of the doubts, which end a run, a report and a status. Their text is in `brief.txt.jinja`.
 
 use crate::findings::failures::Group;
 use crate::findings::worries;
@@ -12,7 +12,7 @@ use vsweep_record::journal::Directory;
 /// The template.
 pub const TEMPLATE: &str = include_str!("brief.txt.jinja");
 
-/// Its data, of an answer and of runs by their reasons.
+/// Data for the template: an answer, and the failed and doubtful runs by their reasons.
 pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g Group>) -> Value {
     context! {
         brief => answer.map(brief).map(Serde),

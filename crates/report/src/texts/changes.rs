@@ -2,7 +2,7 @@
 
 use crate::texts::words::show_number;
 
-/// `-2.8 %`, or `x 3.5` for what is more than twice as much.
+/// `-2.8 %`, or `x 3.5` for a ratio above two.
 pub fn change(ratio: f64) -> String {
     one(ratio, ratio > TWICE)
 }
@@ -35,7 +35,7 @@ pub fn change_within(ratio: f64, interval: Option<(f64, f64)>) -> String {
     format!("{change} ({interval})")
 }
 
-/// Ratios up to which a difference is said in percent.
+/// Greatest ratio that is written in percent.
 const TWICE: f64 = 2.0;
 
 fn one(ratio: f64, is_multiple: bool) -> String {

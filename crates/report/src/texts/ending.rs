@@ -12,14 +12,14 @@ use vsweep_record::journal::{Directory, State};
 
 const TEMPLATE: &str = include_str!("ending.txt.jinja");
 
-/// The lines, of the document and the answer.
+/// Writes the lines from the document and the answer.
 pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
     let brief = brief::parts(Some(&inputs.answers.document), reasons);
     let before = include_str!("counts.txt.jinja").to_owned() + TEMPLATE;
     plain(&(before + brief::TEMPLATE), context! { ..brief, ..document })
 }
 
-/// The lines of a run that finds everything done and its report current, without what only the runs' own files say.
+/// The lines of a run that finds everything done and its report current. They lack what only the files of the runs contain.
 pub fn of_record(directory: &Directory, state: &State) -> String {
     let (answer, reasons) = (brief::read_answer(directory), group_recorded(state));
     let parts = context! {

@@ -13,7 +13,7 @@ pub fn render(document: Value) -> String {
 /// Characters with a meaning anywhere in a line; dollars begin a formula on GitHub, `@` names a person, `#` an issue.
 const SPECIAL: &str = "\\`*_[]|~#@$!";
 
-/// Text as it may stand anywhere in a line.
+/// Escapes a text for any position in a line.
 pub fn escape(text: &str) -> String {
     let text = printable(text);
     let text = text.trim_matches(' ');

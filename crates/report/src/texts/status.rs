@@ -43,12 +43,12 @@ pub struct Status {
     pub ok: u64,
     /// Runs measured with a doubt.
     pub suspect: u64,
-    /// Those of them whose figures mean nothing.
+    /// Number of suspect runs whose figures mean nothing.
     #[serde(skip_serializing_if = "is_zero")]
     pub invalid: u64,
     /// Runs without figures.
     pub failed: u64,
-    /// Those of them that were not tried, because the failure of another meant theirs.
+    /// Number of failed runs that were not tried, because the failure of another implied theirs.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u64,
     /// Probes of searches that ended as soon as their verdict was certain.
@@ -76,7 +76,7 @@ pub struct Status {
     /// Searches that have not ended.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches_left: u64,
-    /// The answer so far, as `answer.json` has it; none before the first run.
+    /// The answer so far, as `answer.json` has it; `None` before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
     /// Seconds since that answer was made.
@@ -88,7 +88,7 @@ pub struct Status {
     /// The state of the plan's own comparison, in sentences.
     #[serde(skip)]
     compared: Vec<String>,
-    /// The table of the searches so far; empty where none has begun.
+    /// The table of the searches so far; empty if none has begun.
     #[serde(skip)]
     search_table: String,
     /// The time, GPU-hours and money that it took so far. Filled in by a caller that knows the price.
@@ -99,7 +99,7 @@ pub struct Status {
     pub doubts: Vec<Group>,
     /// Estimate for the remaining runs, in seconds. Filled in by a caller that can predict it, once a run is done.
     pub seconds_left: Option<f64>,
-    /// The command that goes on with the plan, if it is known where that was.
+    /// The command that continues with the plan, if it is known.
     #[serde(skip)]
     pub again: Option<String>,
     /// True if a session was ever begun.
@@ -110,7 +110,7 @@ pub struct Status {
     /// The servers that are up, if a vsweep works on the directory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub servers_up: Vec<Up>,
-    /// Workers that gave a sign of life not long ago; who can look at leases fills them in.
+    /// Workers that were active recently. Filled in by a caller that can read leases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Worker>,
     /// The cluster's report about its tasks, if any were submitted. Filled in by a caller that can ask it.
@@ -118,10 +118,10 @@ pub struct Status {
     pub cluster: Option<Cluster>,
     /// End of the last session: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
     pub ended: Option<String>,
-    /// Process ids of the vsweeps whose sessions did not end. Who can look at processes fills in what they left.
+    /// Process ids of the vsweeps whose sessions did not end. A caller that can inspect processes fills in `orphans`.
     #[serde(skip)]
     pub killed: Vec<u32>,
-    /// Processes that a killed vsweep left on this machine and that nobody looks after.
+    /// Processes that a killed vsweep left on this machine and that nothing supervises.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
 }
@@ -152,7 +152,7 @@ impl Up {
     }
 }
 
-/// A process that nobody looks after.
+/// A process that nothing supervises.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Orphan {
     /// Its id.
@@ -194,7 +194,7 @@ impl Status {
         self.age = age.filter(|_| self.answer.is_some()).map(show_duration);
     }
 
-    /// The state that a journal tells, by itself.
+    /// The status by the journals alone.
     pub fn of(experiment: &str, state: &State) -> Status {
         let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
         let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);
@@ -204,7 +204,7 @@ impl Status {
         let is_invalid = |run: &&RunRecord| run.outcome == Outcome::Suspect && run.validity == Validity::Invalid;
         let optimized = state.optimization();
         let planned = match compared::is_decided(state) {
-            // Nobody knows how many runs it takes.
+            // The number of runs that an optimisation takes is not known.
             None if optimized.is_some() => done,
             Some(true) => done,
             Some(false) => state.planned_runs().max(done + 1),

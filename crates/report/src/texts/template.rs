@@ -28,7 +28,7 @@ pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
     environment
 }
 
-/// Like `environment`, for texts whose lines matter: a tag on a line of its own leaves no line.
+/// Like `environment`, for texts whose lines matter: a tag on a line of its own leaves no empty line.
 pub fn of_lines(escape: fn(&str) -> String) -> Environment<'static> {
     let mut environment = environment(escape);
     let syntax = SyntaxConfig::builder()
@@ -40,18 +40,18 @@ pub fn of_lines(escape: fn(&str) -> String) -> Environment<'static> {
     environment
 }
 
-/// A template with its parts.
+/// Fills a template with its parts.
 pub fn fill(environment: &Environment<'_>, template: &str, parts: Value) -> String {
     let filled = environment.render_str(template, parts);
     filled.expect("templates of ours are sound")
 }
 
-/// Plain text.
+/// Fills a template of plain text, without escaping.
 pub fn plain(template: &str, parts: Value) -> String {
     fill(&of_lines(str::to_owned), template, parts)
 }
 
-/// Adds a template that others take parts from. What is escaped in it is settled here.
+/// Adds a template from which others import parts. Its texts are escaped as in all templates of `environment`.
 pub fn share(environment: &mut Environment<'static>, name: &'static str, template: &'static str) {
     let added = environment.add_template(name, template);
     added.expect("templates of ours are sound");

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// Indentation of the rest of a wrapped line.
 const INDENT: usize = 4;
 
-/// Columns of a terminal; `None` if it is none.
+/// Columns of a terminal; `None` if it is not a terminal, or its width is unknown.
 pub fn width(term: &Term) -> Option<usize> {
     let (_, width) = term.is_term().then(|| term.size_checked())??;
     Some(width.into())
@@ -55,7 +55,7 @@ fn end_of_part(word: &str, most: usize) -> Option<usize> {
     at.or_else(|| ends().map(|(at, _)| at).take_while(fits).last())
 }
 
-/// A text as a terminal shows it, broken to its width and coloured; for anything else as it is.
+/// A text for a terminal: broken to its width and coloured. For anything else, the text as it is.
 pub fn show(text: &str, on: &Term) -> String {
     if !on.is_term() {
         return text.to_owned();
@@ -65,15 +65,16 @@ pub fn show(text: &str, on: &Term) -> String {
     width(on).map_or_else(|| painted.clone(), |width| fold_to(&painted, width))
 }
 
-/// Text on its way to standard output, as [`show`] has it, line by line.
+/// A writer to standard output that shows each line as [`show`] does.
 pub struct Screen<W: Write> {
     to: W,
     on: Term,
+    /// The beginning of a line that has not ended yet.
     begun: Vec<u8>,
 }
 
 impl<W: Write> Screen<W> {
-    /// A way to standard output.
+    /// A writer whose output goes on to `to`.
     pub fn new(to: W) -> Screen<W> {
         let (on, begun) = (Term::stdout(), Vec::new());
         Screen { to, on, begun }

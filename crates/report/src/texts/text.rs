@@ -20,13 +20,13 @@ use vsweep_record::table::{MetricSet, Shown, Workload};
 const MILLISECONDS: &str = " ms";
 /// The unit at the end of titles of times.
 const IN_MILLISECONDS: &str = " (ms)";
-/// Rows of the table of points.
+/// Most rows of the table of points.
 const MOST_ROWS: usize = 10;
-/// Figures of a row that are shown however narrow the terminal is.
+/// Fewest figures of a row, however narrow the terminal is.
 const FEWEST_FIGURES: usize = 2;
-/// Letters of the settings of a row.
+/// Most letters of the settings in a row.
 const MOST_LETTERS: usize = 100;
-/// Causes of failures and codes of doubts that are explained.
+/// Most causes of failures and codes of doubts that are explained.
 const MOST_REASONS: usize = 4;
 
 /// The tables, the remarks, failures by cause with advice, and the ending.
@@ -44,8 +44,8 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
         + &ending::render(inputs, context! { has_reasons => true, ..document }, reasons)
 }
 
-/// The Pareto frontier and every point that won something, with settings by their values alone where lines would break; none where there
-/// is nothing to say.
+/// The Pareto frontier and every point that won something. Settings are shown by their values alone if lines would break. `None` if there
+/// is nothing to show.
 fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) -> Option<Value> {
     let points = inputs.points;
     let words = PointWords {
@@ -117,7 +117,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         };
         words.values(at) + doubt
     };
-    // Where the settings find no room with their names, these are said once; then the last figures are left out.
+    // If the settings do not fit with their names, the names are written once below the table. Then the last figures are left out.
     let fewest = columns.len().min(FEWEST_FIGURES);
     let fewer = (fewest..=columns.len()).rev().map(|most| (table(most, &brief), true));
     let forms = [(table(columns.len(), &whole), false)].into_iter().chain(fewer);

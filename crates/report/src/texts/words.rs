@@ -9,7 +9,7 @@ use vsweep_base::ids::ServerId;
 use vsweep_record::journal::State;
 use vsweep_record::table::{COMBO, Cell, Spread};
 
-/// A ratio that is nearer to one says no more than that.
+/// Ratios that differ from one by less are not written as numbers.
 const ALIKE: f64 = 0.01;
 
 /// A figure in a sentence: `p99 TTFT 80.9 ms`, `2,005 output tokens/s per GPU`.
@@ -26,7 +26,7 @@ pub fn say(column: &str, figure: &str) -> String {
     }
 }
 
-/// The things that a rate counts: `output tokens/s`, `requests/s`; `None` of another figure.
+/// The things that a rate counts: `output tokens/s`, `requests/s`; `None` for another figure.
 fn rate(title: &str) -> Option<String> {
     match title
         .strip_suffix(')')
@@ -38,7 +38,7 @@ fn rate(title: &str) -> Option<String> {
     }
 }
 
-/// A text whose first letter is small.
+/// A text with its first letter in lower case.
 pub fn lower_first(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next();
@@ -57,14 +57,14 @@ pub fn short_label(label: &str) -> String {
     said.collect::<Vec<_>>().join(", ")
 }
 
-/// The name of a server config, as short as the charts have it; its id where it has none.
+/// The name of a server config, as short as in charts; its id if it has no name.
 pub fn server_name(server: &ServerId, state: &State) -> String {
     let name = state.servers.get(server).map(|record| short_label(&record.name));
     name.filter(|name| !name.is_empty())
         .unwrap_or_else(|| server.to_string())
 }
 
-/// A setting by its short name, which may be empty, and its value: `TP 2`, `eager`, `no eager`; of a named command line its name.
+/// A setting by its short name, which may be empty, and its value: `TP 2`, `eager`, `no eager`. A named command line is its name alone.
 pub fn say_setting(name: &str, value: &str) -> String {
     match (name, value) {
         // The name of a command line says enough.
@@ -77,7 +77,7 @@ pub fn say_setting(name: &str, value: &str) -> String {
     }
 }
 
-/// The settings of a label of the plan as [`short_label`] has them: short names and values, `("TP", "2")`; what has no name has an
+/// The settings of a label of the plan as [`short_label`] shows them: short names and values, `("TP", "2")`. A part without a name has an
 /// empty one.
 pub fn settings(label: &str) -> Vec<(String, &str)> {
     let mut settings = Vec::new();
@@ -95,7 +95,7 @@ pub fn settings(label: &str) -> Vec<(String, &str)> {
     settings
 }
 
-/// The names of some labels' settings, and each label's values: `TP/seqs` and `1/32`. None unless all have the same names.
+/// The names of some labels' settings, and each label's values: `TP/seqs` and `1/32`. `None` unless all have the same names.
 pub fn brief_labels(labels: &[&str]) -> Option<(String, Vec<String>)> {
     let named = labels.iter().map(|label| settings(label).into_iter());
     let (names, values): (Vec<Vec<String>>, Vec<Vec<&str>>) = named.map(Iterator::unzip).unzip();
@@ -152,7 +152,7 @@ pub fn show_number(value: f64) -> String {
     trim_zeros(format!("{value:.0$}", decimals_of(size)))
 }
 
-/// Like [`show_number`], with zeros at the end, so that the figures of a column have as many digits each: `60.0`, `0.570`.
+/// Like [`show_number`], with trailing zeros, so that all figures of a column have equally many digits: `60.0`, `0.570`.
 pub fn show_figure(value: f64) -> String {
     match value.abs() {
         size if size > 0.0 && size < 100.0 => show_digits(value, decimals_of(size)),
@@ -171,7 +171,7 @@ pub fn show_together<const N: usize>(values: [f64; N]) -> [String; N] {
     values.map(|value| show_digits(value, decimals))
 }
 
-/// A number with so many decimals; thousands have separators.
+/// A number with this many decimals. Without decimals, thousands have separators.
 fn show_digits(value: f64, decimals: usize) -> String {
     match value.abs() >= 100.0 && decimals == 0 {
         true => show_number(value),
@@ -235,7 +235,7 @@ pub fn short_setting_of(name: &str, value: &str) -> String {
     say_setting(&short_name(name), value)
 }
 
-/// A figure, and the range behind it: its 95 % interval, else from the lowest to the highest run; nothing where there is none.
+/// A figure, and the range behind it: its 95 % interval, else from the lowest to the highest run. The range is empty if there is none.
 pub fn show_parts(spread: &Spread) -> (String, String) {
     let (low, high) = spread.reach();
     with_range(spread.value, low, high)
@@ -252,7 +252,7 @@ pub fn with_range(value: f64, low: f64, high: f64) -> (String, String) {
     }
 }
 
-/// The first of these, and how many more there are: `n0, n1 and 3 more`.
+/// The first `most` items, and the number of further ones: `n0, n1 and 3 more`.
 pub fn show_some<T: Display>(mut all: impl Iterator<Item = T>, most: usize) -> String {
     let named = all.by_ref().take(most).join(", ");
     match all.count() {

@@ -1,6 +1,5 @@
-//! The timeline of one run's requests as a web page of its own: a row a request, its time to first token, then its
-//! inter-token latencies by colour. Like the report it holds everything it needs. Only runs that saved detailed samples have
-//! one.
+//! The timeline of one run's requests as a web page of its own: a row for each request, with its time to first token and then its
+//! inter-token latencies by colour. Like the report it contains everything it needs. Only runs that saved detailed samples have one.
 
 mod requests;
 
@@ -24,7 +23,7 @@ const SCRIPT: [&str; 3] = [
     include_str!("page.js"),
 ];
 
-/// Writes the timeline of one run, named as `POINT/K`: a point's id or the begin of it, and the run's number.
+/// Writes the timeline of one run, named as `POINT/K`: a point's id or its beginning, and the run's number.
 pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Result<PathBuf> {
     let run = find(state, wanted).map_err(Error::Usage)?;
     let unusable = |what: String| Error::Usage(format!("run {}/{} {what}", run.point, run.number()));
@@ -71,7 +70,7 @@ fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
 }
 
 impl RequestSamples {
-    /// The page.
+    /// Returns the page.
     pub fn render(&self, title: &str, settings: &str) -> String {
         text::render(
             PAGE,

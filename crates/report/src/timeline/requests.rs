@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Every request of a run, by arrays of one entry each: keys of `vllm bench serve` with `--save-detailed`. Times in seconds.
+/// The requests of a run, in arrays with one entry for each. The keys are those of `vllm bench serve --save-detailed`. Times are in
+/// seconds.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct RequestSamples {
@@ -35,7 +36,7 @@ impl RequestSamples {
         Ok(requests)
     }
 
-    /// Microseconds from the first request on: by request its start, TTFT and gaps, then its tokens and its error.
+    /// Each request as its start after the first one's, its TTFT and its gaps, all in microseconds, then its tokens and its error.
     pub(super) fn to_json(&self) -> Value {
         let first = self.start_times.iter().copied().reduce(f64::min).unwrap_or_default();
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;

@@ -7,10 +7,10 @@ use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::{CandidateState, Ended};
 
-/// Tasks that are named.
+/// Most tasks that are named.
 const MOST_NAMED: usize = 4;
 
-/// A worker that gave a sign of life not long ago.
+/// A worker that was active recently.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Worker {
     /// Its machine.
@@ -24,7 +24,7 @@ pub struct Worker {
 pub struct Cluster {
     /// Reason why it cannot be asked; its tasks are then unknown.
     pub unknown: Option<String>,
-    /// One for each server start that it still knows of.
+    /// One for each server start that the cluster still knows of.
     pub tasks: Vec<TaskStatus>,
 }
 
@@ -53,7 +53,7 @@ impl Cluster {
         self.tasks.iter().any(|task| task.is_live)
     }
 
-    /// All of it in words; `is_done` if nothing is left to do, so that it does not matter how tasks ended.
+    /// Describes the tasks. If nothing is left to do (`is_done`), it does not matter how they ended.
     pub fn to_text(&self, is_done: bool) -> String {
         if let Some(why) = &self.unknown {
             return match is_done {

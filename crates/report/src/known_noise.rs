@@ -22,7 +22,7 @@ fn read(directory: &Directory) -> Option<Answer> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Averages variances, weighted by their repeats. The noise that no experiment measured stays assumed.
+/// Averages the measured variances, weighted by their repeats. A kind of noise with too few repeats stays assumed.
 fn pooled(answers: impl Iterator<Item = Answer>) -> Vec<MetricNoise> {
     let mut found: BTreeMap<String, (Sum, Sum)> = BTreeMap::new();
     for noise in answers.flat_map(|answer| answer.noise) {

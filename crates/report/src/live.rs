@@ -117,8 +117,8 @@ fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: b
     let now = now.map(|(server, last, age, file)| (server, -age - last, file));
     let all: Vec<(&ServerId, f64, PathBuf)> = past.rev().chain(now).collect();
     let read = |name: String, is_theirs: &dyn Fn(&ServerId) -> bool| {
-        let own = all.iter().filter(|(server, ..)| is_theirs(server));
-        let files = own.map(|(_, from, path)| (*from, path.clone())).collect_vec();
+        let theirs = all.iter().filter(|(server, ..)| is_theirs(server));
+        let files = theirs.map(|(_, from, path)| (*from, path.clone())).collect_vec();
         let read = telemetry::join(&files, limit);
         (!read.is_null()).then(|| json!({"server": name, "read": read}))
     };

@@ -26,7 +26,7 @@ impl<'a> PointNames<'a> {
         let workloads = points.workloads();
         let is_of_workload = |column: &Column| {
             let mut settings = workloads.iter().flat_map(|workload| &workload.settings);
-            settings.any(|own| own.name == column.name)
+            settings.any(|setting| setting.name == column.name)
         };
         let server = match server.is_empty() {
             true => differing(points),

@@ -75,11 +75,11 @@ pub(super) fn last_second(path: &Path) -> Option<f64> {
 pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
     let mut joined: Vec<TelemetryReading> = Vec::new();
     for (from, path) in files {
-        let mut own = read(path);
-        own.retain(|reading| reading.second + from >= -seconds_back);
+        let mut readings = read(path);
+        readings.retain(|reading| reading.second + from >= -seconds_back);
         // The readings of a run begin before the run does, and may overlap those of the run before.
         let last = joined.last().map_or(f64::NEG_INFINITY, |reading| reading.second);
-        let moved = thin(&own).into_iter().map(|reading| TelemetryReading {
+        let moved = thin(&readings).into_iter().map(|reading| TelemetryReading {
             second: shorten(reading.second + from),
             ..reading
         });

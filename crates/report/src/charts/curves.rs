@@ -45,11 +45,10 @@ pub fn draw(subject: &ChartContext<'_>, lines: &Lines<'_>, ranking: &Ranking) ->
     let varied = varying(points);
     let workloads = points.workloads();
     let pictures = workloads.iter().enumerate().filter_map(|(place, workload)| {
-        let measured = workload.points.iter().map(|at| &points.points[*at]);
-        let measured: Vec<&Point> = measured.filter(|point| !point.used.is_empty()).collect();
+        let used = workload.points.iter().map(|at| &points.points[*at]);
+        let used: Vec<&Point> = used.filter(|point| !point.used.is_empty()).collect();
         let varied = within(&varied, workload).collect_vec();
-        (!measured.is_empty())
-            .then(|| picture(subject, lines, workload, &measured, &varied, ranking.of_workload(place)))
+        (!used.is_empty()).then(|| picture(subject, lines, workload, &used, &varied, ranking.of_workload(place)))
     });
     let mut pictures = numbered(&lines.name, pictures.collect());
     pictures.retain(|picture| !picture.panels.is_empty());
@@ -152,7 +151,7 @@ fn note(
     note
 }
 
-/// Gives all panels a logarithmic vertical axis if one of them needs it and all values are positive. So panels can be compared.
+/// Gives all panels a logarithmic vertical axis if one of them needs it and all values are positive, so that they can be compared.
 fn share_scale(panels: &mut [Panel]) {
     let needs_log = panels.iter().any(|panel| panel.y.scale == Scale::Log);
     let is_positive = |panel: &Panel| panel.marks().all(|mark| mark.ends()[0] > 0.0);
@@ -200,8 +199,8 @@ impl CurveChart<'_> {
     fn are_alike(&self, points: &[&Point], y: &str) -> bool {
         let spreads = points.iter().filter_map(|point| self.points.spread(point, y));
         let reach = spreads.map(|spread| spread.reach());
-        let (low, high) = reach.fold((f64::MIN, f64::MAX), |(low, high), own| {
-            (low.max(own.0), high.min(own.1))
+        let (low, high) = reach.fold((f64::MIN, f64::MAX), |(low, high), ends| {
+            (low.max(ends.0), high.min(ends.1))
         });
         low <= high * NEARLY
     }

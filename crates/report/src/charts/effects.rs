@@ -21,8 +21,8 @@ pub fn of_each(subject: &ChartContext<'_>, answers: &Answers) -> Vec<Option<Char
 fn draw(subject: &ChartContext<'_>, workload: &str, effects: &[Effect]) -> Option<Chart> {
     let metrics = effects.iter().map(|effect| &effect.metric).unique();
     let of_metric = |metric: &String| {
-        let own = effects.iter().filter(|effect| effect.metric == *metric);
-        let bars = own.map(|effect| Bar {
+        let found = effects.iter().filter(|effect| effect.metric == *metric);
+        let bars = found.map(|effect| Bar {
             label: choice(effect),
             ratio: effect.ratio.value,
             interval: (effect.ratio.low, effect.ratio.high),

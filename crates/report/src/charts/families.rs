@@ -78,7 +78,7 @@ fn draw(
             false => short_setting(&leading?.name, &leading?.cells.at(row)),
         };
         // Of the servers that share a colour, only the best one and those with a point on the frontier are drawn in it.
-        match shown.iter().position(|own| *own == colour) {
+        match shown.iter().position(|known| *known == colour) {
             Some(place) if is_front(family) => {
                 let name = format!("{colour}, other settings");
                 series.push(Series::new(name, Style::Curve(place), marks(family, Some(load))));
@@ -140,7 +140,7 @@ fn name_once(series: &mut [Series]) {
     let most = |of: fn(&Mark) -> f64| series.iter().flat_map(|own| &own.points).map(of).fold(0.0, f64::max);
     let (width, height) = (most(|mark| mark.x), most(|mark| mark.y));
     let mut named: Vec<Mark> = Vec::new();
-    for mark in series.iter_mut().flat_map(|own| &mut own.points) {
+    for mark in series.iter_mut().flat_map(|series| &mut series.points) {
         let is_near = |other: &Mark| {
             let (across, up) = ((other.x - mark.x).abs(), (other.y - mark.y).abs());
             other.label == mark.label && across <= NEAR * width && up <= NEAR * height

@@ -142,8 +142,8 @@ impl Grid<'_> {
         let (mut series, mut drawn) = (Vec::new(), 0);
         for (number, curve) in curves.iter().enumerate() {
             let is_own = |row: &usize| order(&self.curve_by, *row, curve[0]).is_eq();
-            let own: Vec<usize> = rows.iter().copied().filter(is_own).collect();
-            let places = groups(&own, &together, |row| *row);
+            let of_curve: Vec<usize> = rows.iter().copied().filter(is_own).collect();
+            let places = groups(&of_curve, &together, |row| *row);
             let marks = places.iter().filter_map(|place| self.mark(place, along, owners));
             let (mut marks, runs): (Vec<Mark>, Vec<usize>) = marks.unzip();
             if marks.is_empty() {

@@ -71,9 +71,9 @@ impl Course {
             end: seconds / second,
             ..Course::default()
         };
-        let candidates = found.candidates.iter().map(|own| (&*own.config, own));
+        let candidates = found.candidates.iter().map(|candidate| (&*candidate.config, candidate));
         let candidates: BTreeMap<&str, &CandidateFound> = candidates.collect();
-        let name = |config: &str| candidates.get(config).map_or("", |own| &own.name);
+        let name = |config: &str| candidates.get(config).map_or("", |candidate| &candidate.name);
         let mut lead = Lead::of(better(answer, found));
         let mut x = 0.0;
         for start in &found.history {
@@ -123,12 +123,12 @@ impl Course {
             ..
         } = self;
         let of_defaults = found.defaults.as_ref().and_then(|config| {
-            let own = found.candidates.iter().find(|own| own.config == *config)?;
+            let candidate = found.candidates.iter().find(|candidate| candidate.config == *config)?;
             let measured = found
                 .history
                 .iter()
                 .any(|start| start.config == *config && start.value.is_some());
-            let value = own.value.filter(|_| measured)?.value;
+            let value = candidate.value.filter(|_| measured)?.value;
             let name = defaults(answer.name_of(config));
             Some((name, vec![Mark::at(0.0, value), Mark::at(end, value)]))
         });
@@ -166,8 +166,8 @@ impl<'a> Lead<'a> {
     }
 
     fn take(&mut self, config: &'a str, figure: f64) {
-        let own = self.known.entry(config).or_default();
-        *own = (own.0 + 1.0, own.1 + figure.ln());
+        let sums = self.known.entry(config).or_default();
+        *sums = (sums.0 + 1.0, sums.1 + figure.ln());
         let means = self.known.iter();
         let means = means.map(|(config, (count, sum))| (*config, (sum / count).exp()));
         let better = |one: (&'a str, f64), other: (&'a str, f64)| match self.better.prefers(other.1, one.1) {
@@ -186,8 +186,8 @@ fn mark_of(x: f64, estimate: &Estimate) -> Mark {
 }
 
 /// The settings in which a server differs from an earlier one, in short lines; all settings if none differ.
-fn difference(own: &str, before: &str) -> Vec<String> {
-    let (same, differing) = split(own, before);
+fn difference(name: &str, before: &str) -> Vec<String> {
+    let (same, differing) = split(name, before);
     let shown = if differing.is_empty() { same } else { differing };
     shown.chunks(SETTINGS_PER_LINE).map(|line| line.join(", ")).collect()
 }

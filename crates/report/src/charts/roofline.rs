@@ -1,6 +1,6 @@
-//! The roofline (Williams, Waterman and Patterson, 2009) with the points of a sweep: the arithmetic that each reached against its operations
-//! for each byte read, both relative to the hardware's peaks. On the slope memory bandwidth is the limit, on the flat part arithmetic. Servers
-//! whose GPU or model is not known have no figures for it.
+//! The roofline (Williams, Waterman and Patterson, 2009) with the points of a sweep: the arithmetic that each reached against its
+//! operations for each byte read, both relative to the hardware's peaks. On the slope memory bandwidth is the limit, on the flat part
+//! arithmetic. Servers whose GPU or model is not known are not drawn.
 
 use super::ChartContext;
 use super::multiples::groups;
@@ -35,7 +35,7 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let varying = varying(points);
     let (_, bench): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.section == Section::Serve);
     let load = swept(points, &bench);
-    // Each curve is of one workload and server: a line through the points of several prompt lengths would show neither.
+    // Curves differ in everything but the load: a line through the points of several prompt lengths would show none of them.
     let kinds = varying
         .iter()
         .copied()

@@ -75,8 +75,8 @@ const MOST_CLASSES: usize = 4;
 /// The columns of a figure for each class of a mixed load.
 fn of_classes(subject: &ChartContext<'_>, figure: &str) -> impl Iterator<Item = String> {
     let columns = subject.points.runs.columns().iter();
-    let own = columns.filter(move |column| matches!(split_class(&column.name), (Some(_), own) if own == figure));
-    own.map(|column| column.name.clone()).take(MOST_CLASSES)
+    let found = columns.filter(move |column| matches!(split_class(&column.name), (Some(_), base) if base == figure));
+    found.map(|column| column.name.clone()).take(MOST_CLASSES)
 }
 
 /// The name of the highest percentile of a latency up to p99, such as `p99_ttft_ms`.

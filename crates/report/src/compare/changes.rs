@@ -70,16 +70,13 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The share of a metric's points with this verdict, and their changes.
-fn part(figures: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
-    let found = figures
-        .iter()
-        .filter(|(_, figure)| figure.verdict == verdict)
-        .collect_vec();
+fn part(all: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
+    let found = all.iter().filter(|(_, figure)| figure.verdict == verdict).collect_vec();
     let (least, most) = found.iter().map(|(_, figure)| figure.ratio).minmax().into_option()?;
     let place = match found.as_slice() {
-        _ if found.len() == figures.len() && figures.len() > 1 => "at every point".to_owned(),
+        _ if found.len() == all.len() && all.len() > 1 => "at every point".to_owned(),
         [(settings, _)] => format!("at {settings}"),
-        _ => format!("at {} of {} points", found.len(), figures.len()),
+        _ => format!("at {} of {} points", found.len(), all.len()),
     };
     let by = match change(least) == change(most) {
         true => change(least),

@@ -2,7 +2,7 @@
 //! their ratios, and the highest load at which each side is fast enough. Unlike the other formats it has no intervals and no verdicts.
 
 use super::Side;
-use super::matching::{qualified_name, values_of};
+use super::matching::{full_name, values_of};
 use crate::findings::answer::estimate_by_table;
 use crate::findings::variation::varying;
 use crate::ordered::Ordered;
@@ -48,7 +48,7 @@ pub fn to_dashboard(sides: &[Side], speed: &Speed) -> Result<String, String> {
     for (points, side) in points.iter_mut().zip(sides) {
         points.adopt(&estimate_by_table(&State::default(), &side.table, &named));
     }
-    let keys: BTreeSet<String> = points.iter().flat_map(varying).map(qualified_name).collect();
+    let keys: BTreeSet<String> = points.iter().flat_map(varying).map(full_name).collect();
     let load = load_of(&points, &keys);
     let apart: BTreeSet<String> = keys.into_iter().filter(|key| key != load).collect();
     let groups = gather(&points, &apart, load, &metrics);

@@ -58,8 +58,8 @@ pub fn charts(sides: &[Side]) -> Vec<Chart> {
 /// The points of one side that no other of that side beats, from left to right.
 fn frontier_of(points: &Points<'_>, tradeoff: &Tradeoff<'_>, side: &str) -> Vec<Mark> {
     let is_theirs = |row: usize| points.runs.cell(EXPERIMENT, row).to_string() == side;
-    let own = tradeoff.placed.iter().filter(|placed| is_theirs(placed.point.row));
-    let marks: Vec<Mark> = own
+    let of_side = tradeoff.placed.iter().filter(|placed| is_theirs(placed.point.row));
+    let marks: Vec<Mark> = of_side
         .map(|placed| Mark {
             suspect: placed.point.is_suspect(),
             ..Mark::at(placed.x.value, placed.y.value)

@@ -50,7 +50,7 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
 }
 
 fn count(comparison: &Comparison, requirement: Requirement) -> usize {
-    comparison.requirements().filter(|own| *own == requirement).count()
+    comparison.requirements().filter(|found| *found == requirement).count()
 }
 
 /// A limit at a point, with both values, and with the change and its interval.

@@ -31,7 +31,7 @@ pub struct PointPair<'p> {
 pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p> {
     // `varying` looks at every run, so it is called once for each side.
     let (in_base, in_new) = (varying(base), varying(new));
-    let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(qualified_name).collect();
+    let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(full_name).collect();
     let mut news = by_key(new, &keys);
     let (failed_in_base, failed_in_new) = (failed(base, &keys), failed(new, &keys));
     let (mut pairs, mut only_base, mut failed_new) = (Vec::new(), Vec::new(), Vec::new());
@@ -94,9 +94,7 @@ fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> HashMap<Vec<St
 
 /// Returns a function that gives the values of a point in these settings.
 pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn(&Point) -> Vec<String> + use<'p> {
-    let columns: BTreeMap<String, &Column> = settings_of(points)
-        .map(|column| (qualified_name(column), column))
-        .collect();
+    let columns: BTreeMap<String, &Column> = settings_of(points).map(|column| (full_name(column), column)).collect();
     let columns: Vec<Option<&Column>> = keys.iter().map(|key| columns.get(key).copied()).collect();
     move |point| {
         let value = |column: &Option<&Column>| {
@@ -117,7 +115,7 @@ fn settings_of<'t>(points: &Points<'t>) -> impl Iterator<Item = &'t Column> {
 
 /// A setting's name with the prefix `serve.` or `bench.`. A table has the prefix only for ambiguous names, so this name is the same on both
 /// sides.
-pub fn qualified_name(column: &Column) -> String {
+pub fn full_name(column: &Column) -> String {
     let side = match column.section {
         Section::Serve => "serve",
         _ => "bench",
@@ -125,7 +123,7 @@ pub fn qualified_name(column: &Column) -> String {
     format!("{side}.{}", bare_name(column))
 }
 
-/// The values of each setting that is not a key, by its qualified name. Only measured points count, unless there are none.
+/// The values of each setting that is not a key, by its full name. Only measured points count, unless there are none.
 pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
     let is_measured = |point: &&Point| !point.used.is_empty();
     let has_measured = points.points.iter().any(|point| is_measured(&point));
@@ -138,7 +136,7 @@ pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<Strin
             .collect()
     };
     settings_of(points)
-        .map(|column| (qualified_name(column), values(column)))
+        .map(|column| (full_name(column), values(column)))
         .filter(|(name, _): &(String, BTreeSet<String>)| !keys.contains(name))
         .collect()
 }

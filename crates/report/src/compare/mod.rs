@@ -222,10 +222,10 @@ impl Comparison {
             .iter()
             .cartesian_product(&question.limits)
             .filter_map(|(pair, limit)| {
-                let own = to_limit(limit);
+                let sought = to_limit(limit);
                 let mut judged = compared.limits.iter();
                 let judged = judged.find(|judged| {
-                    judged.base == *pair.base.id && judged.metric == own.metric && judged.change == own.change
+                    judged.base == *pair.base.id && judged.metric == sought.metric && judged.change == sought.change
                 })?;
                 let point = of_pair(pair, &limit.metric)?;
                 let requirement = match doubts::loses_requests(pair, &sides) {

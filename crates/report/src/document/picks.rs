@@ -20,9 +20,9 @@ pub fn parts(inputs: &Inputs<'_>) -> Vec<Value> {
 fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick) -> Value {
     let at = inputs.answers.place_of(answered);
     let mut workloads = inputs.answers.workloads.iter();
-    let place = workloads.position(|own| match at {
-        Some(at) => own.bests().any(|best| best == at),
-        None => own.name == answered.workload,
+    let place = workloads.position(|workload| match at {
+        Some(at) => workload.bests().any(|best| best == at),
+        None => workload.name == answered.workload,
     });
     let commands = at.and_then(|at| card::commands(inputs, inputs.points.points[at].row));
     let target = match &answered.goal {

@@ -36,12 +36,12 @@ pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
     let all = search_results(inputs.state);
     let asked = all
         .iter()
-        .map(|own| (own.target.name.clone(), sla::load_name(own).unwrap_or_default()));
+        .map(|result| (result.target.name.clone(), sla::load_name(result).unwrap_or_default()));
     let asked = asked.unique().collect_vec();
     let part = |(target, load): (String, &str)| {
-        let own = all.iter().filter(|own| own.target.name == target);
-        let own = own.filter(|own| sla::load_name(own).unwrap_or_default() == load);
-        of_target(inputs, configs, &own.collect_vec())
+        let results = all.iter().filter(|result| result.target.name == target);
+        let results = results.filter(|result| sla::load_name(result).unwrap_or_default() == load);
+        of_target(inputs, configs, &results.collect_vec())
     };
     asked.into_iter().map(part).collect()
 }
@@ -69,9 +69,9 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
             unanswered.map(|row| format!("{}: {}; {}", sla::config_name(row), sla::words(row), sla::notes(row)));
         return context! { why_none => unanswered.collect_vec(), ..part };
     };
-    let own = servers
+    let winning = servers
         .iter()
-        .find(|own| *own.record().started.server.0 == *winner.config);
+        .find(|result| *result.record().started.server.0 == *winner.config);
     let at = inputs.answers.place_of(answered);
     let named = PointWords {
         points: inputs.points,
@@ -81,7 +81,7 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let metric = first.record().started.vary.name();
     let best = at.map(|at| {
         context! {
-            value => own.and_then(|own| sla::value_in_words(own)),
+            value => winning.and_then(|result| sla::value_in_words(result)),
             one_of => replicas(answered),
             ..card::parts(inputs, configs, &named, at, metric, &title)
         }
@@ -89,7 +89,7 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let ties = answered.ties.iter().map(|tie| document.name_of(tie).to_owned());
     context! {
         best,
-        binding => own.and_then(|own| Some(phrase_of(own.target, own.answer()?.binding.as_deref()?))),
+        binding => winning.and_then(|result| Some(phrase_of(result.target, result.answer()?.binding.as_deref()?))),
         is_cut => at.is_some_and(|at| inputs.points.points[at].used.is_empty()),
         tied => ties.collect_vec(),
         ..part

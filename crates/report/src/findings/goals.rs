@@ -180,9 +180,9 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
     let all = state.searches().flat_map(|record| &record.started.targets);
     let goal = |target: &Target| {
         let says = |point: &Point| {
-            let own = probes.get(&runs.get(point.row)?.point)?;
-            let of_point: Vec<&Probe> = own.iter().map(|(_, probe)| *probe).collect();
-            let (run, probe) = own.first()?;
+            let probed = probes.get(&runs.get(point.row)?.point)?;
+            let of_point: Vec<&Probe> = probed.iter().map(|(_, probe)| *probe).collect();
+            let (run, probe) = probed.first()?;
             let within = limit(state, run, &target.name).is_none_or(|limit| probe.question.value <= limit);
             Some(match target.is_met_by(&of_point)? {
                 true if within => Requirement::Met,

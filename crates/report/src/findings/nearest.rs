@@ -10,16 +10,16 @@ use vsweep_strategy::search::{Criterion, Found, Quantity, Reading};
 /// Names the nearest server in each question about a load whose searches all ended without one.
 pub fn name(questions: &mut [Answered], state: &State) {
     let all = search_results(state);
-    for answered in questions.iter_mut().filter(|own| own.winner.is_none()) {
+    for answered in questions.iter_mut().filter(|answered| answered.winner.is_none()) {
         let Goal::Load { target, .. } = &answered.goal else {
             continue;
         };
-        let own = all.iter().filter(|own| own.target.name == *target);
-        let own = own.filter(|own| own.record().started.workload() == answered.workload);
-        let own = own.collect_vec();
-        let has_none = |own: &&SearchResult<'_>| own.answer().is_some_and(|answer| answer.found == Found::None);
-        if own.iter().all(has_none) {
-            let lowest: Option<Vec<(f64, Nearest)>> = own.iter().map(|own| lowest(own, state)).collect();
+        let results = all.iter().filter(|result| result.target.name == *target);
+        let results = results.filter(|result| result.record().started.workload() == answered.workload);
+        let results = results.collect_vec();
+        let has_none = |result: &&SearchResult<'_>| result.answer().is_some_and(|answer| answer.found == Found::None);
+        if results.iter().all(has_none) {
+            let lowest: Option<Vec<(f64, Nearest)>> = results.iter().map(|result| lowest(result, state)).collect();
             let nearest = lowest
                 .into_iter()
                 .flatten()
@@ -29,15 +29,15 @@ pub fn name(questions: &mut [Answered], state: &State) {
     }
 }
 
-/// The best probe at the lowest load of a search, and its distance to the target: the greatest ratio of a figure to its limit. `None` if
-/// the load was too low to meet a criterion.
-fn lowest(own: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
-    let started = &own.record().started;
+/// The best probe at the lowest load of a search, and its distance to the target: the greatest ratio by which a figure misses its limit.
+/// `None` if the load was too low to meet a criterion.
+fn lowest(result: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
+    let started = &result.record().started;
     let runs = state.runs().filter(|run| run.search.as_ref() == Some(&started.search));
     let probes = runs.filter_map(|run| Some((run, run.probe()?)));
     let lowest = probes.min_set_by(|one, other| one.1.question.value.total_cmp(&other.1.question.value));
     let readings = |probe: &vsweep_strategy::search::Probe| {
-        let criteria = own.target.criteria.iter();
+        let criteria = result.target.criteria.iter();
         let read =
             criteria.filter_map(|criterion| Some((criterion.clone(), *probe.readings.get(&criterion.to_string())?)));
         read.collect_vec()

@@ -56,12 +56,12 @@ fn unlisted(state: &State) -> Option<String> {
 fn started_again(state: &State) -> Vec<String> {
     let attached = state.servers.iter().filter(|(_, server)| server.argv.is_empty());
     let lines = attached.filter_map(|(id, server)| {
-        let own = state.runs().filter(|run| run.server == *id);
-        let launches: Vec<Launch> = own.filter_map(|run| state.start_of(run)).unique().collect();
+        let runs = state.runs().filter(|run| run.server == *id);
+        let launches: Vec<Launch> = runs.filter_map(|run| state.start_of(run)).unique().collect();
         let mut starts = server.starts.iter().filter(|start| launches.contains(&start.launch));
         let is_open = starts.any(|start| {
             let identity = start.identity();
-            identity.is_some_and(|own| own.started.is_some() && !own.settings.contains_key(HIDDEN))
+            identity.is_some_and(|identity| identity.started.is_some() && !identity.settings.contains_key(HIDDEN))
         });
         (launches.len() > 1 && is_open).then(|| {
             format!(

@@ -86,7 +86,7 @@ fn of_comparison(state: &State) -> Vec<Judged> {
 fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State, answer: &Answer) -> Vec<Judged> {
     let is_it = |goal: &Goal| matches!(goal, Goal::Load { target, .. } if target == name);
     let all = search_results(state).into_iter().filter(|own| own.target.name == name);
-    let by_load = all.map(|own| (sla::load_name(&own), own)).into_group_map();
+    let by_load = all.map(|result| (sla::load_name(&result), result)).into_group_map();
     let by_load = by_load.into_iter().sorted_by_key(|(load, _)| *load);
     let judged = by_load.map(|(load, servers)| {
         let workload = load.unwrap_or_default();
@@ -95,7 +95,7 @@ fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State, ans
             answer
                 .leading()
                 .into_iter()
-                .any(|own| is_it(&own.goal) && own.workload == workload && is_winner(own, server))
+                .any(|answered| is_it(&answered.goal) && answered.workload == workload && is_winner(answered, server))
         };
         let (first, others): (Vec<_>, Vec<_>) = servers.iter().partition(is_recommended);
         let said = first.into_iter().chain(others).map(|sought| {
@@ -144,8 +144,8 @@ fn of_points(
     }
     let judged = workloads.into_iter().map(|workload| {
         let name = name_workload(points, &workload);
-        let leading = answer.leading().into_iter().find(|own| own.workload == name);
-        let is_recommended = |(server, _): &(&ServerId, _)| leading.is_some_and(|own| is_winner(own, server));
+        let leading = answer.leading().into_iter().find(|answered| answered.workload == name);
+        let is_recommended = |(server, _): &(&ServerId, _)| leading.is_some_and(|answered| is_winner(answered, server));
         let (first, others): (Vec<_>, Vec<_>) = by_server(&workload, &said, &runs, points).partition(is_recommended);
         let of_servers = first.into_iter().chain(others).map(|(server, (verdict, why))| {
             let name = state.servers.get(server).map_or(&*server.0, |known| &known.name);
@@ -183,10 +183,10 @@ pub(crate) fn by_server<'s>(
     let of_servers = of_servers
         .into_group_map()
         .into_iter()
-        .ordered_by_key(|(_, own)| own[0]);
-    of_servers.filter_map(|(server, own)| {
-        let own = own.into_iter().filter_map(|at| said[at].as_ref());
-        Some((server, own.max_by_key(|(verdict, _)| *verdict)?))
+        .ordered_by_key(|(_, places)| places[0]);
+    of_servers.filter_map(|(server, places)| {
+        let verdicts = places.into_iter().filter_map(|at| said[at].as_ref());
+        Some((server, verdicts.max_by_key(|(verdict, _)| *verdict)?))
     })
 }
 

@@ -60,10 +60,10 @@ fn name_combos<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Colu
         let is_own = is_load(column) || column.is_combo();
         !is_own && combos.iter().any(|combo| follows_from(points, &[*combo], column))
     };
-    let own: Vec<&Column> = params.iter().copied().filter(|column| !is_implied(column)).collect();
-    match swept(points, &own).is_none() && swept(points, &params).is_some() {
+    let remaining: Vec<&Column> = params.iter().copied().filter(|column| !is_implied(column)).collect();
+    match swept(points, &remaining).is_none() && swept(points, &params).is_some() {
         true => params,
-        false => own,
+        false => remaining,
     }
 }
 

@@ -28,7 +28,7 @@ use vsweep_record::table::{Cell, Column, Point, Section};
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the least important figures are left out.
 const MOST_BYTES: usize = 2_450_000;
 
-/// Estimates may take `MOST_BYTES` divided by this. A page has no estimates of the metrics beyond it, only the figures of runs.
+/// Estimates may take `MOST_BYTES` divided by this. Of metrics beyond that, a page has only the figures of runs.
 const ESTIMATES_DIVISOR: usize = 4;
 
 /// The most important figures, in the order in which they are kept.
@@ -374,9 +374,9 @@ fn encode_cell(cell: &Cell) -> Value {
     }
 }
 
-/// Rounds as sentences do: to five significant digits, but to whole numbers below a million and to multiples of 10,000 above a billion.
-/// `summary.csv` has all digits. A number whose last digit would be a 5 keeps ten digits, so that the page, which rounds further, never
-/// shows another number than the sentences.
+/// Rounds to five significant digits, but to whole numbers just below a million and to multiples of 10,000 above a billion, as sentences
+/// show them. `summary.csv` has all digits. A number whose last digit would be a 5 keeps ten digits, so that the page, which rounds
+/// further, never shows another number than the sentences.
 fn round(number: f64) -> f64 {
     if (1e5..1e6).contains(&number.abs()) {
         return number.round();

@@ -24,8 +24,8 @@ pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state:
     let servers = state.servers.iter().filter(|(id, _)| chosen.contains(&*id.0));
     let slots = servers.map(|(_, server)| server.starts.iter().map(|start| start.slot).unique().count());
     found.more_starts = slots.sum::<usize>().saturating_sub(found.starts);
-    for own in &mut found.candidates {
-        own.name = crate::texts::words::short_label(&own.name);
+    for candidate in &mut found.candidates {
+        candidate.name = crate::texts::words::short_label(&candidate.name);
     }
     found
 }

@@ -30,7 +30,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Makes the pages. The charts must be written before, because the Markdown has their number.
+    /// Makes the pages. In a report, the charts are written before, because the Markdown has their number.
     pub fn make(inputs: &Inputs<'_>) -> Pages {
         let configs = configs::render(inputs);
         let document = document::of(inputs, &configs);
@@ -44,7 +44,7 @@ impl Pages {
         }
     }
 
-    /// Writes the files and returns their paths. The Markdown is written last, because it certifies that all the others are there.
+    /// Writes the files and returns their paths. The Markdown is written last, because its last line certifies the others.
     pub fn write(self, directory: &Directory, answer: &Answer) -> Result<Vec<PathBuf>> {
         let configs = self.configs.into_iter();
         let files = configs.map(|config| (config.file, config.text.into_bytes())).collect();

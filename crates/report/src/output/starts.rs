@@ -91,7 +91,7 @@ fn usages(state: &State) -> Vec<StartUsage<'_>> {
         .servers
         .iter()
         .flat_map(|(id, server)| server.starts.iter().map(move |start| (id, server, start)));
-    let taken = starts.map(|(id, server, start)| {
+    let usages = starts.map(|(id, server, start)| {
         let until = start.exited_at.as_deref().or(state.last_moment(start.launch.session));
         let machine = state.machine_of(start.launch.session);
         StartUsage {
@@ -104,7 +104,7 @@ fn usages(state: &State) -> Vec<StartUsage<'_>> {
             spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
         }
     });
-    taken
+    usages
         .ordered_by(|a, b| (&a.start.started_at, a.start.launch).cmp(&(&b.start.started_at, b.start.launch)))
         .collect()
 }
@@ -120,30 +120,30 @@ fn show_slot(slot: u32) -> String {
 /// The table; `None` if no server was started.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let figure = |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
-    let row = |taken: StartUsage<'_>| {
-        let (start, spent) = (taken.start, taken.spent);
-        let simulated = taken.server.is_simulated();
+    let row = |usage: StartUsage<'_>| {
+        let (start, spent) = (usage.start, usage.spent);
+        let simulated = usage.server.is_simulated();
         vec![
-            ("server", taken.id.to_string()),
-            ("name", inert(&taken.server.name).into_owned()),
+            ("server", usage.id.to_string()),
+            ("name", inert(&usage.server.name).into_owned()),
             ("start", show_slot(start.slot)),
             ("launch", start.launch.to_string()),
-            ("node", inert(&taken.node).into_owned()),
+            ("node", inert(&usage.node).into_owned()),
             ("gpus", start.gpus.iter().join(" ")),
-            ("gpu_count", taken.gpus.to_string()),
+            ("gpu_count", usage.gpus.to_string()),
             ("started", start.started_at.clone()),
             ("startup_s", figure(start.ready_seconds(), 1)),
             ("ended", start.exited_at.clone().unwrap_or_default()),
             ("cause", start.exit.cause.map_or("", Cause::name).to_owned()),
             ("simulated", simulated.map_or_else(String::new, |it| it.to_string())),
             ("runs", spent.runs.to_string()),
-            ("held_s", figure(taken.held_s(), 1)),
+            ("held_s", figure(usage.held_s(), 1)),
             ("measured_s", figure(Some(spent.measured_s), 1)),
             ("warmup_s", figure(Some(spent.warmup_s), 1)),
             ("reset_s", figure(Some(spent.reset_s), 1)),
             ("stop_s", figure(start.exit.seconds, 1)),
-            ("gpu_hours", figure(taken.gpu_hours(), 4)),
-            ("utilisation", figure(taken.utilisation(), 3)),
+            ("gpu_hours", figure(usage.gpu_hours(), 4)),
+            ("utilisation", figure(usage.utilisation(), 3)),
         ]
     };
     files::to_csv(&usages(state).into_iter().map(row).collect_vec())
@@ -169,8 +169,8 @@ impl SweepUsage {
     pub fn of(state: &State, price_per_gpu_hour: Option<f64>) -> SweepUsage {
         let positive = |sum: f64| (sum > 0.0).then_some(sum);
         let mut starts = usages(state);
-        starts.retain(|taken| taken.span.is_some());
-        let spans = starts.iter().filter_map(|taken| taken.span);
+        starts.retain(|usage| usage.span.is_some());
+        let spans = starts.iter().filter_map(|usage| usage.span);
         let seconds = positive(covered_s(spans));
         if price_per_gpu_hour.is_none() {
             starts = real(state, starts);
@@ -203,23 +203,23 @@ impl SweepUsage {
 }
 
 /// The starts of real servers among these that began.
-fn real<'s>(state: &State, taken: Vec<StartUsage<'s>>) -> Vec<StartUsage<'s>> {
+fn real<'s>(state: &State, usages: Vec<StartUsage<'s>>) -> Vec<StartUsage<'s>> {
     // A server that never became ready has not reported its kind; it is assumed to be like the others.
     let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
     let is_real =
-        |taken: &StartUsage<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.span.is_some();
-    taken.into_iter().filter(is_real).collect()
+        |usage: &StartUsage<'_>| !usage.server.is_simulated().unwrap_or(any_simulated) && usage.span.is_some();
+    usages.into_iter().filter(is_real).collect()
 }
 
 /// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; `None` if no real server held a GPU.
 pub(crate) fn in_words(state: &State) -> Option<String> {
-    let (taken, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) = real(state, usages(state))
+    let (usages, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) = real(state, usages(state))
         .into_iter()
-        .partition(|taken| taken.held_s().is_some());
-    let sum = |figure: fn(&StartUsage<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
-    let hours = sum(|taken| taken.gpu_hours().unwrap_or(0.0));
-    let measuring = sum(|taken| taken.gpus * taken.spent.measured_s / 3600.0);
-    let share = held_share(&taken).filter(|_| unknown.is_empty());
+        .partition(|usage| usage.held_s().is_some());
+    let sum = |figure: fn(&StartUsage<'_>) -> f64| usages.iter().map(figure).sum::<f64>();
+    let hours = sum(|usage| usage.gpu_hours().unwrap_or(0.0));
+    let measuring = sum(|usage| usage.gpus * usage.spent.measured_s / 3600.0);
+    let share = held_share(&usages).filter(|_| unknown.is_empty());
     let held = share.map_or(String::new(), |(gpus, share)| {
         format!(
             "; {} held {:.0} % of the time",
@@ -235,7 +235,7 @@ pub(crate) fn in_words(state: &State) -> Option<String> {
         format!(
             "{} in {}, {:.0} % of it measuring{held}{unknown}",
             show_number(hours),
-            show_many(taken.len() as u64, "server start"),
+            show_many(usages.len() as u64, "server start"),
             (100.0 * measuring / hours).min(100.0)
         )
     })
@@ -243,18 +243,18 @@ pub(crate) fn in_words(state: &State) -> Option<String> {
 
 /// Number of GPUs ever held on all nodes, and the share of their nodes' busy time for which they were held. `None` if fewer than two were
 /// assigned, or a clock was set.
-fn held_share(taken: &[StartUsage<'_>]) -> Option<(usize, f64)> {
-    if !taken.iter().all(StartUsage::is_on_time) {
+fn held_share(usages: &[StartUsage<'_>]) -> Option<(usize, f64)> {
+    if !usages.iter().all(StartUsage::is_on_time) {
         return None;
     }
-    let given_out = taken.iter().filter(|taken| !taken.start.gpus.is_empty());
+    let given_out = usages.iter().filter(|usage| !usage.start.gpus.is_empty());
     let (mut count, mut held, mut could) = (0, 0.0, 0.0);
-    for own in given_out.into_group_map_by(|taken| &taken.node).into_values() {
-        let gpus = own.iter().flat_map(|taken| &taken.start.gpus).unique().count();
-        let covered_s = covered_s(own.iter().filter_map(|taken| taken.span));
-        let held_s = own
+    for of_node in given_out.into_group_map_by(|usage| &usage.node).into_values() {
+        let gpus = of_node.iter().flat_map(|usage| &usage.start.gpus).unique().count();
+        let covered_s = covered_s(of_node.iter().filter_map(|usage| usage.span));
+        let held_s = of_node
             .iter()
-            .map(|taken| taken.held_s().unwrap_or_default() * taken.start.gpus.len() as f64);
+            .map(|usage| usage.held_s().unwrap_or_default() * usage.start.gpus.len() as f64);
         count += gpus;
         held += held_s.sum::<f64>();
         could += covered_s * gpus as f64;

@@ -198,7 +198,7 @@ fn csv_differences(stored: &str, made: &str) -> Vec<String> {
     let rows = |text: &str| {
         let mut reader = csv::ReaderBuilder::new();
         let reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
-        // Any text can be read as a table of some kind.
+        // Any text can be read as some table.
         reader.into_records().filter_map(Result::ok).collect_vec()
     };
     let (stored, made) = (rows(stored), rows(made));

@@ -31,7 +31,7 @@ const SPINNER: usize = 2;
 const BAR: usize = 17;
 /// Columns of the bar in a narrow terminal.
 const SHORT_BAR: usize = 7;
-/// A terminal with fewer columns is narrow.
+/// Columns below which a terminal is narrow.
 const WIDE: usize = 80;
 
 /// The lines at the foot of a terminal.

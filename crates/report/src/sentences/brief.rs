@@ -193,8 +193,8 @@ fn joint(answer: &Answer, leading: &[&Answered]) -> Option<Sentence> {
     text.filter(|_| !leading.iter().all(is_own))
 }
 
-/// The reason for a recommendation, else how far ahead it is, with its title if there are several: `Why: TP 1 instead of 2: …`, `Lead: 1.18
-/// times the next server`.
+/// The reason for a recommendation, else how far ahead it is: `Why: TP 1 instead of 2: …`, `Lead: 1.18 times the next server`. If there
+/// are several recommendations, the title follows the label.
 fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
     let is_preferred = || {
         answered

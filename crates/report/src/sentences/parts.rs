@@ -9,8 +9,8 @@ pub fn estimate(estimate: &Estimate) -> (String, String) {
     with_range(estimate.value, estimate.low, estimate.high)
 }
 
-/// Describes a server by its differences from another one: `the same with KV cache fp8` for one like `TP 2, KV cache auto`. Servers that
-/// have nothing in common, or no difference, are named.
+/// Describes a server by its differences from another one: `the same with KV cache fp8`, compared with `TP 2, KV cache auto`. Returns its
+/// name if the two have nothing in common, or no difference.
 pub fn apart(name: &str, from: &str) -> String {
     let (same, differing) = split(name, from);
     match same.is_empty() || differing.is_empty() {

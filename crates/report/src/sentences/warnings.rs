@@ -6,7 +6,7 @@ use vsweep_answer::{Alone, Answer, Facts, Warning};
 use vsweep_base::closed_list::in_words;
 use vsweep_base::units::show_many;
 
-/// The warnings in words, in their order. A simulated server has none, because the head of every text names it.
+/// The warnings in words, in their order. The one about simulation is left out, because the head of every text has it.
 pub fn sentences<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<String> {
     warnings.filter_map(sentence).collect()
 }

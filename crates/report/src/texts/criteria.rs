@@ -6,8 +6,8 @@ use vsweep_strategy::search::{Criterion, Operator, Quantity, Target};
 
 /// The criterion of a target that has this name in records, in words.
 pub fn phrase_of(target: &Target, name: &str) -> String {
-    let own = target.criteria.iter().find(|criterion| criterion.to_string() == name);
-    own.map_or_else(|| name.to_owned(), phrase)
+    let found = target.criteria.iter().find(|criterion| criterion.to_string() == name);
+    found.map_or_else(|| name.to_owned(), phrase)
 }
 
 /// A criterion in a title: `p99 TTFT <= 500 ms`, `E2EL < 500 ms for 95 % of requests`.

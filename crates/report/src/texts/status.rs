@@ -99,7 +99,7 @@ pub struct Status {
     pub doubts: Vec<Group>,
     /// Estimate for the remaining runs, in seconds. Filled in by a caller that can predict it, once a run is done.
     pub seconds_left: Option<f64>,
-    /// The command that continues with the plan, if it is known.
+    /// The command that continues with the plan, if the plan's file is still there.
     #[serde(skip)]
     pub again: Option<String>,
     /// True if a session was ever begun.
@@ -175,8 +175,8 @@ impl Status {
         status.running = journal::holders(directory)?;
         let root = directory.root().display().to_string();
         status.again = Manifest::continuing(directory).map(|options| {
-            let own = ["vsweep".to_owned(), "run".to_owned()].into_iter();
-            shell_line(own.chain(options).chain(["-o".to_owned(), root]))
+            let command = ["vsweep".to_owned(), "run".to_owned()].into_iter();
+            shell_line(command.chain(options).chain(["-o".to_owned(), root]))
         });
         if !status.running.is_empty() {
             status.servers_up = Up::of(state);
@@ -214,9 +214,9 @@ impl Status {
         let (causes, doubts) = group_recorded(state).into_iter().partition(is_failure);
         Status {
             experiment: experiment.to_owned(),
-            started: optimized.map(|own| {
+            started: optimized.map(|optimization| {
                 let servers = state.proposals().iter().map(|start| &start.server);
-                (servers.unique().count(), own.contestants.len())
+                (servers.unique().count(), optimization.contestants.len())
             }),
             planned,
             done,

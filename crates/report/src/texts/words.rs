@@ -9,7 +9,7 @@ use vsweep_base::ids::ServerId;
 use vsweep_record::journal::State;
 use vsweep_record::table::{COMBO, Cell, Spread};
 
-/// Ratios that differ from one by less are not written as numbers.
+/// Ratios that differ from one by less are written as `within 1 % of`.
 const ALIKE: f64 = 0.01;
 
 /// A figure in a sentence: `p99 TTFT 80.9 ms`, `2,005 output tokens/s per GPU`.

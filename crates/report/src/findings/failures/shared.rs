@@ -10,9 +10,9 @@ use vsweep_record::journal::State;
 /// are none.
 pub fn settings(servers: &HashSet<&ServerId>, state: &State) -> String {
     let parts = |server: &ServerId| server_name(server, state).split(", ").map(str::to_owned).collect_vec();
-    let mut own = servers.iter().sorted();
-    let mut shared = own.next().map_or_else(Vec::new, |first| parts(first));
-    for server in own {
+    let mut rest = servers.iter().sorted();
+    let mut shared = rest.next().map_or_else(Vec::new, |first| parts(first));
+    for server in rest {
         let parts = parts(server);
         shared.retain(|part| parts.contains(part));
     }

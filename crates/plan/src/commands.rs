@@ -1,14 +1,16 @@
-//! The ways besides flags in which servers of one plan can differ: command lines and environment. Benchmarks have command lines, too.
+//! Command lines and environment variables as parameters, in which the servers of a plan can differ as in flags. Benchmarks have command
+//! lines, too.
 //!
 //! If a plan gives several, each is a parameter of its side under a name that no flag can have: `command`, and `env.NAME` for a variable.
-//! So they vary, combine, link and exclude like flags, and have columns. This file turns them back into a command line and an environment.
+//! So they can vary, be combined, linked and excluded like flags, and they have columns in tables. This file turns them back into a command
+//! line and an environment.
 
 use super::{Axis, Params, show};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The parameter that names a server's command line.
+/// The parameter that names the command line of a server or a benchmark.
 pub const COMMAND: &str = "command";
 /// Prefix of parameters that set an environment variable.
 pub const ENV: &str = "env.";
@@ -16,7 +18,7 @@ pub const ENV: &str = "env.";
 /// The command lines that a plan launches servers or sends loads with, program first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commands {
-    /// By the names that the plan gives them, in order; the one for all servers that choose no other has none.
+    /// The command lines with the names that the plan gives them, in its order. The name of a plan's only command line is empty.
     named: Vec<(String, Vec<String>)>,
 }
 
@@ -27,19 +29,19 @@ impl Default for Commands {
 }
 
 impl Commands {
-    /// One command line.
+    /// Returns the only command line of a plan, which has no name.
     pub fn one(words: Vec<String>) -> Commands {
         Commands::named([(String::new(), words)])
     }
 
-    /// Several by their names.
+    /// Returns several command lines, each with its name.
     pub(super) fn named(named: impl IntoIterator<Item = (String, Vec<String>)>) -> Commands {
         let named = named.into_iter().collect();
         Commands { named }
     }
 
-    /// The one that a server with these parameters is launched with: a name of the table, or the whole line as a combination has it,
-    /// which the plan's reader has joined of words.
+    /// Returns the command line of a server or a load with these parameters. Their `command` is one of the names, or the whole line of a
+    /// combination, which the plan's reader joined from words.
     pub fn of(&self, params: &Params) -> Cow<'_, [String]> {
         let chosen = params.get(COMMAND).and_then(Value::as_str).unwrap_or_default();
         match self.named.iter().find(|(name, _)| name == chosen) {
@@ -48,7 +50,7 @@ impl Commands {
         }
     }
 
-    /// The axis over their names, where they have some.
+    /// Returns the axis of the names, or `None` if the only command line has no name.
     pub(super) fn axis(&self) -> Option<(String, Axis)> {
         let names = self.named.iter().filter(|(name, _)| !name.is_empty());
         let names: Vec<Value> = names.map(|(name, _)| name.as_str().into()).collect();
@@ -66,7 +68,7 @@ pub fn is_no_flag(name: &str) -> bool {
     name == COMMAND || name.starts_with(ENV)
 }
 
-/// The parameters that are flags.
+/// Returns the parameters that are flags.
 pub fn flags(params: &Params) -> Cow<'_, Params> {
     if !params.keys().any(|name| is_no_flag(name)) {
         return Cow::Borrowed(params);
@@ -75,7 +77,7 @@ pub fn flags(params: &Params) -> Cow<'_, Params> {
     Cow::Owned(flags.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// The plan's environment, with the variables among the parameters.
+/// Returns the variables that are the same for all servers (`fixed`) together with those among the parameters, which take precedence.
 pub fn environment(fixed: &BTreeMap<String, String>, params: &Params) -> BTreeMap<String, String> {
     let mut env = fixed.clone();
     let varied = params

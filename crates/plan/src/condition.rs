@@ -72,7 +72,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The operators in full.
+/// The operators as text. The short form `=` of `==` is not among them.
 pub const OPERATORS: [(&str, Op); 6] = [
     ("==", Op::Eq),
     ("!=", Op::Ne),
@@ -89,7 +89,7 @@ pub fn bound(value: &Value) -> Result<(Op, Value), String> {
     let (sign, right) = (&text[..end], text[end..].trim());
     let op = match (sign, OPERATORS.iter().find(|(known, _)| *known == sign)) {
         ("", _) => return Ok((Op::Eq, value.clone())),
-        // A condition may say `=` for short.
+        // `=` is short for `==`.
         ("=", _) => Op::Eq,
         (_, Some((_, op))) => *op,
         (_, None) => {
@@ -135,7 +135,7 @@ pub fn parse(text: &str) -> Result<(String, Op, Value), String> {
     Ok((key.to_string(), op, value))
 }
 
-/// A number, boolean or null as JSON writes it, else a text (quotes around it are taken off).
+/// Returns a number, boolean, null or quoted text as JSON reads it; any other text as it is, without single quotes around it.
 fn literal(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_))) => value,

@@ -1,4 +1,4 @@
-//! The forms in which a plan writes values of several kinds. They only describe; what is read is another type.
+//! The forms that a plan's values may have, for the schema. These types only describe the forms: values are read into other types.
 
 use super::written::{any_of, words};
 use std::collections::BTreeMap;

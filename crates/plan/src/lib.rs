@@ -3,7 +3,7 @@
 //! This room owns the file format (TOML and JSON), its line and column positions, its problems and its JSON Schema.
 //! `matrix` turns its axes and links into servers, points and command lines, and `import` makes plans from vLLM's command lines.
 
-/// Checks of a plan that no table can make alone.
+/// Checks that concern several tables of a plan, or several command lines.
 pub mod checks {
     pub(super) mod cross_checks;
     pub mod members;
@@ -22,7 +22,7 @@ mod secrets;
 mod serve_command;
 mod side;
 pub mod spelling;
-/// A plan as text: TOML and JSON with places, and problems that show them.
+/// A plan as text: TOML and JSON with positions, and problems that point to them.
 pub mod syntax {
     pub(super) mod interpolate;
     pub(crate) mod json_text;
@@ -208,7 +208,7 @@ words! {
     default Continue
 }
 
-/// The values one parameter takes.
+/// The values that one parameter takes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
     /// One value for all points.
@@ -220,7 +220,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// The values that it states itself.
+    /// Returns the values of the axis itself; none if it is derived.
     pub fn values(&self) -> &[Value] {
         match self {
             Axis::Fixed(value) => std::slice::from_ref(value),

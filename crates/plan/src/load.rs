@@ -1,4 +1,4 @@
-//! Loading a plan: its text, the plans it extends and the `--set` overrides become one tree, which is then read.
+//! Loads a plan: its text, the plans it extends and the `--set` overrides become one tree, which is then read.
 
 use super::syntax::node::merge;
 use super::tables::optimize::ON_REPEATED_STARTS;
@@ -10,8 +10,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A plan as far as it could be read, and what is wrong with it: later checks add to that, so that the user sees
-/// everything in one go. What could not be read is left out of the plan or at its default.
+/// A plan as far as it could be read, with its problems. Later checks add problems, so that the user sees all of them at once. A setting
+/// that could not be read is left out, or has its default.
 #[derive(Debug)]
 pub struct Draft {
     /// The plan.
@@ -36,14 +36,15 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
     draft(path, overrides, None)?.finish()
 }
 
-/// Key for the budget of an optimisation, and for the time of a plan without a choice.
+/// Key for the budget of an optimisation.
 const BUDGET: &str = "optimize.budget";
+/// Key for the time limit of a plan that has neither a comparison nor an optimisation.
 const MAX_TIME: &str = "max_time";
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// Loads as much of the plan as can be read. The path `-` is standard input, which is JSON if it begins with a brace. With a budget, such
-/// as `6h`, the plan spends at most that. Fails if the text is missing, or is neither TOML nor JSON.
+/// Loads as much of the plan as can be read. The path `-` is standard input, which is JSON if it begins with a brace. A `budget`, such as
+/// `6h`, limits the plan's time. Fails if the text cannot be read, or is neither TOML nor JSON.
 pub fn draft(path: &Path, overrides: &[String], budget: Option<&str>) -> Result<Draft, Problems> {
     let is_piped = path.as_os_str() == STANDARD_INPUT;
     let (path, text) = match is_piped {
@@ -72,8 +73,8 @@ pub fn draft_of(text: &str, format: Format, path: &Path) -> Result<Draft, Proble
     read(text, format, path, (&[], None), &World::real())
 }
 
-/// Reads a plan from its text. `path` names it in messages and is where relative paths start; variables and further
-/// files come from `world` alone.
+/// Reads a plan from its text. `path` names it in messages, and relative paths start there. Variables and further files come from `world`
+/// alone.
 pub fn parse(text: &str, format: Format, path: &Path, world: &World<'_>) -> Result<Plan, Problems> {
     read(text, format, path, (&[], None), world)?.finish()
 }
@@ -121,7 +122,7 @@ fn read(
     Ok(Draft { plan, found })
 }
 
-/// The tree of a plan laid over that of the plan which it extends, if it does. `chain` holds the plans on the way.
+/// Merges the tree of a plan over that of the plan that it extends, if any. `chain` holds the paths of the plans so far, to detect circles.
 fn over_its_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Reader<'_>) -> Node {
     let base = over
         .child("extends")
@@ -130,14 +131,14 @@ fn over_its_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut
         return over;
     };
     merge(&mut root, over);
-    // The file that it extends is included now, wherever it is read again.
+    // The merged plan must not read the base again when it is loaded from another folder.
     if let Kind::Table(entries) = &mut root.kind {
         entries.retain(|entry| entry.key != "extends");
     }
     root
 }
 
-/// The plan that another one at this path extends, over those that it extends itself.
+/// Reads the plan that the plan at `path` extends, merged over the plans that it extends itself.
 fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Reader<'_>) -> Option<Node> {
     let Kind::Text(name) = &extends.kind else {
         return reader.not_a("a string", extends, "extends", "write the path of a plan");
@@ -159,8 +160,8 @@ fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Read
     Some(over_its_base(typed, &path, chain, reader))
 }
 
-/// The key of a plan that a budget sets. A comparison and an optimisation, which every plan of several servers becomes, choose what they
-/// start; the rest of another plan waits for more time.
+/// Returns the key that a budget sets. Comparisons and optimisations have limits of their own, because they choose what to start. A plan
+/// with several servers becomes an optimisation. Any other plan gets a time limit, and what does not fit is left for later.
 fn budget_key(plan: &Plan) -> &'static str {
     let is_attached = matches!(plan.serve.target, Target::Attach(_));
     let has_choice = || Matrix::expand(plan).is_ok_and(|matrix| matrix.counts().servers > 1);
@@ -173,7 +174,7 @@ fn budget_key(plan: &Plan) -> &'static str {
     }
 }
 
-/// Sets the key for a budget. An optimisation decides itself what is started again.
+/// Sets the key for a budget. For an optimisation, removes the keys about repeated starts, because it chooses them itself.
 fn spend_at_most(budget: &str, key: &str, root: &mut Node, reader: &mut Reader<'_>) {
     let setting = format!("{key}={budget}");
     let source = reader.sources.add("--budget", setting.as_str());
@@ -185,7 +186,7 @@ fn spend_at_most(budget: &str, key: &str, root: &mut Node, reader: &mut Reader<'
     }
 }
 
-/// `KEY=VALUE` as a tree of one leaf.
+/// Parses `KEY=VALUE` as a tree with one entry.
 fn override_tree(setting: &str, source: usize, reader: &mut Reader<'_>) -> Option<Node> {
     let parsed = |text: &str| {
         let mut quiet = Diagnostics::default();
@@ -205,7 +206,7 @@ fn override_tree(setting: &str, source: usize, reader: &mut Reader<'_>) -> Optio
         return reader.refuse(Span::of(source, 0..key.len()), message, remedy);
     };
     let span = Span::of(source, key.len() + 1..setting.len());
-    // JSON for a flag is a text, as it is within a plan.
+    // A JSON object is a text, as it is within a plan.
     let is_json = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(value).is_ok();
     if value.trim().starts_with(['[', '{', '"', '\'']) && !is_json {
         let message = "this value begins like a list, a table or a quoted text, and is not closed";
@@ -220,7 +221,7 @@ fn override_tree(setting: &str, source: usize, reader: &mut Reader<'_>) -> Optio
     Some(tree)
 }
 
-/// Puts another value in place of the only one in a tree.
+/// Replaces the only value in a tree.
 fn replace_leaf(tree: &mut Node, leaf: Node) {
     match &mut tree.kind {
         Kind::Table(entries) => replace_leaf(&mut entries[0].value, leaf),

@@ -1,4 +1,5 @@
-//! The whole plan, once its tables are read: its name, and what one table does not allow in another.
+//! Reads the top-level table of a plan, and checks what concerns several tables: the plan's name, and settings of one table that another
+//! does not allow.
 
 use crate::{
     Condition, Entry, FromNode, Kind, Node, Offline, Parallel, Plan, Problem, Reader, Required, Requirement, Reset,
@@ -6,15 +7,15 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
-    /// plan comes from is for the caller to fill in.
+    /// Reads the top-level table. A setting that cannot be read gets its default. A plan without a `name` is named after `stem`, its file's
+    /// name without the extension. The caller fills in the text, the path and the origin.
     pub fn plan(&mut self, root: &Node, stem: &str) -> Plan {
         if !matches!(root.kind, Kind::Table(_)) {
             let message = format!("a plan is a table of settings, found {}", root.kind_name());
             self.object(root.span, message, "write an object with the key \"serve\"");
             return Plan::default();
         }
-        // Before everything that may have such a name.
+        // Secrets are noted before other tables are read, because problems of these tables may quote them.
         if let Some(node) = root.child("secrets") {
             self.secret_names(node);
         }
@@ -25,8 +26,8 @@ impl Reader<'_> {
         }
         let mut plan = Plan::from_node(self, root, "plan").unwrap_or_default();
         if plan.name.is_empty() {
-            // A file may be called as its owner likes.
-            let stem = stem.replace(|c| !is_proper(c), "-");
+            // Names of files may have characters that names of experiments may not have.
+            let stem = stem.replace(|c| !is_name_character(c), "-");
             plan.name = stem.trim_start_matches(['.', '-']).to_owned();
             if root.child("name").is_none() && !is_name(&plan.name) {
                 let remedy = "add name = \"...\" with letters, digits, `.`, `_` and `-`";
@@ -38,7 +39,7 @@ impl Reader<'_> {
         plan
     }
 
-    /// Names that the plan itself calls secret.
+    /// Reads `secrets`, the further names of variables, headers and parameters that hold secrets.
     fn secret_names(&mut self, node: &Node) {
         let names: Vec<String> = Vec::from_node(self, node, "secrets").unwrap_or_default();
         if names.iter().any(|name| name.trim().is_empty()) {
@@ -49,16 +50,16 @@ impl Reader<'_> {
     }
 }
 
-fn is_proper(character: char) -> bool {
+fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || ".-_".contains(character)
 }
 
 /// Returns true if an experiment, and so a directory, can have this name.
 pub fn is_name(name: &str) -> bool {
-    (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(is_proper)
+    (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(is_name_character)
 }
 
-/// The experiment's name as the plan gives it.
+/// Reads the experiment's name. A name that cannot name a directory is reported, and still returned.
 pub(crate) fn name(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
     let name = reader.text(node, what)?;
     if !is_name(&name) {
@@ -96,7 +97,8 @@ pub(crate) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
                 let param = reader.param_ref(&entry.key, entry.key_span);
                 reader.condition(entry, param)
             };
-            // Every condition is read, for its mistakes. Without one of them a block would exclude more than it says.
+            // Every condition is read, so that all mistakes are reported. If one cannot be read, the block becomes empty: without that
+            // condition it would exclude too much.
             let conditions: Option<Vec<Condition>> = entries.iter().map(read).collect::<Vec<_>>().into_iter().collect();
             Some(conditions.unwrap_or_default())
         },
@@ -132,7 +134,7 @@ impl Plan {
         if let Some(explore) = &mut self.explore {
             explore.runs = self.runs.least();
         }
-        // Pairs are judged from the fourth on; an axis begins with its ends.
+        // A comparison ends earlier if its verdict is clear.
         self.starts = self.compare.as_ref().map_or(self.starts, |compare| compare.max_starts);
         let required = reader.required.drain(..).map(|(name, is_every_server)| Requirement {
             what: Required::Target(name),
@@ -143,7 +145,7 @@ impl Plan {
         self.report.runs = Some(self.runs.clone());
     }
 
-    /// A benchmark that loads the engine itself: whatever asks for a running server is a mistake.
+    /// Checks a plan whose benchmark loads the engine itself, and rejects settings that need a running server.
     fn check_offline(&mut self, offline: Offline, reader: &mut Reader<'_>, root: &Node) {
         // Every run has an engine of its own.
         self.serve.reset = Reset::Restart;

@@ -7,7 +7,7 @@ use crate::{Node, Reader, table};
 pub const HEAD: &str = "{head}";
 /// Placeholder for the node of a member.
 pub const NODE: &str = "{node}";
-/// Placeholder for the number of that node, from 1.
+/// Placeholder for the number of a member's node, from 1.
 pub const RANK: &str = "{rank}";
 /// Placeholder for the server's whole command line; must be a word of its own.
 pub const COMMAND: &str = "{command}";
@@ -64,7 +64,8 @@ impl Members {
         }
     }
 
-    /// Command lines of the members for a server with this command line. The first of `nodes` is the head; surplus nodes are ignored.
+    /// Returns the command lines of all members of a server whose own command line is `server`. The first of `nodes` is the head, so there
+    /// must be one. Surplus nodes are ignored.
     pub fn resolve(&self, server: &[String], nodes: &[String]) -> Vec<Vec<String>> {
         let fill = |command: &[String], rank: u32, node: &str| -> Vec<String> {
             let rank = rank.to_string();

@@ -1,12 +1,12 @@
-//! Compares the GPU memory that two command lines of vLLM need, as far as it follows from their flags alone. Command lines that differ in
-//! other settings than those listed here are not compared. The absolute need is not estimated.
+//! Compares the GPU memory that two command lines of vLLM need, as far as their flags alone show it. Command lines that differ in settings
+//! other than those listed here are not compared. The absolute need is not estimated.
 
 use crate::{Flag, Program, ServeCommand};
 use std::cmp::Ordering;
 use vsweep_base::cause::Cause;
 
-/// The settings of which a greater or a less one surely needs at least as much: while the model is loaded, and for its KV cache. What a
-/// server does not claim of a GPU holds no cache.
+/// Settings with a known effect on memory. Each has the direction of change that surely needs at least as much memory while the model is
+/// loaded, and the direction that surely leaves no more room for the KV cache. A lower `gpu_memory_utilization` leaves less room.
 const AXES: [(&str, Ordering, Ordering); 6] = [
     ("max_model_len", Ordering::Greater, Ordering::Greater),
     ("max_num_seqs", Ordering::Greater, Ordering::Greater),
@@ -16,9 +16,9 @@ const AXES: [(&str, Ordering, Ordering); 6] = [
     ("gpu_memory_utilization", Ordering::Greater, Ordering::Less),
 ];
 
-/// Compares the memory of a server that was not started with that of another one, whose start failed for `cause`. Returns each setting in
-/// which they differ with its values, `max_model_len` and `8192 > 4096`, if the first certainly needs at least as much. `None` with another
-/// cause, another program, a setting that needs less, or any other difference.
+/// Compares the memory that a server needs with that of a server whose start failed for `cause`. If the first certainly needs at least as
+/// much, returns each setting in which they differ, such as `max_model_len`, with both values, such as `8192 > 4096`. Returns `None` if the
+/// cause is not a lack of memory, if a program is unknown, if some setting may need less, if other settings differ, or if none differs.
 pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Option<Vec<(String, String)>> {
     let is_loading = match cause {
         Cause::OomAtLoad => true,

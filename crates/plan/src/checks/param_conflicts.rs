@@ -1,5 +1,5 @@
-//! Finds parameters that conflict: combinations against axes, zipped axes, derived values, short forms of flags. Works on the plan as
-//! typed, so that these problems are reported together with all others.
+//! Finds conflicting parameters: axes that a combination sets too, zipped axes, derived values, loads that a search varies, and short forms
+//! of flags. Works on the plan as typed, so that these problems are reported together with all others.
 
 use crate::{
     Axis, Combo, Derived, Diagnostics, Node, Plan, Problem, Program, ServeCommand, Side, Target, number, spelling,
@@ -8,7 +8,7 @@ use crate::{
 use serde_json::Value;
 use vsweep_strategy::search::Vary;
 
-/// Reports every contradiction. What could not be read has been reported already and is passed over.
+/// Reports every conflict. Settings that could not be read were reported earlier, and are skipped.
 pub(crate) fn check(plan: &Plan, found: &mut Diagnostics) {
     for side in [Side::Serve, Side::Bench] {
         for (name, axis) in plan.params(side) {
@@ -16,7 +16,7 @@ pub(crate) fn check(plan: &Plan, found: &mut Diagnostics) {
                 Axis::Fixed(_) => {}
                 Axis::Values(_) => against_combos(plan, side, name, found),
                 Axis::Derived(derived) => {
-                    if let Err(problem) = follow(plan, side, name, derived) {
+                    if let Err(problem) = check_derived(plan, side, name, derived) {
                         let span = plan.origin.value_span(&[side.table(), "params", name, "per"]);
                         found.add(problem.at(span));
                     }
@@ -35,13 +35,13 @@ fn searched(plan: &Plan, found: &mut Diagnostics) {
         let name = sla.vary.name();
         let message = format!("the search of [sla] varies `{name}`, so the plan cannot set it too");
         let remedy = "remove it here, and bound it with `min` and `max` in [sla]; or remove [sla]";
-        decided(plan, name, Problem::of(message, remedy), found);
+        refuse_if_set(plan, name, Problem::of(message, remedy), found);
     }
     if plan.explore.is_some() {
         for name in [Vary::MaxConcurrency, Vary::RequestRate].map(Vary::name) {
             let message = format!("[explore] decides `{name}`, so the plan cannot set it too");
             let remedy = "remove it here; [explore] has `max_concurrency` for the most requests in flight";
-            decided(plan, name, Problem::of(message, remedy), found);
+            refuse_if_set(plan, name, Problem::of(message, remedy), found);
         }
     }
 }
@@ -52,8 +52,8 @@ fn varied(plan: &Plan) -> Option<Vary> {
     searched.or(plan.explore.as_ref().map(|explore| explore.vary))
 }
 
-/// Objects to a value of a parameter that is decided elsewhere.
-fn decided(plan: &Plan, name: &str, problem: Problem, found: &mut Diagnostics) {
+/// Adds `problem` if the plan sets a parameter that something else decides.
+fn refuse_if_set(plan: &Plan, name: &str, problem: Problem, found: &mut Diagnostics) {
     let sets = |combo: &Combo| spelling::find(&combo.params, name).is_some();
     let place = match plan.param(Side::Bench, name) {
         Some((typed, _)) => Some(plan.origin.key_span(&["bench", "params", typed])),
@@ -67,7 +67,7 @@ fn decided(plan: &Plan, name: &str, problem: Problem, found: &mut Diagnostics) {
     }
 }
 
-/// An axis and a combination that both set one parameter would contradict each other.
+/// Rejects an axis whose parameter a combination sets too.
 fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Diagnostics) {
     let sets = |combo: &&Combo| spelling::find(&combo.params, axis).is_some();
     if let Some(combo) = plan.combos(side).iter().find(sets) {
@@ -81,7 +81,7 @@ fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Diagnostics) 
     }
 }
 
-/// Members of a zip are axes of one length, each in one group.
+/// Checks that the members of each zip group are axes of equal length, and that each is in only one group.
 fn zips(plan: &Plan, found: &mut Diagnostics) {
     for (position, group) in plan.link.zip.iter().enumerate() {
         let position_shown = position.to_string();
@@ -115,21 +115,21 @@ fn zips(plan: &Plan, found: &mut Diagnostics) {
     }
 }
 
-/// Looks at every value that a derived one may follow.
-fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), Problem> {
+/// Checks that a derived value can be computed from every value that its source may have.
+fn check_derived(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), Problem> {
     let per = &derived.per;
     let combos = plan.combos(side);
     let of_combos = combos.iter().filter_map(|combo| spelling::find(&combo.params, per));
     let of_combos: Vec<&Value> = of_combos.collect();
     let is_varied = side == Side::Bench && varied(plan).is_some_and(|vary| spelling::same(vary.name(), per));
-    let own: &[Value] = match plan.param(side, per) {
+    let axis_values: &[Value] = match plan.param(side, per) {
         Some((_, Axis::Derived(_))) => {
             let remedy = "follow a parameter that has values of its own";
             return Err(Problem::of(format!("`{per}` is itself derived"), remedy));
         }
         Some((_, axis)) => axis.values(),
         None if of_combos.is_empty() && is_varied => &[],
-        None if of_combos.is_empty() => return unknown(plan, side, name, per),
+        None if of_combos.is_empty() => return unknown_source(plan, side, name, per),
         None if of_combos.len() == combos.len() => &[],
         None => {
             let message = format!("not every combination has a `{per}` to follow");
@@ -137,7 +137,7 @@ fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), 
             return Err(Problem::of(message, remedy));
         }
     };
-    let mut values = own.iter().chain(of_combos);
+    let mut values = axis_values.iter().chain(of_combos);
     match values.find(|value| derived.value(name, value).is_none()) {
         None => Ok(()),
         Some(value) if number(value).is_some() => {
@@ -151,7 +151,7 @@ fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), 
 }
 
 /// Returns the problem of a derived value whose source has no value, unless the plan gives the source in an unreadable form.
-fn unknown(plan: &Plan, side: Side, name: &str, per: &str) -> Result<(), Problem> {
+fn unknown_source(plan: &Plan, side: Side, name: &str, per: &str) -> Result<(), Problem> {
     let table = plan.origin.root.child(side.table());
     let params = table.and_then(|table| table.child("params"));
     let typed = params.map(Node::entries).unwrap_or_default();
@@ -179,8 +179,8 @@ fn unknown(plan: &Plan, side: Side, name: &str, per: &str) -> Result<(), Problem
     })
 }
 
-/// Refuses short names of parameters where the server is vLLM, which has no long flag of that name; what they mean to
-/// other servers is not known.
+/// Rejects short names of parameters, such as `tp`, if every server is vLLM, which has no long flags of these names. The meaning of such
+/// names for other servers is unknown.
 fn short_names(plan: &Plan, found: &mut Diagnostics) {
     let Target::Launch(commands) = &plan.serve.target else {
         return;

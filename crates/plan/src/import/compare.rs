@@ -1,4 +1,4 @@
-//! Checks that the imported plan does what the command line did, by comparing the command lines that both sides produce.
+//! Checks that the imported plan does what the command line did, by comparing the command lines that vsweep and vLLM's sweep would run.
 
 use super::plan_text::without_percentile_metrics;
 use super::records::{Record, Sides};
@@ -9,11 +9,15 @@ use itertools::Itertools;
 use std::path::Path;
 use vsweep_base::shell::shell_line;
 
-/// Differences of one side that are listed word by word.
+/// Most differing command lines that are quoted; the others are only counted.
 const MOST_LISTED: usize = 3;
 
-/// Reads the plan back; it must be valid. Adds a note for each server and load whose command line is another. Returns where
-/// vLLM keeps the results of each point.
+/// Reads the plan back, and adds a note for each server, start or load whose command line differs from vLLM's. Returns the folder in which
+/// vLLM keeps the results of each point, or `None` if the loads are not listed or the plan has other pairs of server and load.
+///
+/// # Errors
+///
+/// The problems of the plan, if it is not valid.
 pub(super) fn compare(
     read: &ReadSweep<'_>,
     sides: &Sides<'_>,

@@ -1,7 +1,8 @@
-//! A `vllm bench sweep` command line as a plan: its parameter files become combinations, its links links, its options keys.
+//! Converts a `vllm bench sweep` command line to a plan: parameter files become combinations, `--link-vars` becomes links, and other
+//! options become keys.
 //!
-//! The plan is then read back, and its command lines are held against those that vLLM would run. Whatever differs, or has
-//! no key, is a note. This room writes no files and reads only those that the command line names.
+//! The plan is then read back, and its command lines are compared with those that vLLM would run. Notes report the differences, and the
+//! options without a key. This room writes no files, and reads only those that the command line names.
 
 mod compare;
 mod plan_text;
@@ -57,38 +58,38 @@ pub enum Loads {
     /// Loads of the parameter file (`serve`).
     #[default]
     Listed,
-    /// A number of levels between two ends (`serve_workload`, the last `serve_sla`).
+    /// A number of levels between the lowest and the highest load (`serve_workload`, and `serve_sla` with `--sla-iters`).
     Explored {
         /// `request_rate` or `max_concurrency`.
         vary: String,
         /// Number of levels, both ends included.
         levels: u32,
     },
-    /// The highest that meets each of these criteria (the first `serve_sla`s).
+    /// The highest load that meets each of these criteria (`serve_sla` with `--sla-params`).
     Searched {
         /// `request_rate` or `max_concurrency`.
         vary: String,
         /// The file of criteria.
         criteria: PathBuf,
     },
-    /// None: engines are started, and nothing is served (`startup`).
+    /// No loads: engines are started, and nothing is served (`startup`).
     Startup {
         /// Returns true if `vllm bench startup` has an option of this name.
         has: fn(&str) -> bool,
-        /// `--strict-params`: one that it does not have is an error.
+        /// `--strict-params`: a parameter for which it has no option is an error.
         is_strict: bool,
     },
 }
 
-/// A plan from elsewhere.
+/// A plan made from a `vllm bench sweep` command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
     /// The plan, as TOML.
     pub text: String,
     /// Differences from the command line, and options that have no key. The text contains them as comments.
     pub notes: Vec<String>,
-    /// The folder of each point, in the order of the plan, in a result tree of vLLM's. None where the loads are not listed, or
-    /// the plan has other pairs.
+    /// The folder of each point in vLLM's result tree, in the order of the plan. `None` if the loads are not listed, or if the plan has
+    /// other pairs of server and load.
     pub folders: Option<Vec<String>>,
 }
 
@@ -107,7 +108,7 @@ struct ReadSweep<'a> {
 /// Messages about a command line and its files.
 #[derive(Default)]
 struct Remarks {
-    /// Differences in the plan, and options that have no key.
+    /// Differences between the plan and the command line, and options that have no key.
     notes: Vec<String>,
     /// Errors found so far.
     found: Diagnostics,
@@ -119,7 +120,7 @@ impl Remarks {
         self.found.add(Problem::of(message, remedy));
     }
 
-    /// Itself, if nothing is wrong.
+    /// Returns the remarks if no errors were found, else the errors.
     fn checked(self) -> Result<Remarks, Problems> {
         match self.found.is_empty() {
             true => Ok(self),
@@ -128,7 +129,7 @@ impl Remarks {
     }
 }
 
-/// Makes a plan from a command line. The error lists everything that is wrong or that a plan cannot express.
+/// Makes a plan from a command line. The error lists everything that is wrong with the command line, or that a plan cannot express.
 pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
     let mut remarks = Remarks {
         notes: sweep.remarks.clone(),

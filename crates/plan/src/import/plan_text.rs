@@ -1,4 +1,4 @@
-//! The plan's text: TOML, from one value that holds all of it.
+//! Writes the plan's text as TOML, from a JSON value of the whole plan.
 
 use super::records::{PERCENTILE_METRICS, Record, Sides};
 use super::{Loads, ReadSweep, startup};
@@ -11,7 +11,7 @@ use vsweep_base::shell::shell_line;
 /// The highest load that vLLM's searches try.
 const HIGHEST_LOAD: u64 = 8192;
 
-/// The plan without its notes; adds to them what has no key.
+/// Returns the plan's text without notes. Adds a note for each option that has no key, or that a plan treats differently.
 pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<String>) -> String {
     let sweep = read.sweep;
     let name = sweep.experiment_name.as_ref();
@@ -76,7 +76,7 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
             notes.push(note.to_owned());
         }
         Loads::Searched { vary, .. } => {
-            // That many requests never bring more in flight.
+            // A run never has more requests in flight than it sends.
             let reached = prompts.min().filter(|_| vary == "max_concurrency");
             let most = reached.map_or(HIGHEST_LOAD, |reached| reached.min(HIGHEST_LOAD));
             plan["sla"] = json!({ "vary": vary, "min": 1, "max": most, "target": read.criteria });
@@ -95,7 +95,7 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
     toml(plan)
 }
 
-/// The plan with its notes as comments before it.
+/// Returns the plan's text with the notes as comments at its beginning.
 pub(super) fn with_notes(body: &str, notes: &[String]) -> String {
     let mut text = String::from("# A sweep of `vllm bench sweep` as a plan, made by `vsweep import`.\n");
     if !notes.is_empty() {
@@ -105,7 +105,7 @@ pub(super) fn with_notes(body: &str, notes: &[String]) -> String {
     text + "\n" + body
 }
 
-/// A command as it was typed, where a plan takes it for the same words.
+/// Returns a command as it was typed, if a plan splits it into the same words; else the words joined for a shell, or as a list.
 fn command(typed: &str, words: &[String]) -> Value {
     let is_same = |line: &str| shell_words::split(line).is_ok_and(|read| read == words) && !line.contains('\n');
     let joined = shell_line(words);
@@ -115,17 +115,17 @@ fn command(typed: &str, words: &[String]) -> Value {
     }
 }
 
-/// The words without a flag that vLLM's sweep overrides.
+/// Returns the words without `--percentile-metrics`, which vLLM's sweep overrides.
 pub(super) fn without_percentile_metrics(words: &[String]) -> Vec<String> {
     let command = ServeCommand::of(words);
     let kept = command.without(|flag| flag.is("percentile_metrics").then_some(1));
     [command.before(), &kept].concat()
 }
 
-/// The combinations of a side; nothing where there is one that says nothing.
+/// Returns the combinations of a side, or null if none of them has a name or a parameter.
 fn combos(records: &[Record<'_>]) -> Value {
-    let says_nothing = |record: &Record<'_>| record.ours.name.is_none() && record.ours.params.is_empty();
-    if records.iter().all(says_nothing) {
+    let is_empty = |record: &Record<'_>| record.ours.name.is_none() && record.ours.params.is_empty();
+    if records.iter().all(is_empty) {
         return Value::Null;
     }
     let combos = records.iter().map(|Record { ours, .. }| {
@@ -135,23 +135,23 @@ fn combos(records: &[Record<'_>]) -> Value {
     combos.collect()
 }
 
-/// Formats a plan as TOML and leaves out keys whose value is null. A `{ value = ... }` stays in its line: as a table of its own it would come
-/// after all other parameters.
+/// Formats a plan as TOML and leaves out keys whose value is null. A `{ value = ... }` is written inline, because a table of its own would
+/// come after all other parameters.
 pub(super) fn toml(plan: Value) -> String {
     let mut whole = Vec::new();
     let plan = plain(set_aside(plan, &mut whole));
     let text = toml::to_string(&plan).expect("TOML has all that is left");
-    let places = (0..).map(|number| format!("\"{}\"", place_of(number)));
-    let back = |text: String, (place, value): (String, &Value)| text.replacen(&place, &inline(value), 1);
-    places.zip(&whole).fold(text, back)
+    let placeholders = (0..).map(|number| format!("\"{}\"", placeholder(number)));
+    let restore = |text: String, (name, value): (String, &Value)| text.replacen(&name, &inline(value), 1);
+    placeholders.zip(&whole).fold(text, restore)
 }
 
-/// Replaces each `{ value = ... }` by a text that stands for it.
+/// Replaces each `{ value = ... }` by a placeholder, and adds it to `whole`.
 fn set_aside(value: Value, whole: &mut Vec<Value>) -> Value {
     match value {
         Value::Object(members) if members.len() == 1 && members.contains_key("value") => {
             whole.push(Value::Object(members));
-            place_of(whole.len() - 1).into()
+            placeholder(whole.len() - 1).into()
         }
         Value::Object(members) => {
             let members = members.into_iter();
@@ -162,11 +162,11 @@ fn set_aside(value: Value, whole: &mut Vec<Value>) -> Value {
     }
 }
 
-fn place_of(number: usize) -> String {
+fn placeholder(number: usize) -> String {
     format!("<the whole value {number}>")
 }
 
-/// A value without null in one line of TOML.
+/// Returns a value, which holds no null, as one line of TOML.
 fn inline(value: &Value) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let key =
@@ -187,12 +187,12 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// A text with `${`, which vLLM does not replace, as a plan writes it.
+/// Escapes `${` for a plan, which would replace it. vLLM does not replace it.
 fn escaped(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-/// The value without what is not given.
+/// Removes nulls and empty tables from a value, and escapes its texts.
 fn plain(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(escaped(&text)),

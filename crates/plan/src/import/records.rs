@@ -1,4 +1,4 @@
-//! The records of vLLM's parameter files: read, and as combinations of a plan that give the same command lines.
+//! Reads the records of vLLM's parameter files, and converts them to combinations of a plan that give the same command lines.
 
 use super::{Loads, ReadFile, ReadSweep, Remarks, vllm_sweep};
 use crate::matrix::argv::json_word;
@@ -6,7 +6,7 @@ use crate::{Combo, Params, Side, check_names, records, spelling, syntax::json_te
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The records of both files, each once.
+/// The records of both files, without duplicates.
 pub(super) struct Sides<'a> {
     pub serve: Vec<Record<'a>>,
     pub bench: Vec<Record<'a>>,
@@ -18,7 +18,7 @@ pub(super) struct Record<'a> {
     pub ours: Combo,
 }
 
-/// The combinations of a file.
+/// Reads the records of a file. Returns none if the file cannot be read.
 pub(super) fn of_file(path: &Path, read: ReadFile<'_>, remarks: &mut Remarks) -> Vec<Combo> {
     let text = match read(path) {
         Ok(text) => text,
@@ -35,7 +35,8 @@ pub(super) fn of_file(path: &Path, read: ReadFile<'_>, remarks: &mut Remarks) ->
     combos.into_iter().map(|(_, combo)| combo).collect()
 }
 
-/// The records of both sides as combinations; notes say what had to be put otherwise.
+/// Converts the records of both sides to combinations. Adds notes about records that are left out, and parameters that a plan writes
+/// differently.
 pub(super) fn translate<'a>(read: &'a ReadSweep<'_>, remarks: &mut Remarks) -> Sides<'a> {
     let mut side = |side: Side, records: &'a [Combo]| {
         let mut kept: Vec<(String, Record<'a>)> = Vec::new();
@@ -97,7 +98,7 @@ fn params(read: &ReadSweep<'_>, record: &Combo, side: Side, called: &str, remark
         remarks
             .notes
             .extend(note.map(|note| format!("{noun} {called}: {note}")));
-        // vLLM applies both to one flag, the second over the first.
+        // vLLM applies both to one flag, so the second replaces the first.
         let earlier = params.keys().find(|other| spelling::same(other, name)).cloned();
         if let Some(earlier) = &earlier {
             remarks.notes.push(format!(
@@ -119,7 +120,7 @@ fn params(read: &ReadSweep<'_>, record: &Combo, side: Side, called: &str, remark
 pub(super) const PERCENTILE_METRICS: &str =
     "`--percentile-metrics` is left out, as in vLLM's sweep, which always asks for ttft,tpot,itl,e2el";
 
-/// The value with which a plan passes the same words, and what is odd about them.
+/// Returns the value with which a plan passes the words that vLLM passes, and a note if these words are unusual.
 fn passed(name: &str, value: &Value) -> (Value, Option<String>) {
     match value {
         Value::Null => {
@@ -144,7 +145,7 @@ fn passed(name: &str, value: &Value) -> (Value, Option<String>) {
     }
 }
 
-/// Returns true if TOML can hold a value: it has no null, and no larger numbers.
+/// Returns true if TOML can hold a value. TOML has neither null nor whole numbers above 2^63 - 1.
 fn is_written_whole(value: &Value) -> bool {
     match value {
         Value::Null => false,

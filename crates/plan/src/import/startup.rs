@@ -1,4 +1,5 @@
-//! `vllm bench sweep startup`: its command as that of the server whose engine is started, and the parameters that vLLM leaves out.
+//! `vllm bench sweep startup`: converts its command to that of the server whose engine it starts, and removes the parameters that vLLM
+//! leaves out.
 
 use super::{ReadSweep, Remarks};
 use crate::{Combo, Offline, Params, ServeCommand, spelling};
@@ -6,11 +7,11 @@ use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Where the result goes, which a sweep decides for each run.
+/// Option for the file of the result, which a sweep sets for each run.
 const RESULT: &str = "output_json";
 
-/// `vllm serve MODEL …` for `vllm bench startup --model MODEL …`, without the benchmark's own options. A command that is something
-/// else stays as it is, which the plan then refuses.
+/// Returns `vllm serve MODEL …` for `vllm bench startup --model MODEL …`, without the benchmark's own options. Any other command is
+/// returned as it is, and is refused when the plan is read.
 pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
     let command = ServeCommand::of(startup);
     let Some(launcher) = command
@@ -25,7 +26,7 @@ pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
     [launcher, &["serve".to_owned()], model.as_slice(), &rest].concat()
 }
 
-/// The benchmark's own options in the command, which become parameters of the load.
+/// Returns the benchmark's own options in the command, which become parameters of the load.
 pub(super) fn own_params(startup: &[String]) -> Params {
     let command = ServeCommand::of(startup);
     let given = command.flags().filter_map(|flag| own_flag(flag.name.as_deref()?));
@@ -41,7 +42,8 @@ fn own_flag(name: &str) -> Option<&'static str> {
     Offline::Startup.own_flags().find(|flag| spelling::same(flag, name))
 }
 
-/// Removes what vLLM's sweep does not pass on, because `vllm bench startup` has no such option.
+/// Removes the file of the result, and parameters for which `vllm bench startup` has no option: vLLM's sweep does not pass them on either.
+/// With `is_strict` such parameters are errors.
 pub(super) fn leave_out(read: &mut ReadSweep<'_>, has: fn(&str) -> bool, is_strict: bool, remarks: &mut Remarks) {
     for (side, records) in [
         ("--serve-params", &mut read.serve),

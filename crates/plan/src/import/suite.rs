@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 /// A test of a suite as a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
-    /// Its name.
+    /// Name of the test, which is also the plan's.
     pub name: String,
     /// The plan, as TOML.
     pub text: String,
 }
 
-/// The tests of a suite. The error is a sentence.
+/// Reads the tests of a suite. The error continues a sentence that begins with the file's name.
 pub fn read(json: &str) -> Result<Vec<Test>, String> {
     let suite: Value = serde_json::from_str(json).map_err(|error| format!("is not JSON: {error}"))?;
     let tests = match &suite {
@@ -32,7 +32,7 @@ pub fn read(json: &str) -> Result<Vec<Test>, String> {
     tests.map(|test| plan_of(&test)).collect()
 }
 
-/// A test with the defaults of its suite. Its own values win, those of tables key by key.
+/// Returns a test with the defaults of its suite. The test's own values take precedence; tables are merged key by key.
 fn with_defaults(test: &Value, defaults: Option<&Value>) -> Params {
     let table = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
     let mut all = table(defaults);
@@ -81,7 +81,7 @@ fn plan_of(test: &Params) -> Result<Test, String> {
         "runs": 1,
         "serve": {
             "command": ["vllm", "serve", model],
-            // The suite's runner waits this long.
+            // The suite's runner has the same limit.
             "ready_timeout": "1200s",
             "env": env.iter().map(|(name, value)| (name.clone(), json!(show(value)))).collect::<Params>(),
             "params": passed(server),

@@ -6,8 +6,8 @@ use crate::{Combo, Params, equal, spelling};
 use itertools::Itertools;
 use serde_json::Value;
 
-/// The base command with a record's parameters applied, as vLLM does it: only the first flag that is spelled in one of
-/// three ways is replaced. `None` where it fails, for want of a word to replace.
+/// Returns the base command with a record's parameters applied as vLLM does it: of each parameter, only the first occurrence of one of
+/// three spellings is replaced. Returns `None` if vLLM fails because a flag at the end lacks the value to replace.
 pub fn apply(base: &[String], params: &Params) -> Option<Vec<String>> {
     let mut argv = base.to_vec();
     for (name, value) in params {
@@ -28,7 +28,7 @@ pub fn apply(base: &[String], params: &Params) -> Option<Vec<String>> {
     Some(argv)
 }
 
-/// The flag with dashes, with underscores and as it is typed; what follows a dot stays.
+/// Returns the flag with dashes, with underscores and as typed. The part after a dot is not changed.
 fn spellings(name: &str) -> [String; 3] {
     let spelled = [spelling::flag(name), spelling::canonical(name), name.to_owned()];
     spelled.map(|name| format!("--{name}"))
@@ -69,26 +69,26 @@ pub fn links_keep(links: &[(String, String)], serve: &Params, bench: &Params) ->
     })
 }
 
-/// A value as Python's `str` shows it.
+/// Returns a value as Python's `str` writes it.
 pub fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        other => shown_inside(other),
+        other => repr(other),
     }
 }
 
-/// A value as Python's `repr` shows it.
-fn shown_inside(value: &Value) -> String {
+/// Returns a value as Python's `repr` writes it.
+fn repr(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
         Value::Number(number) => number_word(number),
         Value::String(text) => quoted(text),
-        Value::Array(items) => format!("[{}]", items.iter().map(shown_inside).join(", ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(repr).join(", ")),
         Value::Object(members) => {
             let members = members.iter();
-            let mut members = members.map(|(name, value)| format!("{}: {}", quoted(name), shown_inside(value)));
+            let mut members = members.map(|(name, value)| format!("{}: {}", quoted(name), repr(value)));
             format!("{{{}}}", members.join(", "))
         }
     }
@@ -111,7 +111,7 @@ fn quoted(text: &str) -> String {
     format!("{quote}{}{quote}", written.collect::<String>())
 }
 
-/// The name of a record: the one it was given, else its parameters.
+/// Returns the name of a record, or its parameters if it has no name: `max_num_seqs=64-seed=1`.
 pub fn name(record: &Combo) -> String {
     record.name.clone().unwrap_or_else(|| {
         let params = record.params.iter();
@@ -119,13 +119,13 @@ pub fn name(record: &Combo) -> String {
     })
 }
 
-/// The folder of a combination below that of its experiment; empty if neither record says anything. `further` are parts
-/// that follow, such as `WL-` and `request_rate=4`.
+/// Returns the folder of a pair of server and load, below that of its experiment. `further` are parts of the name that follow, such as
+/// `WL-` and `request_rate=4`. Without them, the name is empty if both records are.
 pub fn folder(serve: &Combo, bench: &Combo, further: &[&str]) -> String {
     folder_of([("SERVE-", serve), ("BENCH-", bench)], further)
 }
 
-/// Name of the folder of a pair, with these words before the two sides.
+/// Returns the folder of a pair. Each record comes with the word that precedes it.
 pub fn folder_of(sides: [(&str, &Combo); 2], further: &[&str]) -> String {
     let mut parts = Vec::new();
     for (side, record) in sides {
@@ -137,7 +137,7 @@ pub fn folder_of(sides: [(&str, &Combo); 2], further: &[&str]) -> String {
     file_name(&parts.join("-"))
 }
 
-/// A text as the name of a file.
+/// Returns a text as a file name, as vLLM makes it.
 pub fn file_name(text: &str) -> String {
     let text = text.replace('/', "_").replace("..", "__");
     text.trim_matches('\'').trim_matches('"').to_owned()

@@ -1,5 +1,5 @@
-//! Parameters to a command line: one parameter gives exactly one flag with one value, whatever spellings the base command
-//! already holds.
+//! Applies parameters to a command line. The flag of a parameter replaces every occurrence of that flag in the base command, in any
+//! spelling.
 //!
 //! Lists of plain values become several words after one flag, because vLLM's list arguments are argparse's `nargs="+"`;
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::ops::Range;
 pub(crate) use vsweep_base::python_json::dumps as json_word;
 
-/// The base command with every parameter applied, in order.
+/// Returns the base command with every parameter applied, in order.
 pub fn apply(base: &[String], params: &Params) -> Vec<String> {
     apply_as(base, params, FlagStyle::Dashes)
 }
@@ -24,17 +24,18 @@ pub fn apply_as(base: &[String], params: &Params, style: FlagStyle) -> Vec<Strin
 }
 
 /// Placeholders in a benchmark's command that are filled in only when it runs.
-const LATER: [&str; 5] = ["base_url", "host", "port", "model", "result"];
+const RUNTIME: [&str; 5] = ["base_url", "host", "port", "model", "result"];
 
-/// The base command with the parameters that it names as `{max_concurrency}` in their places, and every other one as a flag.
+/// Returns the base command with the values of the parameters. A parameter with a placeholder such as `{max_concurrency}` replaces it;
+/// every other one is applied as a flag.
 pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
     let mut argv = base.to_vec();
     let mut flags = params.clone();
-    for (name, value) in params.iter().filter(|(name, _)| !LATER.contains(&name.as_str())) {
-        let place = format!("{{{name}}}");
-        if argv.iter().any(|word| word.contains(&place)) {
+    for (name, value) in params.iter().filter(|(name, _)| !RUNTIME.contains(&name.as_str())) {
+        let placeholder = format!("{{{name}}}");
+        if argv.iter().any(|word| word.contains(&placeholder)) {
             argv.iter_mut()
-                .for_each(|there| *there = there.replace(&place, &word(value)));
+                .for_each(|there| *there = there.replace(&placeholder, &word(value)));
             flags.shift_remove(name);
         }
     }
@@ -44,9 +45,9 @@ pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
 /// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
 fn set(argv: &mut Vec<String>, name: &str, value: &Value, style: FlagStyle) {
     let flags = ServeCommand::of(argv).flags();
-    let own: Vec<Range<usize>> = flags.filter_map(|flag| occurrence(&flag, name, value)).collect();
-    let place = own.first().map_or(argv.len(), |first| first.start);
-    for words in own.into_iter().rev() {
+    let occurrences: Vec<Range<usize>> = flags.filter_map(|flag| occurrence(&flag, name, value)).collect();
+    let place = occurrences.first().map_or(argv.len(), |first| first.start);
+    for words in occurrences.into_iter().rev() {
         argv.drain(words);
     }
     let flag = match style {
@@ -69,7 +70,7 @@ fn words(flag: String, name: &str, value: &Value) -> Vec<String> {
             words.extend(items.iter().map(word));
             words
         }
-        // A value that looks like a flag would be taken for one.
+        // As a separate word, a value that looks like a flag would be read as one.
         Value::String(text) if text.starts_with('-') => vec![format!("{flag}={text}")],
         value => vec![flag, word(value)],
     }
@@ -100,7 +101,7 @@ pub(crate) fn number_word(number: &serde_json::Number) -> String {
     format!("{mantissa}e{sign}{digits:0>2}")
 }
 
-/// `--x` for `--no-x` and the reverse.
+/// Returns `--no-x` for `--x`, and the reverse.
 fn opposite(flag: &str) -> String {
     match flag.strip_prefix("--no-") {
         Some(rest) => format!("--{rest}"),
@@ -108,11 +109,11 @@ fn opposite(flag: &str) -> String {
     }
 }
 
-/// The words that are an occurrence of the parameter's flag with its values, if the flag is one.
+/// Returns the range of the words of a flag and its values, if it is the flag of the parameter.
 fn occurrence(flag: &Flag<'_>, name: &str, value: &Value) -> Option<Range<usize>> {
     let long = |name: &str| format!("--{}", spelling::flag(name));
     let (given, wanted) = (long(flag.name.as_deref()?), long(name));
-    // Booleans, and `null`, which removes the flag in either form.
+    // A boolean replaces `--x` and `--no-x` alike, and `null` removes both.
     let is_pair = matches!(value, Value::Bool(_) | Value::Null);
     if given != wanted && !(is_pair && given == opposite(&wanted)) {
         return None;
@@ -128,7 +129,7 @@ fn occurrence(flag: &Flag<'_>, name: &str, value: &Value) -> Option<Range<usize>
     }))
 }
 
-/// Returns true if a flag in the base command most likely takes no value. Needed where no parameter value shows it.
+/// Returns true if a flag in the base command most likely takes no value. Needed if the parameter's value does not show it.
 pub(super) fn is_switch(flag: &str, name: &str) -> bool {
     let usual = ["enable_", "disable_", "enforce_", "trust_", "no_"];
     flag.starts_with("--no-") || is_plain_switch(name) || usual.iter().any(|start| name.starts_with(start))
@@ -145,7 +146,7 @@ const SWITCHES: &str = "\
     no_oversample no_reranker no_stream plot_dataset_stats plot_timeline profile save_detailed save_result \
     skip_chat_template skip_tokenizer_init use_beam_search";
 
-/// Flags that take several words: all of them go when the parameter is set anew.
+/// Flags that take several words. A new value replaces all of them.
 const LISTS: &str = "\
     allowed_media_domains collect_detailed_traces cudagraph_capture_sizes device_ids goodput header ignore_patterns \
     kv_cache_dtype_skip_layers logits_processors lora_modules lora_target_modules metadata numa_bind_cpus \
@@ -161,10 +162,10 @@ pub fn is_list(name: &str) -> bool {
     LISTS.split(' ').any(|list| list == name)
 }
 
-/// Flags that add to each other when they are given again, of vLLM and of the simulator.
+/// Flags of vLLM and of the simulator that may be given several times, each adding a value.
 const REPEATED: [&str; 2] = ["middleware", "sim_fault"];
 
-/// Returns true if a flag, in canonical spelling, counts each time it is given.
+/// Returns true if a flag, in canonical spelling, may be given several times and each counts.
 pub fn is_repeated(name: &str) -> bool {
     REPEATED.contains(&name)
 }

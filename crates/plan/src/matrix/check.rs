@@ -30,7 +30,8 @@ pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool 
     false
 }
 
-/// An exclusion that matches nothing is a mistake. Of a plan that was read in part, one that names what could not be read may match.
+/// Reports exclusions that match nothing. If only a part of the plan could be read (`is_whole` is false), an exclusion that names an unread
+/// parameter may match, and is not reported.
 pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &mut Diagnostics) {
     let is_read = |Condition { param, .. }: &Condition| plan.param(param.side, &param.name).is_some();
     let filters = matrix
@@ -47,12 +48,12 @@ pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &m
     }
 }
 
-/// Two configurations of one side are the same measurement exactly if they differ along one dimension only, at two
-/// positions that come to the same: dimensions never touch each other's parameters. So looking along each dimension
-/// finds all duplicates without visiting the product.
+/// Reports configurations of one side that are the same measurement. Dimensions never set each other's parameters. So if there are
+/// duplicates, some dimension has two equal positions, and comparing the positions of each dimension finds them without visiting the
+/// product.
 ///
-/// Of a plan that was read in part, only values given twice are reported, and none of axes that its links zip (`tied`): others may be equal
-/// because of what is missing.
+/// If only a part of the plan could be read, only values given twice are reported, and none of axes that its links zip (`tied`). Other
+/// configurations may be equal only because a part is missing.
 pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut Diagnostics) {
     let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
@@ -78,10 +79,10 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut 
     }
 }
 
-/// Two positions along a dimension that come to the same identity, or to values that are equal (`1` and `1.0`).
+/// Returns the first two positions along a dimension that have the same identity or equal values (`1` and `1.0`).
 fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)> {
     let space = matrix.sides.of(side);
-    if side == Side::Bench && are_other_numbers(matrix, dimension) {
+    if side == Side::Bench && are_distinct_numbers(matrix, dimension) {
         return None;
     }
     let mut seen: HashMap<String, usize> = HashMap::with_capacity(space.lengths[dimension]);
@@ -109,9 +110,9 @@ fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
     }
 }
 
-/// True if a parameter takes a number of its own at each position along a dimension of the loads, which then all differ: a load's identity
-/// holds its parameters, but for secrets. An axis may have a million values.
-fn are_other_numbers(matrix: &Matrix, dimension: usize) -> bool {
+/// Returns true if some parameter has a different number at each position along a dimension of the loads. Then all these loads differ,
+/// because a load's identity holds its parameters, except secrets. The check saves time: an axis may have a million values.
+fn are_distinct_numbers(matrix: &Matrix, dimension: usize) -> bool {
     let mut slots = matrix
         .sides
         .bench
@@ -136,7 +137,8 @@ fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, posit
     }
 }
 
-/// A search needs loads at which the requests of a run come in before `bench.timeout` ends it, and which so many requests bring.
+/// Reports searches that cannot work: the requests of a run are not sent within `bench.timeout` at any rate, or are fewer than a number in
+/// flight that the search may try.
 pub(super) fn searches(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let Some(sla) = &plan.sla else { return };
     let span = plan.origin.key_span(&["sla"]);
@@ -157,7 +159,7 @@ pub(super) fn searches(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// A link that no pair meets, or filters that leave nothing, are mistakes.
+/// If no point is left, reports the links that no pair meets, or else the links and exclusions together.
 pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if matrix.points_of_server.iter().any(|count| *count > 0) {
         return;

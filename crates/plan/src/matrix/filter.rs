@@ -9,10 +9,10 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use vsweep_base::error::{Error, Result};
 
-/// A number that agrees with nothing.
+/// Number of a configuration that is in no pair.
 const NEVER: u32 = u32::MAX;
 
-/// The pairs in which both sides have the same number.
+/// A set of pairs: those in which the configurations of both sides have the same number.
 #[derive(Debug, Clone)]
 pub(super) struct Agreement {
     serve: Vec<u32>,
@@ -20,7 +20,7 @@ pub(super) struct Agreement {
 }
 
 impl Agreement {
-    /// The pairs in which both sides have the same key; a configuration without one is in none.
+    /// Returns the pairs in which both sides have the same key. A configuration without a key is in none.
     fn new<K: Hash + Eq>(sides: &Sides, key: impl Fn(Side, &Space, usize) -> Option<K>) -> Agreement {
         let mut numbers: HashMap<K, u32> = HashMap::new();
         let mut numbered = |side: Side| {
@@ -37,7 +37,8 @@ impl Agreement {
         }
     }
 
-    /// Pairs in which all parameters of the group have equal values. A side that has none of them does not take part.
+    /// Returns the pairs in which all parameters of the group have equal values. If they all belong to one side, every configuration of the
+    /// other side fits.
     pub fn of_values(group: &[ParamRef], sides: &Sides) -> Agreement {
         let is_across = [Side::Serve, Side::Bench].map(|side| names_of(group, side).next().is_some()) == [true; 2];
         Agreement::new(sides, |side, space, index| {
@@ -49,7 +50,7 @@ impl Agreement {
         })
     }
 
-    /// Pairs in which all axes of the group are at the same position; `None` if the group does not span both sides.
+    /// Returns the pairs in which all axes of the group are at the same position; `None` if the group does not span both sides.
     pub fn of_positions(group: &[ParamRef], sides: &Sides) -> Option<Agreement> {
         let dimension = |side: Side| sides.of(side).slot(names_of(group, side).next()?)?.dimension;
         let (serve, bench) = (dimension(Side::Serve)?, dimension(Side::Bench)?);
@@ -59,7 +60,7 @@ impl Agreement {
         }))
     }
 
-    /// Pairs for which all conditions hold. A missing parameter meets none.
+    /// Returns the pairs for which all conditions hold. A missing parameter meets none.
     pub fn of_conditions(conditions: &[Condition], sides: &Sides) -> Agreement {
         Agreement::new(sides, |side, space, index| {
             let mut own = conditions.iter().filter(|condition| condition.param.side == side);
@@ -75,12 +76,12 @@ impl Agreement {
         })
     }
 
-    /// Returns true if the pair is one of them.
+    /// Returns true if the set has this pair.
     pub fn has(&self, serve: usize, bench: usize) -> bool {
         self.serve[serve] != NEVER && self.serve[serve] == self.bench[bench]
     }
 
-    /// Returns true if there is any such pair.
+    /// Returns true if the set has any pair.
     pub fn is_possible(&self) -> bool {
         let numbers: HashSet<&u32> = self.bench.iter().filter(|number| **number != NEVER).collect();
         self.serve.iter().any(|number| numbers.contains(number))
@@ -95,8 +96,9 @@ fn names_of(group: &[ParamRef], side: Side) -> impl Iterator<Item = &str> {
 }
 
 impl Matrix {
-    /// The part of the matrix that meets all conditions, which are separated by commas. A name without `serve.` or `bench.` is looked
-    /// for on both sides. Fails if the text says no conditions, a parameter is unknown or nothing is left.
+    /// Returns the part of the matrix that meets all conditions, which are separated by commas. A name without `serve.` or `bench.` is
+    /// sought on both sides. Fails if the text is not a list of conditions, if a parameter is unknown or on both sides, or if no point is
+    /// left.
     pub fn only(&self, text: &str) -> Result<Matrix> {
         let conditions = text.split(',').map(|part| condition::parse(part.trim()));
         let conditions = conditions.collect::<Result<Vec<_>, String>>().map_err(|why| {

@@ -31,17 +31,17 @@ pub(super) fn server_id(
 /// Load settings common to all points of a plan.
 #[derive(Debug, Clone)]
 pub(super) struct SharedLoad {
-    /// A runner of ours other than the load generator.
+    /// Name of the runner; `None` for the load generator and for a command.
     runner: Option<&'static str>,
     env: BTreeMap<String, String>,
-    /// `None` is as many as the load holds.
+    /// Number of warm-up requests; `None` for as many as the load keeps in flight.
     warmup_prompts: Option<u32>,
-    /// SHA-256 of each dataset file that is there, by its path.
+    /// SHA-256 of each dataset file that can be read, by its path.
     datasets: BTreeMap<String, String>,
 }
 
 impl SharedLoad {
-    /// Settings of a plan. Reads the dataset files that it names.
+    /// Returns the settings of a plan. Reads the dataset files that it names.
     pub fn of_plan(plan: &Plan) -> SharedLoad {
         let bench = &plan.bench;
         let of_params = bench.params.iter().filter(|(name, _)| spelling::same(name, DATASET));
@@ -70,7 +70,7 @@ impl SharedLoad {
         self.frame(params, argv, secrets).with([Cow::from(members)])
     }
 
-    /// The content of a load without the parameters themselves.
+    /// Returns the content of a load without its parameters, which [`LoadContent::with`] adds. They still decide the dataset files.
     pub fn frame(&self, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> LoadContent {
         let of_classes = params.get(MIX).into_iter().flat_map(paths_of_classes);
         let before_server = BeforeServer {
@@ -100,17 +100,18 @@ impl SharedLoad {
     }
 }
 
-/// The text from which the ids of one load's points are made: the canonical JSON before and after the server's id. A plan has a million
-/// points, and often only a thousand loads.
+/// The text from which the ids of one load's points are made: the canonical JSON before and after the server's id. It is made once for each
+/// load, because a plan with a million points often has only a thousand loads.
 #[derive(Debug, Clone)]
 pub(super) struct LoadContent {
     before: String,
+    /// Text between the parameters and the server's id; empty once the parameters are part of `before`.
     after_params: String,
     after: String,
 }
 
 impl LoadContent {
-    /// The content with these parameters, each a member of a JSON object, in the order of their names.
+    /// Returns the content with these parameters, given as members of a JSON object in the order of their names.
     pub fn with<'a>(&self, members: impl IntoIterator<Item = Cow<'a, str>>) -> LoadContent {
         let mut before = self.before.clone();
         for (at, member) in members.into_iter().enumerate() {
@@ -125,13 +126,13 @@ impl LoadContent {
         }
     }
 
-    /// The id of the point on this server.
+    /// Returns the id of the load's point on this server.
     pub fn point_id(&self, server: &ServerId) -> PointId {
         PointId(short_digest(&[&self.before, &*server.0, &self.after].concat()).into())
     }
 }
 
-/// Parameters as members of a JSON object, in the order of their names and without secrets.
+/// Returns parameters as members of a JSON object, in the order of their names and without secrets.
 pub(super) fn members(params: &Params, secrets: &Secrets) -> String {
     let mut object = Value::Object(secrets.redact_params(params));
     object.sort_all_objects();
@@ -145,17 +146,17 @@ pub(super) fn members(params: &Params, secrets: &Secrets) -> String {
 struct BeforeServer<'a> {
     argv: Option<Vec<String>>,
     dataset: Option<&'a String>,
-    /// Of the classes of a mix, by path.
+    /// SHA-256 of the dataset files of a mix's classes, by path.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     datasets: BTreeMap<&'a str, &'a String>,
     env: BTreeMap<String, String>,
-    /// Empty.
+    /// Always empty: the parameters are inserted as text.
     params: Params,
     #[serde(skip_serializing_if = "Option::is_none")]
     runner: Option<&'static str>,
 }
 
-/// The parameter that names the file a dataset is read from.
+/// The parameter that names the file from which a dataset is read.
 const DATASET: &str = "dataset_path";
 
 fn dataset_path(params: &Params) -> Option<&str> {
@@ -168,6 +169,7 @@ fn paths_of_classes(mix: &Value) -> impl Iterator<Item = &str> {
     classes.filter_map(dataset_path)
 }
 
+/// Returns the environment without the variables whose names announce secrets, and with the secrets in other values hidden.
 fn open_env(env: &BTreeMap<String, String>, secrets: &Secrets) -> BTreeMap<String, String> {
     let open = env.iter().filter(|(name, _)| !secrets.announces(name));
     open.map(|(name, value)| (name.clone(), secrets.redact(value)))

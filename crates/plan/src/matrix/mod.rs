@@ -41,7 +41,7 @@ pub struct ServerConfig {
     pub params: Params,
     /// Name of its combination, if the plan names one.
     pub combo: Option<String>,
-    /// Index of the configuration of the server side.
+    /// Index among the configurations of the server side.
     pub index: usize,
 }
 
@@ -67,13 +67,13 @@ pub struct Point {
 pub struct Counts {
     /// Servers that keep at least one point.
     pub servers: u64,
-    /// Starts of servers: each server's planned ones.
+    /// Starts of all servers together, the fewest that the plan takes.
     pub starts: u64,
-    /// Points; none where a search finds the loads.
+    /// Points; 0 if a search or an exploration finds the loads.
     pub points: u64,
-    /// Searches and explorations, each of which asks for points of its own; none without `[sla]` or `[explore]`.
+    /// Searches and explorations on all starts together, each of which asks for points of its own; 0 without `[sla]` and `[explore]`.
     pub searches: u64,
-    /// Runs: points times starts times repetitions, the fewest that may do.
+    /// Fewest runs: points times starts times repetitions, and the repeated first points.
     pub runs: u64,
     /// Pairs of server and load before links and exclusions.
     pub pairs: u64,
@@ -86,27 +86,28 @@ pub struct Counts {
 pub struct Removed {
     /// The link or exclusion, as in `exclude bench.max_concurrency > 64`.
     pub text: String,
-    /// Pairs it removed that those before it had kept.
+    /// Number of pairs that it removed, of those that earlier links and exclusions kept.
     pub pairs: u64,
 }
 
-/// All servers and points of a plan. It holds the axes; servers and points are made when they are asked for.
+/// All servers and points of a plan. It holds the axes, and makes servers and points on request.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     plan: Plan,
     sides: Sides,
     filters: Vec<PairFilter>,
+    /// Number of points that each configuration of the server side keeps.
     points_of_server: Vec<u32>,
-    /// Starts of each server that the plan takes in any case.
+    /// Fewest starts of each server.
     starts: u32,
     load: SharedLoad,
-    /// The content of every load, if they differ in single parameters only.
+    /// Template of the identity of every load, if loads differ in single parameters only.
     template: Option<LoadTemplate>,
-    /// Without those of the environment.
+    /// Secrets of the plan, without those of vsweep's own environment.
     secrets: Secrets,
 }
 
-/// A filter that removes the pairs that it describes, or all others.
+/// A filter that removes the pairs in `pairs`, or all others.
 #[derive(Debug, Clone)]
 struct PairFilter {
     kind: FilterKind,
@@ -117,17 +118,17 @@ struct PairFilter {
 /// Source of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FilterKind {
-    /// A link of the plan, which keeps the pairs that it is about.
+    /// A link of the plan, which keeps its pairs.
     Link,
-    /// An exclusion of the plan, which removes them.
+    /// An exclusion of the plan, which removes its pairs.
     Exclusion,
-    /// `--only`, which keeps them and narrows the matrix to a part of its plan.
+    /// `--only`, which keeps its pairs and so narrows the matrix to a part of its plan.
     Only,
 }
 
 impl Matrix {
-    /// Expands a plan. Fails if links or exclusions make no sense together with the axes, if two servers or two points
-    /// are the same, if nothing is left, or if there are more than [`MOST_PAIRS`] pairs.
+    /// Expands a plan. Fails if links or exclusions do not fit the axes, if two servers or two loads are the same, if no point is left, or
+    /// if there are more than [`MOST_PAIRS`] pairs.
     pub fn expand(plan: &Plan) -> Result<Matrix, Problems> {
         let mut found = Diagnostics::default();
         match Matrix::draft(plan, &mut found) {
@@ -154,12 +155,12 @@ impl Matrix {
         self.kept_servers().map(|index| self.server(index))
     }
 
-    /// Name of the load at a place in the plan.
+    /// Returns the name of the load at an index.
     pub fn name_of_load(&self, bench: usize) -> String {
         self.name(&self.sides.bench, bench)
     }
 
-    /// Number of the points of one server, without making them.
+    /// Returns the number of points of one server, without making them; 0 if a search or an exploration finds the loads.
     pub fn count_of(&self, server: &ServerConfig) -> u64 {
         let kept = self
             .points_of_server
@@ -168,7 +169,7 @@ impl Matrix {
         kept.map_or(0, |points| u64::from(*points))
     }
 
-    /// The place of a server that keeps at least one point.
+    /// Returns the index of a server, if it is in this matrix and keeps at least one point.
     fn index_of(&self, server: &ServerConfig) -> Option<usize> {
         let is_kept = |index: &usize| self.points_of_server.get(*index).is_some_and(|points| *points > 0);
         let index = Some(server.index).filter(is_kept)?;
@@ -201,7 +202,7 @@ impl Matrix {
         self.plan.sla.is_some() || self.plan.explore.is_some()
     }
 
-    /// Starts of each server that the plan takes in any case.
+    /// Returns the fewest starts of each server.
     pub fn starts(&self) -> u32 {
         self.starts
     }
@@ -216,7 +217,7 @@ impl Matrix {
         counts.filter(|(_, count)| **count > 0).map(|(index, _)| index)
     }
 
-    /// The loads that are kept for a server.
+    /// Indices of the loads that are kept for a server.
     fn kept_loads(&self, serve: usize) -> impl Iterator<Item = usize> + Clone {
         (0..self.sides.bench.len()).filter(move |bench| self.keeps(serve, *bench))
     }
@@ -295,12 +296,12 @@ impl Matrix {
     /// The first filter that removes a pair.
     fn remover(&self, serve: usize, bench: usize) -> Option<usize> {
         self.filters.iter().position(|PairFilter { kind, pairs, .. }| {
-            let is_about = pairs.has(serve, bench);
-            is_about == (*kind == FilterKind::Exclusion)
+            let is_in = pairs.has(serve, bench);
+            is_in == (*kind == FilterKind::Exclusion)
         })
     }
 
-    /// Visits every pair once and notes who keeps and who removes it.
+    /// Visits every pair once, and counts the points of each server and the pairs that each filter removes.
     fn count(&mut self) {
         let mut points_of_server = vec![0u32; self.sides.serve.len()];
         let mut removed = vec![0u64; self.filters.len()];
@@ -319,7 +320,7 @@ impl Matrix {
     }
 }
 
-/// Parameters for people: `name=value, name=value`.
+/// Returns parameters as a text for people: `name=value, name=value`.
 pub fn text(params: &Params) -> String {
     let shown: Vec<String> = params
         .iter()
@@ -328,10 +329,7 @@ pub fn text(params: &Params) -> String {
     shown.join(", ")
 }
 
-// Expands a plan to its matrix: lays out both sides' spaces, turns links and exclusions into filters, and checks everything that needs the
-// whole plan.
-
-/// Expands a plan; see [`Matrix::draft`]. `tied` are the links as written, which the plan lacks if it was read in part.
+/// Expands a plan; see [`Matrix::draft`]. `tied` are the links as written, which `plan` lacks if only a part of it could be read.
 fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
     let is_whole = found.is_empty();
     let sides = Sides::of_plan(plan);
@@ -362,8 +360,8 @@ fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
     Some(matrix)
 }
 
-/// Starts of each server that the plan takes in any case. A comparison looks first after four pairs, an axis after two starts of
-/// either end.
+/// Returns the fewest starts of each server. A comparison of two servers is first judged after four pairs. On an axis, each server counts
+/// as one start.
 fn fewest_starts(plan: &Plan, servers: usize) -> u32 {
     match (&plan.compare, servers) {
         (None, _) => plan.starts,

@@ -23,13 +23,13 @@ impl Matrix {
         loads.map(|load| self.point_of(server, load))
     }
 
-    /// Number of loads in the plan. The points of a server have the places of their loads, in the order of the plan.
+    /// Returns the number of loads in the plan. The place of a point is the index of its load.
     pub fn loads(&self) -> usize {
         self.sides.bench.len()
     }
 
-    /// The ids of the points of one server from a place on, each with its place, without the rest of them; none if the server is not
-    /// of this matrix.
+    /// Returns the ids of the points of one server from a place on, each with its place, without making the points. Returns none if the
+    /// server is not of this matrix.
     pub fn point_ids_from(&self, server: &ServerConfig, place: usize) -> impl Iterator<Item = (usize, PointId)> {
         let index = self.index_of(server).into_iter();
         let loads = index.flat_map(move |index| self.planned_loads(index, place));
@@ -40,15 +40,15 @@ impl Matrix {
     pub fn point_of(&self, server: &ServerConfig, place: usize) -> Point {
         let offline = self.plan.bench.runner.offline();
         let mut point = self.point(place, &server.id);
-        // Its identity is that of the server with the parameters.
+        // The command line comes after the id: it follows from the server and the parameters, which the id covers.
         if let Some(offline) = offline {
             point.argv = Some(argv::apply(&self.without_server(offline, &server.argv), &point.params));
         }
         point
     }
 
-    /// The ids of the points of these servers under some loads, load by load, each with the place of its server in the list and of its load
-    /// in the plan.
+    /// Returns the ids of the points of these servers under some loads, load by load. Each comes with the index of its server in the list,
+    /// and the index of its load in the plan.
     pub fn point_ids<'a>(
         &'a self,
         servers: &'a [ServerConfig],
@@ -63,13 +63,14 @@ impl Matrix {
         })
     }
 
-    /// Those of its points from a place on; none where a search finds the loads.
+    /// Indices, at least `from`, of the loads that are kept for a server; none if a search or an exploration finds the loads.
     fn planned_loads(&self, serve: usize, from: usize) -> impl Iterator<Item = usize> {
         let loads = if self.finds_its_loads() { 0 } else { self.loads() };
         (from..loads).filter(move |load| self.keeps(serve, *load))
     }
 
-    /// A benchmark on the engine of a server; of a command that has none, which is an error by itself, that command.
+    /// Returns the command line of a benchmark on the engine of a server. A command line without `serve`, which is an error reported
+    /// elsewhere, is returned as it is.
     pub(super) fn without_server(&self, offline: Offline, argv: &[String]) -> Vec<String> {
         offline.command(argv).unwrap_or_else(|_| argv.to_vec())
     }

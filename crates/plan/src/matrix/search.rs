@@ -1,5 +1,5 @@
-//! A plan with `[sla]` or `[explore]`: instead of points, one search or exploration for each server and load without its
-//! height, and the points that they ask for.
+//! Plans with `[sla]` or `[explore]`. They have no points in advance, but one search or exploration for each server and each load, whose
+//! varied parameter is left open. The points are made when a search or exploration asks for them.
 
 use super::{Matrix, Point, ServerConfig};
 use crate::{Params, number, show, spelling};
@@ -13,27 +13,28 @@ use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, 
 pub(super) const NUM_PROMPTS: &str = "num_prompts";
 /// The parameter that says how long a run of the load generator sends.
 const DURATION: &str = "duration";
-/// Requests of a run that only time ends: more than any run sends.
+/// Number of requests of a run that only time ends: more than any run sends.
 const UNCOUNTED: u64 = 10_000_000;
-/// Share of `bench.timeout` within which the requests of a rate must be due; the rest is for answering the last of them.
-const SENDING: f64 = 0.8;
+/// Share of `bench.timeout` within which all requests must be sent. The rest is for the last answers.
+const SENDING_SHARE: f64 = 0.8;
 
-/// A server config under a load of which everything is known but how high it is, and which loads are to be tried.
+/// A search or an exploration: a server config and a load whose varied parameter is open, with the settings that decide which values are
+/// tried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadFinder<S> {
-    /// Made from the server, the load and all that decides which loads are asked for.
+    /// Made from the server, the load and everything that decides which loads are tried.
     pub id: SearchId,
     /// The server it runs on.
     pub server: ServerId,
     /// Short text for people: the bench parameters that vary; `default` if none does.
     pub name: String,
-    /// Every bench parameter with its value, without the load that varies and what follows it.
+    /// Every bench parameter with its value, without the varied one and those derived from it.
     pub params: Params,
     /// Settings of the search or exploration.
     pub settings: S,
-    /// The lowest load as the plan has it, if a search cannot begin there.
+    /// Lowest load of the plan, if the search must begin at a higher one.
     pub raised_from: Option<f64>,
-    /// Index of the configuration of the bench side.
+    /// Index of the load among the configurations of the bench side.
     index: usize,
 }
 
@@ -43,7 +44,7 @@ pub type LoadSearch = LoadFinder<Settings>;
 pub type LoadExploration = LoadFinder<ExploreSettings>;
 
 impl LoadSearch {
-    /// A remark for the user if the search cannot begin at `sla.min`.
+    /// Returns a remark for the user if the search cannot begin at `sla.min`.
     pub fn remark(&self) -> Option<String> {
         let (from, lower) = (self.raised_from?, self.settings.lower);
         if spelling::find(&self.params, DURATION).is_some() {
@@ -58,7 +59,7 @@ impl LoadSearch {
         ))
     }
 
-    /// The answers, with that remark where no load was found.
+    /// Adds that remark to each answer that has no load.
     pub fn with_remark(&self, mut answers: Vec<Answer>) -> Vec<Answer> {
         for answer in answers.iter_mut().filter(|answer| answer.found.value().is_none()) {
             answer.notes.extend(self.remark());
@@ -66,7 +67,7 @@ impl LoadSearch {
         answers
     }
 
-    /// Warns when runs at the highest rate are too short.
+    /// Returns a warning if runs at the highest rate are too short.
     fn brief(&self) -> Option<String> {
         let Settings {
             vary, requests, upper, ..
@@ -125,7 +126,7 @@ impl Matrix {
         let bench = &self.sides.bench;
         let at = |vary: Vary, value: f64| {
             let mut given = vec![(vary.name(), vary.to_param(value))];
-            // A number of requests that follows the load is computed; one that follows another cannot be at every load.
+            // `num_prompts` that follows the varied parameter is computed. If it follows another one, that may have no value here.
             if bench.derived(NUM_PROMPTS).is_some() && !self.follows(NUM_PROMPTS, vary) {
                 given.push((NUM_PROMPTS, json!(1)));
             }
@@ -134,7 +135,7 @@ impl Matrix {
         // At lower rates no request comes within the duration.
         let lowest = self.duration_s(index).map_or(0.0, |seconds| 1.0 / seconds);
         let searched = self.plan.sla.iter().map(|sla| at(sla.vary, sla.lower.max(lowest)));
-        // The ends of an exploration have no rate, and what lies between has one if that is what varies.
+        // The first and the last level of an exploration have no rate. The levels between have one if the rate varies.
         let explored = self.plan.explore.iter().flat_map(|explore| {
             let rate = (explore.vary == Vary::RequestRate).then(|| at(Vary::RequestRate, 1.0));
             [at(Vary::MaxConcurrency, 1.0)].into_iter().chain(rate)
@@ -229,13 +230,13 @@ impl Matrix {
         }
     }
 
-    /// The lowest load of a search whose run can end in time: at a lower rate its requests alone would come for longer, or none within its
-    /// duration.
+    /// Returns the lowest rate of a search at which a run can end in time; 0 if the search varies another load. At a lower rate, sending
+    /// its requests would take too long, or none would be sent within its duration.
     pub(super) fn lowest(&self, index: usize) -> f64 {
         match &self.plan.sla {
             Some(sla) if sla.vary == Vary::RequestRate => {
                 let requests = self.requests(index, sla.vary, sla.requests);
-                let in_time = requests.lowest_rate(SENDING * self.plan.bench.timeout.as_secs_f64());
+                let in_time = requests.lowest_rate(SENDING_SHARE * self.plan.bench.timeout.as_secs_f64());
                 self.duration_s(index)
                     .map_or(in_time, |seconds| in_time.max(1.0 / seconds))
             }
@@ -251,16 +252,16 @@ impl Matrix {
         self.finder(index, server, settings.vary, settings, content)
     }
 
-    /// A load in flight that `num_prompts` of the plan cannot bring, with the number of requests it has.
+    /// Returns a number in flight that the search may try and that exceeds the plan's `num_prompts`, with that `num_prompts`.
     pub(super) fn unreachable(&self, index: usize) -> Option<(f64, u64)> {
         let sla = self.plan.sla.as_ref().filter(|sla| sla.vary == Vary::MaxConcurrency)?;
         let requests = self.planned_requests(index)?;
-        // Where the load outgrows the requests it does so from some load on.
+        // If a load exceeds its number of requests, so do all higher loads.
         let mut ends = [sla.lower, sla.upper].map(|load| (load, requests.at(load))).into_iter();
         ends.find(|(load, count)| (*count as f64) < *load)
     }
 
-    /// Requests of a run: as `num_prompts` says, else as come within its `duration`, else as usual.
+    /// Returns the requests of a run: those of `num_prompts`, else those sent within its `duration`, else `usual`.
     fn requests(&self, index: usize, vary: Vary, usual: Requests) -> Requests {
         let by_time = || {
             let seconds = self.duration_s(index)?;
@@ -279,14 +280,14 @@ impl Matrix {
         self.duration_s(index).is_some() && self.planned_requests(index).is_none()
     }
 
-    /// Seconds for which the load generator sends, if the load says so.
+    /// Returns the `duration` of a load in seconds, if it has one and vsweep's own generator sends it.
     fn duration_s(&self, index: usize) -> Option<f64> {
         let given = self.sides.bench.value(index, DURATION);
         let given = given.filter(|_| self.is_own_load())?;
         Some(parse_duration(&show(&given)).ok()?.as_secs_f64())
     }
 
-    /// Requests of a run as `num_prompts` says, which may follow the load.
+    /// Returns the requests of a run according to `num_prompts`, which may follow the load; `None` if the plan does not set it.
     fn planned_requests(&self, index: usize) -> Option<Requests> {
         let bench = &self.sides.bench;
         let fixed = bench.value(index, NUM_PROMPTS).and_then(|value| number(&value));

@@ -1,5 +1,5 @@
-//! The plan reference `docs/plan.md`: an example, every table with its keys, and how values are read. The tables are made from
-//! the schema so that they cannot lie.
+//! The plan reference `docs/plan.md`: an example, every table with its keys, and how values are read. The tables are made from the schema,
+//! so they always agree with the code.
 
 use super::Plan;
 use super::read::table::{Table, describe};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
-/// The tables in the order of the reference, with what they are called there. The top level of a plan has no name.
+/// Heading of each table in the reference, with its name in the schema, in the order of the reference. The top level of a plan has no name.
 const TABLES: [(&str, &str); 22] = [
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
@@ -34,10 +34,10 @@ const TABLES: [(&str, &str); 22] = [
     ("`[on_finish]`", "OnFinishTable"),
 ];
 
-/// Between what comes before the tables and what comes after them.
+/// Line of `reference.md` that the tables replace.
 const TABLES_HERE: &str = "<!-- tables -->\n";
 
-/// The whole text.
+/// Returns the whole reference.
 pub fn markdown() -> String {
     let schema = json_schema();
     let (before, after) = include_str!("reference.md")
@@ -74,8 +74,8 @@ fn linked(text: &str) -> String {
     out
 }
 
-/// A row for each key. Those that have the same row further up are only named, and those of the top level that have a section of their
-/// own are left out.
+/// Writes a row for each key. Keys whose row was already written are only named. Keys of the top level that have a section of their own are
+/// left out.
 fn write_keys(definition: &Map<String, Value>, is_top: bool, known: &mut BTreeSet<String>, out: &mut String) {
     let Some(Value::Object(properties)) = definition.get("properties") else {
         return;
@@ -96,7 +96,7 @@ fn write_keys(definition: &Map<String, Value>, is_top: bool, known: &mut BTreeSe
     write_rows("| key | meaning |", properties, known, out);
 }
 
-/// Writes a table of named rows. Those that are `known` from further up are only named.
+/// Writes a table of named rows. Rows that are in `known`, because they were already written, are only named.
 pub fn write_rows<N: Display>(
     heads: &str,
     rows: impl Iterator<Item = (N, String)>,
@@ -134,7 +134,7 @@ fn text(schema: &Map<String, Value>) -> &str {
     schema.get("description").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A word or two on what a key takes.
+/// Returns the type of a key's value in a few words.
 fn type_of(schema: &Map<String, Value>) -> String {
     if let Some(Value::String(reference)) = schema.get("$ref") {
         return match reference.rsplit('/').next().unwrap_or_default() {
@@ -165,10 +165,8 @@ fn plural(name: &str) -> String {
     }
 }
 
-// The JSON Schema of the plan format, from which editors complete plans and the plan reference is made. It is put together from what
-// the tables (`read::table`) and values (`written`, `forms`) say of themselves.
-
-/// The JSON Schema of the plan format.
+/// Returns the JSON Schema of the plan format, made from the descriptions of tables (`read::table`) and values (`written`, `forms`).
+/// Editors use it to complete plans, and the plan reference is made from it.
 pub fn json_schema() -> Value {
     let mut definitions = Definitions::default();
     let mut schema = Map::new();
@@ -179,7 +177,7 @@ pub fn json_schema() -> Value {
     schema.into()
 }
 
-/// The schema as the text of `plans/schema.json`.
+/// Returns the schema as the text of `plans/schema.json`.
 pub fn json_text() -> String {
     serde_json::to_string_pretty(&json_schema()).expect("a schema is JSON") + "\n"
 }

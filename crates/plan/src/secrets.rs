@@ -14,8 +14,8 @@ use super::show;
 use itertools::Itertools;
 use names::is_secret_name;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use redact::{Known, LONG, Reach, SHORT};
-use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users, least};
+use redact::{Known, MIN_ANYWHERE, MIN_WORD, Reach};
+use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users, sure_part};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,12 +30,12 @@ pub const HIDDEN: &str = "***";
 pub struct Secrets {
     /// Names that the plan itself calls secret, in their canonical form.
     named: BTreeSet<String>,
-    /// Longest first.
+    /// Secret values, longest first, so that a secret within another is hidden after it.
     known: Vec<Known>,
 }
 
 impl Secrets {
-    /// Secrets of a plan that calls these names secret too.
+    /// Returns the secrets of a plan that lists these names as secret, without any value yet.
     pub fn naming(names: impl IntoIterator<Item = String>) -> Secrets {
         Secrets {
             named: names.into_iter().map(|name| canonical(&name)).collect(),
@@ -68,18 +68,18 @@ impl Secrets {
         self.announces(name) && !is_nothing() && !(names::may_count(name) && value.parse::<f64>().is_ok())
     }
 
-    /// Remembers a value if its name announces a secret, and what in it announces itself (`http://user:password@proxy`).
+    /// Remembers a value if its name announces a secret, and the secrets that are recognised in its text (`http://user:password@proxy`).
     pub fn note(&mut self, name: &str, value: &str) {
         if self.is_secret(name, value) {
             self.keep(name, value, "");
-            // A header's scheme may be left out where the token is repeated, and a list may be taken apart.
+            // Elsewhere a token may appear without the header's scheme, and the items of a list may appear one by one.
             let parts = match value.split_once(' ') {
-                Some((_, token)) if token.trim().len() >= SHORT => vec![token.trim()],
+                Some((_, token)) if token.trim().len() >= MIN_WORD => vec![token.trim()],
                 _ if names::may_count(name) => value.split([',', ';']).map(str::trim).collect(),
                 _ => Vec::new(),
             };
             parts.into_iter().for_each(|part| self.keep(name, part, ""));
-            // `user:password`, which a program may take apart.
+            // A program may use the password of `user:password` alone.
             let is_user =
                 |user: &str| !user.is_empty() && user.chars().all(|c| c.is_alphanumeric() || "_.-@+".contains(c));
             let pair = value.split_once(':').filter(|(user, _)| is_user(user));
@@ -116,7 +116,7 @@ impl Secrets {
         self.keep("SECRET", value, "");
     }
 
-    /// Remembers what announces itself in a text.
+    /// Remembers the secrets that are recognised in a text.
     pub fn note_text(&mut self, text: &str) {
         // A header's value is hidden as a whole, with its scheme and blanks.
         let header = text.split_once(['=', ':']).map(|(name, value)| (name, value.trim()));
@@ -134,7 +134,7 @@ impl Secrets {
                 let before = &text[found.begin..found.value.start];
                 self.keep(&found.name, value, before);
                 if !before.ends_with(['\'', '"']) {
-                    self.keep(&found.name, least(value), before);
+                    self.keep(&found.name, sure_part(value), before);
                 }
             }
         }
@@ -167,7 +167,7 @@ impl Secrets {
         }
     }
 
-    /// Adds a value, also as it may be written elsewhere.
+    /// Adds a value in each form in which it may be written. `before` is the text that announces the value.
     fn keep(&mut self, name: &str, value: &str, before: &str) {
         let name = name.trim_start_matches('-').trim().to_ascii_uppercase();
         let name = name.replace(['-', '.'], "_");
@@ -175,14 +175,14 @@ impl Secrets {
             if form.is_empty() || form == HIDDEN {
                 continue;
             }
-            let is_weak = Reach::of(&form) == Reach::Named;
+            let needs_name = Reach::of(&form) == Reach::Named;
             self.add(Known {
                 name: match form == value {
                     true => name.clone(),
                     false => format!("{name}_WRITTEN"),
                 },
                 value: form,
-                before: if is_weak { before.to_owned() } else { String::new() },
+                before: if needs_name { before.to_owned() } else { String::new() },
                 is_ambient: false,
             });
         }
@@ -201,7 +201,7 @@ impl Secrets {
             .sort_by_key(|known| Reverse((known.value.len(), known.before.len())));
     }
 
-    /// The name, with a number if another value goes by it already.
+    /// Returns the name, with a number if another value has it already.
     fn unused(&self, name: &str) -> String {
         let is_taken = |name: &String| self.names().any(|taken| taken == name);
         let numbered = (2..).map(|number| format!("{name}_{number}"));
@@ -209,12 +209,12 @@ impl Secrets {
         names.find(|name| !is_taken(name)).expect("numbers do not end")
     }
 
-    /// The names that the values go by.
+    /// Names of the secret values.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.known.iter().map(|known| known.name.as_str())
     }
 
-    /// Without those of vsweep's own environment: what a plan says must not depend on where it is read.
+    /// Returns the secrets without those of vsweep's own environment: ids and names must not depend on where a plan is read.
     pub fn of_plan(&self) -> Secrets {
         let mut secrets = self.clone();
         secrets.known.retain(|known| !known.is_ambient);
@@ -222,31 +222,31 @@ impl Secrets {
     }
 }
 
-/// Characters that nobody writes as `%40` and the like in a URL.
-const UNRESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// Nor these within a path.
-const UNRESERVED_IN_PATHS: AsciiSet = UNRESERVED.remove(b'/');
+/// Characters that are percent-encoded in a URL: all but the unreserved ones.
+const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// Characters that are percent-encoded within the path of a URL.
+const ENCODED_IN_PATHS: AsciiSet = ENCODED.remove(b'/');
 
-/// A value as it may be written elsewhere: without blanks around it, as one line, line by line, and each of these made printable, within
-/// JSON, and in a URL.
+/// Returns a value in the forms in which it may be written: without blanks around it, as one line, line by line, and each of these made
+/// printable, within JSON, and in a URL.
 fn forms(value: &str) -> Vec<String> {
     let joined = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    let lines = value.lines().map(str::trim).filter(|line| line.len() >= LONG);
+    let lines = value.lines().map(str::trim).filter(|line| line.len() >= MIN_ANYWHERE);
     let texts = once(value).chain([value.trim(), &joined]).chain(lines);
     let written = texts.flat_map(|text| {
         let escaped = Value::from(text).to_string();
-        let in_url = utf8_percent_encode(text, &UNRESERVED).to_string();
+        let in_url = utf8_percent_encode(text, &ENCODED).to_string();
         [
             text.to_owned(),
             escaped[1..escaped.len() - 1].to_owned(),
-            // Passwords in URLs have `%40` and the like.
+            // The value may itself be percent-encoded, like a password in a URL.
             percent_decode_str(text)
                 .decode_utf8()
                 .unwrap_or(text.into())
                 .into_owned(),
             printable(text).into_owned(),
             in_url.replace("%20", "+"),
-            utf8_percent_encode(text, &UNRESERVED_IN_PATHS).to_string(),
+            utf8_percent_encode(text, &ENCODED_IN_PATHS).to_string(),
             in_url,
         ]
     });

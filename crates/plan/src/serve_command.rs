@@ -1,11 +1,11 @@
-//! The command line of a server, read in one place: which program it starts, and what the flags of `vllm serve` on it say. A
-//! program that is not vLLM may give them other meanings; what is read of it is then what it would say of vLLM.
+//! Reads the command line of a server: the program that it starts, and its flags as `vllm serve` defines them. Another program may give
+//! these flags other meanings, but they are read in the same way.
 
 use super::{Offline, is_of_server, spelling};
 use std::ops::Range;
 use std::path::Path;
 
-/// The module that serves without the program `vllm`.
+/// Module that starts vLLM's server without the program `vllm`.
 const API_SERVER: &str = "vllm.entrypoints.openai.api_server";
 /// Module that starts SGLang's server.
 const SGLANG_SERVER: &str = "sglang.launch_server";
@@ -14,10 +14,11 @@ const SGLANG_SERVER: &str = "sglang.launch_server";
 #[derive(Debug, Clone, Copy)]
 pub struct ServeCommand<'a> {
     argv: &'a [String],
+    /// Index of the first word that may be a flag of the server.
     first: usize,
 }
 
-/// Whose command line it is.
+/// The program that a command line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// vLLM.
@@ -26,7 +27,7 @@ pub enum Program {
     Simulator,
     /// SGLang.
     Sglang,
-    /// Another one.
+    /// Any other program.
     Other,
 }
 
@@ -37,9 +38,9 @@ pub struct Flag<'a> {
     place: usize,
     /// The word without a value that is attached to it.
     pub flag: &'a str,
-    /// The parameter that it sets, in canonical spelling; none where it is a short flag that is not known.
+    /// The parameter that it sets, in canonical spelling; `None` for an unknown short flag.
     pub name: Option<String>,
-    /// The value in the same word, if one is.
+    /// The value in the same word, if there is one: `8000` of `--port=8000`.
     pub attached: Option<&'a str>,
     /// The words that follow, up to the next flag.
     pub after: &'a [String],
@@ -68,7 +69,8 @@ impl<'a> Flag<'a> {
         self.name.as_deref() == Some(parameter)
     }
 
-    /// Its words on the command line, with so many of those that follow, unless its value is attached.
+    /// Returns the range of its words on the command line: the flag and, unless its value is attached, at most `values` of the words that
+    /// follow.
     pub fn words(&self, values: usize) -> Range<usize> {
         let values = self.attached.map_or(values.min(self.after.len()), |_| 0);
         self.place..self.place + 1 + values
@@ -98,12 +100,12 @@ impl<'a> ServeCommand<'a> {
         &self.argv[self.first..]
     }
 
-    /// The words before.
+    /// The words before the server's own flags.
     pub fn before(self) -> &'a [String] {
         &self.argv[..self.first]
     }
 
-    /// Whose command line it is.
+    /// Returns the program that the command line starts.
     pub fn program(self) -> Program {
         let before = |back: usize| Some(self.argv.get(self.first.checked_sub(back)?)?.as_str());
         let name = |word: Option<&'a str>| word.and_then(|word| Path::new(word).file_name()?.to_str());
@@ -134,7 +136,8 @@ impl<'a> ServeCommand<'a> {
         flags.map(move |(place, word)| Flag::new(place, word, &self.argv[place + 1..]))
     }
 
-    /// The words after the program without the flags of which `taken` says how many of the words that follow are theirs.
+    /// Returns the words after the program without some flags: those for which `taken` returns a number, each with at most this number of
+    /// the words that follow.
     pub fn without(self, taken: impl Fn(&Flag<'a>) -> Option<usize>) -> Vec<String> {
         let gone = self.flags().filter_map(|flag| Some(flag.words(taken(&flag)?)));
         let gone: Vec<Range<usize>> = gone.collect();
@@ -143,6 +146,7 @@ impl<'a> ServeCommand<'a> {
         kept.map(|(_, word)| word.clone()).collect()
     }
 
+    /// Returns the last flag that sets a parameter.
     fn given(self, parameter: &str) -> Option<Flag<'a>> {
         self.flags().rfind(|flag| {
             // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
@@ -157,7 +161,7 @@ impl<'a> ServeCommand<'a> {
         self.given(parameter).is_some()
     }
 
-    /// The value of a parameter in canonical spelling; of several, the last, as in argparse.
+    /// Returns the value of a parameter, named in canonical spelling. If it is given several times, the last one counts, as in argparse.
     pub fn value(self, parameter: &str) -> Option<&'a str> {
         self.values(parameter).first().copied()
     }
@@ -188,8 +192,8 @@ impl<'a> ServeCommand<'a> {
 }
 
 impl Offline {
-    /// The benchmark on the engine of a server: `vllm serve MODEL …` without what only a server takes. The error is a sentence that
-    /// ends in the remedy.
+    /// Returns the command of the benchmark on a server's engine: `vllm serve MODEL …` as `vllm bench …`, without the flags that only a
+    /// server has. The error is a sentence that ends in the remedy.
     pub fn command(self, serve: &[String]) -> Result<Vec<String>, String> {
         let Some(place) = serve.iter().rposition(|word| word == "serve") else {
             return Err(format!(

@@ -29,7 +29,7 @@ impl Side {
         }
     }
 
-    /// The side that a name such as `serve.x` is about, and the name without it.
+    /// Splits a name such as `serve.x` into its side and the name without it.
     pub fn split(text: &str) -> Option<(Side, &str)> {
         let (side, name) = text.split_once('.')?;
         let side = [Side::Serve, Side::Bench]

@@ -21,7 +21,7 @@ fn convert(name: &str, from: char, to: &str) -> String {
     }
 }
 
-/// Returns true if two names mean the same flag. Large plans ask millions of times, so nothing is allocated.
+/// Returns true if two names mean the same flag. Allocates nothing, because large plans ask millions of times.
 pub fn same(a: &str, b: &str) -> bool {
     let dot = a.find('.').unwrap_or(a.len());
     let underscored = |byte: &u8| if *byte == b'-' { b'_' } else { *byte };
@@ -72,14 +72,14 @@ pub fn long_name(short: &str) -> Option<&'static str> {
     known.map(|(_, name)| *name)
 }
 
-/// The parameter that a word of a command line sets, in canonical spelling, if the word is a flag that is known by its form.
+/// Returns the parameter that a word of a command line sets, in canonical spelling, if the word is a long flag or a known short one.
 pub fn parameter(word: &str) -> Option<String> {
     let flag = word.split_once('=').map_or(word, |(flag, _)| flag);
     let short = || long_name(flag).filter(|_| flag.starts_with('-'));
     flag.strip_prefix("--").or_else(short).map(canonical)
 }
 
-/// A parameter by any of its spellings.
+/// Returns the value of a parameter by any spelling of its name.
 pub fn find<'a>(params: &'a Params, name: &str) -> Option<&'a Value> {
     params
         .get(name)

@@ -1,5 +1,5 @@
-//! A server's command line taken apart into flags, as a configuration file for `vllm serve --config` holds them: the
-//! reverse of [`super::argv`]. What only a command line can say is kept apart.
+//! Splits a server's command line into flags, in the form of a configuration file for `vllm serve --config`: the reverse of
+//! [`super::argv`]. Words that such a file cannot hold are kept apart.
 
 use super::argv::{is_list, is_repeated, is_switch};
 use crate::spelling::{self, is_flag};
@@ -12,8 +12,8 @@ pub struct ServeFlags {
     pub program: Vec<String>,
     /// The model, where the command names it.
     pub model: Option<String>,
-    /// Name of each flag without its leading dashes (`max-num-seqs`) and its values, in the order of the command; of a flag
-    /// that is given twice, the last. A switch has none.
+    /// Name of each flag without its leading dashes (`max-num-seqs`) and its values, in the order of the command. If a flag is given twice,
+    /// the last one counts. A switch has no values.
     pub flags: Vec<(String, Vec<String>)>,
     /// Words that a file cannot hold: short flags we do not know, flags that are given several times, values that look like flags, secrets
     /// (hidden).
@@ -21,8 +21,8 @@ pub struct ServeFlags {
 }
 
 impl ServeFlags {
-    /// Takes a command line apart. `None` where it does not show where the server's flags begin (no word `serve`), or where
-    /// some of them stand in a file of their own (`--config`).
+    /// Splits a command line. Returns `None` if it does not show where the server's flags begin, or if some of them are in a configuration
+    /// file (`--config`).
     pub fn of(argv: &[String]) -> Option<ServeFlags> {
         let whole = ServeCommand::of(argv);
         if !whole.shows_flags() || whole.flags().any(|flag| flag.is("config")) {
@@ -32,7 +32,7 @@ impl ServeFlags {
             program: whole.before().to_vec(),
             ..ServeFlags::default()
         };
-        command.take_alone(whole.positional());
+        command.take_positional(whole.positional());
         for flag in whole.flags() {
             let words = flag.words(command.values_of(&flag));
             let (values, alone) = flag.after.split_at(words.len() - 1);
@@ -42,19 +42,20 @@ impl ServeFlags {
             if !command.take(&flag, given) {
                 command.apart.extend_from_slice(&argv[words]);
             }
-            command.take_alone(alone);
+            command.take_positional(alone);
         }
         Some(command)
     }
 
-    /// Takes words that belong to no flag: the model, and what nobody knows.
-    fn take_alone(&mut self, words: &[String]) {
+    /// Takes words that belong to no flag. The first is the model, unless that is known; the others are kept apart.
+    fn take_positional(&mut self, words: &[String]) {
         let model = words.first().filter(|_| self.model.is_none());
         self.apart.extend_from_slice(&words[model.iter().count()..]);
         self.model = self.model.take().or(model.cloned());
     }
 
-    /// Greatest number of words after a flag that are its values. Until the model is known, the last of them may be the model.
+    /// Returns the greatest number of words after a flag that are its values. Until the model is known, the word after the values may be
+    /// the model.
     fn values_of(&self, flag: &Flag<'_>) -> usize {
         let name = flag.name.as_deref().unwrap_or_default();
         if self.model.is_some() || is_list(name) {
@@ -66,7 +67,7 @@ impl ServeFlags {
         }
     }
 
-    /// Adds a flag, if a file can hold it.
+    /// Adds a flag and returns true, if a file can hold it.
     fn take(&mut self, flag: &Flag<'_>, values: Vec<String>) -> bool {
         let Some(name) = &flag.name else { return false };
         if values.iter().any(|value| is_flag(value) || value.contains(HIDDEN)) {
@@ -76,7 +77,7 @@ impl ServeFlags {
             self.model = values.into_iter().next();
             return true;
         }
-        // A file holds a name once.
+        // A file can hold each name only once.
         if is_repeated(name) {
             return false;
         }

@@ -1,14 +1,14 @@
-//! All configurations of both sides, decoded by index: the axes are held, the product of them never is.
+//! All configurations of both sides, each computed from its index. The axes are in memory; their product never is.
 
 use crate::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, commands::COMMAND, number, spelling};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Flags whose default is 1, and on which it depends if a model fits at all.
+/// Degrees of parallelism, whose default is 1. A model may need a higher one to fit.
 const DEGREES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"];
 
-/// More pairs than this are refused before anything is built.
+/// Most pairs of a plan. A larger plan is refused before anything is built.
 pub const MOST_PAIRS: u128 = 10_000_000;
 
 /// The configurations of both sides.
@@ -22,7 +22,7 @@ impl Sides {
     /// Sides of a plan. A parameter that is on both sides is shown with its side.
     pub fn of_plan(plan: &Plan) -> Sides {
         let [mut serve, mut bench] = [Side::Serve, Side::Bench].map(|side| Space::of_plan(plan, side));
-        serve.has_defaults = plan.optimize.is_some() && serve.leaves_out();
+        serve.has_defaults = plan.optimize.is_some() && serve.adds_defaults();
         let (of_serve, of_bench) = (serve.names(), bench.names());
         let mut shown: [HashMap<String, String>; 2] = Default::default();
         for name in of_serve {
@@ -65,7 +65,7 @@ pub(super) struct Space {
     pub lengths: Vec<usize>,
     /// True if a configuration without the varied parameters follows all others: the default settings.
     pub has_defaults: bool,
-    /// Names that the other side has too, as they are shown: `serve.seed`.
+    /// Parameters that the other side has too, with the names that are shown for them: `serve.seed`.
     shown_as: HashMap<String, String>,
 }
 
@@ -75,12 +75,12 @@ pub(super) struct Slot {
     pub name: String,
     /// Source of its value.
     pub axis: Axis,
-    /// Along which dimension it takes its values, if it has several.
+    /// Index of the dimension along which it takes its values, if it has several.
     pub dimension: Option<usize>,
 }
 
 impl Space {
-    /// The space of one side; tied axes share a dimension.
+    /// Returns the space of one side. Zipped axes share a dimension.
     fn of_plan(plan: &Plan, side: Side) -> Space {
         let mut space = Space {
             combos: combos(plan, side),
@@ -115,7 +115,7 @@ impl Space {
         self.slots.iter().find(|slot| spelling::same(&slot.name, name))
     }
 
-    /// Number of configurations, of a space that is not too large.
+    /// Returns the number of configurations. The space must not be too large: the product would overflow.
     pub fn len(&self) -> usize {
         self.product() + usize::from(self.has_defaults)
     }
@@ -128,15 +128,15 @@ impl Space {
         self.has_defaults && index == self.product()
     }
 
-    /// True if the default settings are a configuration of their own: a parameter that varies can be left out, and none of the others
-    /// leaves out all of them.
-    fn leaves_out(&self) -> bool {
+    /// Returns true if the default settings are an additional configuration: some varied parameter can be left out, and no other
+    /// configuration leaves out all of them by `null`.
+    fn adds_defaults(&self) -> bool {
         let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
         let is_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
         self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(is_null)
     }
 
-    /// The position along a dimension; of the default settings one behind the last.
+    /// Returns the position of a configuration along a dimension; for the default settings, one past the last.
     pub fn position(&self, index: usize, dimension: usize) -> usize {
         if self.is_defaults(index) {
             return self.lengths[dimension];
@@ -155,7 +155,7 @@ impl Space {
         self.combo(index)?.name.clone()
     }
 
-    /// The value that a parameter states itself; one that follows another states none.
+    /// Returns the value that a parameter's own axis has for a configuration; `None` for a derived parameter.
     fn stated<'a>(&self, slot: &'a Slot, index: usize) -> Option<&'a Value> {
         if self.is_defaults(index) && slot.dimension.is_some() {
             return default_of(slot);
@@ -173,7 +173,7 @@ impl Space {
     pub fn params_with(&self, index: usize, given: &[(&str, Value)]) -> Params {
         let is_given = |name: &str| given.iter().any(|(given, _)| spelling::same(given, name));
         let combo = self.combo(index);
-        // Null is a placeholder until the value that it follows is known.
+        // A derived parameter is null until the value that it follows is known.
         let value = |slot: &Slot| self.stated(slot, index).cloned().unwrap_or_default();
         let is_there =
             |slot: &&Slot| !self.is_defaults(index) || slot.dimension.is_none() || default_of(slot).is_some();
@@ -203,7 +203,7 @@ impl Space {
         params
     }
 
-    /// One parameter at an index; `None` where the combination does not have it.
+    /// Returns the value of one parameter of a configuration, or `None` if the configuration lacks it.
     pub fn value<'a>(&'a self, index: usize, name: &str) -> Option<Cow<'a, Value>> {
         if let Some(value) = self.combo(index).and_then(|combo| spelling::find(&combo.params, name)) {
             return Some(Cow::Borrowed(value));
@@ -262,8 +262,8 @@ impl Space {
     }
 }
 
-/// The value of a varied parameter in the default settings: the first command; the smallest degree of parallelism, where the default is not
-/// among them, as the model may not fit on fewer GPUs; none of every other parameter.
+/// Returns the value of a varied parameter in the default settings: the first command, or the smallest degree of parallelism if that is
+/// above 1, because the model may not fit on fewer GPUs. Every other parameter is left out.
 fn default_of(slot: &Slot) -> Option<&Value> {
     let values = slot.axis.values();
     if slot.name == COMMAND {
@@ -275,7 +275,7 @@ fn default_of(slot: &Slot) -> Option<&Value> {
     (is_degree && size(&least) > 1.0).then_some(least)
 }
 
-/// The combinations of one side, a parameter that is spelled in several ways everywhere as it is spelled first.
+/// Returns the combinations of one side. A parameter that is spelled in several ways gets its first spelling everywhere.
 fn combos(plan: &Plan, side: Side) -> Vec<Combo> {
     let typed = plan.params(side).iter().map(|(name, _)| name);
     let mut spelled: HashMap<String, String> = typed.map(|name| (spelling::canonical(name), name.clone())).collect();
@@ -290,7 +290,7 @@ fn combos(plan: &Plan, side: Side) -> Vec<Combo> {
     respelled.collect()
 }
 
-/// The place of the group of axes that a parameter is zipped in.
+/// Returns the index of the zip group of a parameter, if it has one.
 pub(super) fn zip_group(link: &Link, side: Side, name: &str) -> Option<usize> {
     let member = |param: &ParamRef| param.side == side && param.name == name;
     link.zip.iter().position(|group| group.iter().any(member))

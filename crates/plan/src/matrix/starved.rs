@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
 use vsweep_strategy::search::Vary;
 
-/// Requests of a run for which the plan says nothing, as in `vllm bench serve`.
-const USUAL: u64 = 1000;
-/// Loads looked at: far more than the distinct ones of any plan that is not generated.
+/// Number of requests of a run if the plan does not set it, as in `vllm bench serve`.
+const DEFAULT_REQUESTS: u64 = 1000;
+/// Most loads that are checked: far more than a plan has that was written by hand.
 const MOST_LOADS: usize = 100_000;
 
-/// Warns of each place that gives a number of requests below a number in flight, once: of the most in flight there.
+/// Warns once of each place in the plan whose number of requests is below the number that should be in flight. The warning names the load
+/// with the most in flight.
 pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if matrix.finds_its_loads() {
         return;
@@ -64,23 +65,23 @@ pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
 }
 
 impl Matrix {
-    /// Requests and users of a load that has fewer of the former. Where requests come at a rate, the number in flight is a
-    /// limit and not the load.
+    /// Returns the number of requests of a load and the number that should be in flight, if the first is lower. With a request rate, the
+    /// number in flight is only a limit, so such a load is never starved.
     fn starved(&self, index: usize) -> Option<(u64, u64)> {
         let value = |name: &str| self.sides.bench.value(index, name);
         let users = number(&*value(Vary::MaxConcurrency.name())?)?;
         let requests = match value(NUM_PROMPTS) {
             Some(requests) => number(&requests)?,
-            // The default of another program is unknown.
             None if self.is_timed(index) => return None,
-            None if self.is_own_load() => USUAL as f64,
+            None if self.is_own_load() => DEFAULT_REQUESTS as f64,
+            // The default of another program is unknown.
             None => return None,
         };
         let has_rate = value(Vary::RequestRate.name())
             .and_then(|rate| number(&rate))
             .is_some_and(f64::is_finite)
             || value("ramp_up_strategy").is_some_and(|strategy| !strategy.is_null());
-        // The number of requests that covers a whole dataset is not known here.
+        // 0 requests stand for the whole dataset, whose size is not known here.
         (!has_rate && requests > 0.0 && users.is_finite() && requests < users)
             .then_some((requests as u64, users as u64))
     }

@@ -1,5 +1,5 @@
-//! The text of a load's identity, with gaps for the parameters that vary: of a million loads most is the same. Plans whose loads differ in
-//! more than single parameters have no template.
+//! A template for the text of a load's identity, with gaps for the parameters that vary. It saves time, because most of the text is the
+//! same in a million loads. Plans whose loads differ in more than single parameters have no template.
 
 use super::identity::{LoadContent, SharedLoad, members};
 use super::space::{Slot, Space};
@@ -7,22 +7,24 @@ use crate::{Axis, BenchRunner, MIX, Params, Plan, Secrets};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The content of every load of a plan.
+/// The template for the content of every load of a plan.
 #[derive(Debug, Clone)]
 pub(super) struct LoadTemplate {
+    /// The members of the JSON object of parameters, in the order of their names.
     pieces: Vec<Piece>,
+    /// The content of a load without its parameters.
     frame: LoadContent,
 }
 
 #[derive(Debug, Clone)]
 enum Piece {
-    /// The members that are the same in all loads.
+    /// A parameter that is the same in all loads, as a member of a JSON object.
     Fixed(String),
     /// A parameter that varies.
     Varied {
-        /// Its place among the slots.
+        /// Index of its slot.
         slot: usize,
-        /// Its name as the key of a member.
+        /// Its name in JSON, with the colon: `"seed":`.
         key: String,
         /// True if its name announces a secret.
         is_secret: bool,
@@ -30,12 +32,12 @@ enum Piece {
 }
 
 impl LoadTemplate {
-    /// The template of a plan's loads, if they have one.
+    /// Returns the template of a plan's loads, if they have one.
     pub fn of(plan: &Plan, space: &Space, shared: &SharedLoad, secrets: &Secrets) -> Option<LoadTemplate> {
         let is_plain = |slot: &Slot| match &slot.axis {
             Axis::Fixed(_) => true,
             Axis::Values(_) => !shared.decides_dataset(&slot.name),
-            // One that follows a derived one depends on the order.
+            // If it follows a derived parameter, its value depends on the order of the plan.
             Axis::Derived(derived) => space.derived(&derived.per).is_none() && !shared.decides_dataset(&slot.name),
         };
         let names: Vec<String> = space.slots.iter().map(|slot| secrets.redact(&slot.name)).collect();
@@ -70,7 +72,7 @@ impl LoadTemplate {
         })
     }
 
-    /// The content of the load at an index.
+    /// Returns the content of the load at an index.
     pub fn content(&self, space: &Space, index: usize, secrets: &Secrets) -> LoadContent {
         let texts = self.pieces.iter().map(|piece| match piece {
             Piece::Fixed(text) => Cow::Borrowed(text.as_str()),

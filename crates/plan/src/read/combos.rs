@@ -24,7 +24,7 @@ table! {
     }
 }
 
-/// The combinations of `[[serve.combos]]` or `[[bench.combos]]`, then those of the parameter file.
+/// Reads the combinations of `[[serve.combos]]` or `[[bench.combos]]`, then those of the parameter file.
 pub(crate) fn combos(reader: &mut Reader<'_>, table: &Node, side: Side) -> Vec<Combo> {
     let mut combos: Vec<(Span, Combo)> = Vec::new();
     let what = format!("{}.combos", side.table());
@@ -71,7 +71,7 @@ impl Reader<'_> {
         Some(combo)
     }
 
-    /// Reads a file in vLLM's form. Its values are taken as they are: no axes, no references.
+    /// Reads a file in vLLM's form. Its values have neither axes nor references to variables.
     fn params_file(&mut self, node: &Node, side: Side) -> Vec<(Span, Combo)> {
         let Some(path) = self.text(node, &format!("{}.params_file", side.table())) else {
             return Vec::new();
@@ -90,7 +90,7 @@ impl Reader<'_> {
     }
 }
 
-/// Objects to combinations that are called alike.
+/// Rejects combinations with equal names.
 pub fn check_names(combos: &[(Span, Combo)], found: &mut Diagnostics) {
     for (position, (span, Combo { name, .. })) in combos.iter().enumerate() {
         let mut earlier = combos[..position].iter();
@@ -106,8 +106,8 @@ pub fn check_names(combos: &[(Span, Combo)], found: &mut Diagnostics) {
 /// The key that names a combination.
 const NAME: &str = "_benchmark_name";
 
-/// The combinations of a parameter file: a list of objects, or an object of named objects. A `_benchmark_name` inside
-/// an object wins over the name outside.
+/// Reads the combinations of a parameter file: a list of objects, or an object of named objects. A `_benchmark_name` inside an object takes
+/// precedence over the name outside.
 pub fn records(root: &Node, found: &mut Diagnostics) -> Vec<(Span, Combo)> {
     let records = root.children();
     if !matches!(root.kind, Kind::List(_) | Kind::Table(_)) {

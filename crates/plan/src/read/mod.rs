@@ -39,7 +39,7 @@ pub(super) struct Reader<'a> {
     pub names: Names,
     /// True if the results may contain the latencies of single requests.
     pub is_detailed: bool,
-    /// The names of targets that are required, and whether of every server.
+    /// Names of required targets, each with true if every server must meet it.
     pub required: Vec<(String, bool)>,
 }
 
@@ -59,18 +59,18 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes a problem at one place.
+    /// Reports a problem at one place.
     pub fn object(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
         self.found.object(span, message, remedy);
     }
 
-    /// Notes a problem in place of a value.
+    /// Reports a problem at one place, and returns `None` instead of a value.
     pub fn refuse<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
         self.found.object(span, message, remedy);
         None
     }
 
-    /// The text of a file that the plan names here.
+    /// Reads a file that the plan names at `named`. A file that cannot be read is reported there.
     pub fn file(&mut self, path: &Path, named: Span) -> Option<String> {
         match (self.world.read)(path) {
             Ok(text) => Some(text),
@@ -83,7 +83,7 @@ impl Reader<'_> {
     }
 }
 
-/// The place right at the start of a text, for what is missing in it.
+/// Returns the empty span at the start of a span, for problems about missing settings.
 pub(super) fn start_of(span: Span) -> Span {
     Span {
         end: span.start,

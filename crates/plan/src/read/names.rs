@@ -9,9 +9,9 @@ use itertools::Itertools;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     params: Vec<ParamRef>,
-    /// The places of those that the plan's own tables have.
+    /// The parameters in the plan's own tables, with the positions of their keys.
     places: Vec<(ParamRef, Span)>,
-    /// Names may be missing because a file with more of them could not be read.
+    /// True if names may be missing, because a parameter file could not be read.
     pub open: bool,
     /// True if [serve] was read.
     has_servers: bool,
@@ -39,36 +39,36 @@ impl Names {
         self.params.extend(names.map(|name| ParamRef { side, name }));
     }
 
-    /// The parameter of this name on a side, in any spelling.
+    /// Returns the parameter of this name on a side, in any spelling.
     pub fn find(&self, side: Side, name: &str) -> Option<&ParamRef> {
         let is_it = |param: &&ParamRef| param.side == side && spelling::same(&param.name, name);
         self.params.iter().find(is_it)
     }
 
-    /// The one parameter that a name means, with its side or without.
+    /// Returns the parameter that a name means, with its side or without; `None` if no parameter fits, or several.
     fn only(&self, name: &str) -> Option<&ParamRef> {
         let meant = self.params.iter().filter(|param| param.is_meant_by(name));
         meant.exactly_one().ok()
     }
 
-    /// The remedy for a name that does not exist.
+    /// Returns the remedy for a name that does not exist.
     fn suggest(&self, name: &str) -> String {
         suggest(name, self.params.iter().map(ToString::to_string))
     }
 
-    /// The places of the names that are most like one that does not exist: they may be the ones that are wrong.
+    /// Returns the positions of the names most similar to one that does not exist, because the mistake may be there.
     fn places_like(&self, name: &str) -> Vec<Span> {
         let names: Vec<String> = self.places.iter().map(|(param, _)| param.to_string()).collect();
         let meant = nearest(name, names.iter().map(String::as_str));
         let places = self.places.iter().zip(&names);
-        let own = places.filter(|(_, name)| meant.contains(&name.as_str()));
-        own.map(|((_, place), _)| *place).collect()
+        let similar = places.filter(|(_, name)| meant.contains(&name.as_str()));
+        similar.map(|((_, place), _)| *place).collect()
     }
 }
 
 impl Reader<'_> {
-    /// Values of parameters, or comparisons, of the table that is called `what`. The side of a parameter may be left out where only one
-    /// has it.
+    /// Reads the conditions of a table, each a value or a comparison of a parameter. Messages call the table `what`. The side of a
+    /// parameter may be left out if only one side has it.
     pub(crate) fn conditions(&mut self, node: &Node, what: &str, remedy: &str) -> Vec<Condition> {
         let entries = self.table(node, what, remedy).unwrap_or_default();
         let read = |entry: &Entry| {
@@ -81,7 +81,7 @@ impl Reader<'_> {
         entries.iter().filter_map(read).collect()
     }
 
-    /// The condition that an entry states on a parameter.
+    /// Reads the value of an entry as a condition on a parameter.
     pub(crate) fn condition(&mut self, entry: &Entry, param: Option<ParamRef>) -> Option<Condition> {
         let value = self.scalar(&entry.value, &entry.key)?;
         match bound(&value) {
@@ -93,7 +93,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A reference such as `serve.max_num_seqs` to a parameter that exists.
+    /// Reads a reference such as `serve.max_num_seqs` to a parameter that must exist.
     pub(crate) fn param_ref(&mut self, text: &str, span: Span) -> Option<ParamRef> {
         let Some((side, name)) = Side::split(text) else {
             let message = format!("`{text}` does not say which side it is on");

@@ -1,4 +1,4 @@
-//! Parameters: fixed values, axes, and values that follow others.
+//! Reads parameters: fixed values, axes, and values that follow others.
 
 use super::{FromNode, RangeTable, Reader, table};
 use crate::forms::Scalar;
@@ -47,7 +47,7 @@ any_of! {
     }
 }
 
-/// `[serve.params]` and `[bench.params]`.
+/// Reads `[serve.params]` or `[bench.params]`.
 pub(crate) fn params(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
     let entries = reader.table(node, what, &format!("write parameters below [{what}]"))?;
     reader.check_spellings(entries);
@@ -63,7 +63,7 @@ pub(crate) fn params(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option
 }
 
 impl Reader<'_> {
-    /// Rejects two spellings of one flag in a table.
+    /// Rejects keys that cannot name parameters, and two spellings of one flag in a table.
     pub(super) fn check_spellings(&mut self, entries: &[Entry]) {
         let mut firsts: HashMap<String, &Entry> = HashMap::new();
         for entry in entries {
@@ -126,7 +126,7 @@ impl Reader<'_> {
         items.iter().map(value).collect()
     }
 
-    /// The value of `{ value = ... }`.
+    /// Reads the value of `{ value = ... }`.
     pub(crate) fn whole_value(&mut self, node: &Node) -> Option<Value> {
         ValueTable::from_node(self, node, "value").map(|table| table.value)
     }
@@ -154,7 +154,7 @@ table! {
     then Derived::check
 }
 
-/// A number that is not negative.
+/// Reads a number that is not negative.
 fn decimal(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
     node.number().filter(|value| *value >= 0.0).or_else(|| {
         let message = format!("`{what}` must be a number, not negative");
@@ -176,7 +176,7 @@ impl Derived {
         let value = value
             .max(self.min.unwrap_or(f64::NEG_INFINITY))
             .min(self.max.unwrap_or(f64::INFINITY));
-        // Noise of the multiplication beyond 12 digits would make a whole result fractional.
+        // Rounds to 12 digits: otherwise a rounding error could make a whole result fractional.
         let value: f64 = format!("{value:.11e}").parse().ok()?;
         let value = if is_count(name) { value.ceil() } else { value };
         match value.fract() == 0.0 && value.abs() < 9.0e15 {

@@ -31,7 +31,7 @@ table! {
 const MOST_VALUES: u32 = 2_000_000;
 
 impl Reader<'_> {
-    /// The values of a range, or problems.
+    /// Reads a range and returns its values; `None` if it is invalid, after reporting the problems.
     pub(super) fn range(&mut self, node: &Node) -> Option<Vec<Value>> {
         let unread = self.unread;
         let range = RangeTable::from_node(self, node, "range")?;
@@ -53,7 +53,7 @@ fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Number> {
     reader.refuse(node.span, message, "write a number")
 }
 
-/// Number of values of a range, and the value at each position.
+/// Number of values of a range, and the function from a position, from 0, to its value.
 type Course = (f64, Box<dyn Fn(f64) -> f64>);
 
 impl RangeTable {
@@ -98,8 +98,8 @@ impl RangeTable {
         if from > to {
             return flaw("`from` is above `to`", "exchange them");
         }
-        // The tolerance keeps an end that the last factor or step meets but for rounding.
-        let places = |steps: f64| (steps + 1e-9).floor() + 1.0;
+        // The tolerance includes `to` if the last factor or step misses it only by rounding.
+        let count_of = |steps: f64| (steps + 1e-9).floor() + 1.0;
         if let Some(times) = times {
             if times <= 1.0 {
                 return flaw("`times` must be above 1", "write a factor such as 2");
@@ -107,7 +107,7 @@ impl RangeTable {
             if from <= 0.0 {
                 return flaw("a range with `times` must start above 0", "write from = 1 or more");
             }
-            let count = places((to / from).ln() / times.ln());
+            let count = count_of((to / from).ln() / times.ln());
             return Ok((count, Box::new(move |position| from * times.powi(position as i32))));
         }
         if let Some(step) = step {
@@ -118,7 +118,7 @@ impl RangeTable {
                 let remedy = "write a step of at most 18 decimals, such as 8 or 0.5";
                 return flaw("`step` is too fine", remedy);
             }
-            let count = places((to - from) / step);
+            let count = count_of((to - from) / step);
             return Ok((count, Box::new(move |position| from + position * step)));
         }
         let is_log = self.scale == Some(Spacing::Log);
@@ -136,7 +136,7 @@ impl RangeTable {
     }
 }
 
-/// A finer step is none that somebody typed.
+/// Smallest `step` of a range. Nobody writes a smaller one on purpose.
 const FINEST: f64 = 1e-18;
 
 /// Refuses a range before any of its values is made.
@@ -152,7 +152,7 @@ fn check_size(count: u128, taken: u128) -> Result<(), Problem> {
     Err(Problem::of(message, remedy))
 }
 
-/// A value of a range: whole, or with the noise beyond 12 significant digits taken off.
+/// Returns a value of a range as a whole number, or rounded to 12 significant digits.
 fn number(value: f64, whole: bool) -> Result<Number, Problem> {
     let number = match whole {
         true => (value.abs() < 9.0e15).then(|| Number::from(value as i64)),

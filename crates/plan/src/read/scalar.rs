@@ -1,4 +1,4 @@
-//! Reading single values: texts with references expanded, whole numbers, durations, choices, command lines.
+//! Reads single values: texts, in which references are expanded, whole numbers, durations, choices and command lines.
 
 use super::Reader;
 use super::table::{FromNode, Table};
@@ -62,7 +62,7 @@ impl<T: FromNode> FromNode for Option<T> {
     }
 }
 
-/// Tables of one kind.
+/// A list of tables of one kind.
 impl<T: Table> FromNode for Vec<T> {
     type Written = Vec<T>;
 
@@ -73,7 +73,7 @@ impl<T: Table> FromNode for Vec<T> {
 }
 
 impl Reader<'_> {
-    /// Says what a value must be.
+    /// Reports a value that is not as `expected`, which completes the sentences "must be …" and "write …".
     pub(crate) fn expected<T>(&mut self, node: &Node, what: &str, expected: &str) -> Option<T> {
         let message = format!("`{what}` must be {expected}");
         self.refuse(node.span, message, format!("write {expected}"))
@@ -90,7 +90,8 @@ impl Reader<'_> {
         self.refuse(node.span, message, remedy)
     }
 
-    /// A text with its references expanded. Every text of a plan is read here, so here its secrets are found. What cannot be expanded is reported and left as it is.
+    /// Returns a text with its references expanded, and notes the secrets in it, because every text of a plan is read here. A text that
+    /// cannot be expanded is reported, and returned as it is.
     pub(crate) fn expand(&mut self, text: &str, span: Span) -> String {
         match interpolate::expand(text, &self.world.vars) {
             Ok(expanded) => {
@@ -129,7 +130,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads one of the words of a list.
+    /// Reads one of the words of `W`.
     pub(crate) fn word<W: ListOfWords>(&mut self, node: &Node, what: &str) -> Option<String> {
         let words: Vec<&str> = W::WORDS.iter().map(|(word, _)| *word).collect();
         self.among(node, what, &words)
@@ -152,7 +153,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The items of a list, each read by itself; what cannot be read is left out.
+    /// Reads the items of a list one by one. Items that cannot be read are left out.
     pub(crate) fn each<T>(
         &mut self,
         node: &Node,
@@ -171,7 +172,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A value that is neither a list nor a table.
+    /// Reads a value that is neither a list nor a table.
     pub(crate) fn scalar(&mut self, node: &Node, what: &str) -> Option<Value> {
         match &node.kind {
             Kind::List(_) | Kind::Table(_) => self.wrong_kind(node, what, "a string, a number or a boolean"),
@@ -179,13 +180,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Any value, references in its texts expanded.
+    /// Reads any value, and expands the references in its texts.
     pub(crate) fn value(&mut self, node: &Node) -> Value {
         node.to_json(&mut |text, span| self.expand(text, span))
     }
 
-    /// A command line: words as a shell would split them, then each word's references expanded, so that the value of
-    /// a variable never falls apart.
+    /// Reads a command line. It is split into words as by a shell before the references in each word are expanded, so that the value of a
+    /// variable is never split.
     pub(crate) fn words(&mut self, node: &Node, what: &str) -> Option<Vec<String>> {
         let words: Vec<String> = match &node.kind {
             Kind::Text(line) => match shell_words::split(line) {
@@ -254,7 +255,7 @@ impl Reader<'_> {
         Some(value)
     }
 
-    /// A number within these bounds.
+    /// Reads a number within these bounds.
     pub(crate) fn ratio(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
         node.number().filter(|value| range.contains(value)).or_else(|| {
             let expected = format!("a number from {} to {}", range.start(), range.end());
@@ -262,7 +263,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A text such as `3 %`.
+    /// Reads a percentage from a text such as `3 %`, for which it returns 3.
     pub(crate) fn percent(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
         let text = match &node.kind {
             Kind::Text(text) => self.expand(text, node.span),

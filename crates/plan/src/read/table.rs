@@ -32,13 +32,13 @@ pub(crate) trait Table: Sized {
     /// Its keys, with those of tables that are part of it.
     fn keys() -> Vec<Described>;
 
-    /// Takes the values of all keys.
+    /// Reads the values of all keys.
     fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self;
 
     /// Validates and completes the table after its keys were read.
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node);
 
-    /// Reads its keys from a table that may have others.
+    /// Reads its keys from a table that may have other keys.
     fn part(reader: &mut Reader<'_>, node: &Node) -> Option<Self> {
         let mut table = OpenTable {
             node,
@@ -50,7 +50,7 @@ pub(crate) trait Table: Sized {
         table.is_complete.then_some(read)
     }
 
-    /// The entries that are not keys: in tables that mix both, the user's own names.
+    /// Returns the entries that are not keys of the table, such as names that the user chooses.
     fn others(node: &Node) -> Vec<&Entry> {
         let keys = Self::keys();
         let is_other = |entry: &&Entry| !keys.iter().any(|key| key.name == entry.key);
@@ -117,7 +117,7 @@ pub(crate) fn describe<T: Table>(definitions: &mut Definitions) -> Map<String, V
     table
 }
 
-/// Reads the value of a key from its node and what messages call it.
+/// Reads the value of a key from its node. The text is the name of the key in messages.
 type Read<T> = dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>;
 
 /// Describes how a plan writes a value.
@@ -136,12 +136,12 @@ pub(crate) struct Key<T> {
     part: Option<fn() -> Vec<Described>>,
 }
 
-/// A key that is read as its type is.
+/// Declares a key that is read by its type.
 pub(crate) fn key<T: FromNode + Default + 'static>() -> Key<T> {
     by::<T::Written, T>(T::from_node)
 }
 
-/// A key with a reader of its own, which a plan writes as a `W`.
+/// Declares a key with its own reader, whose value has the form `W` in a plan.
 pub(crate) fn by<W: written::Written, T: Default>(
     read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static,
 ) -> Key<T> {
@@ -163,7 +163,7 @@ pub(crate) fn maybe<W: written::Written, T: 'static>(
     by::<W, Option<T>>(move |reader, node, what| read(reader, node, what).map(Some))
 }
 
-/// The keys of another table, as part of this one.
+/// Declares a field that holds the keys of another table as part of this one.
 pub(crate) fn part<T: Table + Default + 'static>() -> Key<T> {
     Key {
         part: Some(T::keys),
@@ -171,12 +171,12 @@ pub(crate) fn part<T: Table + Default + 'static>() -> Key<T> {
     }
 }
 
-/// A key that is read before or after the table, and is declared for its place in the schema.
+/// Declares a key that is read before or after the table, and appears here only for the schema.
 pub(crate) fn elsewhere<W: written::Written>() -> Key<()> {
     by::<W, ()>(|_, _, _| Some(()))
 }
 
-/// A whole number within these bounds.
+/// Declares a key for a whole number within these bounds.
 pub(crate) fn whole<T: From<u32> + Default>(bounds: RangeInclusive<u32>) -> Key<T> {
     Key {
         bounds: Some(bounds.clone()),
@@ -184,7 +184,7 @@ pub(crate) fn whole<T: From<u32> + Default>(bounds: RangeInclusive<u32>) -> Key<
     }
 }
 
-/// Reads one of the words of a list.
+/// Declares a key for one of the words of `W`.
 pub(crate) fn one_of<W: written::Written + ListOfWords, T: DeserializeOwned + Default>() -> Key<T> {
     by::<W, T>(|reader, node, what| {
         let word = reader.word::<W>(node, what)?;
@@ -192,7 +192,7 @@ pub(crate) fn one_of<W: written::Written + ListOfWords, T: DeserializeOwned + De
     })
 }
 
-/// A text of this form, which is a regular expression; the remedy is for others.
+/// Declares a key for a text that matches the regular expression `form`. Any other text is reported with this remedy.
 pub(crate) fn text<T: From<String> + Default>(form: &'static str, remedy: &'static str) -> Key<T> {
     by::<String, T>(move |reader, node, what| {
         let text = reader.text(node, what)?;
@@ -242,7 +242,7 @@ impl<T> Key<T> {
         self.otherwise
     }
 
-    /// Takes it from the key of this name.
+    /// Reads the field from the key of this name.
     pub fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
         let given = match self.part {
             Some(_) => Some(table.node),

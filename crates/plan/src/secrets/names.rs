@@ -4,7 +4,7 @@
 /// Words that end in `KEY` and mean something else.
 const NO_KEYS: [&str; 7] = ["MONKEY", "DONKEY", "TURKEY", "HOCKEY", "JOCKEY", "WHISKEY", "HOTKEY"];
 
-/// Last words, each also in the plural.
+/// Words that mean a secret at the end of a name, also in the plural except `KEYS`.
 const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATION", "COOKIE", "JWT"];
 
 /// Last words that need another one before them: `GH_PAT`, `DB_PWD`, but not `PWD`, the working directory, nor `tokens` and
@@ -25,7 +25,7 @@ const OF_TEXT: &str = "\
     BOS EOS EOT PAD UNK SEP CLS MASK STOP SPECIAL IMAGE AUDIO VIDEO PROMPT INPUT OUTPUT BATCHED SPECULATIVE DRAFT \
     MAX MIN NUM TOTAL PER FIRST NEXT LAST";
 
-/// Parts of words, without one of which no name is that of a secret.
+/// Parts of words. A name without any of them is not that of a secret.
 const STEMS: [&str; 11] = [
     "PASS",
     "SECRET",
@@ -51,7 +51,7 @@ const FIRST: [bool; 256] = {
     first
 };
 
-/// Returns true if a name has one of the stems. Most names have none, and a large plan asks for the same ones a million times.
+/// Returns true if a name has one of the stems. This check is fast: most names have none, and a large plan asks a million times.
 fn has_stem(name: &str) -> bool {
     let begins = |rest: &[u8], stem: &[u8]| {
         let begin = rest.get(..stem.len());
@@ -59,7 +59,7 @@ fn has_stem(name: &str) -> bool {
     };
     let may_begin = |at: &usize| FIRST[usize::from(name.as_bytes()[*at].to_ascii_uppercase())];
     let mut rests = (0..name.len()).filter(may_begin).map(|at| &name.as_bytes()[at..]);
-    // Other letters may become these in upper case.
+    // Letters beyond ASCII may become letters of a stem in upper case.
     !name.is_ascii() || rests.any(|rest| STEMS.iter().any(|stem| begins(rest, stem.as_bytes())))
 }
 

@@ -1,4 +1,4 @@
-//! Texts, values, command lines and environments without the secrets in them.
+//! Hides the secrets in texts, values, command lines and environments.
 
 use super::scan::announced;
 use super::{HIDDEN, Secrets, names};
@@ -13,11 +13,11 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use vsweep_base::printable::CUT;
 
-/// A text within JSON, as it is written, up to its end if nothing closes it.
+/// A string within JSON, as it is written. Without a closing quote, it reaches to the end of the text.
 static JSON_TEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)("?)"#).expect("a pattern"));
 
 impl Secrets {
-    /// Any text without the secrets in it.
+    /// Returns a text with its secrets replaced by [`HIDDEN`].
     pub fn redact(&self, text: &str) -> String {
         if self.known.iter().any(|known| known.value == text) {
             return HIDDEN.to_owned();
@@ -32,8 +32,8 @@ impl Secrets {
         redacted.into_owned()
     }
 
-    /// A text from outside without the secrets in it, and without what it announces as a secret itself: programs print their own
-    /// arguments.
+    /// Returns a text from outside without the known secrets, and without the values that the text itself announces as secrets, because
+    /// programs print their own arguments.
     pub fn redact_foreign(&self, text: &str) -> String {
         replace(text, &self.places(text))
     }
@@ -59,10 +59,10 @@ impl Secrets {
         merged
     }
 
-    /// Returns plain data without the secrets in its texts. Data that could not be read back afterwards is returned unchanged: there the
-    /// value is a word of the format.
+    /// Returns plain data without the secrets in its texts. Data that could not be read back afterwards is returned unchanged: in it, the
+    /// value of a secret is also a word of the format.
     pub fn redact_data<T: Serialize + DeserializeOwned>(&self, data: T) -> T {
-        // Uses text, because the data is written and read as text anyway.
+        // Takes the way over text, as the data itself does when it is stored and read.
         let Ok(written) = serde_json::to_string(&data).and_then(|text| serde_json::from_str::<Value>(&text)) else {
             return data;
         };
@@ -73,7 +73,7 @@ impl Secrets {
         }
     }
 
-    /// JSON without the secrets in its texts and keys; everything else stays byte for byte.
+    /// Returns JSON without the secrets in its strings and keys. Everything else stays as it is, byte for byte.
     pub fn redact_json(&self, json: Vec<u8>) -> Vec<u8> {
         let Ok(text) = std::str::from_utf8(&json) else {
             return json;
@@ -88,7 +88,7 @@ impl Secrets {
         redacted.into_owned().into_bytes()
     }
 
-    /// An environment without the secrets in it.
+    /// Returns an environment without the secrets in it.
     pub fn redact_env(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let redacted = env.iter().map(|(name, value)| match self.announces(name) {
             true => (name.clone(), HIDDEN.to_string()),
@@ -97,17 +97,17 @@ impl Secrets {
         redacted.collect()
     }
 
-    /// A command line without the secrets in it.
+    /// Returns a command line without the secrets in it.
     pub fn redact_argv(&self, argv: &[String]) -> Vec<String> {
         argv.iter().map(|word| self.redact(word)).collect()
     }
 
-    /// Parameters without the secrets in them.
+    /// Returns parameters without the secrets in them.
     pub fn redact_params(&self, params: &Params) -> Params {
         self.redact_members(params, true)
     }
 
-    /// A program's result without the secrets in it. Its numbers are figures, whatever they are called.
+    /// Returns a program's result without the secrets in it. Its numbers are figures, whatever their names, and are never hidden.
     pub fn redact_result(&self, result: &Params) -> Params {
         self.redact_members(result, false)
     }
@@ -138,7 +138,7 @@ impl Secrets {
         }
     }
 
-    /// The pieces of a word: plain text, and names of the secrets between.
+    /// Splits a word into plain text and the secrets in it, which are given by their names.
     pub fn pieces<'a>(&'a self, word: &'a str) -> Vec<Piece<'a>> {
         if let Some(known) = self.known.iter().find(|known| known.value == word) {
             return vec![Piece::Secret(&known.name)];
@@ -168,7 +168,7 @@ pub enum Piece<'a> {
     Secret(&'a str),
 }
 
-/// A text with [`HIDDEN`] in these places, which are in order and apart.
+/// Returns a text with [`HIDDEN`] in place of these ranges, which must be in order and must not touch.
 pub(crate) fn replace(text: &str, places: &[Range<usize>]) -> String {
     let mut replaced = String::with_capacity(text.len());
     let mut at = 0;
@@ -181,11 +181,11 @@ pub(crate) fn replace(text: &str, places: &[Range<usize>]) -> String {
 }
 
 /// Length in bytes from which a value is hidden wherever it occurs, also within longer words.
-pub(super) const LONG: usize = 8;
-/// Length in bytes from which it is hidden as a separate word. Shorter values, common words and numbers of less than [`LONG`] digits are
-/// hidden only where their name announces them: replacing every `1` or `true` would ruin a text.
-pub(super) const SHORT: usize = 4;
-/// Words that are often given as a key because something must be given.
+pub(super) const MIN_ANYWHERE: usize = 8;
+/// Length in bytes from which a value is hidden as a separate word. Shorter values, common words and numbers of less than [`MIN_ANYWHERE`]
+/// digits are hidden only after a name that announces them: replacing every `1` or `true` would ruin a text.
+pub(super) const MIN_WORD: usize = 4;
+/// Words that are often given as a key only because some key is required.
 const COMMON: &str =
     "auto default dummy empty fake local localhost none null openai password secret test token true vllm";
 
@@ -193,7 +193,7 @@ const COMMON: &str =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub value: String,
-    /// The name it goes by, fit for a shell's variable.
+    /// Its name, in the form of an environment variable.
     pub name: String,
     /// Text that must precede the value; empty unless the value alone is too short to be hidden.
     pub before: String,
@@ -229,7 +229,7 @@ impl Known {
     /// Returns the ranges of a text that hold the beginning of the value, because the text was cut within it.
     fn cut(&self, text: &str) -> Vec<Range<usize>> {
         let begun = |end: usize| {
-            let lengths = (LONG..self.value.len()).rev();
+            let lengths = (MIN_ANYWHERE..self.value.len()).rev();
             let mut beginnings = lengths.filter_map(|length| self.value.get(..length));
             beginnings.find(|beginning| text[..end].ends_with(beginning))
         };
@@ -254,8 +254,8 @@ impl Reach {
         let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
         match value.len() {
             _ if COMMON.split(' ').any(|common| value.eq_ignore_ascii_case(common)) => Reach::Named,
-            LONG.. => Reach::Anywhere,
-            SHORT.. if !is_number => Reach::Word,
+            MIN_ANYWHERE.. => Reach::Anywhere,
+            MIN_WORD.. if !is_number => Reach::Word,
             _ => Reach::Named,
         }
     }

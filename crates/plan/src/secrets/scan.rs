@@ -37,11 +37,12 @@ const ENDS: &str = "'\",;&]})<>";
 /// A word that may be a name.
 static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9A-Za-z_-]+").expect("a pattern"));
 
-/// Every value that `announces` or a URL tells to be a secret, in the order of the text; none overlaps another.
+/// Returns every value that a URL, a curl command or a name that `announces` accepts marks as a secret, in the order of the text. Values do
+/// not overlap, except that a table contains its members.
 pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Announced> {
     let mut found = in_urls(text);
     found.extend(in_curl(text));
-    // Ignore a user or a password that is called `token`; the host after it is not a value.
+    // A user or a password called `token` does not announce the host after it.
     let credentials: Vec<Range<usize>> = found.iter().map(|it| it.begin..it.value.end).collect();
     let mut at = 0;
     while let Some(word) = WORD.find_at(text, at) {
@@ -79,7 +80,8 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
     found
 }
 
-/// The values that follow a name: one, or the items of a list. `may_be_apart`: a blank is enough between them.
+/// Returns the values that follow a name: one, or the items of a list. Each comes with true if it is a table. With `may_be_apart`, a blank
+/// between the name and the value is enough.
 fn values_after(text: &str, name: Range<usize>, may_be_apart: bool) -> Vec<(Range<usize>, bool)> {
     let end = name.end;
     let is_gap = |c: char| " \t'\"\\:=([{".contains(c);
@@ -87,8 +89,8 @@ fn values_after(text: &str, name: Range<usize>, may_be_apart: bool) -> Vec<(Rang
         .find(|c| !is_gap(c))
         .map_or(text.len(), |offset| end + offset);
     let between = &text[end..start];
-    let tells = between.contains([':', '=']) || (may_be_apart && between.starts_with(' '));
-    if !tells || text[start..].starts_with("//") {
+    let is_announced = between.contains([':', '=']) || (may_be_apart && between.starts_with(' '));
+    if !is_announced || text[start..].starts_with("//") {
         return Vec::new();
     }
     if between.contains('{') {
@@ -133,8 +135,8 @@ fn value_at(text: &str, begin: usize, start: usize) -> Range<usize> {
     start..length.map_or(text.len(), |length| start + length)
 }
 
-/// Returns the position of the end of a value. Behind a semicolon, as in `Server=x;Pwd=y`, only another one, a blank or a quote ends it.
-/// Outside of a URL's query `&` does so only before a blank or another name.
+/// Returns the length of a value without quotes, or `None` if it reaches to the end of the text. After a semicolon, as in `Server=x;Pwd=y`,
+/// only another semicolon, a blank or a quote ends it. Outside a URL's query, `&` ends it only before a blank, another `&` or another name.
 fn length_without_quotes(before_name: &str, value: &str) -> Option<usize> {
     static NEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?:&|\s|$|[\w.-]+=)").expect("a pattern"));
     let ends = |(at, c): &(usize, char)| match c {
@@ -146,8 +148,8 @@ fn length_without_quotes(before_name: &str, value: &str) -> Option<usize> {
     value.char_indices().find(ends).map(|(at, _)| at)
 }
 
-/// The part of a value without quotes that is surely one.
-pub(super) fn least(value: &str) -> &str {
+/// Returns the part of a value without quotes that surely belongs to it.
+pub(super) fn sure_part(value: &str) -> &str {
     value.split(|c| ENDS.contains(c)).next().unwrap_or(value)
 }
 
@@ -170,7 +172,7 @@ fn closing(text: &str, quote: char) -> Option<usize> {
     })
 }
 
-/// Finds the passwords of URLs. Without a password, the user is taken, because tokens are given that way.
+/// Finds the passwords of URLs. Without a password, the user is the secret, because tokens are given that way.
 fn in_urls(text: &str) -> Vec<Announced> {
     static GIVEN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"://([^\s\p{Cc}/?\#'"<>\\]*)@"#).expect("a pattern"));
     let urls = GIVEN.captures_iter(text).filter_map(|url| {
@@ -237,7 +239,7 @@ fn in_curl(text: &str) -> Vec<Announced> {
 /// The flags of curl that give a user.
 const USER_FLAGS: [&str; 4] = ["-u", "--user", "-U", "--proxy-user"];
 
-/// The user and the password that a command line gives curl, each.
+/// Returns the pairs of user and password that a command line gives curl.
 pub(super) fn curl_users(argv: &[String]) -> impl Iterator<Item = (&str, &str)> {
     let is_curl = argv.iter().any(|word| word.rsplit('/').next() == Some("curl"));
     let words = argv.iter().enumerate().filter(move |_| is_curl);
@@ -250,7 +252,7 @@ pub(super) fn curl_users(argv: &[String]) -> impl Iterator<Item = (&str, &str)> 
         .filter(|(_, password)| reveals_secret(password))
 }
 
-/// Returns true if a text reveals a secret.
+/// Returns true if a text may be a secret: it is neither a word such as `none`, nor a reference to a variable.
 fn reveals_secret(secret: &str) -> bool {
     !NOTHING.contains(&secret.to_ascii_lowercase().as_str()) && !is_reference(secret)
 }

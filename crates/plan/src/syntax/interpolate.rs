@@ -5,16 +5,16 @@ use regex::Regex;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// A text with its references replaced, and the variables that took part with their values.
+/// A text with its references replaced, and the variables that were used.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Expanded {
     /// The text.
     pub text: String,
-    /// Variables from the environment (not defaults) and what they held.
+    /// Variables of the environment with their values. Defaults are not among them.
     pub used: Vec<(String, String)>,
 }
 
-/// A plain `${`, or a reference with what is in it and, if it is closed, its end.
+/// An escaped `${`, or a reference with its content and, if it is closed, its brace.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\$\{|\$\{([^}]*)(\}?)").expect("a pattern"));
 
 /// Replaces every reference. The error describes the first one that is malformed or cannot be resolved.

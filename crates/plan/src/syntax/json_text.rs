@@ -1,4 +1,4 @@
-//! JSON text to the value tree: strict but for `Infinity` and `NaN`, which Python writes.
+//! Parses JSON text to the value tree. JSON must be strict, except for `Infinity` and `NaN`, which Python writes.
 
 use super::toml_text::TOO_LARGE;
 use crate::{Diagnostics, Entry, Kind, Node, Problem, Span};
@@ -8,7 +8,7 @@ use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions};
 use serde_json::Number;
 
-/// Limit of nesting. No plan needs more, and functions that walk the tree recurse to this depth.
+/// Most levels of nesting. No plan needs more, and functions that walk the tree recurse to this depth.
 const DEEPEST: usize = 80;
 
 const REMEDY: &str = "correct it here; strict JSON has double quotes, no comments and no trailing commas";
@@ -49,7 +49,7 @@ fn too_deep(place: Span) -> Problem {
     Problem::new(place, "nested too deep", format!("nest at most {DEEPEST} levels"))
 }
 
-/// The text with its first letter in lower case, to go on after a colon.
+/// Returns the text with its first letter in lower case, to follow a colon.
 fn lower(text: &str) -> String {
     let (first, rest) = text.split_at(1);
     first.to_ascii_lowercase() + rest

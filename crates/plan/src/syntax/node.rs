@@ -1,10 +1,10 @@
-//! The value tree that TOML and JSON plans share: every key and value knows its place in the text. One tree can be laid over another: a
+//! The value tree that TOML and JSON plans share: every key and value has its position in the text. One tree can be merged over another: a
 //! plan over the one it extends, `--set` over the plan.
 
 use crate::{Span, nearest};
 use serde_json::{Map, Number, Value};
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Node {
     /// Its position.
@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    /// The places of a table's keys that may be this one, misspelt.
+    /// Returns the positions of keys of a table that may be misspellings of this one.
     pub fn misspelt(&self, key: &str) -> Vec<Span> {
         let is_like = |entry: &&Entry| entry.key != key && !nearest(&entry.key, [key]).is_empty();
         self.entries()
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// The number that it is.
+    /// Returns the value if it is a number.
     pub fn number(&self) -> Option<f64> {
         match &self.kind {
             Kind::Number(number) => number.as_f64(),
@@ -107,7 +107,7 @@ impl Node {
         }
     }
 
-    /// The value without its places; `text` is applied to every string.
+    /// Returns the value without its positions; `text` is applied to every string.
     pub fn to_json(&self, text: &mut impl FnMut(&str, Span) -> String) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,
@@ -125,11 +125,11 @@ impl Node {
     }
 }
 
-/// Keys of which a table has one at most: giving one puts the others of the base out of force.
+/// Pairs of keys of which a table may have only one: a key that is set removes the other one from the base.
 const ALTERNATIVES: [[&str; 2]; 2] = [["command", "url"], ["command", "runner"]];
 
-/// `over` laid over `base`. Tables merge key by key; everything else, and the value of each single parameter, is
-/// replaced whole, so that a range never mixes with another.
+/// Merges `over` into `base`, and overrides it. Tables are merged key by key. Everything else, and the value of each single parameter, is
+/// replaced whole, so that two ranges never mix.
 pub fn merge(base: &mut Node, over: Node) {
     merge_below(base, over, false);
 }

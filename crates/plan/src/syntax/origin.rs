@@ -1,10 +1,10 @@
-//! Origin of a plan, so that later stages can point into its text.
+//! The origin of a plan, by which later stages point into its text.
 
 use crate::commands::{COMMAND, ENV};
 use crate::{Node, Side, Sources, Span};
 use std::sync::Arc;
 
-/// Origin of a plan: its sources and its tree as typed, so that later stages can point into its text.
+/// Origin of a plan: its sources, and its tree before it is read.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     /// The texts.
@@ -59,7 +59,8 @@ impl Origin {
         (value, Some(key))
     }
 
-    /// The place of a combination of a side, or of one of its parameters; for those of a file that of its name.
+    /// Returns the place of a combination of a side, or of one of its parameters. For a combination of a file, returns the place of the key
+    /// `params_file`.
     pub fn combo_span(&self, side: Side, position: usize, param: Option<&str>) -> Span {
         let position = position.to_string();
         let combo = [side.table(), "combos", &position];

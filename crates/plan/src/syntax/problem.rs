@@ -16,18 +16,18 @@ use vsweep_base::units::show_many;
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// A lower-case fragment that names the thing.
+    /// The problem, as a lower-case fragment that names the setting.
     pub message: String,
     /// The places it is about, the decisive one first, each with a short note or nothing.
     pub places: Vec<(Span, String)>,
     /// Remedy for the user.
     pub remedy: String,
-    /// Places at which another problem would explain this one.
+    /// Places at which another problem, if there is one, explains this one.
     pub explained_at: Vec<Span>,
 }
 
 impl Problem {
-    /// A problem without a place.
+    /// Returns a problem without a place.
     pub fn of(message: impl Into<String>, remedy: impl Into<String>) -> Problem {
         Problem {
             message: message.into(),
@@ -37,24 +37,25 @@ impl Problem {
         }
     }
 
-    /// A problem at one place.
+    /// Returns a problem at one place.
     pub fn new(span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
         Problem::of(message, remedy).at(span)
     }
 
-    /// Adds a place about which the message says all.
+    /// Adds a place without a note.
     pub fn at(self, span: Span) -> Problem {
         self.and(span, "")
     }
 
-    /// Adds a place and what it has to do with it.
+    /// Adds a place, with a note about its part in the problem.
     pub fn and(mut self, span: Span, note: impl Into<String>) -> Problem {
         self.places.push((span, note.into()));
         self
     }
 }
 
-/// Converts a position to the text after hiding these parts. A position within such a part becomes the whole part.
+/// Converts a span to the text in which these parts are hidden. A span that begins or ends within such a part is extended to the whole
+/// part.
 fn moved(span: Span, hidden: &[Range<usize>]) -> Span {
     let around = |at: usize| hidden.iter().find(|part| part.start < at && at < part.end);
     let moved = |at: usize| {
@@ -74,9 +75,9 @@ fn moved(span: Span, hidden: &[Range<usize>]) -> Span {
 fn merged(list: Vec<Problem>) -> Vec<Problem> {
     let mut found: Vec<Problem> = Vec::new();
     for problem in list {
-        let is_same = |own: &&mut Problem| own.message == problem.message && own.remedy == problem.remedy;
+        let is_same = |known: &&mut Problem| known.message == problem.message && known.remedy == problem.remedy;
         match found.iter_mut().find(is_same) {
-            Some(own) => own.places.extend(problem.places),
+            Some(known) => known.places.extend(problem.places),
             None => found.push(problem),
         }
     }
@@ -141,7 +142,7 @@ impl Problems {
         problems.collect()
     }
 
-    /// Removes the problems that are among those of other plans, and adds the rest to them.
+    /// Removes the problems that are in `known` from other plans, and adds the others to `known`.
     pub fn leave_out(&mut self, known: &mut BTreeSet<String>) {
         let each = |problem: &Problem| {
             Problems {
@@ -157,7 +158,7 @@ impl Problems {
             .retain(|_| texts.next().is_some_and(|text| known.insert(text)));
     }
 
-    /// The text for people, with colours if the terminal shows them.
+    /// Returns the problems as text for people, with colours if wanted.
     pub fn render(&self, colours: bool) -> String {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
         let mut shown: Vec<String> = self
@@ -209,7 +210,7 @@ fn position(text: &str, byte: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, byte - line_start + 1)
 }
 
-/// A span cut to what the text holds, on character boundaries.
+/// Returns a span within the text, on character boundaries.
 fn within(text: &str, span: Span) -> Range<usize> {
     let start = text.floor_char_boundary(span.start);
     let end = text.ceil_char_boundary(span.end.max(start));
@@ -248,7 +249,8 @@ impl Diagnostics {
         self.list.push(problem);
     }
 
-    /// The errors and the warnings. An error that another problem explains is left out, and a warning that explains an error is one.
+    /// Returns the errors and the warnings. An error that another problem explains is left out. A warning that explains an error becomes an
+    /// error.
     fn settled(&self) -> (Vec<Problem>, Vec<Problem>) {
         let is_at =
             |places: &[Span], other: &Problem| other.places.first().is_some_and(|(span, _)| places.contains(span));
@@ -263,11 +265,11 @@ impl Diagnostics {
             .cloned()
             .partition(|warning| is_at(&explained, warning));
         let all = || self.list.iter().chain(&raised);
-        let stands = |problem: &&Problem| !all().any(|other| is_at(&problem.explained_at, other));
-        (all().filter(stands).cloned().collect(), warnings)
+        let is_unexplained = |problem: &&Problem| !all().any(|other| is_at(&problem.explained_at, other));
+        (all().filter(is_unexplained).cloned().collect(), warnings)
     }
 
-    /// Adds what is valid and yet will not give what the user wants.
+    /// Adds a warning about something that is valid, but will not give what the user wants.
     pub fn warn(&mut self, warning: Problem) {
         self.warnings.push(warning);
     }
@@ -286,20 +288,20 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// Everything that was found.
+    /// Returns the errors. Warnings are left out, unless they explain an error.
     pub fn into_problems(self, sources: &Sources, secrets: &Secrets) -> Problems {
         Problems::new(self.settled().0, sources, secrets)
     }
 }
 
-/// Likeness from which a name may be the one that was meant.
+/// Similarity, from 0 to 1, above which a name may be the one that was meant.
 const ALIKE: f64 = 0.8;
-/// Names that are as alike as the closest one but for this are named with it.
+/// Names whose similarity is at most this much below that of the closest name are suggested with it.
 const AS_ALIKE: f64 = 0.01;
-/// Most names in one question.
+/// Most names in one suggestion.
 const MOST_MEANT: usize = 3;
 
-/// The known names that are most like a name that is not among them, closest first; none if nothing is like it.
+/// Returns the known names that are most similar to an unknown one, closest first; none if no name is similar.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let name = name.to_lowercase();
     let likeness = |candidate: &str| {
@@ -329,7 +331,7 @@ fn words_alike(name: &str, candidate: &str) -> f64 {
     }
 }
 
-/// `did you mean …?` for a name that is not among the known ones, or the list of those.
+/// Returns `did you mean …?` for an unknown name or, if no known name is similar, the list of known names.
 pub fn suggest<K: AsRef<str>>(name: &str, known: impl IntoIterator<Item = K>) -> String {
     let known: Vec<K> = known.into_iter().collect();
     match nearest(name, known.iter().map(AsRef::as_ref)).as_slice() {

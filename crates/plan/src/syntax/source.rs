@@ -1,6 +1,6 @@
 //! The sources of a plan: its texts with positions in them, and variables and files that it may use. One plan may have several texts: the
-//! file itself, those it extends and its parameter files. Each `--set` of the command line counts as a file of one line. Variables and
-//! files are arguments, so reading a plan is a pure function.
+//! file itself, those it extends and its parameter files. Each `--set` or `--budget` of the command line counts as a file of one line.
+//! Variables and files are arguments, so reading a plan is a pure function.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// These bytes of a source.
+    /// Returns the span of these bytes of a source.
     pub fn of(source: usize, bytes: Range<usize>) -> Span {
         let (start, end) = (bytes.start, bytes.end);
         Span { source, start, end }
@@ -58,7 +58,7 @@ impl Span {
 /// One text and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// A path, or `--set` for an override.
+    /// A path, or the option `--set` or `--budget`.
     pub name: PathBuf,
     /// The whole text.
     pub text: String,
@@ -97,7 +97,7 @@ impl World<'static> {
         }
     }
 
-    /// No variables and no files.
+    /// A world without variables and files.
     pub fn empty() -> World<'static> {
         World {
             vars: BTreeMap::new(),

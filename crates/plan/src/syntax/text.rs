@@ -1,11 +1,11 @@
-//! A plan's text: read as a tree, and as it is kept with the results, which is verbatim if nothing else contributed to the plan, else
-//! the merged tree written anew; in both cases without secrets.
+//! Converts a plan's text to a tree and back, and hides the secrets in the text that is kept with the results. That text is verbatim if
+//! nothing else contributed to the plan, else the merged tree is written anew.
 
 use crate::secrets::is_reference;
 use crate::{Diagnostics, Entry, Format, HIDDEN, Kind, Node, Plan, Span, syntax::json_text, syntax::toml_text};
 use serde_json::Value;
 
-/// The text as a tree, whose places are in this source.
+/// Reads a text as a tree, whose positions are in the source of this index.
 pub fn read(text: &str, format: Format, source: usize, found: &mut Diagnostics) -> Node {
     match format {
         Format::Toml => toml_text::parse(text, source, found),
@@ -13,7 +13,7 @@ pub fn read(text: &str, format: Format, source: usize, found: &mut Diagnostics) 
     }
 }
 
-/// The tree as text, and in which language. TOML has no null, so that a tree with one is written as JSON.
+/// Returns the tree as text, and the language of that text. TOML has no null, so a tree with a null is written as JSON.
 pub fn write(root: &Node, format: Format) -> (String, Format) {
     let value = root.to_json(&mut |text, _| text.to_string());
     if format == Format::Toml
@@ -36,15 +36,15 @@ impl Plan {
         found.sort();
         let mut text = self.text.clone();
         for (place, shown) in found.into_iter().rev() {
-            // The one character that JSON takes and TOML does not.
+            // JSON allows this character in a string, and TOML does not.
             let written = Value::from(shown).to_string().replace('\u{7f}', "\\u007f");
             text.replace_range(place.start..place.end, &written);
         }
         self.secrets.redact(&text)
     }
 
-    /// Finds the values that are secrets or hold one, each with its text without it. `name` is that of the innermost key that has a name of
-    /// its own: `{ value = ... }` means the value itself.
+    /// Finds the values that are or contain secrets, each with its text without them. `name` is the innermost key above the value, except
+    /// the key of `{ value = ... }`.
     fn find_secrets(&self, node: &Node, name: &str, found: &mut Vec<(Span, String)>) {
         let is_secret = match &node.kind {
             Kind::Text(text) => self.secrets.is_secret(name, text) && !is_reference(text),
@@ -66,7 +66,8 @@ impl Plan {
         }
     }
 
-    /// A text without its secrets, if it has some and is not written as it is, but with escapes.
+    /// Returns a text without its secrets, if it has some and the plan writes it with escapes. Otherwise its secrets are found in the
+    /// plan's text.
     fn without_spelled(&self, text: &str, place: Span) -> Option<(Span, String)> {
         let shown = Some(self.secrets.redact(text)).filter(|shown| shown != text)?;
         let is_plain = self.text[place.start..place.end].contains(text);

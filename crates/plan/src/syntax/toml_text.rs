@@ -1,4 +1,4 @@
-//! TOML text to the value tree.
+//! Parses TOML text to the value tree.
 
 use crate::{Diagnostics, Entry, Kind, Node, Problem, Span};
 use serde_json::Number;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 const REMEDY: &str = "correct it here; strings are quoted, lists are in [ ], tables on one line in { }";
 
-/// Reads a whole document; what cannot be read is reported, and the rest is still returned.
+/// Reads a whole document. Parts that cannot be read are reported; the rest is still returned.
 pub fn parse(text: &str, source: usize, found: &mut Diagnostics) -> Node {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
@@ -87,7 +87,7 @@ fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Diagnostic
 /// Message for whole numbers that neither parser can represent.
 pub(crate) const TOO_LARGE: &str = "this whole number does not fit 64 bits";
 
-/// `inf` is what `vllm bench serve` calls an unlimited rate, and JSON has no such number: it becomes a text.
+/// Reads a decimal number. `inf`, by which `vllm bench serve` means an unlimited rate, becomes a text, because JSON has no such number.
 fn float_kind(text: &str) -> Result<Kind, Problem> {
     let remedy = "write a number, or inf";
     match text.parse::<f64>() {

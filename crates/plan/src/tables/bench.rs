@@ -9,8 +9,9 @@ use crate::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Default time limit of a run.
 const TIMEOUT: Duration = Duration::from_secs(20 * 60);
-/// Default time limit of a benchmark that loads a model, perhaps several times.
+/// Default time limit of a run that loads the model itself, perhaps several times.
 const OFFLINE_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 
 table! {
@@ -95,10 +96,10 @@ words! {
     }
 }
 
-/// Unmeasured requests before a load, of its own shape.
+/// Unmeasured requests before a load, of the same shape as the load's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Warmup {
-    /// As many as the load holds.
+    /// As many as the load keeps in flight.
     #[default]
     Automatic,
     /// A fixed number.
@@ -121,7 +122,7 @@ pub enum BenchRunner {
     Iterations,
     /// Prefill and decode throughput over a window of time (`vsweep phases`).
     Phases,
-    /// A benchmark of vLLM that loads the engine itself: nothing is served.
+    /// A benchmark of vLLM that loads the engine itself and needs no server.
     Offline(Offline),
     /// Command lines such as `vllm bench serve …`.
     Command(Commands),
@@ -139,7 +140,7 @@ impl BenchRunner {
         }
     }
 
-    /// The benchmark without a server, if it is one.
+    /// Returns the benchmark that needs no server, if it is one.
     pub fn offline(&self) -> Option<Offline> {
         match self {
             BenchRunner::Offline(offline) => Some(*offline),
@@ -183,9 +184,9 @@ impl Bench {
 
 fn runner(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BenchRunner> {
     let word = reader.word::<Runner>(node, what)?;
-    let own = [BenchRunner::Native, BenchRunner::Iterations, BenchRunner::Phases];
-    let mut own = own.into_iter().chain(Offline::ALL.map(BenchRunner::Offline));
-    own.find(|runner| runner.name() == Some(&word))
+    let online = [BenchRunner::Native, BenchRunner::Iterations, BenchRunner::Phases];
+    let mut runners = online.into_iter().chain(Offline::ALL.map(BenchRunner::Offline));
+    runners.find(|runner| runner.name() == Some(&word))
 }
 
 fn places(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, FigurePlace>> {

@@ -1,12 +1,12 @@
-//! The `[compare]` table: what is asked of the servers of the plan, held against each other start by start.
+//! The `[compare]` table: the metrics in which the servers of a plan are compared, the margin, and the limits.
 
 use crate::{Node, Reader, table};
 use serde::Serialize;
 use std::time::Duration;
 use vsweep_strategy::stats::{Better, Margins, split_class};
 
-/// Starts of a plan that does not say how many.
-const USUAL_STARTS: u32 = 40;
+/// Default of `max_starts`.
+const DEFAULT_STARTS: u32 = 40;
 
 table! {
     /// Compares the servers of the plan, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the base
@@ -20,7 +20,7 @@ table! {
         /// one's folder show it, else 3 %.
         pub margins as "margin": Margins = by::<String, _>(margin),
         /// At most this many server starts, failed ones included. Default: 40.
-        pub max_starts: u32 = whole(8..=1000).or(USUAL_STARTS),
+        pub max_starts: u32 = whole(8..=1000).or(DEFAULT_STARTS),
         /// No start begins after this much time in starts and runs, such as `2h`. Default: no limit.
         pub max_time: Option<Duration>,
         /// Changes that must not happen, such as `p99_ttft_ms:+5%` or `output_throughput:-3%`. `run` and `report` end with exit code 4 if one does, with
@@ -40,7 +40,7 @@ pub struct Limit {
 }
 
 impl Compare {
-    /// Every metric that is judged.
+    /// Returns every metric that is judged.
     pub fn judged(&self) -> Vec<String> {
         let limited = self.fail_on.iter().map(|limit| &limit.metric);
         self.metrics.iter().chain(limited).cloned().collect()

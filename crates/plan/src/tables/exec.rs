@@ -5,7 +5,7 @@ use crate::{Condition, FromNode, Kind, Node, Params, Program, Reader, ServeComma
 use std::time::Duration;
 
 const WAIT: Duration = Duration::from_secs(10 * 60);
-/// More processes than any machine bears.
+/// Most servers at the same time: more than any machine can run.
 const MOST_SERVERS: u32 = 1024;
 
 table! {
@@ -37,9 +37,9 @@ pub enum Parallel {
     /// One after the other.
     #[default]
     No,
-    /// As many as the GPUs hold.
+    /// As many as fit on the GPUs.
     Gpus,
-    /// At most so many.
+    /// At most this many.
     Servers(u32),
 }
 

@@ -23,7 +23,7 @@ table! {
     }
 }
 
-/// The exploration that the table asks for. Runs of a level and requests of a run are for others to fill in.
+/// The exploration that the table describes. The plan's check fills in the runs of each level, and the matrix the requests of each run.
 impl FromNode for ExploreSettings {
     type Written = ExploreTable;
 

@@ -15,7 +15,7 @@ table! {
 
 const EXAMPLE: &str = "write groups such as [[\"serve.max_num_seqs\", \"bench.max_concurrency\"]]";
 
-/// An unreadable group is kept empty, so that positions stay those of the text.
+/// Reads groups of parameters. An unreadable group is kept empty, so that the positions of the others are those in the text.
 fn groups(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<ParamRef>>> {
     reader.each(node, what, EXAMPLE, |reader, node| Some(group(reader, node, what)))
 }

@@ -1,4 +1,5 @@
-//! `[[bench.mix]]`: the classes of a mixed load, which become one parameter of the load. That they make sense is checked where loads are.
+//! `[[bench.mix]]`: the classes of a mixed load, which become one parameter of the load. Their values are checked later, with those of the
+//! load.
 
 use crate::read::is_whole_value;
 use crate::{Kind, Node, Plan, Problem, Reader, suggest, table};
@@ -21,8 +22,8 @@ table! {
     }
 }
 
-/// The classes that the table of the load has, if there are some. `other` is the key that gives the load to something else than vsweep's
-/// own generator.
+/// Reads the classes of a load, if it has some. `other` is the key by which the plan chooses another program than vsweep's own load
+/// generator, if it does.
 pub(crate) fn mix(reader: &mut Reader<'_>, table: &Node, other: Option<&str>) -> Option<Value> {
     let remedy = "write each class below its own [[bench.mix]]";
     if let Some(entry) = table.child("params").and_then(|params| params.entry(MIX)) {
@@ -86,7 +87,7 @@ impl Plan {
         }
     }
 
-    /// The names of all classes that its loads have.
+    /// Returns the names of all classes of the plan's loads.
     pub fn classes(&self) -> Vec<String> {
         let of_params = self.bench.params.iter().filter(|(name, _)| name == MIX);
         let of_params = of_params.flat_map(|(_, axis)| axis.values());
@@ -97,13 +98,13 @@ impl Plan {
             .collect()
     }
 
-    /// Returns true if combinations bring a mix.
+    /// Returns true if a combination has a mix.
     fn has_mixed_combos(&self) -> bool {
         self.bench.combos.iter().any(|combo| combo.params.contains_key(MIX))
     }
 }
 
-/// The classes' names as they are typed.
+/// Names of the classes as they are typed.
 fn names(mix: &Node) -> impl Iterator<Item = &str> {
     let named = mix.children().into_iter().filter_map(|class| class.child("name"));
     named.filter_map(|name| match &name.kind {

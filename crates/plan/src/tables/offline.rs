@@ -1,5 +1,5 @@
-//! The offline benchmarks of vLLM: `vllm bench startup` and its like load the engine themselves and need no server. Which there
-//! are, and which flags are theirs and which a server's. Runs nothing.
+//! The offline benchmarks of vLLM: `vllm bench startup` and its like load the engine themselves and need no server. This file lists them,
+//! their flags, and the flags that only a server has. It runs nothing.
 
 use crate::spelling;
 
@@ -16,7 +16,7 @@ pub enum Offline {
     MmProcessor,
 }
 
-/// Flags of `vllm serve` (0.32) that are about the HTTP server and not about the engine.
+/// Flags of `vllm serve` (0.32) that concern only the HTTP server, not the engine.
 const OF_SERVER: &str = "\
     headless api_server_count grpc lora_modules chat_template chat_template_content_format trust_request_chat_template \
     trust_request_mm_kwargs default_chat_template_kwargs response_role return_tokens_as_token_ids enable_auto_tool_choice \
@@ -31,14 +31,14 @@ const OF_SERVER: &str = "\
     disable_fastapi_docs h11_max_incomplete_event_size h11_max_header_count enable_offline_docs \
     enable_flash_late_interaction enable_log_requests";
 
-/// Flags for images and random prompts.
+/// Flags of the dataset, which `throughput` and `mm_processor` share.
 const RANDOM: &str = "\
     dataset_name dataset_path hf_split hf_subset no_reranker num_prompts num_warmups output_len random_batch_size \
     random_input_len random_mm_base_items_per_request random_mm_bucket_config random_mm_limit_mm_per_prompt \
     random_mm_num_mm_items_range_ratio random_output_len random_prefix_len random_range_ratio";
 
 impl Offline {
-    /// All of them.
+    /// All offline benchmarks.
     pub const ALL: [Offline; 4] = [
         Offline::Startup,
         Offline::Throughput,
@@ -56,7 +56,7 @@ impl Offline {
         }
     }
 
-    /// Its name behind `vllm bench`.
+    /// Its name after `vllm bench`.
     pub fn word(self) -> &'static str {
         match self {
             Offline::MmProcessor => "mm-processor",

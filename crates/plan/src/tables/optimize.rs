@@ -1,15 +1,16 @@
-//! The `[optimize]` table: the plan's servers that are started are chosen one after another, so that the best is known after few starts.
+//! The `[optimize]` table: chooses, one start after another, which of the plan's servers to start, so that the best is known after few
+//! starts.
 
 use crate::{Node, Plan, Reader, Runs, Target, table};
 use std::iter;
 use std::time::Duration;
 use vsweep_strategy::search;
 
-/// Certainty of a plan that does not say how sure the answer is to be.
-const USUAL_CERTAINTY: f64 = 0.95;
-/// Keys on repeated starts, in place of which an optimisation decides itself what is started again.
+/// Default of `certainty`.
+const DEFAULT_CERTAINTY: f64 = 0.95;
+/// Keys about repeated starts. An optimisation does not allow them, because it decides itself what is started again.
 pub(crate) const ON_REPEATED_STARTS: [&str; 2] = ["starts", "repeat_first"];
-/// Figures that follow from those of the result, and may be an objective.
+/// Figures that are computed from those of the result, and may be an objective.
 const DERIVED: [&str; 2] = ["tokens_per_gpu", "tokens_per_user"];
 
 table! {
@@ -25,7 +26,7 @@ table! {
         /// At most this many server starts, failed ones included. Default: no limit.
         pub starts: Option<u32> = whole(1..=1_000_000),
         /// Ends when the best server found is within `report.margin` of the best of all with this probability. Default: 0.95.
-        pub certainty: f64 = by::<f64, _>(certainty).or(USUAL_CERTAINTY),
+        pub certainty: f64 = by::<f64, _>(certainty).or(DEFAULT_CERTAINTY),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The `[report]` table: what the report draws beyond the standard charts.
+//! The `[report]` table: further charts, and the price, the GPUs and the margin by which the answer compares configs.
 
 use crate::{FromNode, Node, Reader, Requirement, Runs, table};
 

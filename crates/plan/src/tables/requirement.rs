@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use vsweep_strategy::search::Criterion;
 
-/// Something that must hold of the results of each workload.
+/// A condition on the results, which must hold for each workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requirement {
     /// The condition that must hold.
@@ -20,7 +20,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// The assertion; none of a required target.
+    /// Returns the assertion; `None` for a required target.
     pub fn assertion(&self) -> Option<&Assertion> {
         match &self.what {
             Required::Points(assertion) => Some(assertion),
@@ -28,7 +28,7 @@ impl Requirement {
         }
     }
 
-    /// The bounds of its assertion.
+    /// Returns the bounds of its assertion; none for a required target.
     pub fn criteria(&self) -> &[Criterion] {
         self.assertion().map_or(&[], |assertion| &assertion.criteria)
     }
@@ -39,7 +39,7 @@ impl Requirement {
 pub enum Required {
     /// Some load meets the target of this name.
     Target(String),
-    /// Each of these points meets every criterion.
+    /// Each of its points to which the assertion applies meets every criterion.
     Points(Assertion),
 }
 
@@ -126,7 +126,7 @@ fn conditions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Co
     Some(reader.conditions(node, what, "write it as where = { max_concurrency = 8 }"))
 }
 
-/// The `[[assert]]` blocks of a plan.
+/// Reads the `[[assert]]` blocks of a plan.
 pub(crate) fn assertions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Requirement>> {
     let assertions: Vec<Assertion> = Vec::from_node(reader, node, what)?;
     let required = assertions.into_iter().map(|assertion| Requirement {

@@ -13,7 +13,7 @@ pub enum Runs {
     Exactly(u32),
     /// Repeats until the interval of a metric is narrow enough.
     Until {
-        /// Its name in the result.
+        /// Name of the metric in the result.
         metric: String,
         /// The width that is enough, and the limits of the number of runs.
         rule: Repeats,
@@ -99,7 +99,7 @@ impl Default for Runs {
 }
 
 impl Runs {
-    /// At least so many.
+    /// Returns the fewest runs of a point on one start.
     pub fn least(&self) -> u32 {
         match self {
             Runs::Exactly(runs) => *runs,
@@ -107,7 +107,7 @@ impl Runs {
         }
     }
 
-    /// At most so many.
+    /// Returns the most runs of a point on one start.
     pub fn most(&self) -> u32 {
         match self {
             Runs::Exactly(runs) => *runs,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-/// A running server should answer at once; this bridges a hiccup.
+/// Default of `ready_timeout` for a server that is already running. It should answer at once; this allows for a short interruption.
 const ATTACHED_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_GRACE: Duration = Duration::from_secs(30);
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60);
@@ -120,7 +120,7 @@ pub enum Reset {
     Caches,
     /// Stop the server and start it again.
     Restart,
-    /// None: runs may profit from each other's caches.
+    /// Do nothing: runs may profit from the caches that earlier runs filled.
     Nothing,
     /// Send an empty POST request to this route.
     Route(String),
@@ -175,7 +175,7 @@ impl Serve {
         }
     }
 
-    /// A running server is what it is: nothing about it can vary, and it cannot be started anew.
+    /// Rejects settings that a server which is already running cannot follow: nothing about it can vary, and vsweep cannot start it.
     fn check_attached(&self, reader: &mut Reader<'_>, node: &Node, url: Span) {
         let mut refuse = |place: Span, message: &str, remedy: &str| {
             let problem = Problem::new(place, message, remedy);
@@ -288,7 +288,7 @@ fn check_route(reader: &mut Reader<'_>, node: &Node, key: &str, route: &str) {
     }
 }
 
-/// The variables; one with several values is an axis.
+/// Reads the environment variables. A list of values is an axis.
 fn variables(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
     let Kind::Table(entries) = &node.kind else {
         return reader.wrong_kind(node, what, "a table of variables");

@@ -1,4 +1,4 @@
-//! The `[sla]` table, and bounds of metrics as it has them.
+//! The `[sla]` table, and the bounds of metrics in targets and assertions.
 
 use crate::forms::{Scalar, Vary as VaryWord};
 use crate::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
@@ -72,7 +72,7 @@ const OF_REQUEST: [&str; 3] = ["ttft_ms", "tpot_ms", "e2el_ms"];
 /// The share of requests that keep within limits of single requests.
 const ATTAINMENT: &str = "attainment";
 
-/// Metrics for which a target is a lower bound.
+/// Metrics of which a target is a lower bound.
 const THROUGHPUTS: [&str; 4] = [
     "request_throughput",
     "request_goodput",
@@ -86,10 +86,10 @@ fn totals() -> impl Iterator<Item = &'static str> {
 }
 
 impl SlaTable {
-    /// The lowest and the highest load to try.
+    /// Returns the lowest and the highest load to try.
     fn bounds(&self) -> (f64, f64) {
-        let usual = Settings::new(self.vary.unwrap_or(Vary::MaxConcurrency), Vec::new());
-        (self.min.unwrap_or(usual.lower), self.max.unwrap_or(usual.upper))
+        let defaults = Settings::new(self.vary.unwrap_or(Vary::MaxConcurrency), Vec::new());
+        (self.min.unwrap_or(defaults.lower), self.max.unwrap_or(defaults.upper))
     }
 
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
@@ -126,7 +126,7 @@ impl TargetTable {
     }
 }
 
-/// The bounds, on the requests of a class if one is named.
+/// Returns the bounds for the requests of a class, if one is named.
 pub(crate) fn of_class(criteria: Vec<Criterion>, class: Option<&str>) -> Vec<Criterion> {
     criteria
         .into_iter()
@@ -173,7 +173,7 @@ fn required(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Option<bool
     }
 }
 
-/// A load that a search may be bounded by; a rate of a request in 17 minutes is as slow as anybody waits for.
+/// Reads a bound of the loads that a search tries. The lowest, a rate of one request in 17 minutes, is slower than any useful load.
 fn load(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
     reader.ratio(node, what, 0.001..=1e6)
 }
@@ -197,7 +197,7 @@ fn tolerance(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
 }
 
 impl Reader<'_> {
-    /// The bounds of a target or an assertion; messages call it `whose`.
+    /// Reads the bounds of a target or an assertion, which messages call `whose`.
     pub(crate) fn criteria(&mut self, whose: &str, node: &Node, entries: &[&Entry]) -> Vec<Criterion> {
         if entries.is_empty() {
             let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
@@ -234,13 +234,13 @@ impl Reader<'_> {
         })
     }
 
-    /// The name of a metric of the result.
+    /// Reads the name of a metric of the result.
     pub(crate) fn metric(&mut self, node: &Node, what: &str) -> Option<String> {
         let name = self.text(node, what)?;
         self.known_metric(name, node.span)
     }
 
-    /// The name, if it is one of a metric of the result.
+    /// Returns the name if the result may have such a metric; otherwise reports it.
     pub(crate) fn known_metric(&mut self, name: String, span: Span) -> Option<String> {
         match is_metric(split_class(&name).1) {
             true => Some(name),
@@ -252,7 +252,7 @@ impl Reader<'_> {
         self.refuse(span, format!("no metric is called `{name}`"), suggest(name, known))
     }
 
-    /// Reads a bound; a reason why it is none consists of a message and a remedy.
+    /// Reads a bound by `read`, whose error consists of a message and, after `; `, a remedy.
     fn read<T>(&mut self, entry: &Entry, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         if let Kind::Number(number) = &entry.value.kind {
             let message = format!("`{}` needs a comparison", entry.key);
@@ -274,7 +274,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the reason why a search for the highest load cannot use a bound, if it cannot.
+/// Returns the reason why a bound makes no sense, if it makes none: a latency of one request, a bound on the wrong side, or a limit of 0.
 fn objection(key: &str, criterion: &Criterion) -> Option<String> {
     let (operator, limit) = (criterion.operator, criterion.limit);
     let latency = key.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest));
@@ -300,7 +300,7 @@ fn objection(key: &str, criterion: &Criterion) -> Option<String> {
     (limit <= 0.0).then(|| format!("`{key}{operator}{limit}` bounds nothing; write a limit above 0"))
 }
 
-/// The usual metrics of a result.
+/// Names of the usual metrics of a result, for suggestions.
 fn known_metrics() -> impl Iterator<Item = String> {
     let latencies = LATENCIES
         .iter()

@@ -1,4 +1,4 @@
-//! Checks the addresses of a plan's servers: addresses that no server could use, or that somebody else listens on.
+//! Checks the addresses of a plan's servers, and reports those that no server can use, or on which another process listens.
 
 use super::launched;
 use crate::cause::Failure;
@@ -7,7 +7,7 @@ use crate::plan::{Diagnostics, Parallel, Plan};
 use crate::server::address::Address;
 use std::collections::{BTreeSet, HashSet};
 
-/// Checks what the command lines of the servers that the plan launches say about their addresses.
+/// Checks the addresses on the command lines of the servers that the plan launches.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let objections = addresses(plan, matrix).filter_map(|address| Some(address.err()?.detail));
     let remedy = "correct it, or remove it: vsweep then chooses a free port";
@@ -17,7 +17,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// Servers that run side by side on a machine get ports and GPUs from vsweep, or from what started it.
+/// Rejects ports and GPUs that the plan sets for servers that run side by side, because they get these from vsweep, or from the program
+/// that started it.
 pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let given = addresses(plan, matrix).flatten().filter_map(|address| address.port);
     let refused = |port| format!("servers that run side by side cannot all listen on port {port}");
@@ -40,7 +41,7 @@ pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics)
     }
 }
 
-/// Looks whether somebody holds a port of theirs who will not let it go.
+/// Reports ports of these servers that another process holds and will not release.
 pub(super) fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let addresses: HashSet<Address> = addresses(plan, matrix).flatten().collect();
     let taken = addresses.iter().filter_map(Address::taken).filter(|taken| taken.stays);
@@ -48,7 +49,7 @@ pub(super) fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics)
     add(plan, taken.map(|taken| taken.failure.detail), remedy, found);
 }
 
-/// Addresses of servers that listen; a benchmark without a server loads the engine itself.
+/// Returns the address of each server, or the reason why it cannot be used. An offline benchmark has no server that listens.
 fn addresses<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = Result<Address, Failure>> + use<'a> {
     let listens = plan.bench.runner.offline().is_none();
     let servers = launched(plan, matrix).filter(move |_| listens);

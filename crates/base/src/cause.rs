@@ -96,14 +96,16 @@ closed_list! {
         "restore the run's file from a copy; its figures are left out because they are not what was measured";
 }
 
-/// The reaction to a cause.
+/// Facts about a cause.
 struct CauseFacts {
+    /// True if another try may succeed.
     again: bool,
+    /// True if too much load may be the reason.
     load: bool,
 }
 
 impl Cause {
-    /// Returns true if trying the same thing again can help. All other causes would fail again in the same way.
+    /// Returns true if another try may succeed. After any other cause, it would fail in the same way.
     pub fn is_transient(self) -> bool {
         self.facts().again
     }
@@ -113,7 +115,7 @@ impl Cause {
         self.facts().load
     }
 
-    /// The advice where it is known which file the server's log is.
+    /// Returns the advice, which names the file of the server's log if `log` is known.
     pub fn advice_with(self, log: Option<&str>) -> String {
         name_log(self.advice(), log)
     }
@@ -131,14 +133,14 @@ fn name_log(advice: &str, log: Option<&str>) -> String {
 pub struct RuledOut {
     /// The settings in which the two differ, each with its values: `max_model_len`, `8192 > 4096`.
     pub settings: Vec<(String, String)>,
-    /// The name of the other one.
+    /// Name of the server that did not start.
     pub by: String,
-    /// Message of that server.
+    /// Reason why that server did not start.
     pub why: String,
 }
 
 impl RuledOut {
-    /// A sentence that omits the reason why the other one did not start.
+    /// Returns the conclusion as a sentence, without the reason why the other server did not start.
     pub fn claim(&self) -> String {
         let settings: Vec<String> = self
             .settings
@@ -169,34 +171,34 @@ impl fmt::Display for RuledOut {
     }
 }
 
-/// A failure of a server or a benchmark: what it was, and what it said.
+/// A failure of a server or a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The entry of the closed list.
+    /// The cause.
     pub cause: Cause,
     /// The decisive log line, exit status or error text, in one line.
     pub detail: String,
     /// The most frequent error of failed requests, if they are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
-    /// The servers' comparison, if it is not even started for want of memory.
+    /// The comparison with another server, if the server was not started because it needs too much memory.
     #[serde(skip)]
     pub ruled_out: Option<Box<RuledOut>>,
 }
 
 impl Failure {
-    /// A failure with what is known about it.
+    /// Returns a failure with this detail, which is made printable and shortened.
     pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
         Failure {
             cause,
-            // Messages of servers and programs enter here.
+            // The detail may be a message of a server or another program.
             detail: message(&detail.into()),
             request_error: None,
             ruled_out: None,
         }
     }
 
-    /// The failure of a server that is not started.
+    /// Returns the failure of a server that is not started.
     pub fn of_ruled_out(cause: Cause, ruled_out: RuledOut) -> Self {
         Failure {
             ruled_out: Some(Box::new(ruled_out.clone())),
@@ -204,7 +206,7 @@ impl Failure {
         }
     }
 
-    /// The failure of requests; the detail states their number.
+    /// Returns the failure of a run because of failed requests, whose number `detail` states.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Self {
         let detail = RequestError::append_to(detail.into(), commonest.as_ref());
         Failure {
@@ -213,10 +215,10 @@ impl Failure {
         }
     }
 
-    /// Advice for this failure: the cause's, or more specific advice if the detail allows it. `None` if the detail already ends in advice.
+    /// Returns the advice of the cause or, for failed requests, that for their HTTP status. `None` if the detail already ends in advice.
     pub fn advice(&self) -> Option<&'static str> {
         match self.cause {
-            // Our own benchmarks name parameter and remedy; external ones are not shown this way.
+            // The detail of our own benchmarks names the parameter and the remedy. That of external ones is not shown in this way.
             Cause::BenchFailed => None,
             Cause::RequestErrors => {
                 let status = self.request_error.as_ref().and_then(|error| error.status);
@@ -226,7 +228,7 @@ impl Failure {
         }
     }
 
-    /// The cause's advice, or a closer one where the detail tells, with the file that the server's log is, if that is known.
+    /// Returns the advice for this failure, else that of its cause. It names the file of the server's log if `log` is known.
     pub fn advice_with(&self, log: Option<&str>) -> String {
         name_log(self.advice().unwrap_or(self.cause.advice()), log)
     }

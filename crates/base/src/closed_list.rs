@@ -1,7 +1,7 @@
 //! Declares the closed lists of this crate: an enum whose entries have names in files, and facts that are looked up by entry. The lists
 //! themselves are in `cause` and `validity`.
 
-/// The name of an entry in words, for sentences: `GPU memory held` for `gpu_memory_held`.
+/// Returns the name of an entry in words, for sentences: `GPU memory held` for `gpu_memory_held`.
 pub fn in_words(name: &str) -> String {
     let words = name.split('_').map(|word| match word {
         "oom" => "out of memory".to_owned(),
@@ -11,8 +11,8 @@ pub fn in_words(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Declares a closed list and the type of its facts. An entry has what it means, its name in files, its facts, and one sentence that
-/// tells the user what to do.
+/// Declares a closed list and the type of its facts. Each entry has a description, its name in files, its facts, and a sentence of advice
+/// for the user.
 macro_rules! closed_list {
     (
         $(#[$about:meta])+

@@ -31,11 +31,11 @@ pub enum Error {
     },
 }
 
-/// The result of everything that can stop vsweep.
+/// The result of a function whose error ends the command.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Wraps a system error with the verb and the path it was about: `.map_err(Error::io("read", &path))`.
+    /// Adds the verb and the path to an error of the operating system: `.map_err(Error::io("read", &path))`.
     pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io {
             action,
@@ -44,7 +44,7 @@ impl Error {
         }
     }
 
-    /// The exit code this error ends in.
+    /// Returns the exit code of a command that this error ends.
     pub fn exit(&self) -> Exit {
         match self {
             Error::Usage(_) | Error::Reported => Exit::Usage,
@@ -74,7 +74,7 @@ pub fn remedy(source: &io::Error) -> &'static str {
     }
 }
 
-/// The exit codes of every command (contract).
+/// The exit codes of every command. Scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -95,9 +95,9 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The one that counts where both apply.
+    /// Returns the exit code that takes precedence if both apply.
     pub fn or(self, other: Exit) -> Exit {
-        const FIRST: [Exit; 6] = [
+        const PRECEDENCE: [Exit; 6] = [
             Exit::Interrupted,
             Exit::CannotGoOn,
             Exit::Usage,
@@ -105,7 +105,7 @@ impl Exit {
             Exit::SomeFailed,
             Exit::Undecided,
         ];
-        let counts = FIRST.into_iter().find(|exit| [self, other].contains(exit));
+        let counts = PRECEDENCE.into_iter().find(|exit| [self, other].contains(exit));
         counts.unwrap_or(Exit::Done)
     }
 }

@@ -1,7 +1,7 @@
 //! Identities made from content: the canonical JSON of a thing and the SHA-256 of it.
 //!
-//! Two configurations have one id exactly if everything that can change their measurement is equal, so nothing stale
-//! is ever reused and editing a plan re-measures exactly what changed.
+//! Two configurations have equal ids exactly if everything that can change their measurement is equal. So no outdated result is reused, and
+//! an edited plan re-measures exactly what changed.
 
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// Reads a value from a text in place: a record has several such texts in each of its lines.
+/// Reads a value from a string without copying the string: a record has several such strings in each of its lines.
 pub fn read_text<'de, D: Deserializer<'de>, T>(
     from: D,
     read: impl FnOnce(&str) -> Result<T, &'static str>,
@@ -79,10 +79,9 @@ identities! {
 pub struct Ids(Vec<[u8; 16]>);
 
 impl Ids {
-    /// The set of these ids.
+    /// Returns the set of these ids.
     ///
-    /// # Panics
-    /// If one has not 16 digits, as every id has that is made here.
+    /// # Panics If an id does not have 16 digits. Every id that is made here has.
     pub fn of<I: AsRef<str>>(ids: impl IntoIterator<Item = I>) -> Ids {
         let digits = |id: I| <[u8; 16]>::try_from(id.as_ref().as_bytes()).expect("an id has 16 digits");
         let mut ids: Vec<[u8; 16]> = ids.into_iter().map(digits).collect();
@@ -109,7 +108,7 @@ impl Ids {
         self.0.is_empty()
     }
 
-    /// The ids in ascending order.
+    /// Returns the ids in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|id| std::str::from_utf8(id).expect("made from text"))
     }
@@ -132,7 +131,7 @@ impl<'de> Deserialize<'de> for Ids {
     }
 }
 
-/// JSON text that is equal for equal values: object keys sorted, no spaces.
+/// Returns JSON text that is equal for equal values: object keys are sorted, and there are no spaces.
 pub fn canonical_json(value: &Value) -> String {
     let mut sorted = value.clone();
     sorted.sort_all_objects();
@@ -144,7 +143,7 @@ pub fn canonical_json(value: &Value) -> String {
 pub struct Hash256([u8; 32]);
 
 impl Hash256 {
-    /// The hash of some bytes.
+    /// Returns the hash of some bytes.
     pub fn of(bytes: &[u8]) -> Hash256 {
         Hash256(Sha256::digest(bytes).into())
     }
@@ -178,19 +177,19 @@ impl<'de> Deserialize<'de> for Hash256 {
     }
 }
 
-/// SHA-256 of some bytes as 64 lower-case hex digits.
+/// Returns the SHA-256 of some bytes as 64 lower-case hex digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     Hash256::of(bytes).to_string()
 }
 
-/// The first 64 bits of the SHA-256 of some bytes.
+/// Returns the first 64 bits of the SHA-256 of some bytes.
 pub fn digest_start(bytes: &[u8]) -> u64 {
     let digest = Sha256::digest(bytes);
     u64::from_be_bytes(digest[..8].try_into().expect("a digest has 32 bytes"))
 }
 
-/// The first 16 hex digits of the SHA-256 of a text: short enough for a path, and among a million points the odds that
-/// two share one are below 1 in 10^7.
+/// Returns the first 16 hex digits of the SHA-256 of a text. They are short enough for a path, and the probability that two of a million
+/// points share them is below 1 in 10^7.
 pub fn short_digest(text: &str) -> String {
     format!("{:016x}", digest_start(text.as_bytes()))
 }

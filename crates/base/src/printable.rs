@@ -9,12 +9,12 @@ use std::io::{self, Write};
 /// Most characters of a message that is recorded.
 const MOST: usize = 2000;
 
-/// A message from elsewhere for the record: on one line, and not too long.
+/// Returns a message of another program in the form in which it is recorded: on one line, and not too long.
 pub(crate) fn message(text: &str) -> String {
     printable(&shorten(text, MOST)).into_owned()
 }
 
-/// A text on one line.
+/// Returns a text on one line, in which characters that [act](acts) are escaped.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, acts, |c| c.escape_default().to_string())
 }
@@ -25,16 +25,17 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, is_escaped, |c| c.escape_default().to_string())
 }
 
-/// JSON with escapes for what its writer leaves as it is; such characters stand only within its texts.
+/// Returns JSON in which the characters that its writer did not escape are escaped. Apart from line feeds, which are kept, such characters
+/// occur only within strings.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     let is_escaped = |c| acts(c) && c != '\n';
     escaped(json, is_escaped, |c| format!("\\u{:04x}", u32::from(c)))
 }
 
-/// Stands at the end of a text that was cut.
+/// Mark at the end of a text that was cut.
 pub const CUT: &str = " …";
 
-/// A text of at most so many characters, cut between words.
+/// Returns a text of at most `most` characters. A longer text is cut between words, and [`CUT`] is added.
 pub fn shorten(text: &str, most: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(most) else {
         return text.to_owned();

@@ -1,6 +1,6 @@
-//! JSON as Python's `json` module writes it. Its bare words `NaN`, `Infinity` and `-Infinity`, which JSON lacks, become what vsweep
-//! writes instead. Its layout (a blank after each comma and colon, ASCII only) is used where files and command lines must be
-//! those of vLLM, byte for byte. Beyond keys that stand there twice this module does not parse.
+//! JSON as Python's `json` module writes it. Its bare words `NaN`, `Infinity` and `-Infinity`, which JSON lacks, are replaced. Its layout
+//! (a blank after each comma and colon, ASCII only) is used for files and command lines that must equal those of vLLM byte for byte. Apart
+//! from the search for repeated keys, this module does not parse JSON.
 
 use serde::Serialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -17,7 +17,7 @@ const WORDS: [(&[u8], &[u8]); 3] = [
     (b"NaN", b"null"),
 ];
 
-/// Converts a document to strict JSON. Texts are unchanged, and a document that is already strict is not copied.
+/// Converts a document to strict JSON. Strings are unchanged, and a document that is already strict is not copied.
 pub fn strict(json: &[u8]) -> Cow<'_, [u8]> {
     let mut strict = Vec::new();
     let (mut at, mut copied, mut is_text) = (0, 0, false);
@@ -55,6 +55,7 @@ pub fn repeated_key(json: &[u8]) -> Option<String> {
     found
 }
 
+/// Reads an object, and stores the first key that occurs twice.
 struct Keys<'a>(&'a mut Option<String>);
 
 impl<'de> Visitor<'de> for Keys<'_> {
@@ -81,7 +82,7 @@ pub fn write(value: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
     written.map_err(io::Error::from)
 }
 
-/// A value as `json.dumps` returns it.
+/// Returns a value as `json.dumps` does.
 pub fn dumps(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     write(value, &mut bytes).expect("plain data can be written to memory");

@@ -1,33 +1,33 @@
-//! The most frequent error of a run's failed requests, as a value next to the detail of a failure or doubt, so that no text has to be
+//! The most frequent error of a run's failed requests. It is recorded next to the detail of a failure or a doubt, so that no text has to be
 //! parsed.
 
 use crate::printable::message;
 use serde::{Deserialize, Serialize};
 
-/// The commonest error of a run's requests.
+/// The most frequent error of a run's requests.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestError {
-    /// The HTTP status of the answers; none where no answer with another status than 200 came.
+    /// HTTP status of the answers; `None` if no answer with a status other than 200 came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// In one line, with the status: `HTTP 503: overloaded`.
+    /// The error in one line, with the status: `HTTP 503: overloaded`.
     pub said: String,
 }
 
 impl RequestError {
-    /// Describes requests that were answered with this status.
+    /// Returns the error of requests that were answered with this status.
     pub fn new(status: Option<u16>, said: &str) -> RequestError {
         let said = message(said);
         RequestError { status, said }
     }
 
-    /// Parses a text alone, as in saved results of benchmarks.
+    /// Reads an error from its text, which saved results of benchmarks have alone. The status is read from its beginning: `HTTP 503`.
     pub fn read(said: &str) -> RequestError {
         let digits = said.strip_prefix("HTTP ").and_then(|rest| rest.get(..3));
         RequestError::new(digits.and_then(|digits| digits.parse().ok()), said)
     }
 
-    /// The detail of a failure or a doubt that ends in the commonest error, if there is one.
+    /// Appends the most frequent error, if there is one, to the detail of a failure or a doubt.
     pub(crate) fn append_to(detail: String, commonest: Option<&RequestError>) -> String {
         match commonest {
             Some(error) => format!("{detail}, most often with: {}", error.said),

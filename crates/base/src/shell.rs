@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// A word in quotes where it needs them. What would act on a terminal that shows it, and bytes that are no text, are made by
-/// `printf` when the shell runs; line feeds and tabs stay.
+/// Returns a word, in quotes if it needs them. Characters that would act on a terminal, and bytes that are not UTF-8, become calls of
+/// `printf`, which writes them when the shell runs. Line feeds and tabs are kept.
 pub fn shell_word<W: AsRef<OsStr> + ?Sized>(word: &W) -> String {
     let bytes = word.as_ref().as_bytes();
     if bytes.is_empty() {
@@ -16,27 +16,27 @@ pub fn shell_word<W: AsRef<OsStr> + ?Sized>(word: &W) -> String {
     let mut quoted = String::new();
     for chunk in bytes.utf8_chunks() {
         let mut rest = chunk.valid();
-        while let Some(at) = rest.find(is_made) {
+        while let Some(at) = rest.find(needs_printf) {
             let (plain, from) = rest.split_at(at);
-            let (made, after) = from.split_at(from.find(|c| !is_made(c)).unwrap_or(from.len()));
-            quoted += &plainly(plain);
-            quoted += &printed(made.as_bytes());
+            let (made, after) = from.split_at(from.find(|c| !needs_printf(c)).unwrap_or(from.len()));
+            quoted += &in_quotes(plain);
+            quoted += &by_printf(made.as_bytes());
             rest = after;
         }
-        quoted += &plainly(rest);
-        quoted += &printed(chunk.invalid());
+        quoted += &in_quotes(rest);
+        quoted += &by_printf(chunk.invalid());
     }
     quoted
 }
 
-/// Words as one command line.
+/// Returns words as one command line.
 pub fn shell_line<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| shell_word(&word)).collect();
     words.join(" ")
 }
 
-/// The words of a command line as Python's `shlex.split` reads them: `None` if a quote is never closed, or nothing follows
-/// a backslash. A shell would take comments and a `\$` between double quotes otherwise.
+/// Splits a command line into words as Python's `shlex.split` does. Returns `None` if a quote is never closed, or if nothing follows a
+/// backslash. A shell would treat comments, and `\$` within double quotes, differently.
 pub fn shlex(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut characters = line.chars();
@@ -73,18 +73,18 @@ pub fn shlex(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-fn is_made(c: char) -> bool {
+fn needs_printf(c: char) -> bool {
     acts(c) && c != '\n' && c != '\t'
 }
 
-fn plainly(text: &str) -> String {
+fn in_quotes(text: &str) -> String {
     match text {
         "" => String::new(),
         text => shell_words::quote(text).into_owned(),
     }
 }
 
-fn printed(bytes: &[u8]) -> String {
+fn by_printf(bytes: &[u8]) -> String {
     let octal: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
     match octal.as_str() {
         "" => octal,
@@ -92,7 +92,7 @@ fn printed(bytes: &[u8]) -> String {
     }
 }
 
-/// A command line as a shell takes it, its environment before it.
+/// Returns a command line for a shell, with its environment in front.
 pub fn shell_command(env: &BTreeMap<String, String>, argv: &[String]) -> String {
     let mut line = String::new();
     for (name, value) in env {

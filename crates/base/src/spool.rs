@@ -1,31 +1,33 @@
-//! Bytes that pile up while a run goes on: so many of them in memory, the rest in a file that has no name and goes with
-//! the process. What the bytes mean is their owner's.
+//! Stores bytes that accumulate during a run: a limited number in memory, the rest in a file without a name, which disappears with the
+//! process. The meaning of the bytes is up to the owner.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes that are written to the file at once: few enough that writing them delays nobody.
+/// Number of bytes that are collected before they are written to the file: so few that writing them delays nobody.
 const PIECE: usize = 64 << 10;
 
-/// Pieces in the order they came, each readable by its place.
+/// Pieces of bytes in the order in which they were added. Each can be read by its place, the number of bytes before it.
 #[derive(Debug)]
 pub struct Spool {
-    /// The first bytes.
+    /// The first bytes of all.
     head: Vec<u8>,
-    /// Room for them.
+    /// Most bytes in `head`.
     most: usize,
+    /// The file of the bytes after `head`, if there is one.
     file: Option<File>,
+    /// Number of bytes in the file.
     in_file: u64,
-    /// Content after the file's bytes.
+    /// Bytes after those in the file, which are not yet written.
     tail: Vec<u8>,
     /// True if the file cannot be created or written: everything then stays in memory.
     is_stuck: bool,
 }
 
 impl Spool {
-    /// An empty one that keeps its first `most` bytes in memory.
+    /// Returns an empty spool that keeps its first `most` bytes in memory.
     pub fn new(most: usize) -> Spool {
         Spool {
             head: vec![],
@@ -37,7 +39,7 @@ impl Spool {
         }
     }
 
-    /// Adds a piece at the end; its place, for [`Spool::read`].
+    /// Adds a piece at the end. Returns its place, for [`Spool::read`].
     pub fn push(&mut self, piece: &[u8]) -> u64 {
         let place = self.head.len() as u64 + self.in_file + self.tail.len() as u64;
         let is_in_head = self.in_file == 0 && self.tail.is_empty();
@@ -66,7 +68,7 @@ impl Spool {
         written
     }
 
-    /// The piece of this length at this place, read into `buffer` if it is in the file.
+    /// Returns the piece of this length at this place. It is read into `buffer` if it is in the file.
     pub fn read<'a>(&'a self, place: u64, length: usize, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
         let Some(beyond) = place.checked_sub(self.head.len() as u64) else {
             let place = place as usize;
@@ -86,7 +88,7 @@ impl Spool {
         }
     }
 
-    /// Reads everything, from the first byte to the last.
+    /// Returns a reader of all bytes, from the first to the last.
     pub fn reader(&self) -> impl Read + '_ {
         let file = FilePart {
             file: self.file.as_ref(),
@@ -98,7 +100,7 @@ impl Spool {
     }
 }
 
-/// A file of this process alone, which is gone from its folder before anything is written to it.
+/// Creates a file for this process alone, and removes its name before anything is written to it.
 fn unnamed_file() -> io::Result<File> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut options = File::options();
@@ -107,7 +109,7 @@ fn unnamed_file() -> io::Result<File> {
         let number = COUNT.fetch_add(1, Relaxed);
         let path = std::env::temp_dir().join(format!(".vsweep-{}-{number}", std::process::id()));
         match options.open(&path) {
-            // In another container a process of the same id has it.
+            // A process with the same id, in another container, has this name.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
             Ok(file) => {
@@ -118,7 +120,7 @@ fn unnamed_file() -> io::Result<File> {
     }
 }
 
-/// The bytes of the file that count, if there is one.
+/// A reader of the first `end` bytes of a file, if there is one.
 struct FilePart<'a> {
     file: Option<&'a File>,
     at: u64,

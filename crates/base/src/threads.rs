@@ -1,5 +1,5 @@
-//! Work spread over threads that a machine at its limit of processes or memory may refuse: then the thread that asks does it
-//! alone, or says so.
+//! Spreads work over threads. A machine at its limit of processes or memory may refuse a new thread; the calling thread then does the work
+//! alone.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,21 +16,21 @@ pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + 
     let next = AtomicUsize::new(0);
     let made = Mutex::new(Vec::new());
     on_threads(most.min(items.len()), || {
-        let mut own = Vec::new();
+        let mut batch = Vec::new();
         while let at = next.fetch_add(1, Ordering::Relaxed)
             && let Some(item) = items.get(at)
         {
-            own.push((at, work(item)));
+            batch.push((at, work(item)));
         }
-        made.lock().unwrap_or_else(PoisonError::into_inner).append(&mut own);
+        made.lock().unwrap_or_else(PoisonError::into_inner).append(&mut batch);
     });
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     made.sort_unstable_by_key(|(at, _)| *at);
     made.into_iter().map(|(_, done)| done).collect()
 }
 
-/// Performs the same work on this thread and on up to `most - 1` others, and returns when all have ended. Work that panics
-/// on one of them panics here.
+/// Performs the same work on this thread and on up to `most - 1` others, and returns when all have ended. A panic on one of them is passed
+/// on.
 pub fn on_threads(most: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {
         // If one thread is refused, the next would be, too.
@@ -39,7 +39,7 @@ pub fn on_threads(most: usize, work: impl Fn() + Sync) {
     });
 }
 
-/// Performs two pieces of work, at the same time if the system allows another thread now. Work that panics panics here.
+/// Performs two pieces of work, at the same time if the system allows another thread now. A panic of either is passed on.
 pub fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
     let (waiting, done) = (Mutex::new(Some(one)), Mutex::new(None));
     let perform = || {

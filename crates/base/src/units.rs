@@ -1,10 +1,10 @@
-//! Parses and formats quantities: durations, counts, numbers in tables. Formatting only; no clock.
+//! Parses and formats quantities: durations, counts, numbers in tables. Reads no clock.
 
 use humantime::DurationError;
 use itertools::Itertools;
 use std::time::Duration;
 
-/// Reads `30s`, `15m`, `1h 30m`, `250ms`; a bare number is refused because its unit would be a guess.
+/// Parses a duration such as `30s`, `15m`, `1h 30m` or `250ms`. A bare number is refused, because its unit is unknown.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let explain = |error| {
         let what = match error {
@@ -18,12 +18,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text.trim()).map_err(explain)
 }
 
-/// True of a zero, which files leave out.
+/// Returns true if a number is 0. Files leave out such numbers.
 pub fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
 }
 
-/// A duration for people, with two significant units at most: `850 ms`, `4.2 s`, `3m 20s`, `2h 05m`.
+/// Returns a duration for people, in at most two units: `850 ms`, `4.2 s`, `3m 20s`, `2h 05m`.
 pub fn show_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 1.0 {
@@ -39,14 +39,14 @@ pub fn show_duration(duration: Duration) -> String {
     }
 }
 
-/// A whole number with thin thousands separators as English readers expect: `1,234,567`.
+/// Returns a whole number with commas between thousands: `1,234,567`.
 pub fn show_count(count: impl Into<u128>) -> String {
     let digits = count.into().to_string();
     let groups = digits.as_bytes().rchunks(3).rev();
     groups.map(String::from_utf8_lossy).join(",")
 }
 
-/// A count with its noun: `1 server`, `1,566 runs`, `2 searches`.
+/// Returns a count with its noun: `1 server`, `1,566 runs`, `2 searches`.
 pub fn show_many(count: u64, noun: &str) -> String {
     let plural = match count {
         1 => "",

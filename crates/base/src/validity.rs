@@ -13,14 +13,14 @@ pub enum Validity {
     /// There are no objections.
     #[default]
     Valid,
-    /// Measured, but to be read with care.
+    /// Something may have distorted the figures.
     Suspect,
     /// It did not measure what it claims. It never wins and is not an answer.
     Invalid,
 }
 
 impl Validity {
-    /// Validity of something with these codes: the worst of them. A code that only marks figures leaves it valid.
+    /// Returns the worst validity of these codes. A code with the severity `Valid` only marks figures.
     pub fn of(codes: impl IntoIterator<Item = Code>) -> Validity {
         codes.into_iter().map(Code::severity).max().unwrap_or_default()
     }
@@ -134,7 +134,7 @@ struct CodeFacts {
 }
 
 impl Code {
-    /// The validity of a run with this doubt.
+    /// Returns the validity of a run that has only this doubt.
     pub fn severity(self) -> Validity {
         self.facts().severity
     }
@@ -152,7 +152,7 @@ impl Code {
         )
     }
 
-    /// Returns true if the code by itself, without named figures, casts doubt on this figure.
+    /// Returns true if a doubt of this code that names no figures concerns this figure.
     pub fn touches(self, figure: &str) -> bool {
         match self {
             Code::SampleTooSmall => is_percentile(figure),
@@ -169,14 +169,14 @@ fn is_percentile(figure: &str) -> bool {
     percent.is_some_and(|(percent, _)| percent.parse::<f64>().is_ok())
 }
 
-/// A reason not to believe a run, and what was seen of it.
+/// A reason to doubt a run, with the observation behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// The entry of the closed list.
+    /// The kind of doubt.
     pub code: Code,
     /// The observation, in one line.
     pub detail: String,
-    /// The figures that it is about; all that its code touches if none is named.
+    /// Names of the figures that it concerns. If there are none, it concerns all figures that its code touches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<String>,
     /// The most frequent error of failed requests, if they are the reason.
@@ -185,7 +185,7 @@ pub struct Doubt {
 }
 
 impl Doubt {
-    /// A doubt with what was seen.
+    /// Returns a doubt about all figures of its code, with this observation.
     pub fn new(code: Code, detail: impl Into<String>) -> Doubt {
         Doubt {
             code,
@@ -200,7 +200,7 @@ impl Doubt {
         Doubt { figures, ..self }
     }
 
-    /// Returns true if it casts doubt on this figure.
+    /// Returns true if the doubt concerns this figure.
     pub fn touches(&self, figure: &str) -> bool {
         match self.figures.is_empty() {
             true => self.code.touches(figure),
@@ -208,7 +208,7 @@ impl Doubt {
         }
     }
 
-    /// The doubt about failed requests; the detail states their number.
+    /// Returns the doubt about failed requests, whose number `detail` states.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Doubt {
         let detail = RequestError::append_to(detail.into(), commonest.as_ref());
         Doubt {

@@ -1,8 +1,8 @@
-//! Parameter values: when two are equal, which are numbers, how one is shown.
+//! Values of parameters: which are equal, which are numbers, and how they are shown.
 
 use serde_json::Value;
 
-/// The value as a number; the text `inf` is one, as in `request_rate = "inf"`.
+/// Returns the value if it is a number. The text `inf` is a number, as in `request_rate = "inf"`.
 pub fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
@@ -11,8 +11,8 @@ pub fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A text that two values share exactly if they are equal as vLLM's linked variables have it: numbers by value (`1` is
-/// `1.0`), `true` and `false` like 1 and 0, but a number never like its text.
+/// Returns a text that two values have in common exactly if they are equal by the rules of vLLM's linked variables. Numbers are compared by
+/// value (`1` equals `1.0`), `true` and `false` equal 1 and 0, and a number never equals a text.
 pub fn equality_key(value: &Value) -> String {
     match value {
         Value::Bool(flag) => u8::from(*flag).to_string(),
@@ -40,7 +40,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     equality_key(a) == equality_key(b)
 }
 
-/// The value for people: texts without quotes, everything else as JSON.
+/// Returns the value for people: texts without quotes, everything else as JSON.
 pub fn show(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -4,9 +4,9 @@
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// A type that says how a plan writes its values.
+/// A type that describes the form of its values in a plan.
 pub(super) trait Written {
-    /// The JSON Schema of a value, or a reference to one of the definitions.
+    /// Returns the JSON Schema of a value, or a reference to one of the definitions.
     fn schema(definitions: &mut Definitions) -> Value;
 }
 
@@ -15,7 +15,7 @@ pub(super) trait Written {
 pub(super) struct Definitions(pub Map<String, Value>);
 
 impl Definitions {
-    /// A reference to the part of this name, which is described at its first mention.
+    /// Returns a reference to the part of this name. The part is described when it is first mentioned.
     pub fn refer(&mut self, name: &str, describe: impl FnOnce(&mut Definitions) -> Map<String, Value>) -> Value {
         if !self.0.contains_key(name) {
             // Takes its place before the parts that it mentions itself.
@@ -27,7 +27,7 @@ impl Definitions {
     }
 }
 
-/// A schema behind its description.
+/// Returns a schema with its description in front.
 pub(super) fn described(about: &str, schema: Value) -> Map<String, Value> {
     let mut all = Map::new();
     all.insert("description".into(), about.trim().into());
@@ -90,11 +90,12 @@ impl<T: Written> Written for BTreeMap<String, T> {
 
 /// A closed list of words.
 pub(super) trait ListOfWords {
-    /// Each with its meaning.
+    /// The words, each with its meaning.
     const WORDS: &'static [(&'static str, &'static str)];
 }
 
-/// Declares a closed list of words of the plan: an enum with a word for each entry. The one after `default` is used if the plan gives none.
+/// Declares a closed list of words of the plan: an enum with a word for each entry. The entry after `default` is used if the plan has no
+/// word.
 macro_rules! words {
     (
         $(#[doc = $about:literal])+
@@ -154,7 +155,7 @@ macro_rules! any_of {
 
 pub(super) use {any_of, words};
 
-/// The schema of a closed list.
+/// Returns the schema of a closed list.
 pub(super) fn one_of<W: ListOfWords>(about: &str) -> Map<String, Value> {
     let word = |(word, meaning): &(&str, &str)| described(meaning, json!({"type": "string", "const": word}));
     let words: Vec<Map<String, Value>> = W::WORDS.iter().map(word).collect();

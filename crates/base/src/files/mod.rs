@@ -1,5 +1,5 @@
-//! Writes files so that a crash at any moment leaves either the old content or the new, never a mixture, and reads those that others could
-//! have made. vsweep's own files are written through no link; a path that a user names may be a link, a device or a pipe.
+//! Writes files so that a crash at any moment leaves either the old content or the new, never a mixture, and reads files that other users
+//! could have made. No link is followed to vsweep's own files; a path that the user names may be a link, a device or a pipe.
 
 use crate::error::{Error, Result};
 use crate::ids::digest_start;
@@ -78,13 +78,14 @@ fn fill(file: File, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) 
     }
 }
 
-/// Creates a folder and its parents; the folder itself is durable then.
+/// Creates a folder and its parents, and syncs the folder's entry in its parent.
 pub fn create_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(Error::io("create", path))?;
     sync_folder_of(path)
 }
 
-/// Creates a folder somewhere below another one, through no link: what is written to it stays below that one.
+/// Creates a folder somewhere below `root`. Fails if there is a link on the way, so that everything written to the folder stays below
+/// `root`.
 pub fn create_folder_in(root: &Path, folder: &Path) -> Result<()> {
     let below = folder.strip_prefix(root).unwrap_or(Path::new(""));
     let mut at = root.to_path_buf();
@@ -108,8 +109,8 @@ fn sync_folder_of(path: &Path) -> Result<()> {
         .map_err(Error::io("sync", folder))
 }
 
-/// A neighbour's name of this process and this call alone: several vsweeps may write one directory. It says whose it is:
-/// `<name>.<machine>-<pid>-<start>-<count>.tmp`.
+/// Returns a path in the same folder that no other process or call uses, because several vsweeps may write one directory. It identifies the
+/// process: `<name>.<machine>-<pid>-<start>-<count>.tmp`.
 fn temporary_name(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.file_name().unwrap_or_default().to_os_string();
@@ -121,14 +122,15 @@ fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// This process in words, so exactly that no other one on any machine is taken for it.
+/// Returns a text that distinguishes this process from all others on any machine: `<machine>-<pid>-<start>`. It is `0-0-0` if `/proc`
+/// cannot be read.
 pub fn this_process() -> String {
     static THIS: LazyLock<String> = LazyLock::new(|| process(std::process::id()).unwrap_or_else(|| "0-0-0".to_owned()));
     THIS.clone()
 }
 
-/// The process of this id on this machine in words, if there is one and the system tells: which boot of which machine and which of its
-/// namespaces of process ids, the id, and when it started, in clock ticks since the boot.
+/// Returns the text that identifies a process on this machine: a hash of the boot and of the namespace of process ids, the process id, and
+/// its start in clock ticks since the boot. `None` if there is no such process, or if `/proc` cannot be read.
 fn process(pid: u32) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
@@ -136,21 +138,21 @@ fn process(pid: u32) -> Option<String> {
     Some(format!("{machine:x}-{pid}-{}", process_started(pid)?))
 }
 
-/// Returns true if the process that these words identify has certainly ended. Never true for a process on another machine or before a
+/// Returns true if the process that this text identifies has certainly ended. Never true for a process on another machine or before a
 /// reboot.
-pub fn is_process_dead(words: &str) -> bool {
+pub fn is_process_dead(identity: &str) -> bool {
     let is_dead = || {
-        let (machine, process_there) = words.split_once('-')?;
+        let (machine, process_there) = identity.split_once('-')?;
         let (pid, started) = process_there.split_once('-')?;
         started.parse::<u64>().ok()?;
         let here = process(std::process::id())?;
         let is_here = here.split_once('-')?.0 == machine;
-        Some(is_here && process(pid.parse().ok()?).as_deref() != Some(words))
+        Some(is_here && process(pid.parse().ok()?).as_deref() != Some(identity))
     };
     is_dead().unwrap_or(false)
 }
 
-/// The words of the process that wrote a temporary file, by its name.
+/// Returns the text that identifies the process that wrote a temporary file, from the name of the file.
 fn writer_of(name: &str) -> Option<&str> {
     let (_, writer) = name.strip_suffix(".tmp")?.rsplit_once('.')?;
     let (writer, count) = writer.rsplit_once('-')?;
@@ -168,10 +170,11 @@ pub fn process_started(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Greatest depth of folders in which temporary files may lie.
+/// Levels of folders below the given one in which temporary files are sought.
 const DEEPEST: u32 = 2;
 
-/// Removes what killed processes left half written in a folder, two levels deep. What cannot be removed stays.
+/// Removes the temporary files that dead processes left in a folder, and in folders up to two levels below. Files that cannot be removed
+/// are left.
 pub fn remove_abandoned(folder: &Path) {
     remove_abandoned_below(folder, DEEPEST);
 }
@@ -189,13 +192,12 @@ fn remove_abandoned_below(folder: &Path, depth: u32) {
     }
 }
 
-// Tells files and folders of other users from our own. On a machine of several users anybody can make a folder before another one does,
-// below a parent that all may write to.
+// Files and folders of other users. If everybody may write to a folder, another user can create an entry there before vsweep does.
 
-/// Anybody may create entries here.
+/// Mode bit of a folder in which every user may create entries.
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// Returns true if something belongs to this user or to root.
+/// Returns true if a file or a folder belongs to this user or to root.
 pub fn is_trusted(found: &Metadata) -> bool {
     [nix::unistd::geteuid().as_raw(), 0].contains(&found.uid())
 }
@@ -205,34 +207,35 @@ pub fn is_trusted(found: &Metadata) -> bool {
 pub struct Stranger {
     /// Path of the folder or the link.
     pub path: PathBuf,
-    /// The user's number.
+    /// Id of that user.
     pub uid: u32,
-    /// True if anybody could have made it there.
+    /// True if every user could have created it there.
     pub is_planted: bool,
 }
 
-/// Finds what of a path belongs to another user, so far as the path is there: first what anybody could have made, then its end.
+/// Finds a folder or link on a path, as far as the path exists, that belongs to another user: one that every user could have created, else
+/// the end of the path.
 pub fn stranger(path: &Path) -> Option<Stranger> {
     let path = std::path::absolute(path).ok()?;
     let real = path.canonicalize().ok();
     let found: Vec<Stranger> = [Some(path), real]
         .into_iter()
         .flatten()
-        .filter_map(|way| on_the_way(&way))
+        .filter_map(|part| stranger_on(&part))
         .collect();
     let planted = found.iter().find(|found| found.is_planted);
     planted.or(found.first()).cloned()
 }
 
-fn on_the_way(path: &Path) -> Option<Stranger> {
-    let mut ways: Vec<&Path> = path.ancestors().collect();
-    ways.reverse();
+fn stranger_on(path: &Path) -> Option<Stranger> {
+    let mut parts: Vec<&Path> = path.ancestors().collect();
+    parts.reverse();
     let mut is_open = false;
-    for way in ways {
-        let found = fs::symlink_metadata(way).ok()?;
-        if !is_trusted(&found) && (is_open || way == path) {
+    for part in parts {
+        let found = fs::symlink_metadata(part).ok()?;
+        if !is_trusted(&found) && (is_open || part == path) {
             return Some(Stranger {
-                path: way.to_path_buf(),
+                path: part.to_path_buf(),
                 uid: found.uid(),
                 is_planted: is_open,
             });
@@ -242,16 +245,17 @@ fn on_the_way(path: &Path) -> Option<Stranger> {
     None
 }
 
-// Reading files that others could have made. Only a regular file is read: no link leads elsewhere, no pipe is waited for, and no file takes
-// more memory than its reader allows.
+// Reading of files that other users could have made. Only a regular file is read: no link is followed, no pipe is waited for, and no file
+// takes more memory than its reader allows.
 
-/// Most bytes of a file that tells a few facts, such as a manifest or a lease.
+/// Most bytes of a small file, such as a manifest or a lease.
 pub const FACTS: u64 = 1 << 20;
 /// Most bytes of a file that people may write, such as a plan, or of a list of what a process tree made.
 pub const TEXT: u64 = 1 << 26;
 /// Most bytes of a table, a page or the result of one run.
 pub const RESULT: u64 = 1 << 30;
-/// Kind of the error for a path that is not a regular file, or a file that is too long, as opposed to one that cannot be read.
+/// Kind of the error for a file that is refused: one that is not regular, is too long, or has another name. Errors of reading have other
+/// kinds.
 pub const REFUSED: ErrorKind = ErrorKind::InvalidInput;
 
 /// Opens a file for reading.
@@ -259,7 +263,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_plain(path, File::options().read(true))
 }
 
-/// Opens a file for writing with these options, which must not cut it: it may turn out to have another name elsewhere.
+/// Opens a file for writing with these options. They must not truncate it, because the file is refused afterwards if it has another name
+/// elsewhere.
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = open_plain(path, options)?;
     match file.metadata()?.nlink() {
@@ -297,12 +302,12 @@ fn must_be_plain(kind: FileType) -> io::Result<()> {
     Err(refused(format!("it is {what} and no regular file; remove it")))
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads a file of at most `most` bytes.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_all(&open(path)?, most)
 }
 
-/// Reads a text of at most so many bytes.
+/// Reads a text of at most `most` bytes.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, most)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }

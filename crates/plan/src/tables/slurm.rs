@@ -1,4 +1,4 @@
-//! The `[slurm]` table: what is asked of Slurm for each server start.
+//! The `[slurm]` table: the resources that are requested from Slurm for each server start.
 
 use crate::{Kind, Node, Reader, table};
 use std::time::Duration;
@@ -35,7 +35,7 @@ table! {
 }
 
 impl Slurm {
-    /// An empty text asks for nothing, also where the plan that is extended asks for something.
+    /// Treats an empty text as unset, so that a plan can undo a key of the plan that it extends. Rejects mounts without an image.
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
         let texts = [
             &mut self.partition,
@@ -55,7 +55,7 @@ impl Slurm {
     }
 }
 
-/// Lines whose variables are for the shell of the node to expand.
+/// Reads lines of shell. Variables in them are not expanded here, because the shell on the node expands them.
 fn lines(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
     let remedy = "write a list of lines, such as [\"module load cuda\"]";
     reader.each(node, what, remedy, |reader, line| match &line.kind {
@@ -67,7 +67,7 @@ fn lines(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>
     })
 }
 
-/// An amount of memory, such as `200G` or `65536` (MiB), or none.
+/// Pattern of an amount of memory, such as `200G` or `65536` (MiB), or of an empty text.
 const MEMORY: &str = "(?:0*[1-9][0-9]*(?:[KMGTkmgt][Bb]*)?)?";
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Columns that a plan's `[report]` names and no run will have.
+//! Reports columns that a plan names, in `[report]` and elsewhere, and that no run will have.
 
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Diagnostics, Plan, Runs, Side, spelling, suggest};
 use crate::report::columns;
 use crate::stats::split_class;
 
-/// Checks the columns of a plan whose figures are known: those of our own benchmarks. What another one writes into its result
-/// is its own affair, and so is `metadata`.
+/// Checks the columns of a plan if their names are known. They are unknown if another program measures the load, or if the plan sets
+/// `metadata`.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let of_side = |side: Side| {
         let names = matrix.names(side).into_iter();

@@ -9,7 +9,7 @@ use crate::plan::{Diagnostics, Params, Plan, spelling};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Adds files that cannot be used to `found`, at their place in the plan; those that are missing only if they `must_be_here`.
+/// Reports dataset files that cannot be used, at their place in the plan. Missing files are reported only if they `must_be_here`.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, must_be_here: bool, found: &mut Diagnostics) {
     let mut keys = ["dataset_path", "dataset-path"]
         .map(|name| ["bench", "params", name])
@@ -30,11 +30,11 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, must_be_here: bool, found: &mu
     }
 }
 
-/// The load with the most prompts of each local dataset file.
+/// Returns the load with the most prompts for each local dataset file, by the path of the file.
 fn loads_by_file(matrix: &Matrix) -> BTreeMap<String, Params> {
     let path = |load: &Params| {
         let text = |name: &str| spelling::find(load, name).and_then(|value| value.as_str().map(str::to_owned));
-        // A path of the Hub is looked for there.
+        // With `hf`, the path is a name on the Hub.
         text("dataset_path").filter(|_| text("dataset_name").is_some_and(|name| name != "hf"))
     };
     let prompts = |load: &Params| spelling::find(load, "num_prompts").and_then(serde_json::Value::as_u64);
@@ -48,9 +48,9 @@ fn loads_by_file(matrix: &Matrix) -> BTreeMap<String, Params> {
     found
 }
 
-/// Draws the prompts of a run as far as that needs no tokenizer.
+/// Draws the prompts of a run if that needs no tokenizer. The error is the reason why they cannot be drawn.
 fn draw(load: &Params) -> Result<(), String> {
-    // Problems of parameters are found elsewhere.
+    // Problems of parameters are reported elsewhere.
     let Ok(settings) = NativeSettings::read(load) else {
         return Ok(());
     };

@@ -1,7 +1,7 @@
 //! Checks the command lines of a plan's servers, or of its benchmarks that need none, for flags and values that vLLM would reject. A flag
 //! that the installed vLLM does not have is an error. Without an installation, the flags are those of the release that the simulator
-//! imitates. Another release may have more, so unknown flags are warnings then. A value of a wrong type is an error everywhere, and so is
-//! whatever the simulator itself would refuse.
+//! imitates. Another release may have more, so unknown flags are warnings then. A value of a wrong type is always an error, and so is
+//! everything that a launched simulator would refuse.
 
 use super::{Asks, OUTPUT_JSON, launched, loads, place_of_param};
 use crate::matrix::Matrix;
@@ -14,7 +14,7 @@ use crate::sim::flags::{Objection, names, objections};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The release whose flags are known without asking.
+/// The release whose flags are known without asking an installed program.
 const RELEASE: &str = "vLLM 0.32";
 
 /// Arguments of the servers of one program.
@@ -23,7 +23,7 @@ struct Given {
     objections: BTreeSet<Objection>,
     flags: BTreeSet<String>,
     env: BTreeMap<String, String>,
-    /// True of the simulator, whose flags are known.
+    /// True if the program is the simulator, whose flags are known.
     is_simulator: bool,
 }
 
@@ -109,7 +109,7 @@ fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, f
     }
 }
 
-/// The flags that are known without asking, without the simulator's own, which nobody means.
+/// Returns the flags of the known release: those of the simulator without the ones that vLLM lacks.
 fn release_flags<'a>() -> impl Iterator<Item = &'a str> {
     names().into_iter().filter(|name| !name.starts_with("--sim-"))
 }
@@ -127,7 +127,7 @@ fn is_release(installed: &InstalledFlags) -> bool {
     known.iter().all(|name| installed.has(name)) && theirs.all(|name| known.contains(name) || positive(name))
 }
 
-/// Returns true if it comes from a parameter's name that is rejected already: a short form, or one with dashes before it.
+/// Returns true if the objection comes from a parameter's name that is rejected elsewhere: a short form, or a name with dashes in front.
 fn is_refused_by_name(objection: &Objection) -> bool {
     match objection {
         Objection::Unknown { flag } => {
@@ -137,7 +137,7 @@ fn is_refused_by_name(objection: &Objection) -> bool {
     }
 }
 
-/// A flag that is not known, with what was likely meant.
+/// Returns the problem of an unknown flag, with the flag that was likely meant.
 fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Problem {
     let own = plan.bench.runner.offline().into_iter().flat_map(Offline::own_flags);
     let own: Vec<String> = own.map(|name| format!("--{}", spelling::flag(name))).collect();
@@ -184,7 +184,7 @@ fn problem(plan: &Plan, objection: &Objection) -> Problem {
     }
 }
 
-/// Where the plan sets the parameter of a flag.
+/// Returns the position at which the plan sets the parameter of a flag, if it does.
 fn place_of(plan: &Plan, flag: &str, span: fn(&Origin, &[&str]) -> Span) -> Option<Span> {
     let name = flag.trim_start_matches('-');
     let is_its = |typed: &str| {

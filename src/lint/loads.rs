@@ -1,4 +1,4 @@
-//! Checks a plan's loads by the rules of our own benchmarks.
+//! Checks a plan's loads by the rules of the program that measures them.
 
 use super::{OUTPUT_JSON, launched, loads, place_of_param};
 use crate::bench;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 const GOODPUT: &str = "request_goodput";
 
-/// Parameters of `vsweep bench` that a plan cannot set: where a run goes to, and where its result.
+/// Parameters of `vsweep bench` that a plan cannot set: the server of a run, and the file of its result.
 const OURS: [&str; 7] = [
     "base_url",
     "host",
@@ -22,8 +22,8 @@ const OURS: [&str; 7] = [
     "result_filename",
 ];
 
-/// Checks the loads of a plan that one of our own benchmarks will measure. For an incomplete plan only problems that name a parameter are
-/// reported; others may be a consequence of the missing parts.
+/// Checks the loads of a plan. Of an external benchmark, only `duration` is checked. For an incomplete plan, only problems that name a
+/// parameter are reported; others may be a consequence of the missing parts.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if let BenchRunner::Command(commands) = &plan.bench.runner {
         let is_vllm = commands.iter().any(|argv| bench::params_of(argv).is_some());
@@ -66,8 +66,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         _ => {}
     }
     if *runner == BenchRunner::Native && is_whole {
-        unreported(plan, matrix, found);
-        endless(plan, matrix, found);
+        check_bounded_figures(plan, matrix, found);
+        check_timeout(plan, matrix, found);
     }
     for name in OURS {
         if let Some(span) = place_named_in(plan, name) {
@@ -85,7 +85,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// Checks the names of parameters of a plan that is too broken to be expanded. A name that is wrong explains what refers to it.
+/// Checks the names of parameters of a plan that is too broken to be expanded. A wrong name explains why references to it fail.
 pub(super) fn check_names(plan: &Plan, found: &mut Diagnostics) {
     for (name, _) in plan.params(Side::Bench) {
         if let Some(sentence) = bench::unknown(&plan.bench.runner, name) {
@@ -95,8 +95,9 @@ pub(super) fn check_names(plan: &Plan, found: &mut Diagnostics) {
     }
 }
 
-/// Loads whose last request is due only after a run is given up. A search may end a run before.
-fn endless(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+/// Reports a load whose last request is due only after `bench.timeout`. A search may end a run earlier, so its loads are reported only if
+/// they have a `duration`.
+fn check_timeout(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let limit = plan.bench.timeout.as_secs_f64();
     let is_searched = plan.sla.is_some() || plan.explore.is_some();
     let mut lasting = loads(matrix).filter_map(|load| Some((bench::native::last_due_s(&load)?, load)));
@@ -121,8 +122,8 @@ fn endless(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// Figures that a target or an assertion bounds, and that a load does not ask for.
-fn unreported(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+/// Reports figures that a target or an assertion bounds, and that a load does not ask for.
+fn check_bounded_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
     let targets = targets.map(|target| &target.criteria).enumerate();
     let required = plan.report.requirements.iter();
@@ -162,7 +163,7 @@ fn how_to_ask(key: &str, load: &Params) -> Option<String> {
     is_missing.then(|| format!("add {latency} to percentile_metrics in [bench.params]"))
 }
 
-/// Position of the class that a sentence about `class 2 of mix` means, or of the key that it names.
+/// Returns the position of the class that a sentence such as `class 2 of mix …` is about, or of the key of that class that it names.
 fn place_in_mix(plan: &Plan, sentence: &str) -> Option<Span> {
     let (number, about) = sentence.strip_prefix("class ")?.split_once(" of mix")?;
     let place = (number.parse::<usize>().ok()? - 1).to_string();
@@ -175,7 +176,7 @@ fn place_in_mix(plan: &Plan, sentence: &str) -> Option<Span> {
     })
 }
 
-/// Position at which the plan sets the load parameter that the sentence names first, if it does.
+/// Returns the position at which the plan sets the first load parameter that the sentence names, if it sets one.
 fn place_named_in(plan: &Plan, sentence: &str) -> Option<Span> {
     if let Some(place) = place_in_mix(plan, sentence) {
         return Some(place);
@@ -194,7 +195,7 @@ fn words(sentence: &str) -> impl Iterator<Item = &str> {
     sentence.split(move |c| !is_name(c)).filter(|word| !word.is_empty())
 }
 
-/// A sentence that ends in the remedy, as a problem.
+/// Returns a problem made from a sentence that ends in the remedy, after the last `; `.
 pub(super) fn problem(span: Span, sentence: &str) -> Problem {
     let (message, remedy) = sentence.rsplit_once("; ").unwrap_or((sentence, ""));
     Problem::new(span, message, remedy)

@@ -10,7 +10,7 @@ use crate::selection::packed::Capacity;
 use crate::server::find_program;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Adds what is missing to `found`, at its place in the plan.
+/// Reports everything that this machine lacks, at its place in the plan.
 pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diagnostics) {
     let place = |keys: &[&str]| plan.origin.value_span(keys);
     let no_env = BTreeMap::new();

@@ -16,10 +16,10 @@ use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{BenchRunner, Draft, Origin, Params, Plan, Problems, Side, Span, Target};
 use std::path::Path;
 
-/// Servers and loads that are looked at: far more than the distinct ones of any plan that is not generated.
+/// Most servers, and most loads, that are checked: far more than a plan has that was written by hand.
 const MOST: usize = 10_000;
 
-/// The option of a benchmark without a server that says where its result goes; vsweep sets it.
+/// Option of an offline benchmark for the file of its result, which vsweep sets.
 const OUTPUT_JSON: &str = "output_json";
 
 /// A plan that can be used, and what it expands to.
@@ -47,13 +47,13 @@ impl From<Problems> for Objections {
     }
 }
 
-/// When an installed vLLM is asked for its flags, which takes 20 s, and the plan's datasets are read.
+/// Extent of the slow checks: asking an installed vLLM for its flags, which takes 20 s, and reading the plan's datasets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asks {
-    /// Whenever it was not asked before.
+    /// vLLM is asked unless its flags are known from an earlier time. Datasets are read.
     Always,
-    /// Only about what the known release would reject: a server that starts finds the rest in the same time. Datasets are read by the
-    /// check of the machine.
+    /// vLLM is asked only if the known release would reject the command line. Other mistakes show when the server starts, which takes no
+    /// longer. Datasets are left to the check of the machine.
     InDoubt,
 }
 
@@ -84,18 +84,19 @@ pub fn examine(draft: Draft, asks: Asks, asking: fn(&Path)) -> Result<CheckedPla
     }
 }
 
-/// The servers that a plan launches.
+/// Returns the servers that a plan launches, at most [`MOST`].
 fn launched<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = ServerConfig> + use<'a> {
     let is_launched = matches!(plan.serve.target, Target::Launch(_));
     matrix.servers().take(if is_launched { MOST } else { 0 })
 }
 
-/// The loads of its runs.
+/// Returns parameters of the plan's loads, at most [`MOST`]; see [`Matrix::specimens`].
 fn loads(matrix: &Matrix) -> impl Iterator<Item = Params> {
     matrix.specimens().take(MOST)
 }
 
-/// Position at which the plan sets such a parameter of one side: in the table, or in the first combination that has it.
+/// Returns the position at which the plan sets a parameter of one side that `is_it` accepts: in the table, or in the first combination that
+/// has it.
 fn place_of_param(
     plan: &Plan,
     side: Side,

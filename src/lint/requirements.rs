@@ -1,4 +1,4 @@
-//! Checks that each requirement of points is about some point of the plan, and that an optimisation can choose.
+//! Checks that each requirement of points applies to some point of the plan, and that an optimisation has figures to choose by.
 
 use super::loads;
 use crate::matrix::Matrix;
@@ -6,10 +6,10 @@ use crate::plan::{Diagnostics, Params, Plan, Required, equality_key};
 use crate::table::is_of_load;
 use itertools::Itertools;
 
-/// Points of a plan above which nobody looks at each.
+/// Most points of a plan for which each point is checked.
 const MOST_POINTS: u64 = 100_000;
 
-/// Refuses conditions that hold for no point, so that a requirement is not undecided after a night.
+/// Rejects conditions that hold for no point: otherwise the requirement would turn out to be undecided after the whole sweep.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if matrix.finds_its_loads() || matrix.counts().points > MOST_POINTS {
         return;
@@ -22,7 +22,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             Required::Points(assertion) => Some(assertion),
             Required::Target(_) => None,
         });
-    for (at, assertion) in assertions.enumerate().filter(|(_, own)| !own.conditions.is_empty()) {
+    for (at, assertion) in assertions.enumerate().filter(|(_, it)| !it.conditions.is_empty()) {
         let mut servers = matrix.servers();
         let is_about = servers.any(|server| {
             let mut points = matrix.points_of(&server);
@@ -36,7 +36,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// Checks that a plan with `[optimize]` measures what it can choose by.
+/// Checks that a plan with `[optimize]` measures figures by which it can choose.
 pub(super) fn check_choice(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if plan.optimize.is_none() || !found.is_empty() {
         return;

@@ -5,7 +5,7 @@ use super::prometheus::Scrape;
 use super::series::{Reading, Series, Window};
 use std::collections::BTreeMap;
 
-/// A figure of a server under the name of its column.
+/// Name of a column, and the figure of a server that it holds.
 type ServerColumn = (&'static str, fn(&Scrape) -> Option<f64>);
 
 const GAUGES: [ServerColumn; 3] = [
@@ -25,16 +25,17 @@ const COUNTERS: [ServerColumn; 7] = [
 const GPU_COLUMNS: &str = "power_watts energy_joules utilization memory_gib sm_clock_mhz memory_clock_mhz \
     temperature_celsius throttle other_processes";
 
-/// The columns of a series, and what its counters count from.
+/// The columns of a series, and the first readings, from which its counters count.
 #[derive(Debug, Clone, Default)]
 pub struct Columns {
-    /// GPUs, with what each had used first.
+    /// First reading of the energy of each GPU, in joules, by the GPU's number.
     first_energies: BTreeMap<u32, Option<f64>>,
+    /// First reading of the server.
     first: Scrape,
 }
 
 impl Columns {
-    /// Columns of some readings.
+    /// Returns the columns of these readings.
     pub fn of(readings: &[Reading]) -> Columns {
         let mut columns = Columns::default();
         for gpu in readings.iter().flat_map(|reading| &reading.gpus) {
@@ -44,7 +45,7 @@ impl Columns {
         columns
     }
 
-    /// The line of names.
+    /// Returns the line of the names.
     pub fn head(&self) -> String {
         let mut text = "seconds".to_owned();
         for (name, _) in GAUGES.iter().chain(&COUNTERS) {
@@ -58,7 +59,7 @@ impl Columns {
         text + ",host_cpu_share,host_load,vsweep_cpu_cores\n"
     }
 
-    /// The line of one reading, taken at so many seconds.
+    /// Returns the line of one reading, which was taken at this number of seconds.
     pub fn row(&self, reading: &Reading, seconds: f64) -> String {
         let mut row: Vec<String> = vec![number(Some(seconds))];
         let (server, first) = (reading.server.unwrap_or_default(), self.first);
@@ -107,7 +108,7 @@ fn since(now: Option<f64>, first: Option<f64>) -> Option<f64> {
     Some(now? - first?)
 }
 
-/// Up to four decimals, which no figure here exceeds; nothing where it is unknown.
+/// Returns a figure with at most four decimals; an empty text if it is unknown.
 fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| ((value * 1e4).round() / 1e4).to_string())
 }

@@ -1,4 +1,4 @@
-//! GPUs and who holds their memory, as `nvidia-smi` reports them. Without that program, or if it fails, there are none.
+//! Lists GPUs, and the processes that hold their memory, by `nvidia-smi`. Without that program, or if it fails, the lists are empty.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Limit of one query: the driver can take seconds when nothing keeps it loaded.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Time limit of one query: the driver can take seconds if nothing keeps it loaded.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// `GPU-…`, the same for as long as the machine exists.
+    /// Unique id, `GPU-…`, which never changes.
     pub uuid: String,
-    /// Number in the order of `nvidia-smi`.
+    /// Number of the GPU, in the order of `nvidia-smi`.
     pub index: u32,
-    /// `NVIDIA H100 80GB HBM3`
+    /// Name of the model, such as `NVIDIA H100 80GB HBM3`.
     pub name: String,
     /// Driver version.
     pub driver: String,
@@ -29,7 +29,7 @@ pub struct Gpu {
 /// A process that holds GPU memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The GPU.
+    /// Unique id of the GPU.
     pub uuid: String,
     /// Its process id; in a container it may be one that cannot be seen from inside.
     pub pid: i32,
@@ -37,18 +37,18 @@ pub struct Holder {
     pub program: String,
 }
 
-/// The GPUs that programs started from here will see: all, or those that `CUDA_VISIBLE_DEVICES` of `env` (or of our own
-/// environment) names by number or UUID.
+/// Returns the GPUs that a program started with `env` will see: all, or those that `CUDA_VISIBLE_DEVICES` names by number or UUID, in `env`
+/// or else in vsweep's own environment.
 pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
     let mut gpus = all().await;
     if let Some(wanted) = visible_devices(env) {
-        gpus.retain(|gpu| names(&wanted, gpu));
+        gpus.retain(|gpu| is_wanted(&wanted, gpu));
     }
     gpus
 }
 
-/// The numbers of the GPUs that a sweep may share out. Where `nvidia-smi` shows none at all, those count that
-/// `CUDA_VISIBLE_DEVICES` or `HIP_VISIBLE_DEVICES` names by number.
+/// Returns the numbers of the GPUs that a sweep may give to its servers. If `nvidia-smi` shows no GPU at all, they are the numbers in
+/// `CUDA_VISIBLE_DEVICES`, else in `HIP_VISIBLE_DEVICES`.
 pub async fn numbers() -> Vec<u32> {
     let nothing = BTreeMap::new();
     let visible = visible(&nothing).await;
@@ -63,7 +63,7 @@ pub async fn numbers() -> Vec<u32> {
     numbers
 }
 
-/// Addresses on the PCI bus, by number.
+/// Returns the addresses of GPUs on the PCI bus, by their numbers.
 pub async fn bus_addresses() -> BTreeMap<u32, String> {
     let address = |[index, address]: [&str; 2]| Some((index.parse().ok()?, address.to_owned()));
     query("--query-gpu=index,pci.bus_id", address)
@@ -72,8 +72,8 @@ pub async fn bus_addresses() -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// The highest clocks of processors and memory in MHz and the limit of the power in watts, by number; what a GPU does not say is
-/// unknown.
+/// Returns the highest clocks of multiprocessors and of memory, in MHz, and the power limit, in watts, by the GPUs' numbers. `None` for a
+/// limit that a GPU does not report.
 pub async fn limits() -> BTreeMap<u32, [Option<u32>; 3]> {
     let whole = |text: &str| Some(text.parse::<f64>().ok()?.round() as u32);
     let limits = |[index, limits @ ..]: [&str; 4]| Some((index.parse().ok()?, limits.map(whole)));
@@ -81,25 +81,25 @@ pub async fn limits() -> BTreeMap<u32, [Option<u32>; 3]> {
     query(fields, limits).await.into_iter().collect()
 }
 
-/// `CUDA_VISIBLE_DEVICES` of `env`, else of our own environment.
+/// Returns `CUDA_VISIBLE_DEVICES` of `env`, else of vsweep's own environment.
 pub(super) fn visible_devices(env: &BTreeMap<String, String>) -> Option<String> {
     env.get("CUDA_VISIBLE_DEVICES")
         .cloned()
         .or_else(|| std::env::var("CUDA_VISIBLE_DEVICES").ok())
 }
 
-/// Every GPU of the machine.
+/// Returns every GPU of the machine.
 pub async fn all() -> Vec<Gpu> {
     let fields = "--query-gpu=uuid,index,driver_version,memory.total,memory.used,name";
     query(fields, gpu).await
 }
 
-/// Every process that computes on a GPU.
+/// Returns every process that computes on a GPU.
 pub async fn holders() -> Vec<Holder> {
     query("--query-compute-apps=gpu_uuid,pid,process_name", holder).await
 }
 
-/// Queries fields and parses each line of the answer, which has N fields.
+/// Queries fields, and parses each line of the answer by `read`. Lines without N fields are skipped.
 async fn query<const N: usize, T>(fields: &str, read: impl Fn([&str; N]) -> Option<T>) -> Vec<T> {
     let mut command = Command::new("nvidia-smi");
     command
@@ -107,14 +107,14 @@ async fn query<const N: usize, T>(fields: &str, read: impl Fn([&str; N]) -> Opti
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    let text = match timeout(LIMIT, command.output()).await {
+    let text = match timeout(QUERY_TIMEOUT, command.output()).await {
         Ok(Ok(output)) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         _ => String::new(),
     };
     text.lines().filter_map(|line| read(split(line)?)).collect()
 }
 
-/// The fields of a line; the last one may hold commas.
+/// Splits a line into its fields. The last one may hold commas.
 fn split<const N: usize>(line: &str) -> Option<[&str; N]> {
     let fields: Vec<&str> = line.splitn(N, ',').map(str::trim).collect();
     fields.try_into().ok()
@@ -140,7 +140,7 @@ fn holder([uuid, pid, program]: [&str; 3]) -> Option<Holder> {
     })
 }
 
-fn names(wanted: &str, gpu: &Gpu) -> bool {
+fn is_wanted(wanted: &str, gpu: &Gpu) -> bool {
     let mut names = wanted.split(',').map(str::trim);
     names.any(|name| is_named(name, gpu.index, &gpu.uuid))
 }
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn devices_are_named_by_number_or_uuid() {
         let gpu = split(LINE).and_then(gpu).expect("well formed");
-        assert!(names("0,3", &gpu) && names("GPU-5a", &gpu));
-        assert!(!names("", &gpu) && !names("30", &gpu) && !names("GPU-6", &gpu));
+        assert!(is_wanted("0,3", &gpu) && is_wanted("GPU-5a", &gpu));
+        assert!(!is_wanted("", &gpu) && !is_wanted("30", &gpu) && !is_wanted("GPU-6", &gpu));
     }
 }

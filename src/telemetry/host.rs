@@ -4,22 +4,24 @@ use nix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The machine between two looks.
+/// Utilisation of the machine between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Host {
     /// Share of all cores that was busy, from 0 to 1.
     pub cpu_share: Option<f64>,
-    /// Processes that ran or wanted to, averaged over a minute by the kernel.
+    /// The kernel's load average of one minute: the number of processes that run or wait to run.
     pub load: Option<f64>,
     /// Cores that vsweep itself kept busy, its load generator included.
     pub own_cores: Option<f64>,
 }
 
-/// Looks at the machine again and again: shares are those of the time since the last look.
+/// Reads the utilisation of the machine repeatedly. Each reading covers the time since the previous one.
 #[derive(Debug)]
 pub struct HostWatch {
     ticks: Option<Ticks>,
+    /// CPU time of this process.
     own: Option<Duration>,
+    /// Time of the previous reading.
     at: Instant,
 }
 
@@ -27,7 +29,7 @@ pub struct HostWatch {
 type Ticks = (u64, u64);
 
 impl HostWatch {
-    /// The first look, to which the next one compares.
+    /// Takes the first reading, from which the next one counts.
     pub fn start() -> HostWatch {
         HostWatch {
             ticks: fs::read_to_string("/proc/stat").ok().and_then(|text| ticks(&text)),
@@ -36,7 +38,7 @@ impl HostWatch {
         }
     }
 
-    /// Looks again.
+    /// Returns the utilisation since the previous reading.
     pub fn look(&mut self) -> Host {
         let now = HostWatch::start();
         let passed = (now.at - self.at).as_secs_f64();
@@ -51,8 +53,8 @@ impl HostWatch {
     }
 }
 
-/// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and guests' time that is
-/// within user's already.
+/// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq and steal. The times of guests, which follow, are
+/// already part of user's.
 fn ticks(text: &str) -> Option<Ticks> {
     let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let ticks: Vec<u64> = fields.take(8).filter_map(|ticks| ticks.parse().ok()).collect();
@@ -60,7 +62,7 @@ fn ticks(text: &str) -> Option<Ticks> {
     Some((idle, ticks.iter().sum()))
 }
 
-/// The share of the ticks between two looks in which the cores were busy.
+/// Returns the share of the ticks between two readings in which the cores were busy.
 fn busy((idle, all): Ticks, before: Ticks) -> Option<f64> {
     let all = all.checked_sub(before.1).filter(|all| *all > 0)?;
     // Idle time can run backwards on some machines.
@@ -72,7 +74,7 @@ fn busy((idle, all): Ticks, before: Ticks) -> Option<f64> {
 pub(super) fn is_below_us(pid: u32) -> bool {
     let parent = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before it may hold anything.
+        // The program's name, in brackets, may hold blanks and brackets.
         let rest = stat.rsplit_once(')')?.1;
         rest.split_whitespace().nth(1)?.parse().ok()
     };

@@ -1,5 +1,5 @@
-//! GPUs under load, read through NVIDIA's management library (NVML). The library is loaded when it is first needed; without
-//! a driver there are no GPUs, and a figure that a GPU does not offer is unknown.
+//! Reads GPUs under load through NVIDIA's management library (NVML). The library is loaded when it is first needed. Without a driver there
+//! are no GPUs. A figure that a GPU does not offer is unknown.
 
 use super::{gpu, host};
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
@@ -17,7 +17,7 @@ pub struct GpuReading {
     pub power_watts: Option<f64>,
     /// Energy used since the driver was loaded, in joules (Volta and later).
     pub energy_joules: Option<f64>,
-    /// Share of the last moment in which a kernel ran, from 0 to 1. A busy GPU need not be a full one.
+    /// Share of the last sampling period in which a kernel ran, from 0 to 1. A GPU at 1 may still have idle multiprocessors.
     pub utilization: Option<f64>,
     /// Memory in use, in GiB.
     pub memory_gib: Option<f64>,
@@ -34,7 +34,7 @@ pub struct GpuReading {
 }
 
 impl GpuReading {
-    /// 1 if the reasons for slowing it down meet a condition, else 0; `None` if unknown.
+    /// Returns 1 if the reasons for slowing it down meet a condition, else 0; `None` if the reasons are unknown.
     pub(super) fn is(&self, holds: impl Fn(&[&'static str]) -> bool) -> Option<f64> {
         Some(f64::from(u8::from(holds(self.throttle.as_ref()?))))
     }
@@ -52,15 +52,16 @@ const REASONS: [(ThrottleReasons, &str); 6] = [
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// A process that holds less memory of a GPU, in bytes, has no context on it to compute in: a server of CUDA's MPS, for example.
-const CONTEXT: u64 = 64 << 20;
+/// Least memory of a GPU, in bytes, that a process with a context holds. A process with less, such as a server of CUDA's MPS, has no
+/// context in which it could compute.
+const LEAST_CONTEXT: u64 = 64 << 20;
 
 /// The GPUs of one server.
 #[derive(Debug, Default)]
 pub struct Gpus {
     driver: Option<Nvml>,
     indices: Vec<u32>,
-    /// Processes of the server that are not below vsweep, as those of a container are not.
+    /// Processes of the server that are not below vsweep, such as those in a container.
     own: BTreeSet<u32>,
 }
 
@@ -70,8 +71,8 @@ impl Gpus {
         Gpus::default()
     }
 
-    /// The GPUs that a server started with this environment sees, and of these the first `count` if that is known: vLLM
-    /// takes them in order.
+    /// Returns the GPUs that a server started with this environment sees. If `count` is known, only the first ones are returned, because
+    /// vLLM takes GPUs in order.
     pub fn of_server(env: &BTreeMap<String, String>, count: Option<usize>) -> Gpus {
         let Ok(driver) = Nvml::init() else {
             return Gpus::none();
@@ -88,13 +89,13 @@ impl Gpus {
         }
     }
 
-    /// Takes the processes that are on them now for the server's, but for those that were there before it.
+    /// Regards the processes that now compute on the GPUs as the server's, except those in `before`, which were there before it started.
     pub fn owned_since(self, before: &BTreeSet<u32>) -> Gpus {
         let own = self.processes().difference(before).copied().collect();
         Gpus { own, ..self }
     }
 
-    /// Processes that compute on them now, by the driver's ids.
+    /// Returns the processes that now compute on the GPUs, by the driver's ids.
     pub fn processes(&self) -> BTreeSet<u32> {
         let devices = self.indices.iter().filter_map(|index| self.device(*index));
         devices.filter_map(|device| processes(&device)).flatten().collect()
@@ -104,12 +105,12 @@ impl Gpus {
         self.driver.as_ref()?.device_by_index(index).ok()
     }
 
-    /// Looks at each of them.
+    /// Reads each GPU.
     pub fn read(&self) -> Vec<GpuReading> {
-        self.indices.iter().map(|index| self.look_at(*index)).collect()
+        self.indices.iter().map(|index| self.read_one(*index)).collect()
     }
 
-    fn look_at(&self, index: u32) -> GpuReading {
+    fn read_one(&self, index: u32) -> GpuReading {
         let nothing = GpuReading {
             index,
             ..GpuReading::default()
@@ -135,7 +136,7 @@ impl Gpus {
     }
 }
 
-/// The devices that `CUDA_VISIBLE_DEVICES` names, in its order; as in CUDA, the first name that fits none ends the list.
+/// Returns the devices that `CUDA_VISIBLE_DEVICES` names, in its order. As in CUDA, the first name that fits no device ends the list.
 fn choose(all: &[(u32, String)], wanted: Option<&str>) -> Vec<u32> {
     let Some(wanted) = wanted else {
         return all.iter().map(|(index, _)| *index).collect();
@@ -147,10 +148,10 @@ fn choose(all: &[(u32, String)], wanted: Option<&str>) -> Vec<u32> {
     wanted.split(',').map(str::trim).map_while(find).collect()
 }
 
-/// Processes that compute on a GPU; `None` if unknown.
+/// Returns the processes that compute on a GPU; `None` if they are unknown.
 fn processes(gpu: &Device<'_>) -> Option<Vec<u32>> {
     let all = gpu.running_compute_processes().ok()?;
-    let has_context = |memory: &UsedGpuMemory| !matches!(memory, UsedGpuMemory::Used(bytes) if *bytes < CONTEXT);
+    let has_context = |memory: &UsedGpuMemory| !matches!(memory, UsedGpuMemory::Used(bytes) if *bytes < LEAST_CONTEXT);
     let with_context = all.iter().filter(|process| has_context(&process.used_gpu_memory));
     Some(with_context.map(|process| process.pid).collect())
 }

@@ -1,24 +1,24 @@
-//! The load of a server at one moment, from its `/metrics` in Prometheus' text exposition format, as far as names and values go. Any bytes
-//! are accepted; lines that are not samples are skipped.
+//! Reads the load of a server at one moment from its `/metrics`, in Prometheus' text exposition format. Any text is accepted: lines that
+//! are not samples are skipped.
 
 /// One sample: a metric's name (with `_total`, `_count` and the like as written), its labels and its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
-    /// `vllm:num_requests_running`
+    /// The name, such as `vllm:num_requests_running`.
     pub name: &'a str,
     /// The text between the braces; empty without labels.
     pub labels: &'a str,
-    /// The value; a timestamp behind it is ignored.
+    /// The value. A timestamp after it is ignored.
     pub value: f64,
 }
 
 impl<'a> Sample<'a> {
-    /// The value of a label as written; an escaped quote ends it.
+    /// Returns the value of a label as written, up to the first quote, even if that is escaped.
     pub fn label(&self, name: &str) -> Option<&'a str> {
         self.all_labels().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// Every label with its value, both as written.
+    /// Returns every label with its value, both as written.
     pub fn all_labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let mut rest = self.labels;
         std::iter::from_fn(move || {
@@ -30,7 +30,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Every sample of a text, in order.
+/// Returns every sample of a text, in order.
 pub fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
     text.lines().filter_map(sample)
 }
@@ -69,12 +69,12 @@ fn labels_end(text: &str) -> Option<usize> {
     None
 }
 
-/// One look at a server. A figure that the text lacks is unknown.
+/// One reading of a server. A figure that the text lacks is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Scrape {
     /// Requests in the batch, over all engines.
     pub running: Option<f64>,
-    /// Requests that wait for a place in it, over all engines.
+    /// Requests that wait to enter the batch, over all engines.
     pub waiting: Option<f64>,
     /// Share of the KV cache in use, from 0 to 1: of the fullest engine.
     pub kv_cache_usage: Option<f64>,
@@ -88,20 +88,20 @@ pub struct Scrape {
     pub prompt_tokens: Option<f64>,
     /// Tokens generated since the server started.
     pub generation_tokens: Option<f64>,
-    /// Tokens guessed ahead since the server started.
+    /// Draft tokens of speculative decoding since the server started.
     pub draft_tokens: Option<f64>,
     /// Draft tokens that were accepted.
     pub accepted_tokens: Option<f64>,
 }
 
-/// Tokens that an engine's cache holds: as it says, else from its blocks.
+/// Returns the number of tokens that an engine's KV cache holds, from its own label, else from the number and the size of its blocks.
 pub fn cache_tokens(cache: &Sample<'_>) -> Option<u64> {
     let number = |name: &str| cache.label(name)?.parse::<u64>().ok();
     number("kv_cache_size_tokens").or_else(|| number("num_gpu_blocks")?.checked_mul(number("block_size")?))
 }
 
 impl Scrape {
-    /// Reads a text of `/metrics`; `None` if nothing in it is known.
+    /// Reads a text of `/metrics`; `None` if it has no known metric.
     pub fn read(text: &str) -> Option<Scrape> {
         let mut scrape = Scrape::default();
         for sample in samples(text) {
@@ -112,7 +112,7 @@ impl Scrape {
             match name {
                 "num_requests_running" => add(&mut scrape.running),
                 "num_requests_waiting" => add(&mut scrape.waiting),
-                // The second is the name of vLLM's first engine, "V0".
+                // vLLM's older engine, V0, uses the second name.
                 "kv_cache_usage_perc" | "gpu_cache_usage_perc" => {
                     let fullest = scrape.kv_cache_usage.unwrap_or(0.0).max(sample.value);
                     scrape.kv_cache_usage = Some(fullest);

@@ -1,4 +1,4 @@
-//! The readings of one run in order, and what they amount to, under the names that a run's row has for them.
+//! The readings of one run in order of time, and their summary, under the names of the columns of a run's row.
 
 use super::host::Host;
 use super::nvml::GpuReading;
@@ -17,14 +17,14 @@ pub struct Reading {
     pub server: Option<Scrape>,
     /// The server's GPUs; none without a driver.
     pub gpus: Vec<GpuReading>,
-    /// The machine since the reading before.
+    /// Utilisation of the machine since the previous reading.
     pub host: Host,
 }
 
 /// The time that was measured, from t0 to the end of the last answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// t0.
+    /// Beginning of the measured time, t0.
     pub from: Instant,
     /// The end of the last answer.
     pub to: Instant,
@@ -34,7 +34,7 @@ pub struct Window {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series(pub Vec<Reading>);
 
-/// The course of a run, for the judgement of its validity.
+/// The course of a run, by which its validity is judged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Course {
     /// Generated tokens a second from each reading to the next.
@@ -43,16 +43,16 @@ pub struct Course {
     pub in_flight: Vec<f64>,
     /// Generated tokens a second for each request in the batch, between readings that found some.
     pub speeds: Vec<f64>,
-    /// Share of the readings that found a GPU slowed down for its heat or its supply; none without GPUs. A power cap is what a GPU at work
-    /// meets, and no reason.
+    /// Share of the readings of GPUs that found the GPU slowed down for its heat or its power supply; `None` without GPUs. A power cap does
+    /// not count, because a busy GPU usually reaches it.
     pub slowed_share: Option<f64>,
-    /// Share of the readings that found a process on a GPU that is not the server's; `None` if unknown.
+    /// Share of the readings of GPUs that found a process on the GPU that is not the server's; `None` if unknown.
     pub shared_share: Option<f64>,
-    /// Share of the tokens guessed ahead that were right, from each reading to the next in which some were.
+    /// Share of the draft tokens that were accepted, from each reading to the next, if there were any between them.
     pub acceptance: Vec<f64>,
 }
 
-/// Reasons that slow a GPU down below its power limit.
+/// Reasons that slow a GPU down for its heat or its power supply, and not only by its power cap.
 const SLOWED: [&str; 4] = [
     "hw_slowdown",
     "sw_thermal_slowdown",
@@ -61,8 +61,8 @@ const SLOWED: [&str; 4] = [
 ];
 
 impl Series {
-    /// The time to sum up: what the benchmark says it measured, else from the first to the last reading that found requests
-    /// at the server, else all there is. `None` without readings.
+    /// Returns the time to summarise: the one that the benchmark measured, else from the first to the last reading that found requests at
+    /// the server, else from the first reading to the last. `None` without readings.
     pub fn window(&self, measured: Option<Window>) -> Option<Window> {
         let is_busy = |reading: &&Reading| {
             let scrape = reading.server.unwrap_or_default();
@@ -118,7 +118,7 @@ impl Series {
         figures
     }
 
-    /// The course of the run of a window.
+    /// Returns the course of the run within a window.
     pub fn course(&self, window: Window) -> Course {
         let inside = || self.0.iter().filter(|reading| window.contains(reading.at));
         let servers: Vec<(Instant, Scrape)> = inside()
@@ -160,7 +160,7 @@ impl Series {
         Some(of(after)? - of(before)?).filter(|growth| *growth >= 0.0)
     }
 
-    /// Energy of all GPUs within a window: from their counters, else from their power over time.
+    /// Energy of all GPUs within a window, in joules: from their counters, else from their power over time.
     fn energy_joules(&self, window: Window) -> Option<f64> {
         let sum = |of: fn(&GpuReading) -> Option<f64>| {
             let at = move |reading: &Reading| Some((reading.at, reading.of_all_gpus(of)?));
@@ -176,7 +176,7 @@ impl Series {
 }
 
 impl Reading {
-    /// A figure of all GPUs together; `None` if one of them does not report it.
+    /// Returns the sum of a figure over all GPUs; `None` if one of them does not report it.
     fn of_all_gpus(&self, of: fn(&GpuReading) -> Option<f64>) -> Option<f64> {
         self.gpus.iter().map(of).sum()
     }
@@ -187,7 +187,7 @@ impl Window {
         (self.from..=self.to).contains(&moment)
     }
 
-    /// Negative before it begins.
+    /// Returns the seconds from the beginning of the window to a moment; negative for an earlier moment.
     pub(super) fn seconds_of(&self, moment: Instant) -> f64 {
         match moment.checked_duration_since(self.from) {
             Some(after) => after.as_secs_f64(),
@@ -196,7 +196,7 @@ impl Window {
     }
 }
 
-/// A figure of a run's row: its name, what it is of a reading, and what it makes of all of them.
+/// A figure of a run's row: its name, its value in one reading, and the function that summarises the values of all readings.
 type SummedFigure<R> = (&'static str, fn(&R) -> Option<f64>, fn(&[f64]) -> Option<f64>);
 
 const OF_SERVER: [SummedFigure<Scrape>; 6] = [
@@ -226,7 +226,7 @@ const OF_HOST: [SummedFigure<Host>; 4] = [
     ("vsweep_cpu_cores_max", |host| host.own_cores, max),
 ];
 
-/// Adds the figures of a table. Readings are evenly spaced, so all are alike in weight.
+/// Adds the figures of a table. Readings are evenly spaced, so all have equal weights.
 fn sum_up<'r, R: 'r>(table: &[SummedFigure<R>], readings: impl Iterator<Item = &'r R> + Clone, figures: &mut Params) {
     for (name, of, sum) in table {
         let values: Vec<f64> = readings.clone().filter_map(of).collect();
@@ -246,7 +246,8 @@ fn min(values: &[f64]) -> Option<f64> {
     values.iter().copied().reduce(f64::min)
 }
 
-/// The value of a curve at a moment, on the straight line between the readings around it; `None` outside of them.
+/// Returns the value of a curve at a moment, on the straight line between the readings around it; `None` if the moment is not between
+/// readings.
 fn value_at(curve: &[(Instant, f64)], moment: Instant) -> Option<f64> {
     let after = curve.iter().position(|(at, _)| *at >= moment)?;
     let (at, value) = curve[after];
@@ -258,7 +259,7 @@ fn value_at(curve: &[(Instant, f64)], moment: Instant) -> Option<f64> {
     Some(before + (value - before) * share)
 }
 
-/// Integrates a curve over time, by trapezia: watts become joules.
+/// Integrates a curve over time by the trapezoidal rule: watts become joules.
 fn integrate(curve: &[(Instant, f64)]) -> Vec<(Instant, f64)> {
     let mut sum = 0.0;
     let mut integral: Vec<(Instant, f64)> = curve.first().map(|(at, _)| (*at, 0.0)).into_iter().collect();

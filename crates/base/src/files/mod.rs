@@ -130,7 +130,7 @@ pub fn this_process() -> String {
 }
 
 /// Returns the text that identifies a process on this machine: a hash of the boot and of the namespace of process ids, the process id, and
-/// its start in clock ticks since the boot. `None` if there is no such process, or if `/proc` cannot be read.
+/// its start in clock ticks since the boot. `None` if no process has this id, or if `/proc` cannot be read.
 fn process(pid: u32) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;

@@ -99,8 +99,8 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Collects problems in the order of the text, each once with all its places. Hides the plan's secrets, and values in the text that look like
-    /// secrets, because a plan may be too broken to be read.
+    /// Collects problems in the order of the text, each once with all its places. Hides the plan's secrets, and values in the text that
+    /// look like secrets, because a plan may be too broken to be read.
     pub fn new(mut list: Vec<Problem>, sources: &Sources, secrets: &Secrets) -> Problems {
         let mut sources = sources.clone();
         let mut known = secrets.clone();

@@ -1,7 +1,7 @@
-//! Checks the command lines of a plan's servers, or of its benchmarks that need none, for flags and values that vLLM would reject. A flag
-//! that the installed vLLM does not have is an error. Without an installation, the flags are those of the release that the simulator
-//! imitates. Another release may have more, so unknown flags are warnings then. A value of a wrong type is always an error, and so is
-//! everything that a launched simulator would refuse.
+//! Checks the command lines of a plan's servers, or of its offline benchmarks, for flags and values that vLLM would reject. A flag that the
+//! installed vLLM does not have is an error. Without an installation, the flags are those of the release that the simulator imitates.
+//! Another release may have more, so unknown flags are warnings then. A value of a wrong type is always an error, and so is everything that
+//! a launched simulator would refuse.
 
 use super::{Asks, OUTPUT_JSON, launched, loads, place_of_param};
 use crate::matrix::Matrix;
@@ -19,7 +19,7 @@ const RELEASE: &str = "vLLM 0.32";
 
 /// Arguments of the servers of one program.
 #[derive(Default)]
-struct Given {
+struct Arguments {
     objections: BTreeSet<Objection>,
     flags: BTreeSet<String>,
     env: BTreeMap<String, String>,
@@ -27,7 +27,7 @@ struct Given {
     is_simulator: bool,
 }
 
-/// Returns true if a benchmark without a server has an option of this name: one of its own, or one of the engine.
+/// Returns true if an offline benchmark has an option of this name: one of its own, or one of the engine.
 pub fn has(offline: Offline, name: &str) -> bool {
     let flag = format!("--{}", spelling::flag(name));
     let plain = flag.split('.').next().unwrap_or(&flag);
@@ -41,7 +41,7 @@ pub fn has(offline: Offline, name: &str) -> bool {
 pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
     // Grouped by the program if that is vLLM itself and not a launcher.
-    let mut programs: BTreeMap<(Option<String>, bool), Given> = BTreeMap::new();
+    let mut programs: BTreeMap<(Option<String>, bool), Arguments> = BTreeMap::new();
     for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);
         if matches!(command.program(), Program::Other | Program::Sglang) {
@@ -85,7 +85,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, asking): (Asks, fn(&Pat
     }
 }
 
-fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, found: &mut Diagnostics) {
+fn check_given(plan: &Plan, given: &Arguments, installed: Option<&InstalledFlags>, found: &mut Diagnostics) {
     for objection in given
         .objections
         .iter()

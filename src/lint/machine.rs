@@ -73,6 +73,7 @@ fn gpus(plan: &Plan, matrix: &Matrix, capacity: Capacity, found: &mut Diagnostic
     }
 }
 
+/// Reports a program that cannot be found.
 fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: &mut Diagnostics) {
     if let Err(failure) = find_program(argv, env) {
         let remedy = "install it, activate its environment, or correct the name";

@@ -70,7 +70,7 @@ fn busy((idle, all): Ticks, before: Ticks) -> Option<f64> {
     Some((all - idle) as f64 / all as f64)
 }
 
-/// Returns true if a process is this one or was started below it. False if it is not visible from here.
+/// Returns true if a process is this one or a descendant of it. False if the process is not visible from here.
 pub(super) fn is_below_us(pid: u32) -> bool {
     let parent = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

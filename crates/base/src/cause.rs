@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Measured, nothing to object to.
+    /// Measured, and its validity is `valid`.
     #[default]
     Ok,
     /// Measured, but its validity is not `valid`.

@@ -81,7 +81,8 @@ pub struct Ids(Vec<[u8; 16]>);
 impl Ids {
     /// Returns the set of these ids.
     ///
-    /// # Panics If an id does not have 16 digits. Every id that is made here has.
+    /// # Panics
+    /// If an id does not have 16 digits. Every id that is made here has.
     pub fn of<I: AsRef<str>>(ids: impl IntoIterator<Item = I>) -> Ids {
         let digits = |id: I| <[u8; 16]>::try_from(id.as_ref().as_bytes()).expect("an id has 16 digits");
         let mut ids: Vec<[u8; 16]> = ids.into_iter().map(digits).collect();

@@ -13,7 +13,7 @@ pub enum Validity {
     /// There are no objections.
     #[default]
     Valid,
-    /// Something may have distorted the figures.
+    /// There are doubts about the figures.
     Suspect,
     /// It did not measure what it claims. It never wins and is not an answer.
     Invalid,

@@ -18,7 +18,8 @@ pub const ENV: &str = "env.";
 /// The command lines that a plan launches servers or sends loads with, program first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commands {
-    /// The command lines with the names that the plan gives them, in its order. The name of a plan's only command line is empty.
+    /// The command lines with the names that the plan gives them, in its order. A command line that the plan gives without a name has an
+    /// empty one.
     named: Vec<(String, Vec<String>)>,
 }
 
@@ -29,7 +30,7 @@ impl Default for Commands {
 }
 
 impl Commands {
-    /// Returns the only command line of a plan, which has no name.
+    /// Returns a single command line, which has no name.
     pub fn one(words: Vec<String>) -> Commands {
         Commands::named([(String::new(), words)])
     }
@@ -50,7 +51,7 @@ impl Commands {
         }
     }
 
-    /// Returns the axis of the names, or `None` if the only command line has no name.
+    /// Returns the axis of the names, or `None` if there are no names.
     pub(super) fn axis(&self) -> Option<(String, Axis)> {
         let names = self.named.iter().filter(|(name, _)| !name.is_empty());
         let names: Vec<Value> = names.map(|(name, _)| name.as_str().into()).collect();

@@ -93,7 +93,7 @@ fn read(
         return Err(reader.found.into_problems(&reader.sources, &reader.secrets));
     }
     let is_verbatim = overrides.is_empty() && budget.is_none() && typed.child("extends").is_none();
-    let mut root = over_its_base(typed, path, &mut vec![path.to_path_buf()], &mut reader);
+    let mut root = with_base(typed, path, &mut vec![path.to_path_buf()], &mut reader);
     for setting in overrides {
         let source = reader.sources.add("--set", setting.as_str());
         if let Some(over) = override_tree(setting, source, &mut reader) {
@@ -103,7 +103,7 @@ fn read(
     if let Some(budget) = budget {
         let unlimited = read(text, format, path, (overrides, None), world);
         let key = unlimited.map_or(BUDGET, |draft| budget_key(&draft.plan));
-        spend_at_most(budget, key, &mut root, &mut reader);
+        set_budget(budget, key, &mut root, &mut reader);
     }
     root.span.source = 0;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -123,7 +123,7 @@ fn read(
 }
 
 /// Merges the tree of a plan over that of the plan that it extends, if any. `chain` holds the paths of the plans so far, to detect circles.
-fn over_its_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Reader<'_>) -> Node {
+fn with_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Reader<'_>) -> Node {
     let base = over
         .child("extends")
         .and_then(|extends| base(extends, path, chain, reader));
@@ -157,7 +157,7 @@ fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Read
     let source = reader.sources.add(&path, text.as_str());
     let typed = text::read(&text, Format::of(&path), source, &mut reader.found);
     chain.push(path.clone());
-    Some(over_its_base(typed, &path, chain, reader))
+    Some(with_base(typed, &path, chain, reader))
 }
 
 /// Returns the key that a budget sets. Comparisons and optimisations have limits of their own, because they choose what to start. A plan
@@ -175,7 +175,7 @@ fn budget_key(plan: &Plan) -> &'static str {
 }
 
 /// Sets the key for a budget. For an optimisation, removes the keys about repeated starts, because it chooses them itself.
-fn spend_at_most(budget: &str, key: &str, root: &mut Node, reader: &mut Reader<'_>) {
+fn set_budget(budget: &str, key: &str, root: &mut Node, reader: &mut Reader<'_>) {
     let setting = format!("{key}={budget}");
     let source = reader.sources.add("--budget", setting.as_str());
     if let Kind::Table(entries) = &mut root.kind {

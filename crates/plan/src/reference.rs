@@ -103,10 +103,10 @@ pub fn write_rows<N: Display>(
     known: &mut BTreeSet<String>,
     out: &mut String,
 ) {
-    let (mut head, mut again) = (format!("\n{heads}\n| --- | --- |\n"), Vec::new());
+    let (mut head, mut repeated) = (format!("\n{heads}\n| --- | --- |\n"), Vec::new());
     for (name, row) in rows {
         if known.contains(&row) {
-            again.push(format!("`{name}`"));
+            repeated.push(format!("`{name}`"));
             continue;
         }
         // Writing to a string cannot fail.
@@ -114,8 +114,8 @@ pub fn write_rows<N: Display>(
         head.clear();
         known.insert(row);
     }
-    if !again.is_empty() {
-        let _ = write!(out, "\nAs above: {}.\n", again.join(", "));
+    if !repeated.is_empty() {
+        let _ = write!(out, "\nAs above: {}.\n", repeated.join(", "));
     }
 }
 

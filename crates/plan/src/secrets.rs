@@ -48,7 +48,8 @@ impl Secrets {
         self.known.is_empty()
     }
 
-    /// Returns true if a variable, header or parameter of this name holds a secret: by its words, or by the plan.
+    /// Returns true if a variable, header or parameter of this name holds a secret, because of the words in the name or because the plan
+    /// lists it.
     pub fn announces(&self, name: &str) -> bool {
         let is_named = || {
             let name = canonical(name);

@@ -78,8 +78,8 @@ impl<'a> Flag<'a> {
 }
 
 impl<'a> ServeCommand<'a> {
-    /// Finds where the server's own flags may begin. Earlier words belong to a launcher such as `numactl -- vllm serve` or `docker run -p
-    /// 8000:8000 IMAGE vllm serve`, whose flags mean other things.
+    /// Finds the first word that may be a flag of the server. Earlier words belong to a launcher such as `numactl -- vllm serve` or `docker
+    /// run -p 8000:8000 IMAGE vllm serve`, whose flags mean other things.
     pub fn of(argv: &'a [String]) -> ServeCommand<'a> {
         let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
         let offline = || {
@@ -95,7 +95,7 @@ impl<'a> ServeCommand<'a> {
         ServeCommand { argv, first }
     }
 
-    /// The words from where the server's own flags may begin.
+    /// The words from the first one that may be a flag of the server.
     pub fn args(self) -> &'a [String] {
         &self.argv[self.first..]
     }

@@ -159,10 +159,11 @@ fn writer_of(name: &str) -> Option<&str> {
     count.parse::<u64>().is_ok().then_some(writer)
 }
 
-/// Returns when the process with this id started, in clock ticks since the boot. `None` if no such process runs or the system does not say.
+/// Returns when the process with this id started, in clock ticks since the boot. `None` if no such process runs, or if `/proc` cannot be
+/// read.
 pub fn process_started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name, in brackets, may hold blanks and brackets; the start is the 20th field behind it.
+    // The program's name, in brackets, may hold blanks and brackets; the start is the 20th field after it.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     // A process that only waits to be reaped has ended.

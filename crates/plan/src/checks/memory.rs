@@ -5,8 +5,8 @@ use crate::{Flag, Program, ServeCommand};
 use std::cmp::Ordering;
 use vsweep_base::cause::Cause;
 
-/// Settings with a known effect on memory. Each has the direction of change that surely needs at least as much memory while the model is
-/// loaded, and the direction that surely leaves no more room for the KV cache. A lower `gpu_memory_utilization` leaves less room.
+/// Settings with a known effect on memory. Each has the directions of change that surely need at least as much: while the model is loaded,
+/// and for the KV cache. A lower `gpu_memory_utilization` leaves less room for the cache.
 const AXES: [(&str, Ordering, Ordering); 6] = [
     ("max_model_len", Ordering::Greater, Ordering::Greater),
     ("max_num_seqs", Ordering::Greater, Ordering::Greater),

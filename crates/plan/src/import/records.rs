@@ -18,7 +18,7 @@ pub(super) struct Record<'a> {
     pub ours: Combo,
 }
 
-/// Reads the records of a file. Returns none if the file cannot be read.
+/// Reads the records of a file. A file that cannot be read is reported, and has no records.
 pub(super) fn of_file(path: &Path, read: ReadFile<'_>, remarks: &mut Remarks) -> Vec<Combo> {
     let text = match read(path) {
         Ok(text) => text,

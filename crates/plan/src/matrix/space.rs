@@ -42,7 +42,7 @@ impl Sides {
         }
     }
 
-    /// The number of pairs, counted without building any; `None` beyond what 128 bits count.
+    /// Returns the number of pairs, without building any; `None` if it does not fit 128 bits.
     pub fn pairs(&self) -> Option<u128> {
         let mut lengths = self.serve.lengths.iter().chain(&self.bench.lengths);
         lengths.try_fold(1u128, |count, length| count.checked_mul(*length as u128))

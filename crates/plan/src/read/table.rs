@@ -77,7 +77,7 @@ impl<T: Table> written::Written for T {
     }
 }
 
-/// A table while its keys are taken.
+/// A table while its keys are read.
 pub(crate) struct OpenTable<'n> {
     node: &'n Node,
     prefix: &'static str,

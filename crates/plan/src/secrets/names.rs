@@ -120,7 +120,7 @@ pub(super) fn may_count(name: &str) -> bool {
         .is_some_and(|last| last == "TOKENS" || last == "KEYS")
 }
 
-/// The words of a name's last part, in upper case, without numbers behind them: `db.apiKey_2` has `API` and `KEY`.
+/// Returns the words of a name's last part, in upper case and without digits at their ends: `db.apiKey_2` has `API` and `KEY`.
 fn words(name: &str) -> Vec<String> {
     let part = name.trim().rsplit('.').next().unwrap_or_default();
     let letters: Vec<char> = part.chars().collect();

@@ -62,7 +62,7 @@ impl Secrets {
     /// Returns plain data without the secrets in its texts. Data that could not be read back afterwards is returned unchanged: in it, the
     /// value of a secret is also a word of the format.
     pub fn redact_data<T: Serialize + DeserializeOwned>(&self, data: T) -> T {
-        // Takes the way over text, as the data itself does when it is stored and read.
+        // Converts through text, in which form the data is written and read anyway.
         let Ok(written) = serde_json::to_string(&data).and_then(|text| serde_json::from_str::<Value>(&text)) else {
             return data;
         };

@@ -99,7 +99,7 @@ fn number_kind(text: &str) -> Result<Kind, Problem> {
             Err(Problem::of(TOO_LARGE, "write it as a string if the program takes it"))
         }
         Ok(number) => Ok(Kind::Number(number)),
-        // Python writes these words, and its programs take these texts for them.
+        // Python writes these words for such numbers, and its programs accept these texts for them.
         Err(_) if text == "Infinity" => Ok(Kind::Text("inf".to_owned())),
         Err(_) if text == "-Infinity" => Ok(Kind::Text("-inf".to_owned())),
         Err(_) if text == "NaN" => Ok(Kind::Text("nan".to_owned())),

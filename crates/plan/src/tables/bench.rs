@@ -118,7 +118,7 @@ pub enum BenchRunner {
     /// vsweep's own load generator, in this process.
     #[default]
     Native,
-    /// Batches of exactly known shape, held until they are whole (`vsweep iterations`).
+    /// Batches of exactly known shape, each held in the server's queue until it is complete (`vsweep iterations`).
     Iterations,
     /// Prefill and decode throughput over a window of time (`vsweep phases`).
     Phases,

@@ -175,7 +175,7 @@ impl Serve {
         }
     }
 
-    /// Rejects settings that a server which is already running cannot follow: nothing about it can vary, and vsweep cannot start it.
+    /// Rejects settings that do not work with a server that is already running: nothing about it can vary, and vsweep cannot start it.
     fn check_attached(&self, reader: &mut Reader<'_>, node: &Node, url: Span) {
         let mut refuse = |place: Span, message: &str, remedy: &str| {
             let problem = Problem::new(place, message, remedy);

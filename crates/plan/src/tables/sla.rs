@@ -274,7 +274,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the reason why a bound makes no sense, if it makes none: a latency of one request, a bound on the wrong side, or a limit of 0.
+/// Returns the objection to a bound that makes no sense: it is on the latency of a single request, on the wrong side, or not above 0.
 fn objection(key: &str, criterion: &Criterion) -> Option<String> {
     let (operator, limit) = (criterion.operator, criterion.limit);
     let latency = key.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest));

@@ -255,8 +255,8 @@ pub const FACTS: u64 = 1 << 20;
 pub const TEXT: u64 = 1 << 26;
 /// Most bytes of a table, a page or the result of one run.
 pub const RESULT: u64 = 1 << 30;
-/// Kind of the error for a file that is refused: one that is not regular, is too long, or has another name. Errors of reading have other
-/// kinds.
+/// Kind of the error for a file that is refused: a link, a pipe, a socket or a device, or a file that is too long or has another name.
+/// Folders and errors of reading have other kinds.
 pub const REFUSED: ErrorKind = ErrorKind::InvalidInput;
 
 /// Opens a file for reading.

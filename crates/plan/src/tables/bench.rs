@@ -190,6 +190,7 @@ fn runner(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BenchRunne
 }
 
 fn places(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, FigurePlace>> {
+    let entries = reader.table(node, what, &format!("write each figure and its place below [{what}]"))?;
     let place = |entry: &Entry| {
         let what = format!("{what}.{}", entry.key);
         let place = match &entry.value.kind {
@@ -206,5 +207,5 @@ fn places(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<S
         let remedy = "write the keys and positions that lead to it, each after a slash: /latency/p99";
         reader.refuse(entry.value.span, message, remedy)
     };
-    Some(node.entries().iter().filter_map(place).collect())
+    Some(entries.iter().filter_map(place).collect())
 }

@@ -3,14 +3,14 @@
 
 use super::files::written;
 use std::path::{Path, PathBuf};
-use vsweep_base::files::{RESULT, TEXT, read_text};
+use vsweep_base::files::{FACTS, RESULT, TEXT, read_text};
 use vsweep_base::ids::short_digest;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{Directory, State};
 
 /// The last line of `report.md`; a comment, which Markdown does not show.
 pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> String {
-    let manifest = read_text(&directory.manifest(), TEXT).unwrap_or_default();
+    let manifest = read_text(&directory.manifest(), FACTS).unwrap_or_default();
     // Without new runs, another plan may count.
     let plan = state.plan_that_counts().map_or("", |(_, sha256, _)| sha256);
     let texts = [state.basis(), plan.to_owned(), manifest];

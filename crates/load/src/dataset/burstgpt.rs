@@ -27,7 +27,7 @@ impl Dataset for BurstGpt {
         }
     }
 
-    /// Rows of GPT-4 with an answer, each once, or with repetition if there are too few.
+    /// Draws from the rows of GPT-4 with an answer: each row at most once if there are enough, else with repetition.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = rows::read(&self.path)?;
@@ -68,5 +68,5 @@ impl Dataset for BurstGpt {
     }
 }
 
-/// Longer prompts are a mistake in the file.
+/// Most tokens of a prompt. A longer one is a mistake in the file.
 const LONGEST: u64 = 10_000_000;

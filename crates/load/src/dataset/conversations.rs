@@ -1,5 +1,5 @@
-//! Conversations of several turns, of random texts or of recorded ones. The settings are those of the Rust client of
-//! vLLM; its draws are its own, so only their kind agrees.
+//! Conversations of several turns, with random or recorded texts. The settings are those of vLLM's Rust client. It has another random
+//! generator, so its texts are of the same kind, but not equal.
 
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, ShareGpt, Traits};
@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use vsweep_metrics::rng::NumpyPcg64;
 
-/// Seed of the later turns, so that the first turns equal the prompts of the dataset without conversations.
+/// Combined with the seed to draw the numbers of turns. Only the first turns are drawn with the seed itself, so they equal the prompts of
+/// the dataset without conversations.
 const TURNS_SEED: u64 = 0x7475_726e;
+/// Combined with the seed to draw the later turns.
 const LATER_SEED: u64 = 0x6c61_7465;
 
 crate::params! {
@@ -56,7 +58,7 @@ pub struct Conversations {
 pub enum ConversationSource {
     /// Random texts.
     Random {
-        /// The first turn of each.
+        /// The first turn of each conversation.
         first: Random,
         /// Tokens of each later turn.
         later_input_len: u64,
@@ -70,9 +72,9 @@ pub enum ConversationSource {
 /// Shares of a turn's tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
-    /// Common to all turns of all conversations.
+    /// Share that is common to all turns of all conversations.
     pub all: f64,
-    /// Common to the turns of one conversation.
+    /// Share that is common to the turns of one conversation.
     pub conversation: f64,
 }
 
@@ -82,7 +84,7 @@ impl TurnParams {
         Duration::from_secs_f64(self.delay_ms / 1000.0)
     }
 
-    /// The dataset as conversations, if they are wanted.
+    /// Reads the dataset of this kind: as conversations, if they are wanted.
     pub(super) fn dataset(&self, kind: &Kind, reader: &mut ParamReader<'_>) -> Arc<dyn Dataset> {
         if !self.is_wanted {
             let names = TurnParams::PARAMS.iter().map(|param| param.name);
@@ -155,7 +157,7 @@ impl Dataset for Conversations {
             depends_on_counts: is_recorded,
             has_turns: true,
             has_history: self.has_history(),
-            // Every turn repeats the ones before it.
+            // Turns repeat the earlier ones, or share parts, so all of a prompt may be in the prefix cache.
             shared_share: 1.0,
             ..Traits::default()
         }
@@ -171,7 +173,7 @@ impl Dataset for Conversations {
         }
     }
 
-    /// The turns of as many conversations as prompts are asked for, one conversation after the other.
+    /// Draws `num_prompts` conversations, and returns their turns, one conversation after the other.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let sampling = draw.sampling;
         let mut conversations = match &self.of {
@@ -237,7 +239,8 @@ fn with_later_turns(
 }
 
 impl Shares {
-    /// Turns of equal length: what all share, what the conversation shares, and tokens of their own.
+    /// Draws turns of equal length. Each begins with the tokens that all turns share, then has those that its conversation shares, then its
+    /// own.
     fn draw(&self, length: &Random, counts: &[u64], draw: &Draw<'_>) -> Result<Vec<Vec<Item>>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let tokens = length.input_len.saturating_sub(vocabulary.added_specials()).max(1);

@@ -169,7 +169,7 @@ impl CustomImage {
                 let given = &part["image_url"];
                 let address = given.as_str().or_else(|| given["url"].as_str()).ok_or_else(wrong)?;
                 let mut image = image(address, self.as_data)?;
-                // How closely to look, and the like.
+                // Further keys of the API, such as `detail`.
                 for (key, value) in given.as_object().into_iter().flatten().filter(|(key, _)| *key != "url") {
                     image["image_url"][key] = value.clone();
                 }
@@ -218,8 +218,8 @@ impl Dataset for CustomAudio {
     }
 }
 
-/// A picture as a part of a message: by its address, where a bare path is one on the server's disk, or, with `as_data`, by
-/// its bytes.
+/// A picture as a part of a message. With `as_data` it is sent as its bytes, else as its address; a bare path is then one on the server's
+/// disk.
 pub(super) fn image(address: &str, as_data: bool) -> Result<Value, String> {
     let url = match as_data && !address.starts_with("data:") {
         true => data_url(address)?,
@@ -228,12 +228,12 @@ pub(super) fn image(address: &str, as_data: bool) -> Result<Value, String> {
     Ok(json!({"type": "image_url", "image_url": {"url": url}}))
 }
 
-/// A film by its address.
+/// A video as a part of a message, sent as its address.
 pub(super) fn video(address: &str) -> Value {
     json!({"type": "video_url", "video_url": {"url": url_of(address)}})
 }
 
-/// A WAV file as a part of a message, by its bytes.
+/// A WAV file as a part of a message, sent as its bytes.
 pub(super) fn sound(path: &str) -> Result<Value, String> {
     let bytes = read(path)?;
     if !(bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE")) {
@@ -269,7 +269,7 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}; correct the path"))
 }
 
-/// The kind of a picture by its first bytes.
+/// The format of a picture, recognised by its first bytes.
 fn kind_of(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0xff, 0xd8, 0xff, ..] => Some("jpeg"),

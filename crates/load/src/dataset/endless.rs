@@ -1,22 +1,23 @@
-//! Requests for as long as they are wanted, for runs that only time ends.
+//! Draws requests for as long as they are wanted, for runs that are ended by time alone.
 //!
-//! A dataset that makes its prompts makes new ones, round after round, each with another seed. The rows of a file come in the order in which
-//! they are drawn for a number of requests, and once all were used, again in the same order.
+//! Synthetic prompts are drawn in rounds, each with another seed. The rows of a file come in the order of a run with a number of requests.
+//! Once all were used, they come again in the same order.
 
 use super::{Dataset, Draw, Item, Sampling};
 
-/// Rows of a file that are drawn first; then twice as many, and so on.
+/// Number of rows of a file in the first draw. Each later draw is twice as large.
 const FIRST_ROWS: usize = 2048;
-/// Rows that are kept for using them again.
+/// Most rows of a file that are used. They are kept in memory for using them again.
 const MOST_ROWS: usize = 1 << 16;
-/// Difference between the seeds of two rounds: the seeds that people choose are close together, so no round repeats another run's.
+/// Difference between the seeds of two rounds. It is large, because users choose seeds that are close together, and a round should not
+/// repeat one of another run.
 const NEXT_SEED: u32 = 0x9e37_79b9;
 
-/// Takes drawn requests; false if no more are wanted.
+/// A function that takes drawn requests, and returns false if no more are wanted.
 pub type Take<'a> = dyn FnMut(Vec<Item>) -> Result<bool, String> + 'a;
 
-/// Draws until no more requests are wanted, or a file is used up that may be used once only. If `first` are surely wanted, they are those of
-/// a run of so many.
+/// Draws until no more requests are wanted, or the rows of a file that may be used only once are used up. If `first` is set, the first
+/// requests are those of a run of that number, and a file gives no others.
 pub fn draw_endlessly(
     dataset: &dyn Dataset,
     draw: &Draw<'_>,
@@ -24,10 +25,10 @@ pub fn draw_endlessly(
     take: &mut Take<'_>,
 ) -> Result<(), String> {
     let mut drawn = 0;
-    let mut numbered = |mut items: Vec<Item>, place: usize| {
-        // The numbers of a later round would begin again.
-        for (index, item) in items.iter_mut().enumerate().filter(|_| place > 0) {
-            item.id = item.id.as_ref().map(|_| (place + index).to_string());
+    let mut numbered = |mut items: Vec<Item>, offset: usize| {
+        // Each round numbers its requests from 0.
+        for (index, item) in items.iter_mut().enumerate().filter(|_| offset > 0) {
+            item.id = item.id.as_ref().map(|_| (offset + index).to_string());
         }
         take(items)
     };
@@ -36,7 +37,7 @@ pub fn draw_endlessly(
     loop {
         let num_prompts = match (first.take(), dataset.round()) {
             (Some(first), _) => first,
-            (None, Some(usual)) => usual,
+            (None, Some(round)) => round,
             (None, None) if drawn == 0 => return rows(dataset, draw, &mut numbered),
             (None, None) => return Ok(()),
         };
@@ -48,10 +49,10 @@ pub fn draw_endlessly(
         let before = drawn;
         let mut is_enough = false;
         let round = dataset.draw_in_parts(&Draw { sampling, ..*draw }, &mut |items| {
-            let place = drawn;
+            let offset = drawn;
             drawn += items.len();
-            is_enough = !numbered(items, place)?;
-            // Any error ends the drawing.
+            is_enough = !numbered(items, offset)?;
+            // An error is the only way to end the drawing.
             if is_enough { Err(String::new()) } else { Ok(()) }
         });
         if is_enough || drawn == before {
@@ -62,7 +63,7 @@ pub fn draw_endlessly(
     }
 }
 
-/// Draws the rows of a file, in larger and larger draws that begin alike.
+/// Draws the rows of a file, each time twice as many. As the seed stays the same, each draw begins with the rows of the previous one.
 fn rows(
     dataset: &dyn Dataset,
     draw: &Draw<'_>,
@@ -94,13 +95,13 @@ fn rows(
     if !draw.sampling.oversample || all.is_empty() {
         return Ok(());
     }
-    let mut place = all.len();
+    let mut offset = all.len();
     loop {
         for rows in all.chunks(FIRST_ROWS) {
-            if !take(rows.to_vec(), place)? {
+            if !take(rows.to_vec(), offset)? {
                 return Ok(());
             }
-            place += rows.len();
+            offset += rows.len();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The `hf` dataset: any data set in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. Which
-//! columns hold prompts and answers is found out from their names.
+//! The `hf` dataset: any data set in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. The columns of prompts
+//! and answers are found by their names.
 
 use super::kind::PATH;
 use super::source::hub::Hub;
@@ -9,16 +9,16 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use vsweep_metrics::rng::NumpyPcg64;
 
-/// Columns of conversations, best first.
+/// Names of columns with conversations, the preferred ones first.
 const CONVERSATIONS: &str = "conversations conversation messages turns";
-/// Columns of prompts, best first.
+/// Names of columns with prompts, the preferred ones first.
 const PROMPTS: &str =
     "prompt question problem instruction input query text content user_input article document context";
-/// Columns of answers, best first.
+/// Names of columns with answers, the preferred ones first.
 const ANSWERS: &str = "solution answer response completion output expected_output canonical_solution target summary";
-/// Output tokens where no answer tells their number.
+/// Number of output tokens of a request without a recorded answer.
 const USUAL_OUTPUT: u64 = 128;
-/// Rows among which the `datasets` library shuffles a stream.
+/// Number of rows in the buffer with which the `datasets` library shuffles a stream.
 const SHUFFLE_BUFFER: usize = 1000;
 
 pub(super) const KIND: Kind = Kind::of::<HuggingFace>("hf", "any data set in the form of the Hugging Face Hub");
@@ -99,15 +99,15 @@ impl HuggingFace {
         Hub::from_env()?.fetch(&self.path, |names| split::choose(&self.path, names, subset, split))
     }
 
-    /// Prompt and answer of a row; `None` for one whose prompt is empty.
+    /// Returns prompt and answer of a row, or `None` if the prompt is empty.
     fn texts(&self, row: &DataRow) -> Result<Option<Texts>, String> {
         let named = |names: &'static str| names.split(' ').find(|name| row.fields.contains_key(*name));
         if self.text_column.is_none()
             && let Some(column) = named(CONVERSATIONS)
         {
             let turns = row.fields[column].as_array().map(Vec::as_slice).unwrap_or_default();
-            let prompt = turns.iter().find(|turn| is_users(turn)).and_then(said);
-            let answer = turns.iter().skip_while(|turn| !is_users(turn)).nth(1).and_then(said);
+            let prompt = turns.iter().find(|turn| is_user(turn)).and_then(text_of);
+            let answer = turns.iter().skip_while(|turn| !is_user(turn)).nth(1).and_then(text_of);
             return Ok(prompt.filter(|prompt| !prompt.is_empty()).map(|prompt| Texts {
                 prompt: prompt.to_owned(),
                 answer: answer.filter(|_| column != "turns").map(str::to_owned),
@@ -137,23 +137,23 @@ impl HuggingFace {
 struct Texts {
     prompt: String,
     answer: Option<String>,
-    /// Conversations were written for no template.
+    /// True if they are from a conversation, which is not put into the chat template.
     is_conversation: bool,
 }
 
-fn is_users(turn: &Value) -> bool {
+fn is_user(turn: &Value) -> bool {
     let role = turn.get("role").or_else(|| turn.get("from"));
     turn.is_string() || role.is_none_or(|role| matches!(role.as_str(), Some("user" | "human")))
 }
 
-fn said(turn: &Value) -> Option<&str> {
+fn text_of(turn: &Value) -> Option<&str> {
     turn.as_str()
         .or_else(|| turn.get("content")?.as_str())
         .or_else(|| turn.get("value")?.as_str())
 }
 
-/// The order in which the `datasets` library (5.2) gives the rows of one streamed file after `shuffle(seed)`: through a
-/// buffer of which, whenever it is full, a random half goes out.
+/// Returns the rows of one streamed file in the order of the `datasets` library (5.2) after `shuffle(seed)`. Rows go through a buffer.
+/// Whenever it is full, it is shuffled, and half of it is given out.
 fn shuffled_in_buffer<T>(items: Vec<T>, seed: u64) -> Vec<T> {
     let mut random = NumpyPcg64::new(seed);
     let mut buffer = Vec::with_capacity(SHUFFLE_BUFFER);

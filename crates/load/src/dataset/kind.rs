@@ -1,4 +1,4 @@
-//! The interface of a dataset to the rest of the program: its parameters, and the input for drawing prompts.
+//! The interface of a dataset to the rest of the program: its parameters, its properties, and the input for drawing prompts.
 
 use super::{ChatTemplate, Item, Prompt, PromptSource, Sampling, Vocabulary};
 use crate::Backend;
@@ -6,7 +6,7 @@ use crate::params::{Declared, Param, ParamReader, param};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A dataset as it can be asked for.
+/// A kind of dataset: its name and its parameters, without their values.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     /// Its `dataset_name`.
@@ -15,15 +15,15 @@ pub struct Kind {
     pub prompts: &'static str,
     /// Tables of its own parameters.
     pub params: &'static [&'static [Param]],
-    /// Takes the values of its parameters.
+    /// Makes a dataset with the values of its parameters.
     pub read: fn(&mut ParamReader<'_>) -> Arc<dyn Dataset>,
 }
 
-/// The file of a dataset that has one.
+/// The parameter that names a dataset's file.
 pub(super) const PATH: Param = param("dataset_path").default("");
 
 impl Kind {
-    /// A dataset under its name, with what its prompts are.
+    /// The kind of the dataset `D`, with a description of its prompts.
     pub const fn of<D: Dataset + Declared + 'static>(name: &'static str, prompts: &'static str) -> Kind {
         Kind {
             name,
@@ -33,12 +33,12 @@ impl Kind {
         }
     }
 
-    /// Returns true if it draws from a file, which must be named.
+    /// Returns true if the dataset draws from a file, which must be named.
     pub fn has_file(&self) -> bool {
         self.all_params().any(|param| param.name == PATH.name)
     }
 
-    /// Its parameters.
+    /// Returns its parameters, of all tables.
     pub fn all_params(&self) -> impl Iterator<Item = &'static Param> {
         self.params.iter().copied().flatten()
     }
@@ -46,7 +46,7 @@ impl Kind {
 
 /// A dataset with the values of its parameters.
 pub trait Dataset: Debug + Send + Sync {
-    /// Draws the requests. Texts from files are put into the chat template, if one is given.
+    /// Draws the requests. Texts from files are put into the chat template, if `draw` has one.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String>;
 
     /// Properties that the rest of the program needs.
@@ -54,7 +54,7 @@ pub trait Dataset: Debug + Send + Sync {
         Traits::default()
     }
 
-    /// Notes what does not go with an API, or with a number of requests.
+    /// Reports parameters that do not fit the API or the number of requests.
     fn check(&self, _backend: Backend, _num_prompts: usize, _reader: &mut ParamReader<'_>) {}
 
     /// Like [`Dataset::draw`], but in parts if possible, so that not all requests have to be in memory.
@@ -66,7 +66,7 @@ pub trait Dataset: Debug + Send + Sync {
         take(self.draw(draw)?)
     }
 
-    /// All parts together.
+    /// Draws all parts together.
     fn draw_whole(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let mut items = Vec::with_capacity(draw.sampling.num_prompts);
         self.draw_in_parts(draw, &mut |part| {
@@ -76,18 +76,19 @@ pub trait Dataset: Debug + Send + Sync {
         Ok(items)
     }
 
-    /// Requests of a round, if each seed gives new prompts; `None` for one with a number of rows.
+    /// Number of requests in a round of [`draw_endlessly`](super::draw_endlessly), if each seed gives new prompts. `None` if the dataset
+    /// has a limited number of rows.
     fn round(&self) -> Option<usize> {
         None
     }
 
-    /// Lengths of prompt and output of each request, in tokens, for datasets that need no prompts to know them; those of
-    /// [`Dataset::draw`] with a vocabulary of so many ids.
+    /// Lengths of prompt and output of each request, in tokens: those of [`Dataset::draw`] with a vocabulary of this many ids. `None` if
+    /// they are unknown before prompts are drawn.
     fn lengths(&self, _sampling: &Sampling, _vocabulary: u64) -> Option<Vec<(u64, u64)>> {
         None
     }
 
-    /// The data set that would have to be downloaded first, if it is not on this machine.
+    /// Name of the data set that must be downloaded first; `None` if it is on this machine.
     fn to_download(&self) -> Option<&str> {
         None
     }
@@ -100,14 +101,14 @@ pub struct Draw<'a> {
     pub sampling: Sampling,
     /// Source of synthetic prompts, and the tokenizer that counts tokens.
     pub vocabulary: &'a Vocabulary<'a>,
-    /// The model's chat template, where the API does not apply it.
+    /// The model's chat template, if the API does not apply it.
     pub template: Option<&'a ChatTemplate>,
-    /// The API that will be spoken.
+    /// The API that the requests will be sent to.
     pub backend: Backend,
 }
 
 impl<'a> Draw<'a> {
-    /// A draw of texts as they are, for completions.
+    /// A draw for the completions API, without a chat template.
     pub fn of(sampling: Sampling, vocabulary: &'a Vocabulary<'a>) -> Draw<'a> {
         Draw {
             sampling,
@@ -128,7 +129,7 @@ impl<'a> Draw<'a> {
         Ok(self.sampling.filled_up(items))
     }
 
-    /// A request with a text from a file, as a turn of the user if there is a template for it.
+    /// Returns a request with a text from a file. If there is a chat template, the text becomes a turn of the user.
     pub(super) fn text_item(&self, index: usize, text: String, output_len: u64) -> Result<Item, String> {
         let text = match self.template {
             Some(template) => template.user_turn(&text)?,
@@ -144,19 +145,19 @@ impl<'a> Draw<'a> {
 pub struct Traits {
     /// Material of its prompts.
     pub made_of: Material,
-    /// Its texts are put into the model's chat template where the API does not do that itself.
+    /// Its texts are put into the model's chat template if the API does not do that itself.
     pub wants_template: bool,
     /// Its prompts depend on the number of tokens of its texts.
     pub depends_on_counts: bool,
-    /// Prompts that the server's tokenizer finds longer than they should be may be cut.
+    /// Its prompts may be cut if they have too many tokens by the server's tokenizer.
     pub may_be_cut: bool,
-    /// The lengths of its outputs are meant to be kept, even if the model would stop earlier.
+    /// Outputs should have exactly the drawn lengths, even if the model would stop earlier.
     pub fixes_outputs: bool,
     /// It gives the due times of requests.
     pub is_timed: bool,
     /// It draws conversations, whose turns wait for each other.
     pub has_turns: bool,
-    /// Each turn repeats what was said before.
+    /// Each turn repeats the earlier turns and their answers.
     pub has_history: bool,
     /// `num_prompts = 0` means every row of its file.
     pub takes_every_row: bool,
@@ -176,12 +177,12 @@ pub enum Material {
     /// Texts, of a file or made by the dataset.
     #[default]
     Text,
-    /// Several of these.
+    /// Several of these materials.
     Mixed,
 }
 
 impl Traits {
-    /// Source of the prompts for the result file.
+    /// Returns the origin of the prompts, for the result file.
     pub fn source(&self, vocabulary: &Vocabulary<'_>, template: Option<&ChatTemplate>) -> PromptSource {
         match self.made_of {
             Material::Vocabulary => vocabulary.source(),
@@ -193,7 +194,7 @@ impl Traits {
     }
 }
 
-/// A part of a whole.
+/// Returns the share of `part` in the sum of both, or 0 if both are 0.
 pub(super) fn share(part: u64, rest: u64) -> f64 {
     part as f64 / (part + rest).max(1) as f64
 }

@@ -1,7 +1,7 @@
-//! Prompts of several classes in one load, each class with a dataset of its own and a share of the requests.
+//! Prompts of several classes in one load. Each class has its own dataset and a share of the requests.
 //!
-//! The class of a request follows from the seed and the request's place, never from time. Each class draws its own prompts in their order, so
-//! a mix of one class has the prompts of its dataset.
+//! The class of a request follows from the seed and the position of the request, never from time. Each class draws its prompts in the order
+//! of its dataset, so a mix of one class has the prompts of the dataset alone.
 
 use super::endless::Take;
 use super::{Dataset, Draw, Item, Material, Sampling, Traits, draw_endlessly};
@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Builder};
 use vsweep_metrics::rng::Shares;
 
-/// More classes than any table of them could show.
+/// Most classes of a mix. No table could show more.
 pub const MOST_CLASSES: usize = 32;
-/// Difference between the seeds of two classes: neighbouring seeds of a user never meet another class's.
-const NEXT_CLASS: u32 = 0x85eb_ca6b;
-/// Requests that are handed on at a time.
+/// Difference between the seeds of two classes. It is large, so that no class has the seed of another class in a run with a nearby seed.
+const NEXT_CLASS_SEED: u32 = 0x85eb_ca6b;
+/// Number of requests that are passed on at a time.
 const PART: usize = 256;
 
 /// A load of several classes.
@@ -41,15 +41,16 @@ pub struct Class {
 }
 
 impl Mix {
-    /// The class of each request of a run with this seed.
+    /// Returns the assignment of requests to classes in a run with this seed.
     pub fn shares(&self, seed: u64) -> Shares {
         Shares::new(seed, self.classes.iter().map(|class| class.weight))
     }
 
-    /// Draws until no more requests are wanted, or a class has none left. If `first` are surely wanted, they are those of a run of so many.
+    /// Draws until no more requests are wanted, or a class has none left. If `first` is set, the first requests are those of a run of that
+    /// number.
     pub fn draw_endlessly(&self, draw: &Draw<'_>, first: Option<usize>, take: &mut Take<'_>) -> Result<(), String> {
         if let [only] = self.classes.as_slice() {
-            let draw = only.own(draw, 0, 0);
+            let draw = only.part_of(draw, 0, 0);
             return draw_endlessly(&*only.dataset, &draw, first, take);
         }
         let shares = self.shares(draw.sampling.seed);
@@ -57,14 +58,14 @@ impl Mix {
         thread::scope(|scope| {
             let source = |place: usize, class: &Class| {
                 let first = counts.as_ref().map(|counts| counts[place]);
-                let draw = class.own(draw, place, 0);
-                let (give, given) = sync_channel(1);
+                let draw = class.part_of(draw, place, 0);
+                let (give, parts) = sync_channel(1);
                 let (dataset, thread) = (class.dataset.clone(), Builder::new().name("vsweep-class".to_owned()));
                 let drawing = thread.spawn_scoped(scope, move || draw_into(&*dataset, &draw, first, &give));
                 match drawing {
                     Ok(_) => Ok(Drawn {
-                        given,
-                        at_hand: VecDeque::new(),
+                        parts,
+                        received: VecDeque::new(),
                     }),
                     Err(error) => Err(format!("cannot start drawing: {error}; raise the limit of processes")),
                 }
@@ -82,24 +83,24 @@ impl Mix {
         counts
     }
 
-    /// A trait that all classes have.
+    /// Returns true if all classes have the trait.
     fn all(&self, has: impl Fn(Traits) -> bool) -> bool {
         self.classes.iter().all(|class| has(class.dataset.traits()))
     }
 
-    /// A trait that some class has.
+    /// Returns true if at least one class has the trait.
     fn any(&self, has: impl Fn(Traits) -> bool) -> bool {
         !self.all(|traits| !has(traits))
     }
 }
 
 impl Class {
-    /// The draw of so many of its requests, in the place that it has among the classes.
+    /// Returns the sampling of `num_prompts` of its requests. `place` is the index of the class, from which its seed follows.
     fn sampling(&self, of_mix: Sampling, place: usize, num_prompts: usize) -> Sampling {
         let seed = match place {
             0 => of_mix.seed,
             place => (of_mix.seed as u32)
-                .wrapping_add((place as u32).wrapping_mul(NEXT_CLASS))
+                .wrapping_add((place as u32).wrapping_mul(NEXT_CLASS_SEED))
                 .into(),
         };
         Sampling {
@@ -110,8 +111,8 @@ impl Class {
         }
     }
 
-    /// The part of a draw that is its own.
-    fn own<'a>(&self, of_mix: &Draw<'a>, place: usize, num_prompts: usize) -> Draw<'a> {
+    /// Returns the draw of this class, which has the index `place`, within the draw of the mix.
+    fn part_of<'a>(&self, of_mix: &Draw<'a>, place: usize, num_prompts: usize) -> Draw<'a> {
         Draw {
             sampling: self.sampling(of_mix.sampling, place, num_prompts),
             template: of_mix.template.filter(|_| self.dataset.traits().wants_template),
@@ -120,26 +121,26 @@ impl Class {
     }
 }
 
-/// Requests of one class, in the order in which they are drawn on another thread.
+/// The requests of one class, which another thread draws.
 struct Drawn {
-    given: Receiver<Result<Vec<Item>, String>>,
-    at_hand: VecDeque<Item>,
+    parts: Receiver<Result<Vec<Item>, String>>,
+    received: VecDeque<Item>,
 }
 
 impl Drawn {
-    /// The next one; `None` if there are no more.
+    /// Returns the next request, or `None` if there are no more.
     fn next(&mut self) -> Result<Option<Item>, String> {
-        while self.at_hand.is_empty() {
-            match self.given.recv() {
-                Ok(part) => self.at_hand.extend(part?),
+        while self.received.is_empty() {
+            match self.parts.recv() {
+                Ok(part) => self.received.extend(part?),
                 Err(_) => return Ok(None),
             }
         }
-        Ok(self.at_hand.pop_front())
+        Ok(self.received.pop_front())
     }
 }
 
-/// Draws the requests of a class for as long as somebody takes them.
+/// Draws the requests of a class, and sends them until the receiver is dropped.
 fn draw_into(
     dataset: &dyn Dataset,
     draw: &Draw<'_>,
@@ -148,12 +149,12 @@ fn draw_into(
 ) {
     let drawn = draw_endlessly(dataset, draw, first, &mut |part| Ok(give.send(Ok(part)).is_ok()));
     if let Err(error) = drawn {
-        // Nobody listens any more once enough was taken.
+        // The receiver is dropped once enough was taken.
         let _ = give.send(Err(error));
     }
 }
 
-/// Hands on the requests of all classes in the order that the shares say. Dropping the sources ends their drawing.
+/// Passes on the requests of all classes in the order that `shares` determines. Dropping the sources ends their drawing.
 fn interleave(mut sources: Vec<Drawn>, shares: &Shares, take: &mut Take<'_>) -> Result<(), String> {
     let mut next = 0;
     let mut is_over = false;
@@ -163,7 +164,7 @@ fn interleave(mut sources: Vec<Drawn>, shares: &Shares, take: &mut Take<'_>) -> 
             let class = shares.at(next);
             match sources[class].next()? {
                 Some(item) => part.push(Item {
-                    // The numbers of each class begin with 0.
+                    // Each class numbers its requests from 0.
                     id: item.id.as_ref().map(|_| next.to_string()),
                     class: class as u8,
                     ..item
@@ -188,7 +189,7 @@ impl Dataset for Mix {
             depends_on_counts: self.any(|traits| traits.depends_on_counts),
             may_be_cut: self.all(|traits| traits.may_be_cut),
             fixes_outputs: self.all(|traits| traits.fixes_outputs),
-            // With several, each class draws at least as many as its dataset can.
+            // With several classes, each raises its own draws to the least number of its dataset.
             least: if self.classes.len() == 1 { traits(0).least } else { 0 },
             shared_share: (0..self.classes.len())
                 .map(|at| traits(at).shared_share)
@@ -208,7 +209,7 @@ impl Dataset for Mix {
     ) -> Result<(), String> {
         let count = draw.sampling.num_prompts;
         if let [only] = self.classes.as_slice() {
-            return only.dataset.draw_in_parts(&only.own(draw, 0, count), take);
+            return only.dataset.draw_in_parts(&only.part_of(draw, 0, count), take);
         }
         let mut left = count;
         self.draw_endlessly(draw, Some(count), &mut |mut part| {
@@ -232,7 +233,7 @@ impl Dataset for Mix {
                 class.dataset.lengths(&sampling, vocabulary)
             });
         let of_classes = of_classes.collect::<Option<Vec<_>>>()?;
-        // A dataset may draw fewer at a time than it was asked for.
+        // A dataset may draw fewer requests than it was asked for; then it draws again.
         let mut of_classes: Vec<_> = of_classes.into_iter().map(|all| all.into_iter().cycle()).collect();
         let mut next = |place: usize| of_classes[shares.at(place)].next();
         Some((0..sampling.num_prompts).map_while(&mut next).collect())

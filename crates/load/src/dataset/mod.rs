@@ -1,7 +1,7 @@
-//! The prompts. Each dataset is one file, which owns its parameters and draws the prompts of `vllm bench serve` for a seed.
+//! The datasets of prompts. Each has one file, which declares its parameters and draws the prompts of `vllm bench serve` for a seed.
 //!
-//! Returns prompts and lengths as data; turning them into requests of an API is the `load` room's work, and when they are
-//! due is decided there too, except for traces that bring their own times.
+//! Datasets return prompts and lengths as data. They are turned into requests in `api`, and their due times come from `arrival`; only
+//! traces have their own times.
 
 mod burstgpt;
 mod conversations;
@@ -27,7 +27,7 @@ mod source {
     pub(super) mod split;
 }
 mod timed_trace;
-/// Text as tokens: tokenizers, chat templates, and text that has exactly so many tokens.
+/// Text as tokens: tokenizers, chat templates, and texts with an exact number of tokens.
 mod tokens {
     pub(super) mod chat_template;
     pub(super) mod round_trip;

@@ -1,9 +1,9 @@
-//! Prompts as data: what one request asks, in the forms that the APIs take.
+//! Prompts as data: the content of requests, in the forms that the APIs take.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Content of one request.
+/// The prompt of one request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Prompt {
@@ -23,65 +23,65 @@ impl Prompt {
         serde_json::to_value(self).expect("texts and numbers are JSON")
     }
 
-    /// Changes how it begins. A prefix cache knows a prompt by its beginning, so nothing of another one is in it because of
-    /// this one.
+    /// Changes its beginning. A prefix cache finds a prompt by its beginning, so after this prompt it holds nothing of the original one.
     pub fn vary_prefix(&mut self) {
         match self {
-            Prompt::Text(text) => text.insert_str(0, OTHERWISE),
+            Prompt::Text(text) => text.insert_str(0, OTHER_BEGINNING),
             Prompt::Ids(ids) => {
                 if let Some(first) = ids.first_mut() {
                     *first = first.checked_sub(1).unwrap_or(1);
                 }
             }
             Prompt::Batch(prompts) => prompts.iter_mut().for_each(Prompt::vary_prefix),
-            Prompt::Parts(parts) => drop(begin_text_otherwise(parts)),
+            Prompt::Parts(parts) => drop(vary_first_text(parts)),
         }
     }
 }
 
-const OTHERWISE: &str = "Once more: ";
+/// Text that is put before a prompt to change its beginning.
+const OTHER_BEGINNING: &str = "Once more: ";
 
-/// Changes the first text of a conversation or a list of parts; true if there is one.
-fn begin_text_otherwise(parts: &mut Value) -> bool {
+/// Changes the first text of a conversation or a list of parts. Returns true if there is one.
+fn vary_first_text(parts: &mut Value) -> bool {
     match parts {
-        Value::Array(parts) => parts.iter_mut().any(begin_text_otherwise),
+        Value::Array(parts) => parts.iter_mut().any(vary_first_text),
         Value::Object(part) => ["content", "text"].into_iter().any(|key| match part.get_mut(key) {
             Some(Value::String(text)) => {
-                text.insert_str(0, OTHERWISE);
+                text.insert_str(0, OTHER_BEGINNING);
                 true
             }
-            Some(inner) => begin_text_otherwise(inner),
+            Some(inner) => vary_first_text(inner),
             None => false,
         }),
         _ => false,
     }
 }
 
-/// One request's content.
+/// Content of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
     /// The prompt.
     pub prompt: Prompt,
-    /// Pictures, films or sounds that accompany it: one part of a message or a list of them.
+    /// Pictures, videos or sounds that accompany it: one part of a message or a list of them.
     pub media: Option<Value>,
-    /// Its length in tokens, as far as it is known here.
+    /// Length of the prompt in tokens, by the dataset's count.
     pub prompt_len: u64,
     /// Tokens to generate.
     pub output_len: u64,
     /// Its id, without the run's prefix.
     pub id: Option<String>,
-    /// Inputs in the prompt, if it is a batch.
+    /// Number of inputs in the prompt, if it is a batch.
     pub sequences: Option<u32>,
-    /// Its place in its conversation; a request with a place above 0 waits for the answer to the one before it.
+    /// Its position in its conversation, from 0. A later turn waits for the answer to the one before it.
     pub turn: u32,
     /// Due time by the dataset's own clock, in seconds.
     pub timestamp: Option<f64>,
-    /// Its class in a mix, by place.
+    /// Index of its class in a mix.
     pub class: u8,
 }
 
 impl Item {
-    /// The `index`-th request of a dataset: one prompt, due when the arrival process says.
+    /// The `index`-th request of a dataset: one prompt, whose due time comes from the arrival process.
     pub fn new(index: usize, prompt: Prompt, prompt_len: u64, output_len: u64) -> Item {
         Item {
             prompt,
@@ -114,7 +114,7 @@ pub enum PromptSource {
     /// Text from a file, put into the model's chat template.
     #[serde(rename = "text_in_chat_template")]
     Template,
-    /// Several of these, by the classes of a mixed load.
+    /// Several of these origins, by the classes of a mixed load.
     Mixed,
 }
 

@@ -6,9 +6,9 @@ use crate::params::ParamReader;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// More prompts than any run sends.
+/// Most prompts of a run. No run needs more.
 pub const MOST_PROMPTS: usize = 10_000_000;
-/// Prompts of a run that says nothing about its end.
+/// Number of prompts of a run if `num_prompts` is not set.
 const USUAL_PROMPTS: usize = 1000;
 
 crate::params! {
@@ -40,12 +40,12 @@ crate::params! {
 }
 
 impl PromptParams {
-    /// The dataset; `None` if no dataset has this name.
+    /// Returns the kind of the dataset, or `None` if no dataset has this name.
     pub fn kind(&self) -> Option<&'static Kind> {
         KINDS.iter().find(|kind| kind.name == self.dataset_name)
     }
 
-    /// The dataset with the values of its parameters; that of the default where there is none of this name.
+    /// Reads the dataset with the values of its parameters. If no dataset has this name, reads the default one.
     pub fn dataset(&self, turns: &TurnParams, backend: Backend, reader: &mut ParamReader<'_>) -> Arc<dyn Dataset> {
         let kind = self.kind();
         if let Some(kind) = kind {
@@ -57,7 +57,7 @@ impl PromptParams {
         dataset
     }
 
-    /// Notes a number of prompts that cannot be drawn.
+    /// Reports a number of prompts that cannot be drawn.
     pub fn check_number(&self, takes_every_row: bool, reader: &mut ParamReader<'_>) {
         let num_prompts = self.num_prompts();
         if num_prompts == 0 && !takes_every_row {
@@ -68,12 +68,12 @@ impl PromptParams {
         }
     }
 
-    /// Prompts of a run that their number ends.
+    /// Number of prompts, if the run is not ended by time.
     pub fn num_prompts(&self) -> usize {
         self.given.unwrap_or(USUAL_PROMPTS)
     }
 
-    /// Returns how many prompts to draw, and how.
+    /// Returns the number of prompts to draw, and the options for drawing them.
     pub fn sampling(&self, num_prompts: usize, seed: u64) -> Sampling {
         Sampling {
             num_prompts,

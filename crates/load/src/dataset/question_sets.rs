@@ -1,4 +1,4 @@
-//! The datasets `spec_bench` and `speed_bench`: first questions of published sets, by category.
+//! The datasets `spec_bench` and `speed_bench`: first questions of published benchmarks, by category.
 
 use super::kind::PATH;
 use super::source::rows::{self, DataRow};
@@ -95,12 +95,12 @@ impl Dataset for SpeedBench {
     }
 }
 
-/// A file of questions, some of which are wanted.
+/// A file of questions, and the category that is wanted.
 struct QuestionSet<'a> {
     file: &'a Path,
     /// The column of a row's questions, and the path of the first question in it.
     questions: (&'a str, &'a str),
-    /// The parameter that chooses a category, and its value; all are wanted without.
+    /// The parameter that chooses a category, and its value; `None` for all questions.
     category: (&'a str, Option<&'a str>),
 }
 
@@ -115,7 +115,7 @@ impl QuestionSet<'_> {
         })
     }
 
-    /// The rows of the category; at least one.
+    /// Returns the rows of the category, or an error if there are none.
     fn wanted<'r>(&self, rows: &'r [DataRow]) -> Result<Vec<&'r DataRow>, String> {
         let (parameter, category) = self.category;
         let Some(category) = category else {

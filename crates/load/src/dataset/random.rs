@@ -11,9 +11,9 @@ use vsweep_metrics::rng::NumpyPcg64;
 
 pub(super) const KIND: Kind = Kind::of::<Random>("random", "consecutive ids of the vocabulary from a random one on");
 
-/// Prompts that are drawn at a time.
+/// Number of prompts that are drawn at a time.
 const PART: usize = 2048;
-/// Limit of prompt tokens: all requests are written out before the run, at about six bytes per token.
+/// Most prompt tokens of a run. All requests are in memory before the run, at about six bytes per token.
 const MOST_PROMPT_TOKENS: f64 = 4e9;
 
 pub(super) const INPUT_LEN: Param = param("random_input_len").or("input_len").default("1024");
@@ -36,7 +36,7 @@ crate::params! {
     }
 }
 
-/// Notes if there are more prompt tokens than fit in memory.
+/// Reports if there are more prompt tokens than fit in memory.
 pub(super) fn limit_tokens(num_prompts: usize, prompt_len: u64, reader: &mut ParamReader<'_>) {
     let tokens = num_prompts as f64 * prompt_len as f64;
     if tokens > MOST_PROMPT_TOKENS {
@@ -72,7 +72,7 @@ impl Dataset for Random {
         limit_tokens(num_prompts, self.input_len + self.prefix_len, reader);
     }
 
-    /// Many, because only their lengths are in memory at once.
+    /// Returns a large number, because only the lengths of a whole round are in memory at once.
     fn round(&self) -> Option<usize> {
         Some((1 << 20) * self.batch_size.max(1))
     }
@@ -119,7 +119,7 @@ impl Dataset for Random {
 }
 
 impl Random {
-    /// Refuses a length that leaves a prompt without a token, next to the special tokens that the tokenizer adds.
+    /// Refuses lengths by which a prompt may have no token except the special tokens that the tokenizer adds. Their number is `added`.
     fn check_length(&self, added: u64) -> Result<(), String> {
         let input = self.input_len.saturating_sub(added);
         let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;
@@ -132,7 +132,7 @@ impl Random {
         }
     }
 
-    /// Draws lengths, offsets and the common prefix, of these ids.
+    /// Draws the lengths and offsets of `n` prompts, and the common prefix from the ids in `allowed`.
     pub(super) fn plan(
         &self,
         n: usize,
@@ -166,7 +166,7 @@ pub(super) struct Plan {
     pub allowed: Vec<u32>,
     pub lengths: Lengths,
     pub prefix: Vec<u32>,
-    /// Tokens of the prefix as asked for: a text of random tokens can have another length.
+    /// Number of tokens of the prefix that was asked for. The text of random tokens can have another.
     pub prefix_len: u64,
 }
 
@@ -182,12 +182,12 @@ impl Plan {
     }
 }
 
-/// `length` consecutive ids from `start` on, round and round.
+/// `length` consecutive ids of `allowed` from the index `start` on. After the last id comes the first one again.
 pub(super) fn run_of(allowed: &[u32], start: usize, length: u64) -> impl Iterator<Item = u32> {
     (0..length as usize).map(move |k| allowed[(start + k) % allowed.len()])
 }
 
-/// Several prompts a request, without output; the first request has the number `first`.
+/// Returns requests of `size` prompts each, without output. The first request has the index `first`.
 fn batches(prompts: Vec<(Prompt, u64)>, size: usize, first: usize) -> Vec<Item> {
     let groups = (first..).zip(prompts.chunks(size));
     groups
@@ -209,7 +209,7 @@ pub struct RangeRatio {
     pub output: f64,
 }
 
-/// A number for both, or `{"input": r, "output": r}`.
+/// Accepts a number for both, or `{"input": r, "output": r}`.
 impl FromParam for RangeRatio {
     const TAKES: Takes = Takes::Json;
 
@@ -224,8 +224,8 @@ impl FromParam for RangeRatio {
             None => None,
         };
         let fits = |ratio: f64| (0.0..1.0).contains(&ratio);
-        let sound = ratio.filter(|ratio| fits(ratio.input) && fits(ratio.output));
-        sound.ok_or_else(|| {
+        let valid = ratio.filter(|ratio| fits(ratio.input) && fits(ratio.output));
+        valid.ok_or_else(|| {
             let given = if given.is_null() { value } else { &given };
             let name = param.name;
             format!(
@@ -235,7 +235,7 @@ impl FromParam for RangeRatio {
     }
 }
 
-/// The form in a parameter.
+/// The forms of a [`RangeRatio`] in a parameter.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum LengthSpread {
@@ -243,7 +243,7 @@ enum LengthSpread {
     Each(RangeRatio),
 }
 
-/// Lengths and first tokens of random requests.
+/// Lengths of random requests in tokens, and the offsets of their first tokens in the vocabulary.
 #[derive(Debug)]
 pub(super) struct Lengths {
     pub input: Vec<u64>,

@@ -13,7 +13,7 @@ use vsweep_metrics::rng::NumpyPcg64;
 pub(super) const KIND: Kind =
     Kind::of::<RandomMm>("random-mm", "the same with images of random pixels, in one message");
 
-/// Pillow's default.
+/// Default quality of Pillow, the Python library for images.
 const JPEG_QUALITY: u8 = 75;
 
 /// The `random-mm` dataset.
@@ -63,11 +63,11 @@ pub struct Bucket {
     pub height: u16,
     /// Pixels from left to right.
     pub width: u16,
-    /// Its share of all images, relative to the other buckets.
+    /// Its frequency, relative to the weights of the other buckets.
     pub weight: f64,
 }
 
-/// `{"(256, 256, 1)": 0.5}`, as JSON or as a Python dictionary with tuples of height, width and frames as keys.
+/// Accepts `{"(256, 256, 1)": 0.5}`, as JSON or as a Python dictionary. The keys are tuples of height, width and frames.
 impl FromParam for Buckets {
     const TAKES: Takes = Takes::Json;
 
@@ -79,7 +79,7 @@ impl FromParam for Buckets {
                  each size, and its share above 0"
             )
         };
-        // A tuple is not valid JSON, but a text that contains one is.
+        // In quotes, the tuples of a Python dictionary are valid JSON.
         let quoted = |text: &str| text.replace('(', "\"(").replace(')', ")\"");
         let sizes = match (json_of(value), value) {
             (Value::Null, Value::String(python)) => json_of(&quoted(python).into()),
@@ -177,7 +177,7 @@ impl Dataset for RandomMm {
 }
 
 impl Images {
-    /// Draws how many images a request has.
+    /// Draws the number of images of a request.
     pub fn count(&self, random: &mut NumpyPcg64) -> u64 {
         let least = (self.mean as f64 * (1.0 - self.ratio)).floor().max(0.0) as u64;
         let most = (self.mean as f64 * (1.0 + self.ratio)).ceil() as u64;
@@ -194,7 +194,7 @@ impl Images {
     /// Draws the size of an image.
     pub fn bucket(&self, random: &mut NumpyPcg64) -> Bucket {
         let weights: Vec<f64> = self.buckets.0.iter().map(|bucket| bucket.weight).collect();
-        // Rounding of the cumulative sum could otherwise point behind the last one.
+        // By rounding errors of the cumulative sum, the index could otherwise be past the last bucket.
         self.buckets.0[random.weighted(&weights).min(self.buckets.0.len() - 1)]
     }
 }

@@ -45,10 +45,10 @@ impl Dataset for Rerank {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let is_reranker = !self.no_reranker;
         let separator = u64::from(is_reranker);
-        let others = usize::from(!is_reranker);
+        let query_inputs = usize::from(!is_reranker);
         let (documents, batch) = (
-            sampling.num_prompts.saturating_sub(others),
-            self.batch_size.saturating_sub(others),
+            sampling.num_prompts.saturating_sub(query_inputs),
+            self.batch_size.saturating_sub(query_inputs),
         );
         if documents == 0 || batch == 0 {
             return Err("without a reranker the query is an input of its own; \
@@ -62,18 +62,18 @@ impl Dataset for Rerank {
             let size = vocabulary.ids().end.into();
             Lengths::draw(&mut random, n, input, 0, self.range_ratio, size)
         };
-        let for_query = if is_reranker {
+        let query_mean = if is_reranker {
             (self.input_len / 2).saturating_sub(separator)
         } else {
             self.input_len
         };
-        let query = lengths(1, for_query);
-        let for_document = if is_reranker {
+        let query = lengths(1, query_mean);
+        let document_mean = if is_reranker {
             self.input_len.saturating_sub(query.input[0] + separator)
         } else {
             self.input_len
         };
-        let drawn = lengths(documents, for_document);
+        let drawn = lengths(documents, document_mean);
         if query.input[0] == 0 || drawn.input.contains(&0) {
             return Err(format!(
                 "random_input_len {} leaves no token for the query or a document; raise it",

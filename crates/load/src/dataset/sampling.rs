@@ -1,4 +1,4 @@
-//! The request for prompts that all datasets get, and the rules they share: oversampling and the filter of lengths.
+//! Options for drawing prompts that all datasets take, and the rules that they share: oversampling and the filter of lengths.
 
 use super::Item;
 use vsweep_metrics::rng::PythonRandom;
@@ -17,7 +17,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// `items` in an order drawn with the seed, unless order is kept.
+    /// Returns `items` in an order drawn with the seed, or unchanged without `shuffle`.
     pub(super) fn shuffled<T>(&self, mut items: Vec<T>) -> Vec<T> {
         if self.shuffle {
             PythonRandom::new(self.seed).shuffle(&mut items);
@@ -25,12 +25,12 @@ impl Sampling {
         items
     }
 
-    /// Returns true if `have` rows are enough.
+    /// Returns true if `have` requests are enough.
     pub(super) fn is_met(&self, have: usize) -> bool {
         self.num_prompts > 0 && have >= self.num_prompts
     }
 
-    /// Converts `rows` in order until there are enough items. A row may give none.
+    /// Converts `rows` in order until there are enough items. A row may yield none.
     pub(super) fn gather<R, T>(
         &self,
         rows: Vec<R>,
@@ -46,7 +46,7 @@ impl Sampling {
         Ok(items)
     }
 
-    /// Repeats items, chosen with the seed, until there are as many as were asked for.
+    /// Like [`Sampling::repeated`], with new ids for the repeated items.
     pub(super) fn filled_up(&self, items: Vec<Item>) -> Vec<Item> {
         let originals = items.len();
         let mut items = self.repeated(items);
@@ -56,7 +56,7 @@ impl Sampling {
         items
     }
 
-    /// Repeats what there is, chosen with the seed, until there is as much as was asked for.
+    /// Repeats items, chosen with the seed, until there are `num_prompts`. Without `oversample` nothing is repeated.
     pub(super) fn repeated<T: Clone>(&self, mut all: Vec<T>) -> Vec<T> {
         let originals = all.len();
         if !self.oversample || originals == 0 {

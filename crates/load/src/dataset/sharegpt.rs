@@ -34,9 +34,9 @@ impl Dataset for ShareGpt {
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = rows::read(&self.path)?;
-        let conversations = self.of_turns(&rows, 2)?;
+        let conversations = self.messages(&rows, 2)?;
         let items = sampling.gather(sampling.shuffled(conversations), |index, (row, turns)| {
-            let (prompt, answer) = (said(row, &turns[0])?, said(row, &turns[1])?);
+            let (prompt, answer) = (text_of(row, &turns[0])?, text_of(row, &turns[1])?);
             let prompt_len = vocabulary.count(prompt)?;
             let output_len = match self.output_len {
                 Some(length) => length,
@@ -68,16 +68,16 @@ impl Dataset for ShareGpt {
 }
 
 impl ShareGpt {
-    /// Draws whole conversations of questions, of as many turns as there are within `turns`; at least two.
+    /// Draws the questions of whole conversations. Each has as many turns as were recorded, limited to the range `turns`, and at least two.
     pub(super) fn converse(&self, draw: &Draw<'_>, turns: &RangeInclusive<u64>) -> Result<Vec<Vec<Item>>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = rows::read(&self.path)?;
         let least = 2 * (*turns.start()).max(2) as usize;
-        let rows_of_turns = sampling.shuffled(self.of_turns(&rows, least)?);
-        let conversations = sampling.gather(rows_of_turns, |_, (row, messages)| {
+        let rows_with_messages = sampling.shuffled(self.messages(&rows, least)?);
+        let conversations = sampling.gather(rows_with_messages, |_, (row, messages)| {
             let mut items = Vec::new();
             for pair in messages.chunks_exact(2).take(*turns.end() as usize) {
-                let (question, answer) = (said(row, &pair[0])?, said(row, &pair[1])?);
+                let (question, answer) = (text_of(row, &pair[0])?, text_of(row, &pair[1])?);
                 let output_len = match self.output_len {
                     Some(length) => length,
                     None => vocabulary.count(answer)?.max(1),
@@ -90,8 +90,8 @@ impl ShareGpt {
         Ok(sampling.repeated(conversations))
     }
 
-    /// Rows whose conversations have at least so many turns, with these.
-    fn of_turns<'r>(&self, rows: &'r [DataRow], least: usize) -> Result<Vec<(&'r DataRow, &'r Vec<Value>)>, String> {
+    /// Returns the rows whose conversations have at least `least` messages, each with its messages.
+    fn messages<'r>(&self, rows: &'r [DataRow], least: usize) -> Result<Vec<(&'r DataRow, &'r Vec<Value>)>, String> {
         let turns = |row: &'r DataRow| row.fields.get("conversations").and_then(Value::as_array);
         let conversations = rows.iter().filter_map(|row| Some((row, turns(row)?)));
         let conversations: Vec<_> = conversations.filter(|(_, turns)| turns.len() >= least).collect();
@@ -109,8 +109,8 @@ impl ShareGpt {
     }
 }
 
-/// Text of a turn.
-fn said<'a>(row: &DataRow, turn: &'a Value) -> Result<&'a str, String> {
+/// Returns the text of a message.
+fn text_of<'a>(row: &DataRow, turn: &'a Value) -> Result<&'a str, String> {
     let missing = || row.wrong("a turn without a text as its \"value\"; correct or remove the entry");
     turn["value"].as_str().ok_or_else(missing)
 }

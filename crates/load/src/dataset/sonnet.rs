@@ -1,4 +1,4 @@
-//! The `sonnet` dataset: a request to choose from lines of a poem, of which the first are the same in all prompts.
+//! The `sonnet` dataset: prompts that ask to choose from lines of a poem. The first of these lines are the same in all prompts.
 
 use super::kind::{PATH, share};
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use vsweep_metrics::rng::PythonRandom;
 
 const INSTRUCTION: &str = "Pick as many lines as you can from these poem lines:\n";
-/// Tries for a prompt that is not too long, before the lines are taken to be too uneven.
+/// Most tries in a row for a prompt that is not too long. If none succeeds, the lengths of the lines are too uneven.
 const MOST_TRIES: usize = 1000;
 
 pub(super) const KIND: Kind = Kind::of::<Sonnet>("sonnet", "lines of a poem to choose from");

@@ -1,7 +1,7 @@
-//! The `timed_trace` dataset: recorded traffic with the time, the lengths and the shared prefixes of every request.
+//! The `timed_trace` dataset: recorded traffic with the times, lengths and shared prefixes of its requests.
 //!
 //! Prefixes are identified by the hashes of their chunks: equal hashes become equal tokens. The tokens of a chunk are those of `vllm bench
-//! serve` under `PYTHONHASHSEED=0`. Without that setting, its own tokens differ from run to run.
+//! serve` under `PYTHONHASHSEED=0`. Without that setting, the tokens of `vllm bench serve` differ from run to run.
 
 use super::kind::PATH;
 use super::source::rows::{self, DataRow};
@@ -15,7 +15,7 @@ use std::hash::Hasher;
 use std::path::PathBuf;
 use vsweep_metrics::rng::PythonRandom;
 
-/// Latest valid time, in seconds; those since 1970 are earlier.
+/// Upper limit of valid times, in seconds. Unix times are far below it.
 const LATEST: f64 = 1e11;
 
 pub(super) const KIND: Kind = Kind::of::<TimedTrace>(
@@ -61,7 +61,7 @@ impl Dataset for TimedTrace {
         }
     }
 
-    /// The rows in their order; [`sort_by_time`] sorts them.
+    /// Returns the requests in the order of their rows; [`sort_by_time`] sorts them.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = rows::read(&self.path)?;
@@ -124,7 +124,7 @@ impl TimedTrace {
     }
 }
 
-/// Puts requests in the order of their times; the times, in seconds after the first.
+/// Sorts requests by their times. Returns the times, in seconds after the first one.
 pub fn sort_by_time(items: &mut [Item]) -> Vec<f64> {
     let time = |item: &Item| item.timestamp.unwrap_or(0.0);
     items.sort_by(|a, b| time(a).total_cmp(&time(b)));
@@ -132,7 +132,7 @@ pub fn sort_by_time(items: &mut [Item]) -> Vec<f64> {
     items.iter().map(|item| time(item) - first).collect()
 }
 
-/// `Random(hash(f"{hash}:{size}") & 0xffffffff).choices(allowed, k=size)`
+/// Returns the tokens of a chunk, in Python: `Random(hash(f"{hash}:{size}") & 0xffffffff).choices(allowed, k=size)`.
 fn tokens_of(hash: &str, size: u64, allowed: &[u32]) -> Vec<u32> {
     let mut random = PythonRandom::new(python_hash(&format!("{hash}:{size}")) & 0xffff_ffff);
     (0..size)

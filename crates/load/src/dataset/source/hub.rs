@@ -1,6 +1,6 @@
 //! Files of a data set on the Hugging Face Hub, downloaded once and kept where the Hub's own tools keep them.
 //!
-//! `HF_ENDPOINT` names another Hub, `HF_TOKEN` is sent to it alone and shown nowhere, `HF_HUB_OFFLINE` forbids to ask.
+//! `HF_ENDPOINT` names another Hub. `HF_TOKEN` is sent only to the Hub, and is never shown. `HF_HUB_OFFLINE` forbids all requests.
 
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use serde_json::Value;
@@ -11,35 +11,35 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const ENDPOINT: &str = "https://huggingface.co";
-/// Limit for an answer to begin, and between two pieces of a file.
+/// Time limit for an answer to begin, and for each next piece of a file.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Address and token of the hub.
+/// Address of a Hub, and settings for downloads from it.
 #[derive(Clone)]
 pub(in crate::dataset) struct Hub {
     /// Base URL.
     pub endpoint: String,
     /// The token, if there is one.
     pub token: Option<String>,
-    /// Use only what is here already.
+    /// True if only files that were downloaded earlier may be used.
     pub is_offline: bool,
     /// The folder of downloaded files.
     pub cache: PathBuf,
 }
 
 impl Hub {
-    /// The one that the environment names.
+    /// Returns the Hub that the environment variables describe.
     pub fn from_env() -> Result<Hub, String> {
-        let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         Ok(Hub {
-            endpoint: set("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned()),
-            token: set("HF_TOKEN"),
-            is_offline: set("HF_HUB_OFFLINE").is_some_and(|value| value != "0"),
+            endpoint: variable("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned()),
+            token: variable("HF_TOKEN"),
+            is_offline: variable("HF_HUB_OFFLINE").is_some_and(|value| value != "0"),
             cache: cache().ok_or("there is no place for downloads; set HF_HOME")?,
         })
     }
 
-    /// The files of the data set `id` that `choose` picks from all their names.
+    /// Returns the paths of the data set's files that `choose` selects by their names. Downloads those that are missing.
     pub fn fetch(
         &self,
         id: &str,
@@ -128,7 +128,7 @@ impl Hub {
             .map_err(|error| format!("cannot start a download: {error}"))
     }
 
-    /// The answer to a GET. The token goes to the Hub only: a redirect to another host does not take it along.
+    /// Returns the answer to a GET request. The token goes to the Hub only: it is removed from a redirect to another host.
     async fn ask(&self, client: &reqwest::Client, url: &str) -> Result<reqwest::Response, String> {
         let mut request = client.get(url);
         if let Some(token) = &self.token {
@@ -160,7 +160,7 @@ impl Hub {
         )
     }
 
-    /// Writes an answer's body to a file, which is there only once it is whole.
+    /// Writes an answer's body to a file. The file gets its name only when it is complete.
     async fn save(&self, mut answer: reqwest::Response, path: &Path) -> Result<(), String> {
         let unwritable = |error: std::io::Error| format!("cannot write {}: {error}; set HF_HOME", path.display());
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -174,7 +174,7 @@ impl Hub {
                 Err(error) => Err(self.broken(&error)),
             };
             if let Err(problem) = written {
-                // The download failed already; what is left of it is only untidy.
+                // The error of the download is reported; a partial file that remains does no harm.
                 let _ = fs::remove_file(&partial);
                 return Err(problem);
             }

@@ -1,5 +1,5 @@
-//! Rows of local data files: JSON lines, JSON, CSV, TSV and Parquet, selected by the file's extension. Keeps the position of each row, so
-//! that every error names the file, the place and the remedy.
+//! Rows of local data files: JSON lines, JSON, CSV, TSV and Parquet. The extension of a file determines its format. Each row keeps its
+//! position, so that every error names the file, the position and the remedy.
 
 use memchr::memchr_iter;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -8,21 +8,21 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Endings of the files that [`read`] reads.
+/// Extensions of the files that [`read`] accepts.
 pub(in crate::dataset) const ENDINGS: [&str; 7] = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet", "pq"];
 
 /// One row: values by column, in the file's order.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::dataset) struct DataRow {
-    /// The file, and its line there, or its number where the file has no lines.
+    /// The file, and the line or number of the row in it, for error messages.
     place: String,
     pub fields: Map<String, Value>,
 }
 
-/// Rows, each with its line or number from 1.
+/// Rows, each with its line or number, from 1.
 type NumberedRows = Vec<(usize, Map<String, Value>)>;
 
-/// Reads a file; it has at least one row.
+/// Reads the rows of a file. A file without rows is an error.
 pub(in crate::dataset) fn read(file: &Path) -> Result<Vec<DataRow>, String> {
     let name = file.display();
     let bytes =
@@ -31,7 +31,7 @@ pub(in crate::dataset) fn read(file: &Path) -> Result<Vec<DataRow>, String> {
     parse(file, &ending, bytes)
 }
 
-/// Reads the bytes of a file with this ending.
+/// Parses the contents of a file with this extension, in lower case.
 fn parse(file: &Path, ending: &str, bytes: Vec<u8>) -> Result<Vec<DataRow>, String> {
     let name = file.display();
     let (unit, rows) = numbered(ending, bytes).map_err(|problem| format!("{name}{problem}"))?;
@@ -45,7 +45,8 @@ fn parse(file: &Path, ending: &str, bytes: Vec<u8>) -> Result<Vec<DataRow>, Stri
     Ok(rows.collect())
 }
 
-/// The rows, and what their numbers count; a problem is the end of a sentence that begins with the file's name.
+/// Returns the unit of the rows' numbers (`line`, `entry` or `row`), and the rows. An error is the end of a sentence that begins with the
+/// file's name.
 fn numbered(ending: &str, bytes: Vec<u8>) -> Result<(&'static str, NumberedRows), String> {
     if !ENDINGS.contains(&ending) {
         return Err(format!(
@@ -66,7 +67,7 @@ fn numbered(ending: &str, bytes: Vec<u8>) -> Result<(&'static str, NumberedRows)
         "tsv" => separated(text, b'\t'),
         "json" => match json(text) {
             Ok(entries) => return Ok(("entry", entries)),
-            // Many a .json file holds JSON lines.
+            // Some .json files hold JSON lines.
             Err(problem) => json_lines(text).map_err(|_| problem),
         },
         _ => json_lines(text),
@@ -75,7 +76,7 @@ fn numbered(ending: &str, bytes: Vec<u8>) -> Result<(&'static str, NumberedRows)
 }
 
 impl DataRow {
-    /// A complaint about it.
+    /// Returns an error message about this row.
     pub fn wrong(&self, problem: &str) -> String {
         format!("{}: {problem}", self.place)
     }
@@ -89,7 +90,7 @@ impl DataRow {
         }
     }
 
-    /// A column's number of at least 0; texts of digits are numbers too.
+    /// Returns a column's number, at least 0 and below 1e15. A text is parsed as a number.
     pub fn number(&self, column: &str) -> Result<f64, String> {
         let number = match self.column(column)? {
             Value::Number(number) => number.as_f64(),
@@ -108,7 +109,7 @@ impl DataRow {
         self.number(column).map(|number| number as u64)
     }
 
-    /// Its first columns, for a complaint that none of them is the one looked for.
+    /// Returns the names of its first 12 columns, for the message that a column is missing.
     pub fn columns(&self) -> String {
         let columns: Vec<&str> = self.fields.keys().take(12).map(String::as_str).collect();
         columns.join(", ")
@@ -160,7 +161,7 @@ fn json(text: &str) -> Result<NumberedRows, String> {
     rows.collect()
 }
 
-/// The parser's message without its position, which is given in the file's own terms.
+/// Returns the parser's message without its position, because error messages begin with the position in the file.
 fn without_line(error: &serde_json::Error) -> String {
     let message = error.to_string();
     message.split(" at line ").next().unwrap_or(&message).to_owned()
@@ -190,7 +191,7 @@ fn separated(text: &str, delimiter: u8) -> Result<NumberedRows, String> {
     rows.collect()
 }
 
-/// The rows of a Parquet file; a problem is the end of a sentence that begins with the file's name.
+/// Returns the rows of a Parquet file. An error is the end of a sentence that begins with the file's name.
 fn parquet(bytes: Vec<u8>) -> Result<Vec<Map<String, Value>>, String> {
     // The reader trusts the lengths and offsets in a file and panics on some wrong ones.
     let read = catch_unwind(AssertUnwindSafe(|| unguarded_parquet(bytes)));

@@ -1,14 +1,14 @@
-//! Selects the files of a data set that make up a subset and a split, by the names that the Hugging Face Hub uses.
+//! Selects the files of a subset and a split of a data set, by the naming rules of the Hugging Face Hub.
 
 use super::rows::ENDINGS;
 use std::fs;
 use std::path::Path;
 
-/// Splits that are taken when none is asked for, best first.
+/// Splits that are used if none is asked for, the preferred ones first.
 const SPLITS: [&str; 4] = ["train", "test", "validation", "val"];
-/// Subsets that are taken when none is asked for, best first.
+/// Subsets that are used if none is asked for, the preferred ones first.
 const SUBSETS: [&str; 3] = ["", "default", "main"];
-/// Folders deeper than this hold no data.
+/// Deepest level of folders that is searched for files. The data set's own folder has level 0.
 const DEEPEST: usize = 4;
 
 /// Names of the files below a folder, relative to it, with `/` between folders; sorted.
@@ -38,7 +38,7 @@ fn collect(folder: &Path, prefix: &str, depth: usize, names: &mut Vec<String>) -
     Ok(())
 }
 
-/// The files of a subset and a split among `names`. `dataset` is for complaints.
+/// Returns the files of a subset and a split among `names`. `dataset` is the name of the data set in error messages.
 pub(in crate::dataset) fn choose(
     dataset: &str,
     names: &[String],
@@ -53,10 +53,10 @@ pub(in crate::dataset) fn choose(
         ));
     }
     let of_subset = match subset {
-        Some(subset) => of(&data, |name| {
+        Some(subset) => select(&data, |name| {
             words(name).any(|word| word == subset) || folder(name) == subset
         }),
-        None => usual(&SUBSETS, &data, |name, subset| folder(name) == subset),
+        None => select_usual(&SUBSETS, &data, |name, subset| folder(name) == subset),
     };
     let folders = distinct(of_subset.iter().map(|name| folder(name)));
     if of_subset.is_empty() || (subset.is_none() && folders.len() > 1) {
@@ -68,8 +68,8 @@ pub(in crate::dataset) fn choose(
     }
     let is_of_split = |name: &str, split: &str| words(name).any(|word| word == split);
     let chosen = match split {
-        Some(split) => of(&of_subset, |name| is_of_split(name, split)),
-        None => usual(&SPLITS, &of_subset, is_of_split),
+        Some(split) => select(&of_subset, |name| is_of_split(name, split)),
+        None => select_usual(&SPLITS, &of_subset, is_of_split),
     };
     if chosen.is_empty() {
         let files: Vec<&str> = of_subset.iter().take(12).map(|name| name.as_str()).collect();
@@ -82,13 +82,13 @@ pub(in crate::dataset) fn choose(
     Ok(chosen.into_iter().cloned().collect())
 }
 
-fn of<'a>(names: &[&'a String], is_wanted: impl Fn(&str) -> bool) -> Vec<&'a String> {
+fn select<'a>(names: &[&'a String], is_wanted: impl Fn(&str) -> bool) -> Vec<&'a String> {
     names.iter().copied().filter(|name| is_wanted(name)).collect()
 }
 
-/// The names that are of the first usual word that any of them is of; all of them if there is none.
-fn usual<'a>(words: &[&str], names: &[&'a String], is_of: impl Fn(&str, &str) -> bool) -> Vec<&'a String> {
-    let each = words.iter().map(|word| of(names, |name| is_of(name, word)));
+/// Tries `words` in order, and returns the names that match the first word that any name matches. Returns all names if no word does.
+fn select_usual<'a>(words: &[&str], names: &[&'a String], matches: impl Fn(&str, &str) -> bool) -> Vec<&'a String> {
+    let each = words.iter().map(|word| select(names, |name| matches(name, word)));
     each.into_iter()
         .find(|files| !files.is_empty())
         .unwrap_or(names.to_vec())
@@ -101,7 +101,7 @@ fn distinct<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     folders
 }
 
-/// Data, and no description of data.
+/// Returns true for a data file, and false for a description of the data.
 fn is_data(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     let described = ["dataset_info", "state.json", "config.json", "."];
@@ -110,7 +110,7 @@ fn is_data(name: &str) -> bool {
         && !described.iter().any(|start| file.starts_with(start))
 }
 
-/// The folder of a file, without a leading `data`, which does not name a subset.
+/// Returns the folder of a file, without a leading `data`, which does not name a subset.
 fn folder(name: &str) -> &str {
     let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
     match folder.strip_prefix("data") {

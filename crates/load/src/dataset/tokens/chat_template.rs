@@ -1,4 +1,4 @@
-//! A model's chat template: what turns a user's words into the text that the model was trained on.
+//! A model's chat template, which puts messages into the form of text on which the model was trained.
 
 use super::tokenizer;
 use minijinja::syntax::SyntaxConfig;
@@ -10,17 +10,17 @@ use std::path::Path;
 
 const NAME: &str = "chat";
 
-/// The chat template of a model, as Hugging Face's `apply_chat_template` reads it.
+/// The chat template of a model, with the syntax and functions of Hugging Face's `apply_chat_template`.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    /// Values for every text: special tokens, and what the user added.
+    /// Values that every text gets: the special tokens, and those that the user added.
     context: Map<String, Value>,
 }
 
 impl ChatTemplate {
-    /// The template in a model's folder: `chat_template.jinja`, else `chat_template` in `tokenizer_config.json`. `None`
-    /// when it has none. `kwargs` are further values that the template may ask for.
+    /// Reads the template in a model's folder: `chat_template.jinja`, else `chat_template` in `tokenizer_config.json`. `None` if it has
+    /// neither. `kwargs` are further values that the template may use.
     pub fn find(folder: &Path, kwargs: &Map<String, Value>) -> Result<Option<ChatTemplate>, String> {
         let config_path = folder.join("tokenizer_config.json");
         let config = match fs::read(&config_path) {
@@ -58,7 +58,7 @@ impl ChatTemplate {
         Ok(ChatTemplate { environment, context })
     }
 
-    /// A text as one turn of the user, with the beginning of the answer.
+    /// Returns a text as one turn of the user, followed by the text that begins an answer.
     pub fn user_turn(&self, text: &str) -> Result<String, String> {
         let mut context = self.context.clone();
         context.insert("messages".to_owned(), json!([{"role": "user", "content": text}]));
@@ -70,7 +70,7 @@ impl ChatTemplate {
     }
 }
 
-/// `chat_template`: a text, or a list of named ones of which `default` is meant.
+/// Returns `chat_template` in a configuration: a text, or the one named `default` in a list.
 fn in_config(config: &Value) -> Option<String> {
     let template = &config["chat_template"];
     let named = || {

@@ -1,19 +1,19 @@
-//! Texts of exactly as many tokens as were asked for: ids are decoded, encoded again, and corrected until the count agrees.
+//! Texts with an exact number of tokens: ids are decoded, encoded again, and corrected until the number is right.
 //!
-//! A correction changes only the end of a text, and a text is cut into words from its start on. So a word far enough from
-//! the end begins where it did before, and what precedes it has the tokens that it had: only the rest is encoded again.
+//! A correction changes only the end of a text, and tokenizers split a text into words from its start. So words far enough from the end
+//! stay the same and keep their tokens, and only the rest is encoded again.
 
 use super::tokenizer::Tokenizer;
 use std::ops::Range;
 use vsweep_base::threads;
 
-/// Corrections of a text whose tokens are not as many as were asked for.
+/// Most corrections of a text with the wrong number of tokens.
 const MOST_CORRECTIONS: usize = 10;
-/// Words and tokens that must lie between what is kept and the place of the correction: more than any rule for cutting
-/// words, and any token that was added to the vocabulary, looks ahead.
+/// Least number of words, and of tokens, between the part that is kept and the correction. No rule for splitting words looks further ahead,
+/// nor does a token that was added to the vocabulary.
 const MARGIN: usize = 16;
 
-/// Token ids, and how many tokens their text should have.
+/// Token ids, and the number of tokens that their text should have.
 #[derive(Debug)]
 pub(in crate::dataset) struct TextDraft {
     pub ids: Vec<u32>,
@@ -32,12 +32,12 @@ impl FromIterator<u32> for TextDraft {
     }
 }
 
-/// A text, and the tokens it really has.
+/// A text, and the tokens to which it is encoded.
 #[derive(Debug, PartialEq)]
 pub(in crate::dataset) struct RoundTrip {
     pub text: String,
     pub ids: Vec<u32>,
-    /// The word that each token is from, ascending.
+    /// Number of the word that each token is from, ascending.
     words: Vec<u32>,
     /// True if decoding the tokens gives the text. A tokenizer that drops or changes letters gives another text.
     is_faithful: bool,
@@ -62,7 +62,8 @@ impl RoundTrip {
         threads::map(threads::cores(), drafts, of).into_iter().collect()
     }
 
-    /// Cut, or padded with ids from `pad`, until it has `target` tokens; after ten corrections it is taken as it is.
+    /// Cuts the text, or pads it with ids from `pad`, until it has `target` tokens. Gives up after [`MOST_CORRECTIONS`], and returns the
+    /// text as it is.
     pub fn corrected(
         mut self,
         tokenizer: &Tokenizer,
@@ -97,7 +98,7 @@ impl RoundTrip {
         let Some(head) = self.text.strip_suffix(end.as_str()) else {
             return Ok(None);
         };
-        // Standing alone, the end must be the tokens and words that it is here.
+        // Without the text before it, the end must have the same tokens and words.
         let first = self.words[start];
         let (ids, words) = tokenizer.encode_in_words(&end)?;
         if ids != self.ids[start..]
@@ -125,14 +126,14 @@ impl RoundTrip {
         }))
     }
 
-    /// The last token that begins a word at least the margin before a place.
-    fn last_start(&self, place: usize) -> Option<usize> {
-        let last = *self.words[..place].last()? as usize;
+    /// Index of the last token that begins a word, at least [`MARGIN`] words and tokens before the token `limit`.
+    fn last_start(&self, limit: usize) -> Option<usize> {
+        let last = *self.words[..limit].last()? as usize;
         let is_start = |at: &usize| {
             let word = self.words[*at];
             self.words[*at - 1] < word && word as usize + MARGIN <= last
         };
-        (1..=place.checked_sub(MARGIN)?).rev().find(is_start)
+        (1..=limit.checked_sub(MARGIN)?).rev().find(is_start)
     }
 }
 

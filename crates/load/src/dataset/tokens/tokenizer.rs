@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A tokenizer and what sampling needs to know of its vocabulary.
+/// A tokenizer, with the facts about its vocabulary that sampling needs.
 #[derive(Debug)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
@@ -17,8 +17,8 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a model: a folder that holds `tokenizer.json`, that file itself, or a hub name that is in the
-    /// local Hugging Face cache. `None` when there is none of these; an error when there is one that cannot be read.
+    /// Reads the tokenizer of a model. `name` is a folder that holds `tokenizer.json`, the file itself, or the name of a model in the local
+    /// Hugging Face cache. `None` if such a file does not exist; an error if it cannot be read.
     pub fn find(name: &str) -> Result<Option<Tokenizer>, String> {
         let Some(path) = locate(Path::new(name)).or_else(|| locate_in_cache(name)) else {
             return Ok(None);
@@ -57,7 +57,7 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// The folder its file is in, where the model's chat template is too.
+    /// Folder of its file, which also holds the model's chat template.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -77,7 +77,7 @@ impl Tokenizer {
         &self.marked
     }
 
-    /// Ids of the tokens that the model's configuration names as special; of the marked ones where there is none.
+    /// Ids of the tokens that the model's configuration names as special; the marked ones without a configuration.
     pub fn special(&self) -> &BTreeSet<u32> {
         &self.special
     }
@@ -87,7 +87,7 @@ impl Tokenizer {
         self.added_specials
     }
 
-    /// Text to token ids.
+    /// Converts a text to token ids.
     pub fn encode(&self, text: &str, with_specials: bool) -> Result<Vec<u32>, String> {
         let encoding = self
             .inner
@@ -96,8 +96,8 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Text to token ids, without special ones, and for each the number of the word it is from: of the pieces that the
-    /// text is cut into before it is tokenized.
+    /// Converts a text to token ids, without special ones, and returns the number of each token's word. Words are the pieces into which the
+    /// text is split before it is tokenized.
     pub(in crate::dataset) fn encode_in_words(&self, text: &str) -> Result<(Vec<u32>, Vec<u32>), String> {
         let encoding = self
             .inner
@@ -108,7 +108,7 @@ impl Tokenizer {
         Ok((encoding.get_ids().to_vec(), words))
     }
 
-    /// Token ids to text, special tokens included.
+    /// Converts token ids to text, special tokens included.
     pub fn decode(&self, ids: &[u32]) -> Result<String, String> {
         self.inner
             .decode(ids, false)
@@ -118,9 +118,9 @@ impl Tokenizer {
 
 fn read(path: &Path) -> Result<tokenizers::Tokenizer, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
-    // The library panics on some faults: most of them are found before it sees the file, …
+    // The library panics on some faults. Most of them are found here.
     serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| format!("not JSON ({error})"))?;
-    // … and the others are caught.
+    // Panics on the other faults are caught.
     std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes))
         .map_err(|_| "it is not in the form of a tokenizer".to_owned())?
         .map_err(|error| error.to_string())
@@ -142,10 +142,8 @@ fn locate_in_cache(name: &str) -> Option<PathBuf> {
     locate(&model.join("snapshots").join(commit.trim()))
 }
 
-// The special tokens of a model: those that its configuration names, as Hugging Face's `transformers` counts them. `tokenizer.json` marks
-// more tokens as special, which `vllm bench serve` does use in random prompts.
-
-/// The texts of a model's special tokens; `None` if the folder does not say.
+/// Returns the texts of the special tokens that a model's configuration names, by the rules of Hugging Face's `transformers`; `None`
+/// without a configuration. `tokenizer.json` marks more tokens as special, and `vllm bench serve` uses those in random prompts.
 pub(in crate::dataset) fn named_in(folder: &Path) -> Option<BTreeSet<String>> {
     let read = |name: &str| -> Option<Map<String, Value>> {
         serde_json::from_slice(&std::fs::read(folder.join(name)).ok()?).ok()
@@ -174,7 +172,7 @@ pub(in crate::dataset) fn named_in(folder: &Path) -> Option<BTreeSet<String>> {
     Some(names)
 }
 
-/// A token is a text, or an object with that as its `content`.
+/// Returns the text of a token, which is the text itself or an object with the text as its `content`.
 pub(in crate::dataset) fn text_of(token: &Value) -> Option<String> {
     let text = token.as_str().or_else(|| token.get("content")?.as_str());
     text.map(str::to_owned)

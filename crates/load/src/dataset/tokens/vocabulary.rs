@@ -5,13 +5,13 @@ use super::tokenizer::Tokenizer;
 use crate::dataset::{Prompt, PromptSource};
 use std::ops::Range;
 
-/// The counter of prompt tokens where nobody counts them.
+/// Name of the counter if the number of prompt tokens is only estimated.
 pub const ESTIMATE: &str = "estimate";
 
 /// Approximate bytes per token of English text, for use without a tokenizer.
 const BYTES_A_TOKEN: usize = 4;
 
-/// Most ids that a vocabulary without a tokenizer may have. Real ones have some 2^18.
+/// Most ids of a vocabulary without a tokenizer. Real ones have about 2^18.
 pub const MOST_IDS: u32 = 1 << 22;
 
 /// Source of prompts.
@@ -22,20 +22,20 @@ pub enum Vocabulary<'a> {
     Ids(Range<u32>),
     /// Common English words.
     Words,
-    /// Words, by the server's own tokenizer.
+    /// Words that are one token each by the server's own tokenizer, or common words if none were found.
     Server(ServerTokenizer<'a>),
 }
 
-/// Counts the tokens of a text; fails if nobody answers.
+/// A function that counts the tokens of a text. It fails if the server does not answer.
 pub type Count<'a> = Box<dyn Fn(&str) -> Result<u64, String> + Sync + 'a>;
 
-/// The server's own tokenizer, as far as it can be asked.
+/// The server's own tokenizer, as far as its API gives access to it.
 pub struct ServerTokenizer<'a> {
-    /// Words that are a token each, alone and side by side; empty if no such words were found.
+    /// Words that are one token each, alone and next to each other; empty if no such words were found.
     pub words: Vec<String>,
     /// Number of special tokens that are put around each prompt.
     pub added_specials: u64,
-    /// Tokens of a text, special ones included.
+    /// Counts the tokens of a text, special ones included.
     pub count: Count<'a>,
 }
 
@@ -78,7 +78,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// Ids that are no special tokens, ascending; an error when there is none.
+    /// Returns the ids that are no special tokens, ascending, or an error if there are none.
     pub(in crate::dataset) fn allowed(&self) -> Result<Vec<u32>, String> {
         let allowed: Vec<u32> = match self {
             Vocabulary::Tokenizer(tokenizer) => (0..tokenizer.vocabulary())
@@ -92,7 +92,7 @@ impl Vocabulary<'_> {
         Ok(allowed)
     }
 
-    /// Ids that `tokenizer.json` marks as special in no way, ascending.
+    /// Returns the ids that `tokenizer.json` does not mark as special, ascending.
     pub(in crate::dataset) fn unmarked(&self) -> Result<Vec<u32>, String> {
         match self {
             Vocabulary::Tokenizer(tokenizer) => Ok((0..tokenizer.vocabulary())
@@ -102,7 +102,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// The allowed ids, with the tokens that were added to the vocabulary.
+    /// Returns the allowed ids, including those of tokens that were added to the vocabulary.
     pub(in crate::dataset) fn allowed_with_added(&self) -> Result<Vec<u32>, String> {
         match self {
             Vocabulary::Tokenizer(tokenizer) => {
@@ -121,7 +121,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// Ids as a prompt.
+    /// Converts ids to a prompt.
     pub(in crate::dataset) fn render(&self, ids: Vec<u32>) -> Result<Prompt, String> {
         Ok(match self {
             Vocabulary::Tokenizer(tokenizer) => Prompt::Text(tokenizer.decode(&ids)?),
@@ -131,8 +131,8 @@ impl Vocabulary<'_> {
         })
     }
 
-    /// A prompt with as many tokens as the draft says, and those tokens. Text is decoded and encoded again, padded with ids
-    /// from `pad` or cut, until the count agrees; after ten corrections it is taken as it is.
+    /// Returns a prompt with the number of tokens that the draft asks for, and these tokens. Text is cut, or padded with ids from `pad`, as
+    /// by [`RoundTrip::corrected`].
     pub(in crate::dataset) fn settle(
         &self,
         draft: impl Into<TextDraft>,
@@ -148,8 +148,8 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// Like [`Vocabulary::settle`] for each draft, in order: prompts and their lengths. Texts are made on all cores; only the few that need
-    /// corrections are sequential, since these draw random ids.
+    /// Like [`Vocabulary::settle`] for each draft, in order: returns the prompts and their lengths. Texts are made on all cores. Only
+    /// corrections, which few texts need, are sequential, because they draw random ids.
     pub(in crate::dataset) fn settle_all(
         &self,
         drafts: Vec<TextDraft>,
@@ -175,7 +175,7 @@ impl Vocabulary<'_> {
     }
 }
 
-/// Words that most tokenizers hold as one token.
+/// Words that are one token each in most tokenizers.
 pub const COMMON_WORDS: [&str; 64] = [
     "the", "of", "and", "to", "in", "is", "was", "for", "that", "on", "with", "as", "at", "by", "from", "it", "be",
     "are", "this", "have", "not", "but", "they", "you", "all", "one", "can", "her", "has", "there", "been", "if",
@@ -184,7 +184,8 @@ pub const COMMON_WORDS: [&str; 64] = [
     "our", "man", "most",
 ];
 
-/// Ids of words: many more than there are words, so that prompts that begin at different ids have different beginnings.
+/// Number of ids that are mapped to words. It is much larger than the number of words, so that prompts that begin at different ids have
+/// different beginnings.
 const WORD_IDS: u32 = 32_000;
 
 fn words<W: AsRef<str>>(all: &[W], ids: &[u32]) -> String {
@@ -195,7 +196,7 @@ fn words<W: AsRef<str>>(all: &[W], ids: &[u32]) -> String {
     words.join(" ")
 }
 
-/// Spreads ids over all numbers: Ellis' `lowbias32`.
+/// Spreads ids over all numbers, by the hash function `lowbias32` of Chris Wellons.
 fn mixed(id: u32) -> u32 {
     let id = (id ^ (id >> 16)).wrapping_mul(0x7feb_352d);
     let id = (id ^ (id >> 15)).wrapping_mul(0x846c_a68b);

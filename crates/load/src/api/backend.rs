@@ -1,6 +1,6 @@
-//! The APIs that can be measured: their names, where each is served, and how its answers are read.
+//! The APIs that can be measured: their names, their paths, and the formats of their responses.
 
-/// The API a request speaks.
+/// The API that a request is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// `/v1/completions`
@@ -41,7 +41,7 @@ pub enum Reply {
     Usage,
     /// Bytes, with `usage` as JSON in the header `metadata`.
     UsageInHeader,
-    /// Bytes that say nothing of usage.
+    /// Bytes without a count of tokens.
     Opaque,
     /// A body that is kept as text.
     Text,
@@ -54,7 +54,7 @@ impl Reply {
     }
 }
 
-/// Each backend under its names.
+/// Names of `vllm bench serve`, with the backend of each.
 const NAMES: [(&str, Backend); 13] = [
     ("openai", Backend::Completions),
     ("vllm", Backend::Completions),
@@ -72,7 +72,7 @@ const NAMES: [(&str, Backend); 13] = [
 ];
 
 impl Backend {
-    /// The backend of a `vllm bench serve` name.
+    /// Returns the backend that has this name in `vllm bench serve`.
     pub fn named(name: &str) -> Option<Backend> {
         NAMES
             .iter()
@@ -101,7 +101,7 @@ impl Backend {
         }
     }
 
-    /// Returns the possible ends of the endpoint's path.
+    /// Returns the last parts that the endpoint's path may have.
     pub fn endpoint_ends(self) -> Vec<&'static str> {
         match self {
             Backend::Audio => vec!["transcriptions", "translations"],

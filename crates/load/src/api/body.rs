@@ -1,4 +1,4 @@
-//! Writes the JSON body of a request for each backend, with keys in the order of `vllm bench serve`.
+//! The JSON body of a request for each backend, with keys in the order of `vllm bench serve`.
 
 use super::backend::Backend;
 use serde_json::{Map, Value, json};
@@ -12,21 +12,21 @@ pub struct Content<'a> {
     pub media: Option<&'a Value>,
     /// Messages that replace the prompt in a chat.
     pub messages: Option<&'a Value>,
-    /// Keys of this request's own, which win over all others.
+    /// Keys of this request only. They replace equal keys of the body and of [`BodyOptions::extra`].
     pub overrides: Option<&'a Map<String, Value>>,
-    /// Inputs in the prompt, if it is a batch.
+    /// Number of inputs in the prompt, if it is a batch.
     pub sequences: Option<u32>,
     /// Prompt tokens by the dataset's count.
     pub prompt_len: u64,
     /// Tokens to generate.
     pub output_len: u64,
-    /// Goes into the `x-request-id` header.
+    /// The request's id, for the `x-request-id` header.
     pub id: Option<&'a str>,
     /// The conversation's id, for the `x-session-id` header.
     pub session: Option<&'a str>,
     /// The adapter to use instead of the model.
     pub adapter: Option<&'a str>,
-    /// Its place in the run.
+    /// Position of the request in the run, from 0.
     pub index: usize,
 }
 
@@ -37,11 +37,11 @@ pub struct BodyOptions {
     pub backend: Backend,
     /// The model's name.
     pub model: String,
-    /// Generate on after an end-of-sequence token.
+    /// True if output continues after an end-of-sequence token.
     pub ignore_eos: bool,
-    /// Log probabilities asked for (completions only).
+    /// Number of log probabilities to return for each token (completions only).
     pub logprobs: Option<u64>,
-    /// Keys that are added to every body, or replace what is there.
+    /// Keys that are added to every body. They replace equal keys.
     pub extra: Map<String, Value>,
 }
 
@@ -98,7 +98,7 @@ impl BodyOptions {
                 set("query", texts.first().cloned().unwrap_or_default());
                 set("documents", texts.get(1..).unwrap_or_default().into());
                 set("truncate_prompt_tokens", json!(-1));
-                // As in `vllm bench serve`, nothing is merged into these.
+                // The other options are ignored, as in `vllm bench serve`.
                 return body;
             }
         }
@@ -115,7 +115,7 @@ impl BodyOptions {
     }
 }
 
-/// The conversation of a chat: messages given, a prompt that is one, or the prompt and its media as one user turn.
+/// The messages of a chat: those of `content`, the prompt if it is a conversation, or the prompt and its media as one turn of the user.
 fn messages(backend: Backend, content: &Content<'_>) -> Value {
     let prompt = content.prompt.unwrap_or(&Value::Null);
     if let Some(messages) = content.messages {
@@ -134,7 +134,7 @@ fn messages(backend: Backend, content: &Content<'_>) -> Value {
         (_, Value::Array(parts)) => [parts.clone(), media].concat(),
         (Backend::EmbeddingsClip, _) if !media.is_empty() => [text(&json!("")), media].concat(),
         (Backend::EmbeddingsVlm2vec, _) => {
-            let said = if content.index.is_multiple_of(2) {
+            let instruction = if content.index.is_multiple_of(2) {
                 json!("Represent the given image.")
             } else {
                 let prompt = prompt.as_str().unwrap_or_default();
@@ -142,14 +142,14 @@ fn messages(backend: Backend, content: &Content<'_>) -> Value {
                     "Represent the given image with the following question: {prompt}"
                 ))
             };
-            [media, text(&said)].concat()
+            [media, text(&instruction)].concat()
         }
         _ => [text(prompt), media].concat(),
     };
     json!([{"role": "user", "content": parts}])
 }
 
-/// One message of the user.
+/// A prompt as one message of the user.
 pub(crate) fn user_turn(prompt: &Value) -> Value {
     match prompt {
         Value::Array(parts) => json!({"role": "user", "content": parts}),
@@ -164,7 +164,8 @@ fn is_conversation(prompt: &Value) -> bool {
         .is_some_and(|turns| !turns.is_empty() && turns.iter().all(is_turn))
 }
 
-/// The prompt, or the address of its picture or sound and what kind that is (`image` of `image_url`).
+/// Sets `input` to the prompt. If it has media, sets `input` to the address of the first part and `modality` to its kind: `image` for
+/// `image_url`.
 fn infinity_input(content: &Content<'_>, body: &mut Map<String, Value>) {
     let part = content.media.map(|media| media.get(0).unwrap_or(media));
     let kind = part.and_then(|part| part["type"].as_str());

@@ -1,4 +1,4 @@
-//! A request as a multipart form: a sound file and its fields, as the transcription API takes them.
+//! Request bodies of the transcription API: a multipart form with a sound file and the fields of the request.
 
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 pub(crate) struct Sound {
     name: String,
     bytes: Vec<u8>,
-    /// Its length in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -24,7 +24,7 @@ impl Sound {
         Ok(Sound { name, bytes, seconds })
     }
 
-    /// The body with this boundary. Values are written as Python's `str` does.
+    /// Returns the body with this boundary. Booleans and null are written as by Python's `str`.
     pub fn form(&self, fields: &Map<String, Value>, boundary: &str) -> Vec<u8> {
         let head = |name: &str| format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"");
         let mut body = head("file").into_bytes();
@@ -52,7 +52,7 @@ impl Sound {
     }
 }
 
-/// The length of a WAV file: bytes of data over bytes a second.
+/// Duration of a WAV file in seconds: bytes of data, divided by bytes per second. `None` for a file of another format.
 fn wav_seconds(bytes: &[u8]) -> Option<f64> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     if bytes.get(..4)? != b"RIFF" || bytes.get(8..12)? != b"WAVE" {
@@ -64,7 +64,7 @@ fn wav_seconds(bytes: &[u8]) -> Option<f64> {
         match name {
             b"fmt " => rate = Some(word(at + 16)?),
             b"data" => {
-                // Streaming writers leave the size open; the actual length counts.
+                // Streaming writers put the largest size there, because they do not know the actual one yet.
                 let data = size.min(bytes.len() - at - 8);
                 return rate.filter(|rate| *rate > 0).map(|rate| data as f64 / f64::from(rate));
             }

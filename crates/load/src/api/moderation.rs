@@ -1,44 +1,45 @@
-//! Decides how long reading may wait. Under heavy traffic one wake-up serves many connections, like the interrupt moderation of network
-//! cards. Waking a sleeping core for every token costs the client, and the server that wakes it, more than reading does.
+//! Decides how long to wait before the network is read again. Under heavy traffic one wake-up serves many connections, like the interrupt
+//! moderation of network cards. Waking a sleeping core for every token costs the client, and the server that wakes it, more than reading
+//! does.
 //!
-//! Times of arrival are the kernel's, so waiting changes none of them; where they are not, nothing waits.
+//! The kernel stamps the times of arrival, so waiting does not change them. Without its stamps nothing waits.
 
 use std::time::Duration;
 use vsweep_metrics::Nanos;
 
-/// Reads a second from which on it is worth while.
-const MANY: u64 = 20_000;
-/// The rate is that of spans of at least this length.
+/// Stamped reads per second from which on waiting saves time.
+const BUSY_RATE: u64 = 20_000;
+/// Shortest span over which the rate of reads is measured, in nanoseconds.
 const SPAN: Nanos = 1_000_000;
-/// Time from one look at the network to the next. It is far below the time between tokens of any engine, so that separate tokens of a
-/// stream are not read together. It is also the longest wait of a slot for its next request.
+/// Time from one look at the network to the next, in nanoseconds. It is far below the time between tokens of any engine, so that separate
+/// tokens of a stream are not read together. It is also the longest wait of a slot for its next request.
 const PERIOD: Nanos = 250_000;
 
 /// Watches the rate of arrivals.
 #[derive(Debug, Default)]
 pub(crate) struct Moderation {
     span_began: Nanos,
-    /// Stamped reads before the span.
+    /// Number of stamped reads before the span.
     before: u64,
-    is_worth_while: bool,
+    is_busy: bool,
 }
 
 impl Moderation {
-    /// Notes how many stamped reads there have been so far.
+    /// Takes note of the number of stamped reads so far.
     pub fn note(&mut self, stamped: u64, now: Nanos) {
         let span = now - self.span_began;
         if span >= SPAN {
-            self.is_worth_while = (stamped - self.before) * 1_000_000_000 >= MANY * span;
+            self.is_busy = (stamped - self.before) * 1_000_000_000 >= BUSY_RATE * span;
             (self.span_began, self.before) = (now, stamped);
         }
     }
 
-    /// Returns how long to sleep at `now` before the network is looked at again, after a turn that began at `turn_began`. Never sleeps past
-    /// `due`.
+    /// Returns the time to sleep at `now` before the network is read again, after a turn that began at `turn_began`. `None` if traffic is
+    /// low, or the sleep would last longer than until `due`.
     pub fn pause(&self, turn_began: Nanos, now: Nanos, due: Option<Nanos>) -> Option<Duration> {
         let until = turn_began + PERIOD;
         let is_free = until > now && due.is_none_or(|due| due >= until);
-        (self.is_worth_while && is_free).then(|| Duration::from_nanos(until - now))
+        (self.is_busy && is_free).then(|| Duration::from_nanos(until - now))
     }
 }
 

@@ -13,7 +13,7 @@ pub struct RequestOptions {
     pub host: String,
     /// Path of the endpoint.
     pub path: String,
-    /// Header lines beyond the standard ones, in order; a later one wins over an earlier one of its name.
+    /// Further header lines, in order. One replaces the standard line, or an earlier one, of the same name.
     pub headers: Vec<(String, String)>,
     /// Options of the bodies.
     pub body: BodyOptions,
@@ -26,16 +26,20 @@ pub struct Request {
     pub bytes: Vec<u8>,
     /// Prompt tokens by the dataset's count.
     pub prompt_len: u64,
-    /// Output tokens that were asked for; 0 where that is not known.
+    /// Number of output tokens that are asked for; 0 if none are, or if it is unknown.
     pub output_len: u64,
-    /// Inputs in the request.
+    /// Number of inputs in the request.
     pub sequences: u32,
-    /// Seconds of audio in it.
+    /// Duration of the audio in the request, in seconds.
     pub audio_s: f64,
 }
 
 impl RequestOptions {
-    /// Head and body for one request. Fails if a file it needs cannot be read.
+    /// Returns head and body for one request.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, if the request has no documents to rank, or its sound file cannot be read.
     pub fn request(&self, content: &Content<'_>) -> Result<Request, String> {
         let is_batch = content
             .prompt
@@ -45,17 +49,17 @@ impl RequestOptions {
             return Err("a rerank request needs a query and documents; use dataset random-rerank".to_owned());
         }
         let fields = self.body.fields(content);
-        let (kind, body, audio_s) = if self.body.backend == Backend::Audio {
+        let (mime, body, audio_s) = if self.body.backend == Backend::Audio {
             let sound = Sound::read(content.media)?;
             let boundary = sound.boundary();
-            let kind = format!("multipart/form-data; boundary={boundary}");
-            (kind, sound.form(&fields, &boundary), sound.seconds)
+            let mime = format!("multipart/form-data; boundary={boundary}");
+            (mime, sound.form(&fields, &boundary), sound.seconds)
         } else {
             let body = Value::Object(fields).to_string().into_bytes();
             ("application/json".to_owned(), body, 0.0)
         };
         Ok(Request {
-            bytes: self.bytes("POST", &self.path, &kind, (content.id, content.session), &body),
+            bytes: self.bytes("POST", &self.path, &mime, (content.id, content.session), &body),
             prompt_len: content.prompt_len,
             output_len: content.output_len,
             sequences: content.sequences.unwrap_or(1),
@@ -78,8 +82,8 @@ impl RequestOptions {
         self.body.backend.reply(format)
     }
 
-    fn bytes(&self, method: &str, path: &str, kind: &str, ids: (Option<&str>, Option<&str>), body: &[u8]) -> Vec<u8> {
-        let own = [("x-request-id", ids.0), ("x-session-id", ids.1)];
+    fn bytes(&self, method: &str, path: &str, mime: &str, ids: (Option<&str>, Option<&str>), body: &[u8]) -> Vec<u8> {
+        let id_headers = [("x-request-id", ids.0), ("x-session-id", ids.1)];
         let mut head = String::with_capacity(body.len() + 256);
         let length = body.len().to_string();
         // Writing to a string cannot fail.
@@ -87,16 +91,16 @@ impl RequestOptions {
         let standard = [
             ("Host", self.host.as_str()),
             ("Content-Length", &length),
-            ("Content-Type", kind),
+            ("Content-Type", mime),
             ("Accept", "*/*"),
             ("User-Agent", "vsweep"),
         ];
         let overridden = |name: &str, after: usize| {
             let mut later = self.headers[after..].iter();
             later.any(|(other, _)| other.eq_ignore_ascii_case(name))
-                || own
+                || id_headers
                     .iter()
-                    .any(|(own, id)| id.is_some() && name.eq_ignore_ascii_case(own))
+                    .any(|(header, id)| id.is_some() && name.eq_ignore_ascii_case(header))
         };
         for (name, value) in standard.iter().filter(|(name, _)| !overridden(name, 0)) {
             let _ = write!(head, "{name}: {value}\r\n");
@@ -106,7 +110,7 @@ impl RequestOptions {
                 let _ = write!(head, "{name}: {value}\r\n");
             }
         }
-        for (name, id) in own {
+        for (name, id) in id_headers {
             if let Some(id) = id {
                 let _ = write!(head, "{name}: {id}\r\n");
             }

@@ -1,4 +1,4 @@
-//! Parses one event of the Responses API: typed events, of which two kinds carry output and two end the stream.
+//! Parses events of the Responses API. Of its types of events, two carry output, and two end the stream.
 
 use crate::wire::chunk::{EventFacts, Usage, error_text};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ struct ResponseEvent<'a> {
     response: Option<ResponseBody>,
 }
 
-/// A text; other deltas (of arguments, of sound) are not looked at.
+/// A delta with text. Others, such as those of arguments or sound, are ignored.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Text<'a> {
@@ -43,7 +43,7 @@ struct Tokens {
     output_tokens: Option<u64>,
 }
 
-/// Reads the data of one event; the error says what is wrong with it.
+/// Parses the data of one event. The error is a sentence that says what is wrong with it.
 pub(crate) fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
     let event: ResponseEvent<'_> = serde_json::from_slice(data)
         .map_err(|error| format!("an event is not what a stream of responses holds: {error}"))?;

@@ -18,7 +18,7 @@ pub struct ServerAddress {
 }
 
 impl ServerAddress {
-    /// Takes a base URL apart.
+    /// Parses a base URL.
     pub fn parse(url: &str) -> Result<ServerAddress, String> {
         let wrong =
             |why: &str| format!("the server's address \"{url}\" {why}; write http://HOST:PORT or https://HOST:PORT");
@@ -56,7 +56,7 @@ impl ServerAddress {
         })
     }
 
-    /// The `Host` header.
+    /// Returns host and port as in the `Host` header.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -73,7 +73,7 @@ impl ServerAddress {
             .map_err(|error| format!("cannot find the host {}: {error}", self.host))
     }
 
-    /// Explains why connections could not be opened within `limit`: the attempt, the system's error, the remedy.
+    /// Returns a sentence about connections that could not be opened within `limit`: the attempt, the system's error, the remedy.
     pub fn unopened(&self, what: &str, error: &io::Error, limit: Duration) -> String {
         let text = match error.kind() {
             ErrorKind::TimedOut => format!("not open within {} s", limit.as_secs_f64()),
@@ -81,7 +81,7 @@ impl ServerAddress {
         };
         let remedy = match error.kind() {
             _ if is_about_a_certificate(error) => "trust the certificate's issuer on this machine, or set insecure",
-            // A server without TLS takes the handshake for a broken request, and answers with an error or hangs up.
+            // To a server without TLS the handshake is a broken request: it answers with an error, or closes the connection.
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
                 if self.is_https =>
             {

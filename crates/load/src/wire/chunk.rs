@@ -1,4 +1,4 @@
-//! Parses one event of a completion stream: output, the end, usage, an error.
+//! Parses the events of a completion stream: output, the end, usage, errors.
 //!
 //! The events of a stream differ only in their text. So the first event is parsed as JSON, and the bytes before and after its text are kept
 //! as a template. An event with the same frame around a plain string is recognised by two comparisons. This is correct because the frame
@@ -10,9 +10,9 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// A larger count of tokens is not plausible and is ignored.
+/// Largest plausible count of output tokens. A larger one is an error.
 const MOST_OUTPUT: u64 = 1 << 24;
-/// Limit of a plausible count of prompt tokens, including all inputs of a batch.
+/// Largest plausible count of prompt tokens, in all inputs of a batch.
 const MOST_PROMPT: u64 = 1 << 32;
 
 /// Token counts as the server reports them.
@@ -27,7 +27,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The counts, unless they cannot be true.
+    /// Returns the counts, or an error if one is implausibly large.
     pub fn checked(self) -> Result<Usage, String> {
         let counts = [(self.prompt_tokens, MOST_PROMPT), (self.completion_tokens, MOST_OUTPUT)];
         let absurd = counts
@@ -45,21 +45,21 @@ impl Usage {
 /// Content of one event.
 #[derive(Debug, Default, PartialEq)]
 pub struct EventFacts<'a> {
-    /// Its first choice has a `text`, be it empty, or a `delta` with output: it counts as an output event.
+    /// True if it is an output event: its first choice has a `text`, which may be empty, or a `delta` with output.
     pub output: bool,
     /// Text of the first choice.
     pub text: Cow<'a, str>,
-    /// It has no choices, as the counts at the end of a stream.
+    /// True if it has no choices, like the event with token counts at the end of a stream.
     pub is_bare: bool,
-    /// A choice gave its reason to finish.
+    /// True if a choice has a finish reason.
     pub finished: bool,
     /// Token counts.
     pub usage: Option<Usage>,
-    /// The server gave up, and said this.
+    /// The error that the server reports, if it does.
     pub error: Option<String>,
 }
 
-/// Reads the events of one stream after the other.
+/// Parser of the events of a stream. It can be reset for another stream.
 #[derive(Debug, Default)]
 pub struct Scanner {
     before: Vec<u8>,
@@ -90,7 +90,7 @@ struct Choice<'a> {
     finish_reason: Option<Value>,
 }
 
-/// An addition to a chat's answer. Chats begin with the role alone, and many end with nothing at all.
+/// An addition to the answer of a chat. The first one has only the role, and the last one is often empty.
 #[derive(Deserialize)]
 struct Delta<'a> {
     #[serde(default, borrow)]
@@ -99,7 +99,7 @@ struct Delta<'a> {
     role: Option<IgnoredAny>,
     #[serde(default)]
     reasoning: Value,
-    /// Another name of it.
+    /// Another name of `reasoning`.
     #[serde(default)]
     reasoning_content: Value,
     #[serde(default)]
@@ -109,8 +109,8 @@ struct Delta<'a> {
 }
 
 impl Delta<'_> {
-    /// Returns true if it stands for a token, by the rule of `vllm bench serve` 0.33. A token without a text is an empty content without a
-    /// role.
+    /// Returns true if it is the output of a token, by the rule of `vllm bench serve` 0.33. A token without text has an empty content and
+    /// no role.
     fn is_output(&self) -> bool {
         let is_content = match self.content.as_deref() {
             Some("") => self.role.is_none(),
@@ -122,11 +122,11 @@ impl Delta<'_> {
             &self.tool_calls,
             &self.function_call,
         ];
-        is_content || others.into_iter().any(says_something)
+        is_content || others.into_iter().any(is_not_empty)
     }
 }
 
-fn says_something(value: &Value) -> bool {
+fn is_not_empty(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
@@ -137,13 +137,13 @@ fn says_something(value: &Value) -> bool {
 }
 
 impl Scanner {
-    /// Makes it ready for another stream, keeping its memory.
+    /// Prepares the scanner for another stream. Its memory is kept.
     pub fn reset(&mut self) {
         self.before.clear();
         self.after.clear();
     }
 
-    /// Reads the data of one event; the error says what is wrong with it.
+    /// Parses the data of one event. The error is a sentence that says what is wrong with it.
     pub fn scan<'a>(&mut self, data: &'a [u8]) -> Result<EventFacts<'a>, String> {
         if let Some(text) = self.text_in_template(data) {
             return Ok(EventFacts {
@@ -174,7 +174,7 @@ impl Scanner {
         if plain { std::str::from_utf8(text).ok() } else { None }
     }
 
-    /// Keeps the frame around the text, if there is one key only that can have held it, spelt plainly.
+    /// Keeps the bytes around the text as the template, if only one key can hold the text and no character is escaped.
     fn learn(&mut self, data: &[u8], text: &str) {
         let mut keys = [&b"\"text\""[..], b"\"content\""]
             .into_iter()
@@ -224,7 +224,7 @@ fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
     })
 }
 
-/// The readable part of an `error` value.
+/// Returns the message in an `error` value, or the whole value if it has none.
 pub fn error_text(error: &Value) -> String {
     match error {
         Value::String(text) => text.clone(),

@@ -11,21 +11,21 @@ use std::time::Instant;
 /// A connection to the server under test.
 pub(crate) struct Connection {
     transport: Transport,
-    /// Connecting, and the handshake if there is one, are done.
+    /// True once it is connected, with the TLS handshake done if there is one.
     pub is_open: bool,
-    /// The request it carries, as an index.
+    /// Index of the request that it carries, if any.
     pub carries: Option<usize>,
-    /// Number of bytes of the request that were handed over; `None` once the system has all of it.
+    /// Number of bytes of the request that were handed to the system; `None` once all were.
     pub unsent: Option<usize>,
-    /// It has carried a request to its end.
+    /// True once a request on it has ended.
     pub has_answered: bool,
-    /// Since when it has carried nothing.
+    /// Time since which it has carried no request.
     pub idle_since: Instant,
     pub exchange: Exchange,
 }
 
 impl Connection {
-    /// Begins to connect; the event loop hears of it as `token`.
+    /// Begins to connect. The event loop gets its events under `token`.
     pub fn open(
         address: SocketAddr,
         tls: Option<&Tls>,
@@ -46,7 +46,7 @@ impl Connection {
         })
     }
 
-    /// Asks how connecting went; true once it is open.
+    /// Goes on with connecting. Returns true once the connection is open.
     pub fn confirm(&mut self) -> io::Result<bool> {
         self.is_open = self.transport.confirm()?;
         if self.is_open {
@@ -55,7 +55,7 @@ impl Connection {
         Ok(self.is_open)
     }
 
-    /// Hands over the rest of a request, as much as is taken.
+    /// Writes as much of the rest of a request as the system takes now.
     pub fn write(&mut self, request: &[u8]) -> io::Result<()> {
         while let Some(done) = self.unsent {
             if done == request.len() {
@@ -73,12 +73,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what has arrived.
+    /// Reads bytes that have arrived.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
         self.transport.read(buffer)
     }
 
-    /// Leaves the event loop and gives back the memory for the next connection.
+    /// Closes the connection, and returns the memory of its exchange for the next one.
     pub fn close(mut self, registry: &Registry) -> Exchange {
         let _ = self.transport.deregister(registry);
         self.exchange

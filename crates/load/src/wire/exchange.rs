@@ -1,4 +1,4 @@
-//! One request in flight: turns the bytes of its answer into a [`Sample`]. Reads no sockets itself.
+//! One request in flight: turns the bytes of its answer into a [`Sample`]. It reads no sockets itself.
 
 use super::chunk::{Scanner, Usage, error_text};
 use super::http::Response;
@@ -12,13 +12,14 @@ use serde::Deserialize;
 use vsweep_base::printable::shorten;
 use vsweep_metrics::{Nanos, Sample};
 
-/// Bytes of an error response's body, and characters of an error in a stream, that are kept.
+/// Most bytes of an error response's body, and most characters of an error in a stream, that are kept.
 const KEPT_OF_REFUSAL: usize = 400;
-/// Bytes of it that are read, so that the connection can be used again.
+/// Most bytes of an error response's body that are read so that the connection can be used again.
 const READ_OF_REFUSAL: usize = 64 << 10;
-/// Longest text outside the measured requests, in bytes: `/metrics` of many engines, a million token ids.
+/// Longest answer that is kept as a text, in bytes. These are answers outside the measured load: `/metrics` of many engines, or a million
+/// token ids.
 const LONGEST_TEXT: usize = 8 << 20;
-/// The longest answer that is kept as a whole, in bytes.
+/// Longest measured answer that is kept as a whole, in bytes.
 const LONGEST_BODY: usize = 1 << 30;
 
 /// One request in flight, or none; its memory is reused from request to request.
@@ -37,23 +38,23 @@ struct Stream {
     scanner: Scanner,
     sample: Sample,
     keep_text: bool,
-    /// `[DONE]`, a finish reason or the usage at the end was seen: the stream is complete.
+    /// True once the stream is complete: `[DONE]`, a finish reason or the usage at the end was seen.
     is_complete: bool,
-    /// An event without text that ends the answer, and the tokens up to it. It counts if the server counts a token more than there are
-    /// events before it: some servers end with the reason alone.
+    /// Arrival of an event without text that has the finish reason, and the token count up to it. Some servers send the reason in an event
+    /// of its own. So it counts as output only if the server counts more tokens than there are events before it.
     ending: Option<(Nanos, Option<u64>)>,
-    /// `[DONE]` was seen; later data is ignored.
+    /// True once `[DONE]` was seen. Later data is ignored.
     is_over: bool,
     error: Option<String>,
-    /// The answer broke off or could not be read: what there is of its text says nothing.
+    /// True if the answer broke off or could not be read. Its text is then dropped.
     is_broken: bool,
-    /// A refusal's beginning, or an answer that is read as a whole.
+    /// Beginning of an error response's body, or an answer that is read as a whole.
     body: Vec<u8>,
-    /// Bytes of a refusal's body that have come.
+    /// Number of bytes of an error response's body that have arrived.
     refused: usize,
 }
 
-/// Content of a response that comes as a whole.
+/// Content of a response that is not a stream.
 #[derive(Deserialize)]
 struct Whole {
     #[serde(default)]
@@ -87,7 +88,7 @@ impl Exchange {
         (self.stream.sample.sent, self.heard_at) = (now, now);
     }
 
-    /// Takes bytes that arrived at `at`; true once the answer is complete.
+    /// Takes bytes that arrived at `at`. Returns true once the answer is complete, or has failed.
     pub fn feed(&mut self, bytes: &[u8], at: Nanos) -> bool {
         let Exchange {
             response,
@@ -125,7 +126,8 @@ impl Exchange {
         response.is_done() || stream.error.is_some()
     }
 
-    /// The connection ended, for the reason given if it was not the server closing it.
+    /// Ends the answer before it is complete, for `reason`. Without a reason, the server closed the connection, by which an answer of
+    /// unknown length is complete.
     pub fn break_off(&mut self, reason: Option<String>) {
         if !self.response.close() || reason.is_some() {
             let reason = reason.unwrap_or_else(|| {
@@ -144,12 +146,12 @@ impl Exchange {
         }
     }
 
-    /// Arrival of the answer's last byte, or, before the first, the time at which the request was sent.
+    /// Arrival of the latest bytes of the answer; before the first, the time at which the request was sent.
     pub fn heard_at(&self) -> Nanos {
         self.heard_at
     }
 
-    /// The timeline as far as it has come.
+    /// The timeline so far.
     pub fn sample(&self) -> &Sample {
         &self.stream.sample
     }
@@ -161,17 +163,17 @@ impl Exchange {
         sample
     }
 
-    /// Time since it was sent.
+    /// Time since the request was sent.
     pub fn age(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.stream.sample.sent)
     }
 
-    /// Time since it was sent, or since the last byte of its answer.
+    /// Time since the request was sent, or since the latest bytes of its answer.
     pub fn silence(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.heard_at)
     }
 
-    /// Returns true if nothing of the answer has come.
+    /// Returns true if no byte of the answer has arrived.
     pub fn is_unanswered(&self) -> bool {
         !self.response.has_begun()
     }
@@ -227,7 +229,7 @@ impl Stream {
         }
     }
 
-    /// Counts the event at the end, if it stands for a token. All counts are known.
+    /// Counts the event with the finish reason as output, unless the server's count of tokens shows that it is none.
     fn count_ending(&mut self) {
         if let Some((at, tokens)) = self.ending.take() {
             let before = self.sample.events.len() as u64;
@@ -237,14 +239,14 @@ impl Stream {
         }
     }
 
-    /// Keeps a piece of the body; false if it was more than fits.
+    /// Keeps a piece of the body, of which at most `most` bytes are kept. Returns false if not all of the piece fits.
     fn keep(&mut self, piece: &[u8], most: usize) -> bool {
         let room = most.saturating_sub(self.body.len());
         self.body.extend_from_slice(&piece[..piece.len().min(room)]);
         piece.len() <= room
     }
 
-    /// Takes from an answer that came as a whole what is measured.
+    /// Reads the figures of an answer that is not a stream.
     fn read_whole(&mut self, metadata: &[u8], sample: &mut Sample) -> Result<(), String> {
         let json = match self.reply {
             Reply::Usage => &self.body[..],
@@ -257,7 +259,7 @@ impl Stream {
         };
         let whole: Whole =
             serde_json::from_slice(json).map_err(|error| format!("the answer is not a JSON object: {error}"))?;
-        // As in `vllm bench serve`: no count is a count of 0.
+        // A missing count is a count of 0, as in `vllm bench serve`.
         let usage = whole.usage.map(Usage::checked).transpose()?;
         sample.prompt_len = usage.and_then(|usage| usage.prompt_tokens).unwrap_or(0);
         Ok(())
@@ -269,7 +271,7 @@ impl Stream {
         }
         if data == b"[DONE]" {
             self.is_over = true;
-            // Responses end with an event of their own.
+            // The Responses API has its own event for the end.
             self.is_complete |= self.reply == Reply::Choices;
             return;
         }
@@ -301,7 +303,7 @@ impl Stream {
                 }
                 self.is_complete |= facts.finished;
                 if let Some(usage) = facts.usage {
-                    // Counts without choices come last.
+                    // An event with counts but no choices is the last one.
                     self.is_complete |= facts.is_bare && !self.sample.events.is_empty();
                     self.sample.output_tokens = usage.completion_tokens.or(self.sample.output_tokens);
                     self.sample.prompt_len = usage.prompt_tokens.unwrap_or(self.sample.prompt_len);

@@ -1,5 +1,4 @@
-//! HTTP/1.1 responses from bytes: head, then a body by length, by chunks, or until the end of the connection. Does no
-//! reading of its own.
+//! Parses HTTP/1.1 responses: a head, then a body by length, by chunks, or until the end of the connection. It reads no sockets itself.
 
 use reqwest::StatusCode;
 
@@ -12,14 +11,14 @@ enum Parsing {
     Head,
     Length(u64),
     UntilClose,
-    /// Hexadecimal digits of a chunk's size so far, and how many there were.
+    /// A chunk's size so far, and the number of its hexadecimal digits.
     Size(u64, u8),
     /// A chunk extension or a trailing blank; skipped to the end of the line.
     SizeEnd(u64),
     Chunk(u64),
     /// The line end after a chunk's data.
     ChunkEnd,
-    /// Trailer lines; whether the current one is empty so far.
+    /// Trailer lines; true if the current one is empty so far.
     Trailer(bool),
     Done,
 }
@@ -31,9 +30,9 @@ pub struct Response {
     head: Vec<u8>,
     /// Status of the last head; meaningless before that.
     pub status: StatusCode,
-    /// The header `metadata`, in which some answers say what they cost.
+    /// Value of the header `metadata`, in which some answers report token counts.
     pub metadata: Vec<u8>,
-    /// The connection may carry another request.
+    /// True if the connection may carry another request.
     pub keeps_alive: bool,
 }
 
@@ -50,12 +49,12 @@ impl Default for Response {
 }
 
 impl Response {
-    /// The status, if it is known and says no.
+    /// Returns the status, if it is known and not 200.
     pub fn refusal(&self) -> Option<StatusCode> {
         (!matches!(self.state, Parsing::Head) && self.status != StatusCode::OK).then_some(self.status)
     }
 
-    /// Makes it ready for another response, keeping its memory.
+    /// Prepares for another response. The memory is kept.
     pub fn reset(&mut self) {
         self.state = Parsing::Head;
         self.head.clear();
@@ -68,7 +67,7 @@ impl Response {
         self.state == Parsing::Done
     }
 
-    /// Returns true if any byte of it has arrived.
+    /// Returns true if any byte of the response has arrived.
     pub fn has_begun(&self) -> bool {
         self.state != Parsing::Head || !self.head.is_empty()
     }
@@ -106,7 +105,7 @@ impl Response {
         Ok(())
     }
 
-    /// The connection has ended; says whether the response is complete.
+    /// Takes note that the connection has ended. Returns true if the response is complete.
     pub fn close(&mut self) -> bool {
         self.keeps_alive = false;
         if self.state == Parsing::UntilClose {
@@ -163,7 +162,7 @@ impl Response {
             Parsing::UntilClose
         };
         self.head.clear();
-        // The head ends within these bytes, because it was partial before them.
+        // The head ends within `bytes`, because it was partial before.
         Ok(&bytes[length.saturating_sub(before).min(bytes.len())..])
     }
 }
@@ -172,7 +171,7 @@ fn split(bytes: &[u8], at_most: u64) -> (&[u8], &[u8]) {
     bytes.split_at(usize::try_from(at_most).unwrap_or(usize::MAX).min(bytes.len()))
 }
 
-/// One byte of chunked framing.
+/// Returns the state after one byte between the data of chunks.
 fn between_chunks(state: Parsing, byte: u8) -> Result<Parsing, String> {
     let bad = || Err("the answer's chunked encoding is broken".to_owned());
     Ok(match (state, byte) {

@@ -1,8 +1,8 @@
-//! Server-sent events from bytes, after the WHATWG standard: LF, CR and CRLF line ends, comments, fields with and without
-//! a space, several data lines an event, any split of the stream into reads.
+//! Parses server-sent events by the WHATWG standard: LF, CR and CRLF line ends, comments, fields with and without a space, several data
+//! lines in an event, any split of the stream into reads.
 //!
-//! Two liberties: bytes are passed on unchecked (code that reads them as text validates them), and an event that lacks its blank line when
-//! the stream ends is delivered, because some servers end with a bare `data: [DONE]`.
+//! It departs from the standard in two ways. Bytes are not checked to be UTF-8; code that reads them as text does that. And an event that
+//! lacks its blank line when the stream ends is delivered, because some servers end with a bare `data: [DONE]`.
 
 use memchr::memchr2;
 use vsweep_metrics::Nanos;
@@ -18,27 +18,29 @@ pub struct Parser {
     /// Data lines of the event being read, joined by LF.
     data: Vec<u8>,
     has_data: bool,
-    /// Arrival of the last byte of the pending line, and of the pending event's data.
+    /// Arrival of the last byte of the pending line.
     line_at: Nanos,
+    /// Arrival of the last byte of the pending event's data.
     data_at: Nanos,
-    /// The last line ended in CR, so an LF that follows belongs to it.
+    /// True if the last line ended in CR, so an LF that follows belongs to it.
     after_cr: bool,
+    /// True once the first line was taken, which may begin with a byte order mark.
     past_start: bool,
 }
 
-/// A line or an event is longer than [`LONGEST_EVENT`].
+/// The error that a line or an event is longer than [`LONGEST_EVENT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
 impl Parser {
-    /// Makes it ready for another stream, keeping its memory.
+    /// Prepares the parser for another stream. Its memory is kept.
     pub fn reset(&mut self) {
         self.line.clear();
         self.data.clear();
         (self.has_data, self.after_cr, self.past_start) = (false, false, false);
     }
 
-    /// Takes bytes that arrived at `now`; calls `emit` with the data of each event and the moment its last byte arrived.
+    /// Takes bytes that arrived at `now`. Calls `emit` with the data of each event, and the arrival time of the last byte of the data.
     pub fn feed(&mut self, mut bytes: &[u8], now: Nanos, emit: &mut impl FnMut(&[u8], Nanos)) -> Result<(), TooLong> {
         if bytes.is_empty() {
             return Ok(());
@@ -57,7 +59,7 @@ impl Parser {
                 };
             };
             let (line, at_end) = (&bytes[..end], &bytes[end..]);
-            // Nearly every event is one data line with its blank line in the same read: no copy.
+            // Nearly every event is one data line that arrives with its blank line in one read. It is not copied.
             if self.line.is_empty() && !self.has_data && at_end.starts_with(b"\n\n") && line.starts_with(b"data:") {
                 emit(value_of(&line[5..]), now);
                 self.past_start = true;
@@ -89,7 +91,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The stream has ended: delivers an event that still lacks its blank line.
+    /// Ends the stream, and delivers an event that still lacks its blank line.
     pub fn finish(&mut self, emit: &mut impl FnMut(&[u8], Nanos)) -> Result<(), TooLong> {
         if !self.line.is_empty() {
             let line = std::mem::take(&mut self.line);
@@ -109,7 +111,7 @@ impl Parser {
             self.dispatch(emit);
             return Ok(());
         }
-        // Comments, `event`, `id` and `retry` say nothing that is measured.
+        // Comments and the fields `event`, `id` and `retry` are not needed.
         let value = match line.strip_prefix(b"data") {
             Some([]) => &[],
             Some([b':', value @ ..]) => value_of(value),

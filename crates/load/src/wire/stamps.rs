@@ -13,47 +13,50 @@ use std::os::fd::AsRawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vsweep_metrics::Nanos;
 
-/// Limit of the time for reading both clocks; if it took longer, the system did something else in between.
-const TIGHT: Nanos = 20_000;
-/// The clocks run alike, at whatever rate, as long as nobody sets the one of them.
-const LEEWAY: u64 = 100_000;
+/// Longest time for reading both clocks, in nanoseconds, for which the result is used. If it took longer, the thread was interrupted
+/// between them.
+const LONGEST_LOOK: Nanos = 20_000;
+/// Largest change of the difference between the clocks from one turn to the next, in nanoseconds, that is drift. After a larger one the
+/// wall clock was set.
+const MOST_DRIFT: u64 = 100_000;
 
 /// A time of arrival by the wall clock, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp(i64);
 
-/// Asks for a stamp with what arrives on a connection. Where the system refuses, none will come.
+/// Asks the kernel to stamp the bytes that arrive on a connection. If it refuses, they have no stamps.
 pub(crate) fn ask_for_stamps(socket: &TcpStream) {
     let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &true);
 }
 
-/// Room for what comes along with the bytes, aligned as the system wants it.
+/// Buffer for the control messages of a read, with the alignment that the kernel requires.
 #[repr(align(8))]
 struct Control([u8; 64]);
 
-/// Reads what has arrived, and when the last of it did.
+/// Reads bytes that have arrived. Returns their number, and the stamp of the last of them.
 pub(crate) fn receive(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Option<Stamp>)> {
     let mut control = Control([0; 64]);
     let mut into = [IoSliceMut::new(buffer)];
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut into, Some(&mut control.0), MsgFlags::empty())?;
-    let mut along = message.cmsgs().into_iter().flatten();
-    let stamp = along.find_map(|item| match item {
+    let mut controls = message.cmsgs().into_iter().flatten();
+    let stamp = controls.find_map(|item| match item {
         ControlMessageOwned::ScmTimestampns(time) => Some(Stamp(time.num_nanoseconds())),
         _ => None,
     });
     Ok((message.bytes, stamp))
 }
 
-/// Tells times of arrival by the run's clock.
+/// Converts stamps to times of arrival on the run's clock.
 pub(crate) struct ArrivalClock {
     clock: Clock,
-    /// The wall clock's time at the run's zero, as the last look had it.
+    /// The wall clock's time at t0, by the latest comparison of the clocks.
     wall_zero: i64,
     /// True if the wall clock has not been set since the previous turn.
     is_steady: bool,
     looked_at: Nanos,
-    /// Reads whose time is the kernel's, and all reads.
+    /// Number of reads whose arrival time is the kernel's.
     pub stamped: u64,
+    /// Number of all reads.
     pub all: u64,
 }
 
@@ -69,7 +72,7 @@ impl ArrivalClock {
         }
     }
 
-    /// Looks at both clocks, before the reads of a turn; returns the time.
+    /// Compares both clocks before the reads of a turn. Returns the time on the run's clock.
     pub fn look(&mut self) -> Nanos {
         let before = self.clock.now();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -80,14 +83,14 @@ impl ArrivalClock {
 
     fn compare(&mut self, before: Nanos, wall: i64, after: Nanos) {
         self.looked_at = after;
-        if after - before <= TIGHT {
+        if after - before <= LONGEST_LOOK {
             let wall_zero = wall - before.midpoint(after) as i64;
-            self.is_steady = wall_zero.abs_diff(self.wall_zero) <= LEEWAY;
+            self.is_steady = wall_zero.abs_diff(self.wall_zero) <= MOST_DRIFT;
             self.wall_zero = wall_zero;
         }
     }
 
-    /// Returns the arrival time of the data that was just read: not before `earliest`, the last activity of its connection.
+    /// Returns the arrival time of the data that was just read. It is never before `earliest`, the last activity of its connection.
     pub fn time(&mut self, stamp: Option<Stamp>, earliest: Nanos) -> Nanos {
         self.all += 1;
         let usable = stamp.filter(|_| self.is_steady);
@@ -95,12 +98,12 @@ impl ArrivalClock {
             return self.clock.now();
         };
         self.stamped += 1;
-        // The clock is read only for bytes that came during this very turn.
+        // An arrival time cannot be in the future. The clock is read only for bytes that came during this turn.
         let latest = if at <= self.looked_at { at } else { self.clock.now() };
         at.min(latest).max(earliest)
     }
 
-    /// Share of the reads whose time is the kernel's.
+    /// Share of the reads whose arrival time is the kernel's.
     pub fn stamped_share(&self) -> f64 {
         self.stamped as f64 / self.all.max(1) as f64
     }
@@ -186,7 +189,7 @@ mod tests {
             if arrivals.is_steady && stamp.is_some() {
                 let at = arrivals.time(stamp, 0);
                 assert!(
-                    before <= at + TIGHT + LEEWAY && at <= arrivals.clock.now(),
+                    before <= at + LONGEST_LOOK + MOST_DRIFT && at <= arrivals.clock.now(),
                     "{before} {at}"
                 );
                 return;

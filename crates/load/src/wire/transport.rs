@@ -1,6 +1,6 @@
 //! Bytes to and from the server: plain TCP, or TLS over it. Never blocks.
 //!
-//! Under TLS there are no stamps: decrypted data need not have arrived at one time.
+//! Under TLS arrivals have no stamps, because decrypted data need not have arrived at one time.
 
 use super::stamps::{Stamp, ask_for_stamps, receive};
 use mio::event::Source;
@@ -57,7 +57,7 @@ pub(crate) struct Transport {
 pub(crate) enum Arrived {
     Bytes {
         count: usize,
-        /// Arrival of the last of them, if the system reports it.
+        /// Arrival of the last of the bytes, if the kernel stamped it.
         stamp: Option<Stamp>,
         /// True if no more data is available for now. Otherwise there may be, and the event loop will not notify again.
         is_last: bool,
@@ -85,7 +85,7 @@ impl Transport {
         self.tcp.deregister(registry)
     }
 
-    /// Returns true if it is open, as far as the system and the handshake have come.
+    /// Goes on with connecting and the TLS handshake. Returns true once both are done.
     pub fn confirm(&mut self) -> io::Result<bool> {
         if let Some(error) = self.tcp.take_error()? {
             return Err(error);
@@ -143,7 +143,7 @@ impl Transport {
         }
     }
 
-    /// Takes some of the bytes; `None` when it takes none for now.
+    /// Writes some of the bytes. Returns their number, or `None` if none can be written for now.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         if !self.flush()? {
             return Ok(None);
@@ -154,7 +154,7 @@ impl Transport {
         }
     }
 
-    /// Returns true if all data taken has been handed to the system.
+    /// Hands encrypted data to the system. Returns true once all that was written has been handed over.
     pub fn flush(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {
@@ -166,7 +166,7 @@ impl Transport {
     }
 }
 
-/// Calls until it is not interrupted; `None` if it would have blocked.
+/// Repeats a call that was interrupted. Returns `None` if it would have blocked.
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<Option<T>> {
     loop {
         return match call() {

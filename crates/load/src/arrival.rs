@@ -1,5 +1,5 @@
-//! Due times of requests: rates, burstiness and ramp-up, drawn from numpy's legacy generator in its own order, so that a seed gives the
-//! arrival times of `vllm bench serve`.
+//! Due times of requests, by rate, burstiness and ramp-up. They are drawn from numpy's legacy generator in the order of `vllm bench serve`,
+//! so that a seed gives the same arrival times.
 
 use vsweep_metrics::Nanos;
 use vsweep_metrics::rng::NumpyLegacy;
@@ -7,7 +7,7 @@ use vsweep_metrics::rng::NumpyLegacy;
 /// The arrival process of an open loop; an infinite rate makes everything due at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrivals {
-    /// Mean requests a second; `f64::INFINITY` for all at once. Not used under a ramp.
+    /// Mean requests per second; `f64::INFINITY` for all at once. Ignored if there is a ramp.
     pub rate: f64,
     /// Shape of the gamma-distributed gaps: 1 is Poisson, below is burstier, infinity means equal gaps.
     pub burstiness: f64,
@@ -44,12 +44,13 @@ impl Arrivals {
         ramp: None,
     };
 
-    /// Returns true if requests have due times of their own, false if all are due at once.
+    /// Returns true if requests have their own due times, false if all are due at once.
     pub fn is_open(&self) -> bool {
         self.ramp.is_some() || self.rate.is_finite()
     }
 
-    /// Requests that come within so many seconds: on average with a ramp, which then ends with them, else exactly. `None` if all come at once.
+    /// Number of requests that are due within `seconds`. With a ramp it is the average number, if the ramp ends with the last of these
+    /// requests; otherwise it is exact. `None` if all requests are due at once.
     pub fn count_within(&self, seconds: f64) -> Option<f64> {
         let gap_s = match self.ramp {
             None => 1.0 / self.rate,
@@ -59,11 +60,11 @@ impl Arrivals {
                 (growth, RampShape::Exponential) => (1.0 / start - 1.0 / end) / growth,
             },
         };
-        // Rounding must not take the last of a whole number.
+        // Keeps the last request if rounding errors put it slightly after the end.
         self.is_open().then(|| (seconds / gap_s + 1e-6).floor())
     }
 
-    /// Requests a second in force at request `i` of `n`.
+    /// Rate at request `i` of `n`, in requests per second.
     pub fn rate_at(&self, i: usize, n: usize) -> f64 {
         let Some(ramp) = self.ramp else { return self.rate };
         let progress = i as f64 / (n.saturating_sub(1).max(1)) as f64;
@@ -73,7 +74,7 @@ impl Arrivals {
         }
     }
 
-    /// Seconds from t0 at which each of `n` requests is due. Without a ramp the last one is due at exactly `n / rate`.
+    /// Due times of `n` requests, in seconds after t0. Without a ramp the last one is due at exactly `n / rate`.
     pub fn due_seconds(&self, n: usize, seed: u32) -> Vec<f64> {
         let mut random = NumpyLegacy::new(seed);
         let mut elapsed = 0.0;
@@ -98,7 +99,7 @@ impl Arrivals {
         due
     }
 
-    /// Due times after t0 in nanoseconds.
+    /// Due times of `n` requests, in nanoseconds after t0.
     pub fn due_times(&self, n: usize, seed: u32) -> Vec<Nanos> {
         self.due_seconds(n, seed)
             .into_iter()

@@ -23,12 +23,12 @@ impl Clock {
     }
 }
 
-/// A time in nanoseconds; one that is too long for them is the longest.
+/// Converts a duration to nanoseconds, at most `Nanos::MAX`.
 pub(super) fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-/// CPU time this thread has used so far; zero where the system does not say.
+/// CPU time that this thread has used so far; zero if the system does not report it.
 pub(super) fn thread_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

@@ -1,6 +1,7 @@
-//! A load and how far it has come: what is due, which slots are free, what has ended. Knows no sockets.
+//! The state of a load in progress: requests that are due, free slots, and requests that have ended. It knows nothing of sockets.
 //!
-//! A conversation keeps its slot from its first turn to its last.
+//! A slot is the permission to have one request in flight; the load's limit is the number of slots. A conversation keeps its slot from its
+//! first turn to its last.
 
 use super::api::backend::Reply;
 use super::clock::{Clock, nanos};
@@ -22,34 +23,35 @@ pub struct Load {
     pub requests: Requests,
     /// The source of the requests, if they are drawn while the load runs; `requests` is then empty.
     pub supply: Option<Supply>,
-    /// Due time of each, or at once; of a conversation, only that of its first turn counts.
+    /// Due time of each request, after t0; a request of a supply without one is due at once. Of a conversation only that of the first turn
+    /// counts.
     pub due: Vec<Nanos>,
-    /// The end of sending, if there is one.
+    /// Time limit of sending, if there is one.
     pub sending: Option<Sending>,
     /// The classes of the requests, if the load mixes several.
     pub classes: Option<Shares>,
-    /// Requests that are turns of conversations, if any. Those after the first turn have no bytes yet.
+    /// The conversations whose turns the requests are, if any. Requests after a first turn have no bytes yet.
     pub turns: Option<Turns>,
-    /// Most requests, or conversations, at once.
+    /// Most requests, or conversations, at once; `None` for any number.
     pub limit: Option<usize>,
     /// Format of the responses.
     pub reply: Reply,
-    /// Limit for one request, from sent to the end of its answer.
+    /// Time limit for one request, from sending it to the end of its answer.
     pub request_timeout: Duration,
-    /// Limit for the time without a byte of an answer.
+    /// Time limit for a wait without any byte of an answer.
     pub silence_timeout: Duration,
     /// True if generated texts are kept.
     pub keep_texts: bool,
-    /// Send the requests without end, until the watch ends the load: those before this one once, the others again and again.
+    /// If set, requests are sent until the watch ends the load: those before this index once, the others again and again.
     pub lap_start: Option<usize>,
 }
 
-/// The end of sending: what could begin later does not. A conversation that has begun goes on.
+/// Time limit of sending. Requests that could only be sent later are not sent, except further turns of a conversation that has begun.
 #[derive(Debug, Clone, Copy)]
 pub struct Sending {
     /// Time from t0 on during which requests are sent.
     pub lasts: Duration,
-    /// Time after that for the requests in flight. Then they have failed.
+    /// Time after that in which requests in flight may still end. Later they have failed.
     pub grace: Duration,
 }
 
@@ -73,31 +75,33 @@ pub struct LoadOutcome {
     pub samples: Samples,
     /// Lengths of the requests of a supply, in order.
     pub asked: Vec<Asked>,
-    /// Requests in flight when the load was cut, as far as they had come.
+    /// Timelines up to then of the requests in flight when the load was cut.
     pub cut: Vec<Sample>,
-    /// The run's zero on the process's clock.
+    /// t0 on the process's clock.
     pub began: Instant,
-    /// Time from t0 to the end of the last request.
+    /// Time from t0 to the end of the last request, or until the load was cut.
     pub duration: Nanos,
-    /// CPU time of the generator's thread within it.
+    /// CPU time of the generator's thread within that time.
     pub cpu: Duration,
-    /// Longest time the loop was busy between two looks at the network, or was woken later than it asked for; arrivals within it
-    /// that the kernel did not stamp are late by at most this, and 100 ms if the process was stopped while it waited.
+    /// Longest time in which the loop did not look at the network, because it was busy or was woken late. An arrival that the kernel did
+    /// not stamp is late by at most this time, plus 100 ms if the process was stopped while it waited.
     pub longest_turn: Nanos,
     /// Sum of all such times above 10 ms.
     pub away: Nanos,
-    /// When they were, each from the end of the turn before.
+    /// Intervals in which these times lie. If the loop was woken late, the interval begins with the wait.
     pub absences: Vec<Range<Nanos>>,
-    /// Share of the reads whose time of arrival is the kernel's; that of the others is the time of reading.
+    /// Share of the reads whose time of arrival was stamped by the kernel. For the others it is the time of reading.
     pub stamped_share: f64,
-    /// Connections for which a request waited after t0.
+    /// Number of connections for which a request had to wait after t0.
     pub late_connections: u64,
 }
 
-/// A conversation before one of its turns.
+/// The state of a conversation while one of its later turns waits or is in flight.
 #[derive(Debug, Default)]
 struct OpenConversation {
-    said: Vec<Value>,
+    /// The earlier messages.
+    messages: Vec<Value>,
+    /// The request of the turn.
     bytes: Vec<u8>,
 }
 
@@ -107,27 +111,27 @@ pub(super) struct Drive<'a> {
     pub stock: Stock<'a>,
     pub clock: Clock,
     pub samples: Samples,
-    /// The next request, or the first turn of the next conversation.
+    /// Index of the next request, or of the first turn of the next conversation.
     pub next: usize,
-    /// Number of these that have been sent.
+    /// Number of requests, or conversations, that have been started.
     pub started: usize,
     pub finished: usize,
     pub in_flight: usize,
-    /// Turns that wait for their time, in its order; their slots are kept.
+    /// Later turns that wait for their due times, in ascending order of these. They keep their slots.
     later: VecDeque<(Nanos, usize)>,
-    /// Earlier messages of each turn under way, and its request.
+    /// Conversations whose next turn waits or is in flight, by the index of that turn.
     conversations: HashMap<usize, OpenConversation>,
-    /// Times at which slots became free that no request has taken since, oldest first; the first ones are free from the start.
+    /// Times at which the slots that are free again became free, oldest first. Slots that were never taken are not in it.
     pub freed: VecDeque<Nanos>,
     /// Requests that wait for a connection to open.
     pub waiting: VecDeque<(usize, Nanos)>,
     pub armed_for: Option<Nanos>,
-    /// The last moment from which a request may have been ready to be sent.
+    /// Latest time at which a request may become ready to be sent.
     closes_at: Nanos,
-    /// True once nothing more begins.
+    /// True once no further request or conversation begins.
     is_closed: bool,
     pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
-    /// True if the watch has ended it.
+    /// True if the watch has ended the load.
     pub is_cut: bool,
 }
 
@@ -168,12 +172,12 @@ impl<'a> Drive<'a> {
         self.is_cut || is_done
     }
 
-    /// Sees to it that the next requests are at hand, and that nothing is sent after the end of sending.
-    pub fn go_with_time(&mut self) {
+    /// Takes the next requests from the supply, and closes the load once the time limit of sending is over.
+    pub fn advance(&mut self) {
         self.stock.restock(self.next);
-        // Without an end of sending the clock is not read.
-        let has_end = self.load.sending.is_some();
-        self.is_closed |= has_end && self.clock.now() > self.closes_at && self.next_start().is_none();
+        // Without a time limit the clock need not be read.
+        let is_limited = self.load.sending.is_some();
+        self.is_closed |= is_limited && self.clock.now() > self.closes_at && self.next_start().is_none();
     }
 
     /// Returns true if a slot waits for a request that is still to be drawn.
@@ -181,12 +185,12 @@ impl<'a> Drive<'a> {
         !self.is_closed && self.stock.lacks(self.next) && self.has_slot()
     }
 
-    /// Returns true if more than the requests in flight will be sent.
+    /// Returns true if further requests or conversations will begin.
     pub fn has_more(&self) -> bool {
         !self.is_closed && (self.stock.has(self.next) || self.stock.lacks(self.next))
     }
 
-    /// The time after which requests in flight have failed, with what to say about them.
+    /// Returns the time after t0 at which requests in flight have failed, and the error of these requests.
     pub fn patience(&self) -> Option<(Nanos, String)> {
         let Sending { lasts, grace } = self.load.sending?;
         let (lasts_s, grace_s) = (lasts.as_secs_f64(), grace.as_secs_f64());
@@ -199,25 +203,25 @@ impl<'a> Drive<'a> {
         self.load.limit.is_none_or(|limit| taken < limit.max(1))
     }
 
-    /// Returns true if a request could be sent now. Reads the clock only if nothing else forbids it.
+    /// Returns true if a request can be sent now. Reads the clock only if one could be sent at some time.
     pub fn can_send(&self) -> bool {
         self.next_due().is_some_and(|due| due <= self.clock.now())
     }
 
-    /// The moment the next request is due, if only time is missing.
+    /// Returns the due time of the next request that has a slot, or `None` if there is none.
     pub fn next_due(&self) -> Option<Nanos> {
         let turn = self.later.front().map(|(due, _)| *due);
         self.next_start().into_iter().chain(turn).min()
     }
 
-    /// The due time of the next request or conversation, if there is a slot for it.
+    /// Returns the due time of the next request or conversation, if there is a slot for it.
     fn next_start(&self) -> Option<Nanos> {
         let may_start = !self.is_closed && self.has_slot() && self.stock.has(self.next);
         (may_start && self.ready_to_start() <= self.closes_at).then(|| self.load.due_at(self.next))
     }
 
-    /// Time from which on the next request could be sent, if there is a slot: the request after the last free slot takes the one that
-    /// became free first, and so on.
+    /// Returns the time since which the next request can be sent, if there is a slot. Once every slot has been taken, a request takes the
+    /// one that became free first.
     fn ready_to_start(&self) -> Nanos {
         let due = self.load.due_at(self.next);
         match self.load.limit {
@@ -226,7 +230,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Due time of a request by the load, or, for a turn after the first, by the conversation.
+    /// Returns the due time of a request: that of the load, or `ready` for a turn after the first.
     pub fn due(&self, index: usize, ready: Nanos) -> Nanos {
         match self.conversations.contains_key(&index) {
             true => ready,
@@ -234,7 +238,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Takes the next request that can be sent, and since when it could have been.
+    /// Takes the next request that can be sent. Returns its index, and the time since which it could have been sent.
     pub fn take(&mut self, now: Nanos) -> Option<(usize, Nanos)> {
         self.next_due().filter(|due| *due <= now)?;
         self.in_flight += 1;
@@ -270,8 +274,8 @@ impl<'a> Drive<'a> {
         let turns = self.load.turns.as_ref();
         let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, &sample, at));
         if !goes_on && self.load.limit.is_some() {
-            let place = self.freed.partition_point(|other| *other <= at);
-            self.freed.insert(place, at);
+            let position = self.freed.partition_point(|other| *other <= at);
+            self.freed.insert(position, at);
         }
     }
 
@@ -281,7 +285,8 @@ impl<'a> Drive<'a> {
         self.samples.push(index, sample);
     }
 
-    /// Prepares the turn after one that ended; false if there is none. After a failure nothing can follow.
+    /// Prepares the turn after one that ended. Returns false if there is none. After a failure the remaining turns of the conversation fail
+    /// without being sent.
     fn go_on(&mut self, turns: &Turns, index: usize, sample: &Sample, now: Nanos) -> bool {
         let mut conversation = self.conversations.remove(&index).unwrap_or_default();
         let after = turns.next_conversation(index);
@@ -292,14 +297,14 @@ impl<'a> Drive<'a> {
             turns.remember(
                 index,
                 sample.text.as_deref().unwrap_or_default(),
-                &mut conversation.said,
+                &mut conversation.messages,
             );
-            if let Ok(request) = turns.request(index + 1, &conversation.said) {
+            if let Ok(request) = turns.request(index + 1, &conversation.messages) {
                 conversation.bytes = request.bytes;
                 self.conversations.insert(index + 1, conversation);
                 let due = now.saturating_add(turns.pause);
-                let place = self.later.partition_point(|(other, _)| *other <= due);
-                self.later.insert(place, (due, index + 1));
+                let position = self.later.partition_point(|(other, _)| *other <= due);
+                self.later.insert(position, (due, index + 1));
                 return true;
             }
         }
@@ -409,7 +414,7 @@ mod tests {
             sent.extend(std::iter::from_fn(|| drive.take(100)).map(|(index, _)| index));
         }
         assert_eq!(sent, [0, 1, 2], "the slot that became free at 7 takes one more");
-        drive.go_with_time();
+        drive.advance();
         assert!(drive.is_finished() && drive.next_due().is_none() && !drive.has_more());
     }
 
@@ -431,7 +436,7 @@ mod tests {
         };
         let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
         let mut drive = Drive::new(&load, &mut watch);
-        drive.go_with_time();
+        drive.advance();
         let mut sent = vec![];
         let mut send = |drive: &mut Drive<'_>| {
             while let Some((index, _)) = drive.take(100) {
@@ -444,10 +449,10 @@ mod tests {
         assert!(drive.bytes(1, &mut vec![]).is_ok() && !drive.is_finished());
         drive.end(1, Sample::default(), 6);
         drive.end(2, Sample::default(), 7);
-        drive.go_with_time();
+        drive.advance();
         assert!(drive.is_starved() && !drive.is_finished(), "more may come");
         drop(feed);
-        drive.go_with_time();
+        drive.advance();
         assert!(drive.is_finished());
         assert_eq!(sent, [(0, vec![4]), (1, vec![5]), (2, vec![6])]);
         assert_eq!(drive.stock.asked, [(4, 9), (5, 9), (6, 9)]);

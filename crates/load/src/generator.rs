@@ -1,7 +1,7 @@
 //! The event loop: opens connections, sends each request when it is due and a slot is free, reads the answers.
 //!
-//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. The submodules determine when
-//! data arrived, and how long reading it may wait.
+//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. The submodules open
+//! connections, end requests, and measure how long the loop did not look at the network.
 
 mod absence;
 mod ending;
@@ -31,16 +31,17 @@ use vsweep_metrics::{LoadProgress, Nanos, Sample};
 const TIMER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
 const SWEEPER: Token = Token(usize::MAX - 2);
-/// Requests sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
+/// Most requests sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
 const SENDS_A_TURN: usize = 16;
-/// Reads from one connection before the loop looks at the others, so that a server which never stops sending delays none of them.
+/// Most reads from one connection before the loop looks at the others, so that a server which never stops sending delays none of them.
 const READS_A_TURN: usize = 4;
-/// Connections being opened at once, so that a server's listen queue is not flooded.
+/// Most connections being opened at once, so that a server's listen queue is not flooded.
 const OPENING_AT_ONCE: usize = 128;
-/// Idle connections kept ready when the number of slots is not limited.
+/// Number of idle connections kept ready if the number of slots is not limited.
 const SPARE: usize = 16;
-/// A connection idle for longer is not trusted any more: vLLM closes idle ones after 5 s.
+/// Longest time that a connection may be idle and still be used. vLLM closes idle connections after 5 s.
 const TRUSTED_IDLE: Duration = Duration::from_secs(3);
+/// Time between two sweeps over all connections.
 const SWEEP: Duration = Duration::from_millis(100);
 /// Time between two looks for a request that is still to be drawn.
 const STARVED: Duration = Duration::from_millis(1);
@@ -49,7 +50,7 @@ const STARVED: Duration = Duration::from_millis(1);
 pub struct Generator {
     poll: Poll,
     timer: TimerFd,
-    /// Wakes the loop for its next sweep. A time limit on each wait would cost a timer of the system a wait.
+    /// Wakes the loop for its next sweep. A time limit for each wait would be more expensive: each would set up a timer of the kernel.
     sweeper: TimerFd,
     stop: Stop,
     /// The server's addresses; the first that answers is used.
@@ -61,14 +62,15 @@ pub struct Generator {
     /// Memory of closed connections, for the next ones.
     exchanges: Vec<Exchange>,
     opening: usize,
-    /// Connections of which more may be read, and the system will not say so again; with whether the server has closed its end.
+    /// Connections that may have more to read, of which the kernel does not notify the loop again. The flag is true if the server has
+    /// closed its end.
     unread: Vec<(usize, bool)>,
-    /// The server closes connections after an answer that did not announce it; none carries a second request any more.
+    /// True if the server was seen to close a connection without announcing it. No connection then carries a second request.
     closes_early: bool,
-    /// Connections opened because a request had none.
+    /// Number of connections that were opened because a request had none.
     awaited: u64,
     buffer: Vec<u8>,
-    /// A request that comes from a file.
+    /// Buffer for a request that is read from a file.
     outgoing: Vec<u8>,
 }
 
@@ -109,12 +111,12 @@ impl Generator {
         })
     }
 
-    /// The means to end it from another thread.
+    /// Returns a handle by which another thread can end the generator.
     pub fn stop_handle(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Sends the load and awaits every answer; `on_end` hears of each finished request.
+    /// Sends the load and awaits every answer. Calls `on_end` with each finished request.
     pub fn drive(&mut self, load: &Load, on_end: &mut dyn FnMut(&Sample)) -> io::Result<LoadOutcome> {
         self.drive_watched(load, &mut |progress| {
             if let LoadProgress::Ended(sample, _) = progress {
@@ -124,7 +126,7 @@ impl Generator {
         })
     }
 
-    /// Like `drive`, until `watch` stops it; requests in flight are then given up.
+    /// Like `drive`, but `watch` can end the load. Requests in flight are then given up.
     pub fn drive_watched(
         &mut self,
         load: &Load,
@@ -153,7 +155,7 @@ impl Generator {
             for (slot, read_closed) in unread {
                 self.serve(slot, read_closed, &mut arrivals, &mut drive);
             }
-            drive.go_with_time();
+            drive.advance();
             let has_more = self.dispatch(&mut drive);
             let now = drive.clock.now();
             if absence.worked(turn_began, now) {
@@ -212,7 +214,7 @@ impl Generator {
         }
     }
 
-    /// Sends what is due; true if the turn ended before all of it was sent.
+    /// Sends requests that are due, up to [`SENDS_A_TURN`]. Returns true if more are due.
     fn dispatch(&mut self, drive: &mut Drive<'_>) -> bool {
         for _ in 0..SENDS_A_TURN {
             if !drive.can_send() {
@@ -236,7 +238,7 @@ impl Generator {
         drive.can_send()
     }
 
-    /// Opens a connection in the middle of a load; if the system refuses, a waiting request fails of it.
+    /// Opens a connection during a load. If the system refuses it, the request that has waited longest fails.
     fn open_for(&mut self, drive: &mut Drive<'_>) {
         if let Err(error) = self.open()
             && let Some((index, ready)) = drive.waiting.pop_front()
@@ -262,7 +264,7 @@ impl Generator {
         }
     }
 
-    /// Handles whatever happened on one connection.
+    /// Handles events of one connection.
     fn serve(&mut self, slot: usize, read_closed: bool, arrivals: &mut ArrivalClock, drive: &mut Drive<'_>) {
         let Some(Some(connection)) = self.connections.get_mut(slot) else {
             return;
@@ -330,13 +332,13 @@ impl Generator {
     }
 }
 
-/// Lets a timer expire once, after a time above none.
+/// Lets a timer expire once, after at least a nanosecond: a time of 0 would disarm it.
 fn set(timer: &TimerFd, after: Duration) -> io::Result<()> {
     let after = Expiration::OneShot(after.max(Duration::from_nanos(1)).into());
     Ok(timer.set(after, TimerSetTimeFlags::empty())?)
 }
 
-/// Ends a generator from outside.
+/// A handle that ends a generator from another thread.
 #[derive(Debug, Clone)]
 pub struct Stop {
     pub(super) asked: Arc<AtomicBool>,
@@ -344,10 +346,10 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks it to end at once.
+    /// Asks the generator to end at once.
     pub fn stop(&self) {
         self.asked.store(true, Ordering::Relaxed);
-        // A generator that cannot be woken looks at the flag with its next sweep.
+        // A generator that cannot be woken sees the flag at its next sweep.
         let _ = self.waker.wake();
     }
 

@@ -1,10 +1,9 @@
 //! The load generator: takes requests that are ready to send and their due times, and returns the timeline of each.
 //!
-//! It runs on a thread of its own with one event loop and no runtime. Every timestamp is read right after the system
-//! call that moved the bytes, before any of them is looked at, or is the kernel's own. What to ask (datasets, request bodies' prompts) and
-//! what the timelines mean (metrics) belong to `dataset` and to the `metrics` crate;
-//! `params` declares the parameters of a benchmark. No code is shared with the simulated server, because a shared mistake would be
-//! invisible.
+//! It runs on a thread of its own with one event loop and no runtime. Every timestamp comes from the kernel, or is read right after the
+//! system call that moved the bytes, before any of them is parsed. Prompts are drawn in `dataset`, metrics are computed from timelines in
+//! the `metrics` crate, and `params` declares the parameters of a benchmark. No code is shared with the simulated server, because a shared
+//! mistake would be invisible.
 
 /// The APIs of a server: the body of each request, and the meaning of its reply.
 pub mod api {

@@ -1,12 +1,12 @@
-//! Limit of open files, and so of connections, of the process.
+//! The process's limit of open files, which also limits its connections.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Files that are open besides connections.
+/// Number of files that may be open besides connections.
 pub const FILES_BESIDE_CONNECTIONS: u64 = 256;
 
-/// Raises the limit of open files so that `count` connections fit, as far as the system allows it. The error says what
-/// is missing.
+/// Raises the limit of open files, if necessary, so that `count` connections can be open. The error is a sentence with the remedy, if the
+/// system does not allow it.
 pub fn allow_connections(count: usize) -> Result<(), String> {
     let wanted = count as u64 + FILES_BESIDE_CONNECTIONS;
     let failed = |error| format!("cannot read the limit of open files: {error}");

@@ -1,5 +1,5 @@
-//! The requests of a load at hand: all of them, or of a supply those that are next or in flight. What has ended is forgotten, except how
-//! many tokens it asked for.
+//! The requests of a load that are in memory: all of them, or those of a supply that are next or in flight. Of the requests of a supply
+//! that have ended, only the lengths are kept.
 
 use super::api::request::Request;
 use super::supply::Supply;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use vsweep_base::spool::Spool;
 
-/// Requests that are taken from a supply before they are sent.
+/// Number of requests that are taken from a supply in advance.
 const AHEAD: usize = 64;
 
 /// Tokens of a request: of its prompt, and those that were asked for.
@@ -18,19 +18,19 @@ pub(super) struct Stock<'a> {
     all: &'a Requests,
     /// Number of them that have a due time.
     count: usize,
-    /// Sends them without end: those before this one once, the others again and again.
+    /// If set, requests are sent without end: those before this index once, the others again and again.
     lap_start: Option<usize>,
     supply: Option<&'a Supply>,
-    /// Of a supply: what is at hand.
+    /// Requests of a supply that have not ended, by index.
     taken: HashMap<usize, Request>,
-    /// Of a supply: lengths of all that were taken.
+    /// Lengths of all requests that were taken from a supply.
     pub asked: Vec<Asked>,
-    /// True if no more will come than there are.
-    is_whole: bool,
+    /// True if no more requests will come.
+    is_complete: bool,
 }
 
 impl<'a> Stock<'a> {
-    /// All of these, or in place of them a supply.
+    /// A stock of all these requests, of which `count` have a due time; or of the requests of a supply, if there is one.
     pub fn new(all: &'a Requests, count: usize, lap_start: Option<usize>, supply: Option<&'a Supply>) -> Self {
         Stock {
             all,
@@ -39,19 +39,19 @@ impl<'a> Stock<'a> {
             supply,
             taken: HashMap::new(),
             asked: vec![],
-            is_whole: supply.is_none(),
+            is_complete: supply.is_none(),
         }
     }
 
-    /// Takes more, so that those from the `next`-th on are at hand.
+    /// Takes requests from the supply, so that [`AHEAD`] are in memory from index `next` on, if fewer than half of them are.
     pub fn restock(&mut self, next: usize) {
-        let Some(supply) = self.supply.filter(|_| !self.is_whole) else {
+        let Some(supply) = self.supply.filter(|_| !self.is_complete) else {
             return;
         };
         let missing = (next + AHEAD).saturating_sub(self.asked.len());
         if missing > AHEAD / 2 {
             let (taken, asked) = (&mut self.taken, &mut self.asked);
-            self.is_whole = supply.take(missing, |request| {
+            self.is_complete = supply.take(missing, |request| {
                 let [prompt, output] = [request.prompt_len, request.output_len];
                 taken.insert(asked.len(), request);
                 asked.push((clamped(prompt), clamped(output)));
@@ -59,10 +59,10 @@ impl<'a> Stock<'a> {
         }
     }
 
-    /// Number of requests in all; `None` while that is not known, and of a load without end.
+    /// Returns the number of all requests; `None` while it is unknown, and for a load without end.
     pub fn total(&self) -> Option<usize> {
         match (self.supply, self.lap_start) {
-            (Some(_), _) => self.is_whole.then_some(self.asked.len()),
+            (Some(_), _) => self.is_complete.then_some(self.asked.len()),
             (None, Some(_)) => None,
             (None, None) => Some(self.count),
         }
@@ -78,13 +78,13 @@ impl<'a> Stock<'a> {
 
     /// Returns true if the request is still to be drawn.
     pub fn lacks(&self, index: usize) -> bool {
-        !self.is_whole && !self.has(index)
+        !self.is_complete && !self.has(index)
     }
 
     pub fn properties(&self, index: usize) -> Properties {
         match self.taken.get(&index) {
             Some(request) => Properties::of(request),
-            None => self.all.properties(self.place(index)),
+            None => self.all.properties(self.index_in_all(index)),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Stock<'a> {
     pub fn bytes<'b>(&'b self, index: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
         match self.taken.get(&index) {
             Some(request) => Ok(&request.bytes),
-            None => self.all.bytes(self.place(index), buffer),
+            None => self.all.bytes(self.index_in_all(index), buffer),
         }
     }
 
@@ -101,8 +101,8 @@ impl<'a> Stock<'a> {
         self.taken.remove(&index);
     }
 
-    /// The place of the request that is sent as the `index`-th.
-    fn place(&self, index: usize) -> usize {
+    /// Returns the index in `all` of the request that is sent as the `index`-th.
+    fn index_in_all(&self, index: usize) -> usize {
         let count = self.all.len();
         match (self.lap_start, index.checked_sub(count)) {
             (Some(lap_start), Some(beyond)) => {
@@ -118,13 +118,11 @@ fn clamped(tokens: u64) -> u32 {
     u32::try_from(tokens).unwrap_or(u32::MAX)
 }
 
-// All requests of a load, written out before t0 and kept compactly: one block of memory, or, beyond a limit, a file that
-// has no name and goes with the process. Sending from the file costs one read, usually from the system's cache.
-
-/// Bytes that are kept in memory.
+/// Most bytes of requests that are kept in memory.
 const MOST_IN_MEMORY: usize = 32 << 20;
 
-/// Requests in order.
+/// All requests of a load in order, written out before t0. The first ones are in one block of memory, the others in a file without a name,
+/// which ends with the process. Sending from the file costs one read, usually from the system's cache.
 #[derive(Debug)]
 pub struct Requests {
     entries: Vec<StoredRequest>,
@@ -134,7 +132,7 @@ pub struct Requests {
 /// Position of a request's bytes, with its properties.
 #[derive(Debug, Clone, Copy)]
 struct StoredRequest {
-    place: u64,
+    offset: u64,
     length: u32,
     sequences: u32,
     prompt_len: u64,
@@ -180,10 +178,10 @@ impl Requests {
         self.entries.is_empty()
     }
 
-    /// Adds one at the end.
+    /// Adds a request at the end.
     pub fn push(&mut self, request: &Request) {
         self.entries.push(StoredRequest {
-            place: self.bytes.push(&request.bytes),
+            offset: self.bytes.push(&request.bytes),
             length: u32::try_from(request.bytes.len()).unwrap_or(u32::MAX),
             sequences: request.sequences,
             prompt_len: request.prompt_len,
@@ -192,12 +190,12 @@ impl Requests {
         });
     }
 
-    /// Prompt tokens of each as it is sent, in order.
+    /// Returns the number of prompt tokens of each request, in order.
     pub fn prompt_lens(&self) -> impl Iterator<Item = u64> {
         self.entries.iter().map(|entry| entry.prompt_len)
     }
 
-    /// Output tokens that each asks for, in order; 0 where that is not known.
+    /// Returns the number of output tokens that each request asks for, in order; 0 if it asks for none, or if it is unknown.
     pub fn output_lens(&self) -> impl Iterator<Item = u64> {
         self.entries.iter().map(|entry| entry.output_len)
     }
@@ -211,10 +209,10 @@ impl Requests {
         }
     }
 
-    /// The bytes of one, read into `buffer` if they are in the file.
+    /// The bytes of a request, read into `buffer` if they are in the file.
     pub(super) fn bytes<'a>(&'a self, index: usize, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
-        let StoredRequest { place, length, .. } = self.entries[index];
-        self.bytes.read(place, length as usize, buffer)
+        let StoredRequest { offset, length, .. } = self.entries[index];
+        self.bytes.read(offset, length as usize, buffer)
     }
 }
 
@@ -240,7 +238,7 @@ mod tests {
     fn a_load_without_end_goes_round_behind_the_first_requests() {
         let all = vec![Request::default(); 5].into();
         let stock = Stock::new(&all, 0, Some(2), None);
-        let order: Vec<usize> = (0..9).map(|index| stock.place(index)).collect();
+        let order: Vec<usize> = (0..9).map(|index| stock.index_in_all(index)).collect();
         assert_eq!(order, [0, 1, 2, 3, 4, 2, 3, 4, 2]);
         assert!(stock.has(1_000_000) && stock.total().is_none());
     }

@@ -1,18 +1,18 @@
-//! Requests that are drawn while others are sent: a queue of limited size between the thread that draws and the one that sends. The first
-//! waits while the queue is full, the second never.
+//! Requests that are drawn while others are sent: a queue of limited size between the thread that draws and the one that sends. The thread
+//! that draws waits while the queue is full. The thread that sends never waits for it during a load.
 
 use super::api::request::Request;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of requests that wait to be sent, if they are enough requests.
+/// Number of bytes at which the queue is full, if it also holds enough requests.
 const MOST_BYTES: usize = 32 << 20;
 
-/// The end from which requests are sent. When it is dropped, drawing ends.
+/// The end of the queue from which requests are sent. When it is dropped, drawing ends.
 #[derive(Debug)]
 pub struct Supply(Arc<Shared>);
 
-/// The end at which requests are drawn. When it is dropped, no more will come.
+/// The end of the queue to which drawn requests are added. When it is dropped, no more will come.
 #[derive(Debug)]
 pub struct Feed(Arc<Shared>);
 
@@ -20,7 +20,7 @@ pub struct Feed(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// Requests that may wait, whatever their size.
+    /// Number of requests that may wait, whatever their size.
     enough: usize,
 }
 
@@ -28,15 +28,15 @@ struct Shared {
 struct Queue {
     waiting: VecDeque<Request>,
     bytes: usize,
-    /// No more will come.
+    /// True if no more requests will come.
     is_over: bool,
-    /// Nobody takes more.
+    /// True if no more requests will be taken.
     is_closed: bool,
     /// The reason why the thread that draws prompts ended early.
     error: Option<String>,
 }
 
-/// Both ends of a new queue. It is full at 32 MiB, with at least `enough` requests.
+/// Returns both ends of a new queue. It is full at 32 MiB, if it holds at least `enough` requests.
 pub fn supply(enough: usize) -> (Feed, Supply) {
     let shared = Arc::new(Shared {
         enough,
@@ -62,7 +62,7 @@ impl Shared {
 }
 
 impl Feed {
-    /// Adds a request, once there is room; false if no more are taken.
+    /// Adds a request, once there is room. Returns false if no more are taken.
     pub fn push(&self, request: Request) -> bool {
         let mut queue = self.0.wait_while(|queue| !queue.is_closed && self.0.is_full(queue));
         queue.bytes += request.bytes.len();
@@ -71,7 +71,7 @@ impl Feed {
         !queue.is_closed
     }
 
-    /// Ends it for a reason.
+    /// Ends drawing early, for this reason.
     pub fn fail(self, error: String) {
         self.0.queue().error = Some(error);
     }
@@ -85,13 +85,13 @@ impl Drop for Feed {
 }
 
 impl Supply {
-    /// Waits until it is full, or holds everything there will be; the number of requests in it.
+    /// Waits until the queue is full, or no more requests will come. Returns the number of requests in it.
     pub fn fill(&self) -> usize {
         let full = self.0.wait_while(|queue| !queue.is_over && !self.0.is_full(queue));
         full.waiting.len()
     }
 
-    /// Takes up to `most` requests that have been drawn; true if no more will come.
+    /// Takes up to `most` requests that have been drawn. Returns true if no more will come.
     pub(super) fn take(&self, most: usize, mut each: impl FnMut(Request)) -> bool {
         let mut queue = self.0.queue();
         let count = most.min(queue.waiting.len());
@@ -107,7 +107,7 @@ impl Supply {
         queue.is_over && queue.waiting.is_empty()
     }
 
-    /// The reason why the thread that draws prompts ended early, if it did.
+    /// Returns the reason why the thread that draws prompts ended early, if it did.
     pub fn error(&self) -> Option<String> {
         self.0.queue().error.clone()
     }

@@ -1,6 +1,6 @@
-//! Conversations: requests that wait for the answer to the one before, and repeat what was said so far.
+//! Conversations: requests that wait for the answer to the previous one, and usually repeat all earlier messages.
 //!
-//! Knows what each turn says and writes it; when it may be sent is the [`Drive`](super::drive)'s work.
+//! This module writes the request of each turn. The [`drive`](super::drive) decides when it is sent.
 
 use super::api::body::{Content, user_turn};
 use super::api::request::{Request, RequestOptions};
@@ -27,28 +27,28 @@ pub struct Turn {
     pub prompt: Value,
     /// Prompt tokens with the history, by the dataset's count.
     pub prompt_len: u64,
-    /// Tokens to generate; no fewer, unless the run's own settings say so.
+    /// Tokens to generate. It is also sent as `min_tokens`, unless the run sets `ignore_eos` or `min_tokens`.
     pub output_len: u64,
-    /// Goes into the `x-request-id` header.
+    /// The request's id, for the `x-request-id` header.
     pub id: String,
     /// The conversation's id, for the `x-session-id` header.
     pub session: String,
     /// The adapter to use instead of the model.
     pub adapter: Option<String>,
-    /// True if the conversation ends with it.
+    /// True for the last turn of a conversation.
     pub is_last: bool,
 }
 
 impl Turns {
-    /// The request of a turn after the messages `said`.
-    pub fn request(&self, index: usize, said: &[Value]) -> Result<Request, String> {
+    /// Returns the request of the turn `index`, which follows the messages of `history`.
+    pub fn request(&self, index: usize, history: &[Value]) -> Result<Request, String> {
         let turn = &self.each[index];
-        let mut messages = said.to_vec();
+        let mut messages = history.to_vec();
         messages.push(user_turn(&turn.prompt));
         let extra = &self.options.body.extra;
-        let is_settled = self.options.body.ignore_eos || extra.contains_key("min_tokens");
+        let is_length_set = self.options.body.ignore_eos || extra.contains_key("min_tokens");
         let mut overrides = Map::new();
-        if !is_settled && turn.output_len > 0 {
+        if !is_length_set && turn.output_len > 0 {
             overrides.insert("min_tokens".to_owned(), json!(turn.output_len));
         }
         self.options.request(&Content {
@@ -64,15 +64,15 @@ impl Turns {
         })
     }
 
-    /// Adds a turn and its answer to what was said.
-    pub(super) fn remember(&self, index: usize, answer: &str, said: &mut Vec<Value>) {
+    /// Adds a turn and its answer to the history, if later turns repeat it.
+    pub(super) fn remember(&self, index: usize, answer: &str, history: &mut Vec<Value>) {
         if self.with_history {
-            said.push(user_turn(&self.each[index].prompt));
-            said.push(json!({"role": "assistant", "content": answer}));
+            history.push(user_turn(&self.each[index].prompt));
+            history.push(json!({"role": "assistant", "content": answer}));
         }
     }
 
-    /// The first turn of the conversation after that of a turn.
+    /// Returns the index of the first turn of the next conversation, after that of the turn `index`.
     pub(super) fn next_conversation(&self, index: usize) -> usize {
         let rest = self.each[index..].iter();
         rest.take_while(|turn| !turn.is_last).count() + index + 1

@@ -1,10 +1,10 @@
-//! Measures how long the loop did not look at the network, because it was busy or because it was not scheduled. The loop sees the first
-//! itself. The second shows only by the sweeper's timer, which should have woken the loop earlier.
+//! Measures how long the loop did not look at the network, because it was busy or because it was not scheduled. The loop measures the first
+//! directly. The second is noticed only by the timer for sweeps, which should have woken the loop earlier.
 
 use std::ops::Range;
 use vsweep_metrics::Nanos;
 
-/// Shorter absences are the loop's ordinary work.
+/// Absences longer than this are counted, in nanoseconds. Shorter ones are the loop's ordinary work.
 const NOTICED: Nanos = 10_000_000;
 
 /// The absences so far, and when the loop is to be woken at the latest.
@@ -13,7 +13,7 @@ pub(super) struct Absence {
     pub longest: Nanos,
     /// Sum of all absences above 10 ms.
     pub total: Nanos,
-    /// When they were, with the wait in which each began.
+    /// Intervals of these absences. If the loop was woken late, the interval includes the wait.
     pub times: Vec<Range<Nanos>>,
     period: Nanos,
     /// End of the last turn.
@@ -34,13 +34,13 @@ impl Absence {
         }
     }
 
-    /// Notes a look at the network. One after the moment of the sweep was kept from it: a process that is stopped while it
-    /// waits is away for at most a period longer than that.
+    /// Notes a look at the network. If it is later than the time of the next sweep, the difference is an absence. A process that was
+    /// stopped while it waited may have been away for up to a period longer.
     pub fn looked(&mut self, at: Nanos) {
         self.note(at.saturating_sub(self.next_sweep), self.last..at);
     }
 
-    /// Notes a turn; true if it is time to sweep, a period after which the next one is due.
+    /// Notes a turn. Returns true if it is time to sweep; the next sweep is then due a period later.
     pub fn worked(&mut self, began: Nanos, ended: Nanos) -> bool {
         self.note(ended.saturating_sub(began), began..ended);
         self.last = ended;

@@ -1,8 +1,7 @@
-//! The end of a request on its connection, and of a connection under its request; the end of what took too long, or is in flight when
-//! the load ends.
+//! Ends requests: when they are answered, when their connections are lost, when they take too long, and when the load is cut.
 //!
-//! Some servers close a connection after its answer although they announced nothing of the kind; llama.cpp's does after each stream. A
-//! request that is sent before the close arrives is lost without an answer, so it is sent again on a new connection.
+//! Some servers close a connection after an answer without announcing it; llama.cpp's server does so after each stream. A request that is
+//! sent before the close arrives is lost without an answer, so it is sent again on a new connection.
 
 use super::Generator;
 use crate::clock::nanos;
@@ -10,12 +9,13 @@ use crate::drive::Drive;
 use std::time::{Duration, Instant};
 use vsweep_metrics::{LoadProgress, Nanos, Sample};
 
-/// A close that comes later than this after a request was sent is an answer to the request, and no longer to the one before.
+/// Longest time after sending a request within which a close of the connection belongs to the previous answer. A later close is a failure
+/// of the request.
 const CROSSING: Duration = Duration::from_millis(500);
 
 impl Generator {
-    /// Takes the request that ended at `at` off its connection, and the connection back if it can carry another. `read_closed`: the server
-    /// has closed its end.
+    /// Ends the request of a connection at the time `at`. Keeps the connection if it can carry another request. `read_closed` is true if
+    /// the server has closed its end.
     pub(super) fn end(&mut self, slot: usize, at: Nanos, read_closed: bool, drive: &mut Drive<'_>) {
         let Some(connection) = &mut self.connections[slot] else {
             return;
@@ -34,8 +34,8 @@ impl Generator {
         }
     }
 
-    /// Ends the request of a connection that ended under it, or sends it again if it crossed the close of the connection. The reason is
-    /// given if it was not the server closing the connection.
+    /// Handles a connection that was lost during a request. The request fails, or is sent again if it crossed the close of the connection
+    /// after the previous answer. `reason` is `None` if the server closed the connection.
     pub(super) fn lose(&mut self, slot: usize, reason: Option<String>, drive: &mut Drive<'_>) {
         let now = drive.clock.now();
         let Some(connection) = &mut self.connections[slot] else {
@@ -70,7 +70,7 @@ impl Generator {
 }
 
 impl Generator {
-    /// Ends requests that took too long, and replaces connections that have been idle too long.
+    /// Ends requests that took too long, drops connections that have been idle too long, and reports the requests in flight.
     pub(super) fn sweep(&mut self, drive: &mut Drive<'_>, now: Nanos) {
         let (limit, silence) = (drive.load.request_timeout, drive.load.silence_timeout);
         let patience = drive.patience().filter(|(until, _)| now > *until);
@@ -109,8 +109,8 @@ impl Generator {
         drive.notify(LoadProgress::Underway(now, &underway));
     }
 
-    /// Gives up what is in flight; how far it had come. Closing the connections tells the server that nobody waits for the
-    /// answers any more.
+    /// Gives up the requests in flight, and returns their timelines so far. Closes their connections, so that the server can stop
+    /// generating the answers.
     pub(super) fn cut(&mut self, now: Nanos) -> Vec<Sample> {
         let busy = self.connections.iter_mut().flatten();
         let busy = busy.filter(|connection| connection.carries.is_some());

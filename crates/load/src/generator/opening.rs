@@ -1,4 +1,4 @@
-//! Opening, keeping and giving up the generator's connections.
+//! Opens and closes the generator's connections.
 
 use super::{Generator, OPENING_AT_ONCE, SWEEP, TRUSTED_IDLE};
 use crate::wire::connection::Connection;
@@ -7,7 +7,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 impl Generator {
-    /// Opens connections until `count` are ready, or one fails.
+    /// Opens connections until `count` are idle. If the first connection to an address fails, the next address is tried.
+    ///
+    /// # Errors
+    ///
+    /// The error of a connection; `TimedOut` after `timeout`, or if the generator is asked to stop.
     pub fn connect(&mut self, count: usize, timeout: Duration) -> io::Result<()> {
         let deadline = Instant::now() + timeout;
         let mut events = Events::with_capacity(1024);

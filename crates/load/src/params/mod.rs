@@ -1,8 +1,8 @@
 //! Parameters of a benchmark, each declared once.
 //!
-//! [`params!`](crate::params!) makes a struct of them. A field is the destination of the value and its doc comment is the help; name,
-//! default and bounds follow. The same lines make the table for checks, command lines, help and docs. `value` parses values of each type,
-//! and `reader` takes them out of a table of parameters. The struct's owner checks values against each other.
+//! [`params!`](crate::params!) makes a struct of them. Each field holds the value of a parameter, and its doc comment is the help; name,
+//! default and bounds follow. From the same lines comes the table for checks, command lines, help and docs. `value` parses values of each
+//! type, and `reader` takes them out of a table of parameters. The owner of the struct checks values against each other.
 
 mod reader;
 mod value;
@@ -54,7 +54,7 @@ pub trait Declared: Sized {
     /// Tables of its parameters.
     const TABLES: &'static [&'static [Param]];
 
-    /// Takes its values; the reader notes what is wrong with them.
+    /// Takes its values. The reader collects the problems with them.
     fn declared(reader: &mut ParamReader<'_>) -> Self;
 }
 
@@ -68,13 +68,13 @@ pub struct ParamGroup {
 }
 
 impl ParamGroup {
-    /// These under this title.
+    /// A group of parameters under a title.
     pub const fn of(title: &'static str, params: &'static [Param]) -> ParamGroup {
         ParamGroup { title, params }
     }
 }
 
-/// A parameter of this name, without a default. Its type is that of the field it is declared for.
+/// A parameter of this name, without a default. Its type is that of its field.
 pub const fn param(name: &'static str) -> Param {
     Param {
         name,
@@ -91,13 +91,13 @@ pub const fn param(name: &'static str) -> Param {
 }
 
 impl Param {
-    /// Its value if it is not given, as a user would write it.
+    /// Sets the value that it has if it is not given, as a user would write it.
     pub const fn default(self, value: &'static str) -> Param {
         let default = Some(value);
         Param { default, ..self }
     }
 
-    /// Sets the description of the default.
+    /// Sets the description of its value if it is not given, for help.
     pub const fn otherwise(self, words: &'static str) -> Param {
         let otherwise = Some(words);
         Param { otherwise, ..self }
@@ -115,7 +115,7 @@ impl Param {
         Param { stand_in, ..self }
     }
 
-    /// The least whole number.
+    /// Sets the least whole number.
     pub const fn least(self, least: u64) -> Param {
         Param { least, ..self }
     }
@@ -165,7 +165,7 @@ impl Param {
         }
     }
 
-    /// The sentence about a value that it cannot take.
+    /// Returns the error message for an invalid value; `wants` describes the valid ones.
     pub fn wrong(&self, value: &Value, wants: &str) -> String {
         format!("{} is {value}; it must be {wants}", self.name)
     }
@@ -217,7 +217,7 @@ macro_rules! params {
                 &[$($param.described::<$type>(concat!($($help),+)),)*]
             };
 
-            /// Takes its values; the reader notes what is wrong with them.
+            /// Takes its values. The reader collects the problems with them.
             pub fn read(reader: &mut $crate::params::ParamReader<'_>) -> Self {
                 let mut table = Self::PARAMS.iter();
                 Self {
@@ -257,7 +257,7 @@ macro_rules! one_of {
         }
 
         impl $name {
-            /// The text that it is given as.
+            /// Returns its text in parameters.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -281,7 +281,7 @@ macro_rules! one_of {
     };
 }
 
-/// These texts as what a value must be.
+/// Returns the description of a value that must be one of these texts.
 pub fn one_of(texts: &[&str]) -> String {
     match texts {
         [a, b] => format!("\"{a}\" or \"{b}\""),

@@ -1,4 +1,4 @@
-//! Takes typed values out of a table of parameters, and collects everything that is wrong with them.
+//! Takes typed values out of a table of parameters, and collects all problems with them.
 
 use super::{FromParam, Param};
 use serde_json::{Map, Value};
@@ -12,8 +12,8 @@ pub struct ParamReader<'a> {
 }
 
 impl<'a> ParamReader<'a> {
-    /// Over parameters in either spelling: `find` looks for a name in their tables, and `unknown` says what is wrong with one
-    /// that is not there. A null counts as not given.
+    /// Makes a reader of `params`. `find` returns the parameter of a name in either spelling, and `unknown` returns the problem with a name
+    /// that has none. A null counts as not given.
     pub fn new(
         params: &'a Map<String, Value>,
         find: impl Fn(&str) -> Option<&'static Param>,
@@ -37,7 +37,8 @@ impl<'a> ParamReader<'a> {
         reader
     }
 
-    /// The value of a parameter: as given, else its default. One that is wrong is noted, and the default taken.
+    /// Returns the value of a parameter: its own, else that of the more general one, else its default. A wrong value is reported and
+    /// skipped.
     pub fn take<T: FromParam>(&mut self, param: &Param) -> T {
         let names = [Some(param.name), param.stand_in];
         for name in names.into_iter().flatten() {
@@ -62,7 +63,7 @@ impl<'a> ParamReader<'a> {
         self.values.contains_key(name)
     }
 
-    /// Notes a problem: a sentence that names the parameter and ends with the remedy.
+    /// Reports a problem: a sentence that names the parameter and ends with the remedy.
     pub fn problem(&mut self, problem: impl Into<String>) {
         let problem = problem.into();
         if !self.problems.contains(&problem) {
@@ -70,13 +71,13 @@ impl<'a> ParamReader<'a> {
         }
     }
 
-    /// Notes that the value given for a parameter does not fit.
+    /// Reports that the value of a parameter is wrong. `wants` describes the valid ones.
     pub fn wrong(&mut self, name: &str, wants: &str) {
         let value = self.values.get(name).map(|value| value.to_string()).unwrap_or_default();
         self.problem(format!("{name} is {value}; it must be {wants}"));
     }
 
-    /// Returns the parsed value if there were no problems.
+    /// Returns `read` if there were no problems, else all problems.
     pub fn finish<T>(self, read: T) -> Result<T, Vec<String>> {
         match self.problems.is_empty() {
             true => Ok(read),

@@ -1,13 +1,13 @@
-//! Parses values of each type from plans and command lines: numbers and lists may be texts, flags may be empty.
+//! Parses values of each type from plans and command lines. Numbers and lists may be given as texts, and flags as empty texts.
 
 use super::{Param, Takes};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whole numbers up to here are exact as JSON numbers.
+/// Largest whole number that is accepted. Up to it they are exact as JSON numbers.
 const MOST: f64 = 1e15;
-/// Longer times are no limit, and would not fit in a clock.
+/// Longest time, in seconds; a longer one is reduced to it. No run lasts so long, and much longer ones would overflow a clock.
 const LONGEST_S: f64 = 1e9;
 
 /// A value that a parameter can have.
@@ -15,7 +15,7 @@ pub trait FromParam: Sized {
     /// Its type.
     const TAKES: Takes;
 
-    /// Reads it; the error is a sentence that names the parameter.
+    /// Parses a value. The error is a sentence that names the parameter.
     fn from_param(param: &Param, value: &Value) -> Result<Self, String>;
 
     /// The value of a parameter that is not given and has no default; `None` if it must have one.
@@ -79,7 +79,7 @@ impl FromParam for u16 {
     }
 }
 
-/// A whole number up to a limit.
+/// Parses a whole number of at most `most`.
 fn limited(param: &Param, value: &Value, most: u64) -> Result<u64, String> {
     let fits = |count: &u64| *count <= most && (param.fits)(*count as f64);
     let count = u64::from_param(param, value).ok().filter(fits);
@@ -98,7 +98,7 @@ impl FromParam for f64 {
     }
 }
 
-/// Seconds.
+/// Accepts a number of seconds.
 impl FromParam for Duration {
     const TAKES: Takes = Takes::Number;
 
@@ -162,7 +162,7 @@ impl FromParam for Vec<String> {
     }
 }
 
-/// Pairs of a table, or of texts with a `=`.
+/// Accepts a table, or texts of the form `KEY=VALUE`.
 impl FromParam for Vec<(String, String)> {
     const TAKES: Takes = Takes::Texts;
 
@@ -201,7 +201,7 @@ impl FromParam for Map<String, Value> {
     }
 }
 
-/// JSON, which may be written as a text; null for another text.
+/// Returns a JSON value. A text is parsed as JSON; it becomes null if that fails.
 pub(crate) fn json_of(value: &Value) -> Value {
     match value {
         Value::String(text) => serde_json::from_str(text).unwrap_or_default(),

@@ -18,7 +18,7 @@ const FINEST: i32 = 5;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     scale: i32,
-    /// Values of 0, which no bucket holds.
+    /// Number of values of 0, which no bucket holds.
     zeros: u64,
     buckets: BTreeMap<i32, u64>,
 }
@@ -43,7 +43,7 @@ impl Histogram {
         }
     }
 
-    /// Joins each two neighbours.
+    /// Merges each two neighbouring buckets.
     fn coarsen(&mut self) {
         self.scale -= 1;
         let mut joined = BTreeMap::new();
@@ -53,7 +53,7 @@ impl Histogram {
         self.buckets = joined;
     }
 
-    /// Adds the values of another.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         let mut other = other.clone();
         while self.scale > other.scale {
@@ -74,8 +74,8 @@ impl Histogram {
         self.zeros + self.buckets.values().sum::<u64>()
     }
 
-    /// The value in milliseconds below which a share (0 to 1) of the values lies, to within [`Histogram::relative_error`]; `None`
-    /// of none.
+    /// The value in milliseconds below which a share (0 to 1) of the values lies, to within [`Histogram::relative_error`]; `None` if there
+    /// are no values.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let last = self.count().checked_sub(1)?;
         let rank = (share.clamp(0.0, 1.0) * last as f64).round() as u64;
@@ -90,7 +90,7 @@ impl Histogram {
         }
     }
 
-    /// The share of values (0 to 1) up to each of these times in milliseconds, both ascending; empty of none.
+    /// Times in milliseconds, each with the share of values (0 to 1) up to it, both ascending; empty if there are no values.
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
         let all = self.count() as f64;
         let mut below = self.zeros;
@@ -114,14 +114,15 @@ impl Histogram {
     }
 }
 
-/// The finest counts, for a walk over millions of values.
+/// Counts in the finest buckets: an array, because millions of values are added.
 struct BucketCounts {
     zeros: u64,
     buckets: Vec<u64>,
 }
 
-/// The bucket of a nanosecond, rounded down, and how many there are up to the longest time.
+/// Index of the lowest bucket, which is not above that of a nanosecond.
 const LOWEST: i32 = -640;
+/// Number of buckets from the lowest to that of the longest time.
 const BUCKETS: usize = 2100;
 
 impl Default for BucketCounts {

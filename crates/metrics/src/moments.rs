@@ -1,5 +1,5 @@
-//! Moments in the order they happened, kept compactly: the first, and then the nanoseconds from each to the next, seven
-//! bits a byte, low ones first. A token every 10 ms takes four bytes, and those that arrived in one read one byte each.
+//! Moments in ascending order, kept compactly: the first, then the nanoseconds from each to the next, as seven bits per byte, low bits
+//! first. A token after 10 ms takes four bytes, and a token that arrived in the same read as the previous one takes one byte.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,19 @@ pub fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / 1e9
 }
 
-/// Ascending moments; one that is pushed after a later one counts as happening at the same time.
+/// Ascending moments. A moment that is pushed after a later one is replaced by the later one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moments {
     first: Nanos,
     last: Nanos,
     count: usize,
-    /// The gaps between them.
+    /// The gaps between them, encoded.
     #[serde(with = "serde_bytes")]
     gaps: Vec<u8>,
 }
 
 impl Moments {
-    /// Adds one at the end.
+    /// Adds a moment at the end.
     pub fn push(&mut self, at: Nanos) {
         if self.count == 0 {
             (self.first, self.last) = (at, at);
@@ -64,7 +64,7 @@ impl Moments {
         from_gaps(self.first(), self.gaps())
     }
 
-    /// The time from each to the next.
+    /// Returns the nanoseconds from each moment to the next.
     pub fn gaps(&self) -> impl Iterator<Item = Nanos> {
         decode(self.gaps.iter().copied())
     }

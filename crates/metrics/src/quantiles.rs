@@ -1,9 +1,9 @@
-//! Mean, deviation and percentiles, computed in numpy's order so that even last digits agree.
+//! Mean, deviation and percentiles, computed in the order of numpy's operations, so that even the last digits agree.
 
 use super::moments::{Nanos, seconds};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Statistics of one distribution, in milliseconds. All are 0 for an empty one, as `vllm bench serve` has it.
+/// Statistics of one distribution, in milliseconds. All are 0 for an empty one, as in `vllm bench serve`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     /// Arithmetic mean.
@@ -12,7 +12,7 @@ pub struct Stats {
     pub median: f64,
     /// Population standard deviation.
     pub std: f64,
-    /// Percentiles asked for, as (percent, value).
+    /// The percentiles that were asked for, as (percent, value).
     pub percentiles: Vec<(f64, f64)>,
     /// Number of values.
     pub count: usize,
@@ -51,7 +51,7 @@ impl Stats {
         Stats::with(mean, std, count, percents, |rank| seconds(values[&rank]))
     }
 
-    /// Statistics from known totals in seconds, and the values at the ranks that percentiles need.
+    /// Statistics from a known mean and deviation in seconds; `at` returns the value at a rank.
     fn with(mean: f64, std: f64, count: usize, percents: &[f64], at: impl Fn(usize) -> f64) -> Stats {
         let median = if count.is_multiple_of(2) {
             (at(count / 2 - 1) + at(count / 2)) / 2.0
@@ -69,7 +69,7 @@ impl Stats {
     }
 }
 
-/// Mean and population standard deviation of `count` values, above none.
+/// Mean and population standard deviation of `count` values, at least one.
 fn mean_and_std<I: Iterator<Item = f64>>(walk: impl Fn() -> I, count: usize) -> (f64, f64) {
     let n = count as f64;
     let mean = pairwise_sum(&mut walk(), count) / n;
@@ -82,7 +82,7 @@ pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
     interpolate(sorted.len(), percent, |rank| sorted[rank])
 }
 
-/// The middle of some values; `None` if there are none.
+/// The median of values; `None` if there are none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -132,26 +132,25 @@ fn pairwise_sum(values: &mut impl Iterator<Item = f64>, count: usize) -> f64 {
     }
 }
 
-// Values at given ranks of a sequence that is too long to sort: counted digit by digit in several walks over it, in
-// memory that does not depend on its length. Exact.
-
+/// Bits of a digit in [`at_ranks`].
 const DIGIT_BITS: u32 = 11;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
-/// The values at `ranks` (0 is the smallest) among what each call of `walk` yields. Each rank must be below their count.
+/// The exact values at `ranks` (0 is the smallest) of a sequence that is too long to sort, and that each call of `walk` yields. Each rank
+/// must be below the number of values. Digits of the values are counted in one walk each, in memory that does not depend on the length.
 pub fn at_ranks<I: Iterator<Item = Nanos>>(
     walk: impl Fn() -> I,
     ranks: impl IntoIterator<Item = usize>,
 ) -> BTreeMap<usize, Nanos> {
     let most = walk().max().unwrap_or(0);
     let digits = (Nanos::BITS - most.leading_zeros()).div_ceil(DIGIT_BITS).max(1);
-    // For each rank: the leading digits of its value, and its rank among the values that begin so.
+    // For each rank: the leading digits of its value, and its rank among the values with these leading digits.
     let mut found: BTreeMap<usize, (Nanos, usize)> = ranks.into_iter().map(|rank| (rank, (0, rank))).collect();
     for digit in (0..digits).rev() {
         let shift = digit * DIGIT_BITS;
         let mut counts: Vec<(Nanos, Vec<usize>)> = vec![];
         for (leading, _) in found.values() {
-            // Ranks ascend, so equal beginnings are neighbours.
+            // Ranks ascend, so equal leading digits are neighbours.
             if counts.last().is_none_or(|(last, _)| last != leading) {
                 counts.push((*leading, vec![0; DIGITS]));
             }

@@ -1,5 +1,5 @@
-//! The result of one run: figures by their keys, and columns with one entry a request. Columns are written straight from
-//! the timelines, so that a million requests need not be in memory twice.
+//! The result of one run: figures by their keys, and columns with one entry per request. Columns are written directly from the timelines,
+//! so that a million requests need not be in memory twice.
 
 use super::moments::seconds;
 use super::sample::Sample;
@@ -8,17 +8,17 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The entry of a column for a request.
+/// A function that returns the entry of a column for a request.
 type ColumnEntry = fn(Sample) -> Value;
 
-/// Lists with one entry a request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds, and
-/// 0 for failed requests, but for `start_times` (after t0) and `queue_times` (between due and sent).
+/// Lists with one entry per request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds. Those of failed
+/// requests are 0, except `start_times` (after t0) and `queue_times` (between due and sent).
 pub const COLUMNS: [(&str, ColumnEntry); 9] = [
     ("input_lens", |sample| sample.prompt_len.into()),
     ("output_lens", |sample| sample.output_len().into()),
     ("ttfts", |sample| seconds(sample.ttft()).into()),
     ("itls", |sample| sample.events.into_gaps().map(seconds).collect()),
-    // A latency of 0 is the mark of a failed request where the errors are not in the file.
+    // A latency of 0 marks a failed request, in case the errors are not in the file.
     ("latencies", |sample| match sample.is_ok() {
         true => seconds(sample.latency()).into(),
         false => 0.0.into(),
@@ -41,13 +41,13 @@ impl Serialize for Cells<'_> {
 /// The result of one run, in the order of a result file.
 #[derive(Debug, Clone, Default)]
 pub struct RunResult {
-    /// Figures and settings; the key of a column holds null.
+    /// Figures and settings. The value of a column's key is null.
     pub values: Map<String, Value>,
     samples: Option<Arc<Samples>>,
 }
 
 impl RunResult {
-    /// A result with columns, wherever a value has a column's name and is null.
+    /// A result in which every null under a column's key is replaced by the column.
     pub fn new(values: Map<String, Value>, samples: Samples) -> RunResult {
         RunResult {
             values,
@@ -55,7 +55,7 @@ impl RunResult {
         }
     }
 
-    /// A figure or a setting.
+    /// Returns a figure or a setting.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key)
     }

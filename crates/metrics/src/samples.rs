@@ -1,22 +1,22 @@
-//! The timelines of a run, stored compactly as they end: about ten bytes a moment, in a file beyond a limit. Figures are computed by
-//! iterating over them. With it the progress of a load under way, measured or simulated.
+//! The timelines of a run, stored compactly in the order in which they end, and in a file beyond a limit. Figures are computed by iterating
+//! over them. [`LoadProgress`] reports on a load in progress, measured or simulated.
 
 use super::moments::Nanos;
 use super::sample::Sample;
 use std::io::{self, Read};
 use vsweep_base::spool::Spool;
 
-/// Bytes that are kept in memory.
+/// Most bytes of timelines that are kept in memory.
 const MOST_IN_MEMORY: usize = 32 << 20;
-/// Before each timeline: which request's it is and its length, four bytes each.
+/// Bytes before each timeline: the index of its request and its length, four bytes each.
 const HEAD: usize = 8;
 
-/// Timelines of requests, each with the request's place in its load.
+/// Timelines of requests, each with the index of the request in its load.
 #[derive(Debug)]
 pub struct Samples {
     spool: Spool,
     count: usize,
-    /// Memory for the next one.
+    /// Buffer for encoding the next timeline.
     bytes: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// Adds the timeline of the request at this place of the load.
+    /// Adds the timeline of the request with this index in the load.
     pub fn push(&mut self, index: usize, sample: &Sample) {
         self.bytes.clear();
         self.bytes.resize(HEAD, 0);
@@ -54,12 +54,12 @@ impl Samples {
         self.count == 0
     }
 
-    /// Returns all samples, in the order in which they ended. One that cannot be read back is a failed request.
+    /// Returns all samples, in the order in which they ended. A sample that cannot be read back becomes a failed request.
     pub fn iter(&self) -> impl Iterator<Item = Sample> + '_ {
         self.read().map(|(_, sample)| sample)
     }
 
-    /// Samples that succeeded.
+    /// Returns the samples of requests that succeeded.
     pub fn ok(&self) -> impl Iterator<Item = Sample> + '_ {
         self.iter().filter(Sample::is_ok)
     }
@@ -79,27 +79,27 @@ impl Samples {
 
     /// Returns all samples, in the order of their requests.
     pub fn in_order(&self) -> impl Iterator<Item = Sample> + '_ {
-        let mut places = self.places();
-        places.sort_by_key(|(index, ..)| *index);
+        let mut entries = self.entries();
+        entries.sort_by_key(|(index, ..)| *index);
         let mut buffer = vec![];
-        places.into_iter().map(move |(_, place, length)| {
-            let bytes = self.spool.read(place, length as usize, &mut buffer);
+        entries.into_iter().map(move |(_, offset, length)| {
+            let bytes = self.spool.read(offset, length as usize, &mut buffer);
             bytes.and_then(decode).unwrap_or_else(|error| lost(&error))
         })
     }
 
-    /// Request, place and length of each.
-    fn places(&self) -> Vec<(u32, u64, u32)> {
+    /// Returns the request's index, the offset and the length of each timeline.
+    fn entries(&self) -> Vec<(u32, u64, u32)> {
         let mut reader = self.spool.reader();
         let (mut at, mut bytes) = (0, vec![]);
-        let mut place = || {
+        let mut next = || {
             let (index, length) = take(&mut reader, &mut bytes)?;
-            let place = at + HEAD as u64;
-            at = place + u64::from(length);
-            io::Result::Ok((index, place, length))
+            let offset = at + HEAD as u64;
+            at = offset + u64::from(length);
+            io::Result::Ok((index, offset, length))
         };
         // An unreadable entry gets length 0, which never decodes to a timeline.
-        (0..self.count).map(|_| place().unwrap_or((u32::MAX, 0, 0))).collect()
+        (0..self.count).map(|_| next().unwrap_or((u32::MAX, 0, 0))).collect()
     }
 
     fn read(&self) -> impl Iterator<Item = (u32, Sample)> + '_ {
@@ -119,7 +119,7 @@ impl Samples {
     }
 }
 
-/// Reads the next timeline's bytes; which request's it is, and how many.
+/// Reads the bytes of the next timeline. Returns the index of its request and its length.
 fn take(reader: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<(u32, u32)> {
     let mut head = [0; HEAD];
     reader.read_exact(&mut head)?;
@@ -158,14 +158,14 @@ impl From<Vec<Sample>> for Samples {
     }
 }
 
-/// A progress report of a load under way.
+/// A report on a load in progress.
 #[derive(Debug)]
 pub enum LoadProgress<'a> {
-    /// A request ended; so many are still in flight.
+    /// A request ended, with the number of requests that are still in flight.
     Ended(&'a Sample, usize),
-    /// Ten times a second: now, and every request in flight as far as it has come, in no order.
+    /// The time, and the timelines so far of all requests in flight, in no order. Reported ten times a second.
     Underway(Nanos, &'a [&'a Sample]),
-    /// The generator did not look at the network for longer than it should; all such times so far together.
+    /// The generator did not look at the network for too long. Holds the sum of all such times so far.
     Away(Nanos),
 }
 

@@ -7,42 +7,42 @@ use super::samples::Samples;
 /// Condition for the steady state of a closed loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyRule {
-    /// Requests that should be open at once.
+    /// Number of requests that should be open at once.
     pub target: usize,
-    /// The share of them that is enough, 0 to 1.
+    /// Share of `target` that is enough, 0 to 1.
     pub threshold: f64,
 }
 
-/// The window, and what happened in it.
+/// The window of the steady state, and the figures of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteadyState {
-    /// The moment from which enough requests were open …
+    /// Time at which enough requests were open for the first time.
     pub start: Nanos,
-    /// … to the last moment they were.
+    /// Time at which enough requests were open for the last time.
     pub end: Nanos,
     /// Number of requests that had to be open at once.
     pub enough: u64,
     /// Greatest number of requests open at once.
     pub peak: u64,
-    /// Requests that began in it.
+    /// Number of requests that began in the window.
     pub started: u64,
-    /// Requests that ended in it.
+    /// Number of requests that ended in the window.
     pub completed: u64,
-    /// Completed requests a second.
+    /// Completed requests per second.
     pub request_throughput: f64,
-    /// Prompt tokens of requests that began in it, a second.
+    /// Prompt tokens per second, of requests that began in the window.
     pub input_throughput: f64,
-    /// Output events in it, a second.
+    /// Output events per second.
     pub output_throughput: f64,
-    /// TTFT of requests that began in it.
+    /// TTFT of requests that began in the window.
     pub ttft: Stats,
-    /// TPOT of requests that began in it and have more than one token.
+    /// TPOT of requests that began in the window and have more than one token.
     pub tpot: Stats,
 }
 
 impl SteadyState {
     /// Finds the window over the requests that succeeded. It opens when enough of them are open for the first time and
-    /// closes when they are for the last time; dips between belong to it. The error says why there is none.
+    /// closes when they are for the last time; dips between belong to it. The error is the reason why there is none.
     pub fn find(samples: &Samples, rule: SteadyRule, percents: &[f64]) -> Result<SteadyState, String> {
         let enough = ((rule.threshold * rule.target as f64).ceil() as u64).max(1);
         // At equal times ends come first.
@@ -96,7 +96,7 @@ impl SteadyState {
         })
     }
 
-    /// Its length.
+    /// Length of the window, in seconds.
     pub fn duration_s(&self) -> f64 {
         seconds(self.end - self.start)
     }

@@ -46,7 +46,7 @@ impl Metric {
         }
     }
 
-    /// The values of all completed requests, in seconds.
+    /// Returns its values of all completed requests, in seconds.
     pub fn values(self, samples: &Samples) -> Vec<f64> {
         let ok = samples.ok();
         match self {
@@ -61,8 +61,8 @@ impl Metric {
         }
     }
 
-    /// Inter-token latencies per token instead of per event, in milliseconds: an event of three tokens gives three of a third each. `None`
-    /// if the server packs several tokens into an event without saying how many.
+    /// Statistics of inter-token latencies per token instead of per event, in milliseconds: an event of three tokens gives three latencies
+    /// of a third each. `None` if the server packs several tokens into an event without reporting their number.
     pub fn itl_per_token(samples: &Samples, percents: &[f64]) -> Option<Stats> {
         if samples.ok().all(|sample| sample.has_one_token_per_event()) {
             return Some(Metric::Itl.stats(samples, percents));
@@ -74,10 +74,10 @@ impl Metric {
         Some(Stats::of_seconds(gaps, percents))
     }
 
-    /// Its statistics over all completed requests, in milliseconds.
+    /// Returns its statistics over all completed requests, in milliseconds.
     pub fn stats(self, samples: &Samples, percents: &[f64]) -> Stats {
         match self {
-            // There is one a token, too many to sort.
+            // There is one per token, so there are too many to sort.
             Metric::Itl => Stats::of_nanos(|| samples.ok().flat_map(|sample| sample.events.into_gaps()), percents),
             _ => Stats::of_seconds(self.values(samples), percents),
         }
@@ -101,7 +101,7 @@ pub struct Summary {
     pub total_sequences: u64,
     /// Completed requests a second.
     pub request_throughput: f64,
-    /// Completed requests a second that met every target, when targets were given.
+    /// Completed requests a second that met every target, if targets were given.
     pub request_goodput: Option<f64>,
     /// Inputs a second.
     pub sequence_throughput: f64,
@@ -120,7 +120,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Folds the samples of a run that took `duration_s` seconds.
+    /// Computes the summary of a run that took `duration_s` seconds.
     pub fn of(samples: &Samples, duration_s: f64, goodput: Option<&Goodput>) -> Summary {
         let (mut completed, mut total_input, mut total_output, mut total_sequences) = (0, 0, 0, 0);
         let (mut audio_s, mut good) = (0.0, 0);
@@ -155,8 +155,7 @@ impl Summary {
 
 const SECOND: Nanos = 1_000_000_000;
 
-/// The most output events in one second, seconds counted from the first request's start; events of failed requests do
-/// not count.
+/// The most output events in one second. Seconds are counted from the start of the first request. Events of failed requests do not count.
 pub fn busiest_second(samples: &Samples) -> u64 {
     by_second(samples, |sample, start, buckets| {
         for event in sample.events.iter() {
@@ -165,8 +164,8 @@ pub fn busiest_second(samples: &Samples) -> u64 {
     })
 }
 
-/// The most requests that touched one second: each counts in every second from its first to its last, so requests that
-/// follow one another within a second count together. [`peak_concurrency`] is the true figure.
+/// The most requests that touched one second. A request counts in every second from its first to its last, so successive requests in one
+/// second are counted together, as in `vllm bench serve`. [`peak_concurrency`] is the true figure.
 pub fn concurrency_by_second(samples: &Samples) -> u64 {
     by_second(samples, |sample, start, buckets| {
         let first = (sample.sent - start) / SECOND;
@@ -192,7 +191,7 @@ fn by_second(samples: &Samples, mut count: impl FnMut(&Sample, Nanos, &mut [u64]
     buckets.into_iter().max().unwrap_or(0)
 }
 
-/// The most intervals [start, end) that overlap at one moment; intervals of no length do not count.
+/// The most intervals [start, end) that overlap at one moment. Intervals without length do not count.
 pub fn peak_concurrency(intervals: impl Iterator<Item = (Nanos, Nanos)>) -> u64 {
     let (mut starts, mut ends): (Vec<Nanos>, Vec<Nanos>) = intervals.filter(|(start, end)| start < end).unzip();
     starts.sort_unstable();

@@ -1,17 +1,18 @@
-//! The chance errors of figures whose requests nobody kept, as those of another program's result: from counts, deviations and
-//! percentiles, and assumed where these are missing too.
+//! Sampling errors of figures without data of single requests, such as those in another program's result. They are estimated from counts,
+//! deviations and percentiles, and assumed if these are missing too.
 
 use super::sequence::{beyond, deviation_at};
 
-/// The relative error of a figure of which nothing is known.
+/// Relative sampling error that is assumed for a figure of which nothing else is known.
 pub const ASSUMED: f64 = 0.05;
 /// Percentiles that programs report.
 const PERCENTS: [f64; 9] = [25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
-/// Growth of a latency's logarithm a factor e of rarity, assumed where a percentile lies beyond the sample.
+/// Least growth of a latency's logarithm that is assumed beyond the sample, for each factor e of rarity. The rarity of a percentile is
+/// `1 / (1 - share)`.
 const TAIL: f64 = 0.15;
 
-/// The way in which the relative sampling error of a figure is estimated from the other figures of its run. It is made once for all runs,
-/// since their names are the same.
+/// The rule by which the relative sampling error of a figure is estimated from the other figures of its run. It is made once for all runs,
+/// because the figures have the same names in all.
 #[derive(Debug, Clone)]
 pub struct Assumption {
     kind: Kind,
@@ -21,13 +22,13 @@ pub struct Assumption {
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Mean,
-    /// The share of requests below it.
+    /// A percentile, with the share of requests below it.
     Percentile(f64),
     Rate,
     Unknown,
 }
 
-/// Places of the other figures among the names.
+/// Indexes of the other figures in [`Assumption::names`].
 const COUNTS: [usize; 2] = [0, 1];
 const DEVIATION: usize = 2;
 const MEAN: usize = 3;
@@ -36,7 +37,7 @@ const MEDIAN: usize = 5;
 const FIRST_PERCENT: usize = 6;
 
 impl Assumption {
-    /// That of a figure.
+    /// Returns the rule for the figure of this name.
     pub fn of(figure: &str) -> Assumption {
         let (kind, metric) = match split(figure) {
             Some(("mean", metric)) => (Kind::Mean, metric),
@@ -71,9 +72,9 @@ impl Assumption {
         &self.names
     }
 
-    /// The error, by the other figures of the run: `of` gives them by their places among the names.
+    /// Returns the relative sampling error. `of` returns another figure of the run by its index in [`Assumption::names`].
     pub fn error(&self, of: impl Fn(usize) -> Option<f64>) -> f64 {
-        let of = |place: usize| of(place).filter(|value| value.is_finite() && *value > 0.0);
+        let of = |index: usize| of(index).filter(|value| value.is_finite() && *value > 0.0);
         let Some(count) = COUNTS.into_iter().find_map(of) else {
             return ASSUMED;
         };
@@ -87,7 +88,7 @@ impl Assumption {
     }
 }
 
-/// `p99` and `ttft` of `p99_ttft_ms`.
+/// Splits the name of a figure: `p99_ttft_ms` into `p99` and `ttft`.
 fn split(figure: &str) -> Option<(&str, &str)> {
     let (statistic, metric) = figure.strip_suffix("_ms")?.split_once('_')?;
     Some((statistic, metric))
@@ -97,12 +98,12 @@ fn is_rate(figure: &str) -> bool {
     figure.ends_with("_throughput") || matches!(figure, "request_goodput" | "rtfx")
 }
 
-/// Standard deviation by mean.
+/// Standard deviation, divided by the mean.
 fn spread(of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
     Some(of(DEVIATION)? / of(MEAN)?)
 }
 
-/// In a closed loop by the latency, at a given rate by chance arrivals.
+/// The error of a rate. It comes from the spread of latencies in a closed loop, and from random arrivals at a given request rate.
 fn of_rate(count: f64, of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
     let spread = match of(REQUEST_RATE) {
         Some(_) => Some(1.0),
@@ -111,11 +112,11 @@ fn of_rate(count: f64, of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
     spread.map(|spread| spread / count.sqrt())
 }
 
-/// Growth of the latency with rarity, between the percentiles around it.
+/// The error of a percentile, from the growth of the latency with rarity between the percentiles around it.
 fn of_percentile(share: f64, count: f64, of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
-    let place = |share: f64| -(1.0 - share).ln();
+    let log_rarity = |share: f64| -(1.0 - share).ln();
     let share = share.clamp(0.0, 1.0 - 1e-6);
-    // Ascending, as the percentiles are.
+    // Shares and values of the known percentiles, ascending.
     let mut known = [(0.0, 0.0); PERCENTS.len()];
     let mut count_known = 0;
     for (at, percent) in PERCENTS.into_iter().enumerate() {
@@ -129,7 +130,7 @@ fn of_percentile(share: f64, count: f64, of: &impl Fn(usize) -> Option<f64>) -> 
     let nearest = |pair: &&[(f64, f64)]| pair[1].0 + 1e-9 >= share;
     let pair = known.windows(2).find(nearest).or_else(|| known.windows(2).last());
     let growth = pair.map(|pair| {
-        let slope = (pair[1].1 - pair[0].1) / (place(pair[1].0) - place(pair[0].0));
+        let slope = (pair[1].1 - pair[0].1) / (log_rarity(pair[1].0) - log_rarity(pair[0].0));
         let at = if share > pair[0].0 + 1e-9 { pair[1].1 } else { pair[0].1 };
         (slope / at).max(0.0)
     });

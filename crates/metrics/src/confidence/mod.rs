@@ -1,7 +1,7 @@
 //! The sampling error of each figure of a run, estimated from the requests of the run.
 //!
-//! A sampling error is relative to its figure (a standard error of its logarithm). It is widened for few requests, so that
-//! 1.96 of it to either side hold the true figure in 95 of 100 cases. It says nothing of what differs between runs.
+//! A sampling error is relative to its figure (a standard error of its logarithm). It is widened for few requests, so that an interval of
+//! 1.96 errors to either side holds the true figure in 95 of 100 cases. Differences between runs are not part of it.
 
 mod assumed;
 mod rates;
@@ -17,7 +17,7 @@ pub use rates::{Flow, of_events};
 use sequence::Sequence;
 use std::collections::BTreeMap;
 
-/// The normal quantile, two-sided 95 %.
+/// The quantile of the normal distribution for a two-sided interval of 95 %.
 const NORMAL: f64 = 1.96;
 
 /// Relative sampling errors by the names of the figures; a figure that is not above 0 has none.
@@ -33,7 +33,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Interval of a figure with a relative sampling error.
+    /// The interval of a figure with this relative sampling error.
     pub fn of(figure: f64, error: f64) -> Interval {
         let factor = (NORMAL * error).exp();
         Interval {
@@ -43,7 +43,7 @@ impl Interval {
     }
 }
 
-/// The errors of a run's rates, and of the distributions that its result holds.
+/// The errors of a run's rates, and of the statistics of `metrics`.
 pub fn of_run(
     samples: &Samples,
     flow: Flow,
@@ -57,8 +57,7 @@ pub fn of_run(
     errors
 }
 
-/// The errors of the figures that one class of a mixed load has by itself, and of its share of the requests; `own` are the samples of the
-/// class.
+/// The errors of the figures of one class of a mixed load, and of its share of the requests. `own` are the samples of the class.
 pub fn of_class(
     samples: &Samples,
     (class, own): (u8, &Samples),
@@ -77,7 +76,7 @@ pub fn of_class(
     errors
 }
 
-/// The figure of a class that is its share of the requests.
+/// Name of a class's share of the requests among its figures.
 pub const SHARE: &str = "share";
 
 fn of_distributions(samples: &Samples, wave: usize, metrics: &[Metric], percents: &[f64], errors: &mut Errors) {
@@ -90,8 +89,8 @@ fn of_distributions(samples: &Samples, wave: usize, metrics: &[Metric], percents
     }
 }
 
-/// The errors of mean, median and percentiles of a distribution, by the keys of a result: `p99_ttft_ms`. The values are in the
-/// order of completion, and as many as a wave of requests come together.
+/// Adds the errors of mean, median and percentiles of a distribution, under the keys of a result: `p99_ttft_ms`. The values are in the
+/// order of completion. `wave` is the number of requests that are sent together.
 pub fn of_values(name: &str, values: Vec<f64>, wave: usize, percents: &[f64], errors: &mut Errors) {
     of_distribution(name, &Sequence::of_values(values), wave, percents, errors);
 }

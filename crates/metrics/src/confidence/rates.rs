@@ -1,4 +1,4 @@
-//! The chance error of rates. It depends on what the load holds fixed: requests in flight, the times at which they are sent, or
+//! The sampling error of rates. It depends on what the load fixes: the number of requests in flight, the times at which they are sent, or
 //! neither.
 
 use super::Errors;
@@ -7,25 +7,25 @@ use crate::moments::{Nanos, seconds};
 use crate::sample::Goodput;
 use crate::samples::Samples;
 
-/// The deviation of one request that is assumed as if it had been seen once, relative to the mean.
+/// Deviation of one additional request that is assumed, relative to the mean.
 const PRIOR_DEVIATION: f64 = 0.1;
-/// Deviation of the greatest of some values, by that of each.
+/// Standard deviation of the greatest of several values, relative to that of a single value.
 const LAST: f64 = 0.6;
-/// Ends that show how far the last one varies by itself.
+/// Number of last ends of requests whose span shows how much the end of the run varies.
 const LAST_ENDS: usize = 4;
 /// Fewer waves of requests than this do not show how much waves vary.
 const FEW_WAVES: usize = 10;
 /// Fewer slots than this do not show how much slots vary.
 const FEWEST_SLOTS: usize = 4;
-/// A closed loop that is less full than this is limited by something else.
+/// Share of busy slots below which a closed loop is limited by something else.
 const FULL: f64 = 0.5;
 
 /// The way in which a load sends its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// This many in flight: the rate is their number by the mean latency.
+    /// With this many in flight: the rate is their number, divided by the mean latency.
     Closed(usize),
-    /// At given times, over a span that is the same for every draw of them.
+    /// At drawn times, over a span that is the same for every draw.
     Scheduled,
     /// At random times.
     Open,
@@ -41,7 +41,8 @@ impl Flow {
     }
 }
 
-/// The error of the number of events a second in a window of a steady load; `None` if there are fewer than two a span.
+/// The relative error of the number of events per second in a window of a steady load, which is divided into equal spans. `None` if there
+/// are fewer than two events per span.
 pub fn of_events(moments: impl Iterator<Item = Nanos>, window: Nanos) -> Option<f64> {
     let mut counts = [0.0; BATCHES];
     for moment in moments.filter(|moment| *moment < window) {
@@ -51,7 +52,7 @@ pub fn of_events(moments: impl Iterator<Item = Nanos>, window: Nanos) -> Option<
     (sum >= 2.0 * BATCHES as f64).then(|| pooled(sum, &counts) / sum)
 }
 
-/// A request that succeeded, in seconds.
+/// A request that succeeded, with times in seconds after t0.
 struct Request {
     due: f64,
     sent: f64,
@@ -64,10 +65,10 @@ struct Request {
     class: u8,
 }
 
-/// The amount of a request that a rate sums.
+/// The quantity of a request that is summed for a rate.
 type Amount = fn(&Request) -> f64;
 
-/// All requests, in the order in which they ended.
+/// All requests that succeeded, in the order in which they ended.
 pub(super) struct Requests {
     each: Vec<Request>,
     duration: f64,
@@ -94,7 +95,7 @@ impl Requests {
         }
     }
 
-    /// The errors of all rates of a result, or of those that one class of a mixed load has by itself.
+    /// The relative errors of all rates of a result, or of the rates of one class of a mixed load.
     pub fn errors(&self, flow: Flow, class: Option<u8>) -> Errors {
         let rates: [(&str, Amount); 6] = [
             ("request_throughput", |_| 1.0),
@@ -111,7 +112,7 @@ impl Requests {
             .filter_map(|(name, of)| {
                 let amount = |request: &Request| match class.is_none_or(|class| class == request.class) {
                     true => of(request),
-                    // The others take the places, and give nothing.
+                    // Requests of other classes keep their places, but contribute nothing.
                     false => 0.0,
                 };
                 let amounts: Vec<f64> = self.each.iter().map(amount).collect();
@@ -120,7 +121,8 @@ impl Requests {
             .collect()
     }
 
-    /// The relative error of the rate of an amount, which only a part of the requests may give; `None` if there is none.
+    /// The relative error of the rate of `amounts`, or `None` if the rate is not above 0. `is_part` is true if only a part of the requests
+    /// contributes.
     fn error(&self, flow: Flow, amounts: &[f64], is_part: bool) -> Option<f64> {
         let sum: f64 = amounts.iter().sum();
         if sum <= 0.0 || self.duration <= 0.0 {
@@ -143,7 +145,7 @@ impl Requests {
         self.busy() >= FULL * slots.min(self.each.len()) as f64 * self.duration
     }
 
-    /// Chance error of a slot's rate (amount per second), as that of a ratio of amounts and latencies.
+    /// Standard error of the sum of amounts in a closed loop, from that of a ratio: amounts to latencies, or amounts to the duration.
     fn of_closed(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
         let rate = sum / self.busy();
         let deviation = |(request, amount): (&Request, &f64)| amount - rate * (request.end - request.sent);
@@ -162,27 +164,27 @@ impl Requests {
         let middle = last.iter().map(|request| request.end).sum::<f64>() / last.len() as f64;
         let squares = last.iter().map(|request| (request.end - middle).powi(2)).sum::<f64>();
         let of_end = LAST * (squares / last.len() as f64).sqrt() / self.duration * sum;
-        // Where requests wait for each other, latencies differ by their places in the queue, and the pace does not.
+        // If requests wait for each other, latencies depend on their places in the queue, but the pace does not.
         let last_gaps = last[last.len() - 1].end - last[last.len().saturating_sub(LAST_ENDS)].end;
         let of_pace = self.pace().hypot(0.5 * last_gaps) / self.duration * sum;
         of_latencies.hypot(of_end).min(of_amounts.hypot(of_pace))
     }
 
-    /// Chance error of a rate to which only some requests contribute: that of the rate of all requests, that of the mean amount of a
-    /// request, and what both have in common. Requests that cost the server less than others lengthen the run less.
+    /// Standard error of a sum to which only some requests contribute, from the error of the rate of all requests, the error of the mean
+    /// amount of a request, and the correlation of both: requests that cost the server less than others lengthen the run less.
     fn of_part(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
         let n = amounts.len() as f64;
         let mean = sum / n;
         let squares = amounts.iter().map(|amount| (amount - mean).powi(2)).sum::<f64>();
         let of_mean = squares.sqrt() / sum * widening(n);
         let of_whole = self.of_closed(&vec![1.0; amounts.len()], n, slots) / n;
-        let likeness = self.likeness(amounts, slots);
-        let variance = of_mean.powi(2) + of_whole.powi(2) - 2.0 * likeness * of_mean * of_whole;
+        let correlation = self.correlation(amounts, slots);
+        let variance = of_mean.powi(2) + of_whole.powi(2) - 2.0 * correlation * of_mean * of_whole;
         variance.max(0.0).sqrt() * sum
     }
 
-    /// Correlation of the amounts of batches and the time that they took.
-    fn likeness(&self, amounts: &[f64], slots: usize) -> f64 {
+    /// Correlation of the amounts of batches of requests with the time that the batches took.
+    fn correlation(&self, amounts: &[f64], slots: usize) -> f64 {
         let n = amounts.len();
         let batches = BATCHES.min(n / slots.max(2));
         if batches < FEWEST_SLOTS {
@@ -193,7 +195,7 @@ impl Requests {
             let batch = &self.each[start(at)..start(at + 1)];
             batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
         };
-        // A request counts as far as it lengthens the time between the middles.
+        // A request counts by the part of it that lengthens the time between the middles of two batches.
         let between = |at: usize| {
             let part = |from: usize, grows: bool| {
                 let batch = &amounts[start(from)..start(from + 1)];
@@ -225,8 +227,8 @@ impl Requests {
         }
     }
 
-    /// The error of a sum over slots, each of which sends its requests one after the other. Waves of requests differ as a run begins and
-    /// ends, in the same way at each repetition; slots do not.
+    /// Standard error of a sum, from its variation between slots, each of which sends its requests one after the other. Waves of requests
+    /// would not do: at the beginning and the end of a run they differ in the same way at each repetition.
     fn of_slots(&self, deviations: &[f64], slots: usize) -> f64 {
         let mut by_start: Vec<(&Request, f64)> = self.each.iter().zip(deviations.iter().copied()).collect();
         by_start.sort_by(|(one, _), (other, _)| one.sent.total_cmp(&other.sent));
@@ -243,8 +245,9 @@ impl Requests {
         (squares / (count - 1.0) * count).sqrt() * widening(count - 1.0)
     }
 
-    /// Amounts are drawn. The run ends a latency after its last request is due, or, where the server cannot keep up, as soon as it
-    /// is through: whichever of both is the more certain.
+    /// Standard error of the sum of amounts if requests are scheduled: from the draw of the amounts, and from the end of the run. The run
+    /// ends a latency after its last request is due, or, if the server cannot keep up, when the server has finished. The smaller of these
+    /// two errors is used.
     fn of_scheduled(&self, amounts: &[f64], sum: f64) -> f64 {
         let n = amounts.len();
         let mean = sum / n as f64;
@@ -257,8 +260,8 @@ impl Requests {
         of_amounts.hypot(of_end)
     }
 
-    /// Relative variation of the duration if requests end one after the other at the server's own pace. Estimated from the time that equal
-    /// numbers of requests took.
+    /// Standard error of the duration in seconds, if requests end one after the other at the server's own pace. It is estimated from the
+    /// times that equal numbers of requests took; infinite for too few requests.
     fn pace(&self) -> f64 {
         let n = self.each.len();
         let batches = BATCHES.min(n / 2);
@@ -274,12 +277,12 @@ impl Requests {
         let steps: Vec<f64> = middles.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let step = steps.iter().sum::<f64>() / steps.len() as f64;
         let squares = steps.iter().map(|value| (value - step).powi(2)).sum::<f64>();
-        // Middles of neighbouring batches differ by two thirds of what their ends do.
+        // The variance between the middles of neighbouring batches is two thirds of that between their ends.
         let variance = 1.5 * squares / (steps.len() - 1) as f64 * batches as f64;
         variance.sqrt() * widening(steps.len() as f64)
     }
 
-    /// Chance error of the amount that ends in equal spans of the time in which requests end.
+    /// Standard error of the sum of amounts if requests are sent at random times, from the amounts that ended in equal spans of time.
     fn of_open(&self, amounts: &[f64]) -> f64 {
         let independent: f64 = amounts.iter().map(|amount| amount * amount).sum();
         let ends = || self.each.iter().map(|request| request.end);

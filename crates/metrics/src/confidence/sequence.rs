@@ -1,25 +1,26 @@
-//! The chance error of means and percentiles of values that follow one another, and so may depend on each other: the long-run
-//! variance by means of batches.
+//! The sampling error of means and percentiles of successive values, which may depend on each other. The long-run variance is estimated by
+//! the method of batch means.
 
 use super::NORMAL;
 use crate::moments::seconds;
 use crate::samples::Samples;
 
-/// Batches that values are divided into.
+/// Number of batches that values are divided into.
 pub(super) const BATCHES: usize = 20;
-/// Fewer say nothing of a dependence.
+/// Fewest batches that show a dependence.
 const FEWEST_BATCHES: usize = 4;
-/// Batches that the assumption of independent values counts as.
+/// Weight of the assumption that values are independent, as a number of batches.
 const PRIOR_BATCHES: f64 = 2.0;
-/// Deviation of a single value that is assumed as if it had been seen once, relative to the mean.
+/// Deviation of one additional value that is assumed, relative to the mean.
 const PRIOR_DEVIATION: f64 = 0.1;
-/// Growth of a latency's logarithm a factor e of rarity, assumed where a percentile lies beyond the sample.
+/// Growth of a latency's logarithm that is assumed beyond the sample, for each factor e of rarity. The rarity of a percentile is
+/// `1 / (1 - share)`.
 const PRIOR_TAIL: f64 = 0.15;
-/// Sides of an interval that differ by a greater factor differ by more than chance.
+/// Factor above which the two sides of an interval differ by more than chance.
 const UNEVEN: f64 = 2.5;
-/// Fewer values above a percentile do not show how far the next one is.
+/// Fewest values above a percentile that show how far the next one is.
 const FEW_ABOVE: f64 = 5.0;
-/// Most values that are kept of one metric; of more, every second, third … is.
+/// Most values of a metric that are kept. Of more values, only every second, third, … is kept.
 const MOST_VALUES: usize = 1 << 16;
 
 /// Values of requests in the order in which the requests ended.
@@ -80,7 +81,7 @@ impl Sequence {
         }
     }
 
-    /// The relative error of the mean; `None` if there is none above 0.
+    /// The relative error of the mean; `None` if the mean is not above 0.
     pub fn mean_error(&self, wave: usize) -> Option<f64> {
         let sum: f64 = self.values.iter().sum();
         let mean = sum / self.values.len() as f64;
@@ -104,7 +105,7 @@ impl Sequence {
         let place = reached(share, all);
         let [low, middle, high] = [-1.0, 0.0, 1.0].map(|side| self.at(place + side * NORMAL * deviation));
         let (longer, shorter) = ((high - middle).max(middle - low), (high - middle).min(middle - low));
-        // Where values come in steps, or few are beyond the percentile, the mean of both sides would not reach as far as the longer one.
+        // If values come in steps, or few are beyond the percentile, the mean of both sides would be too short for the longer side.
         let is_uneven = longer > UNEVEN * shorter || above(share, n) < FEW_ABOVE;
         let seen = if is_uneven { longer } else { (high - low) / 2.0 } / NORMAL;
         let least = PRIOR_DEVIATION * deviation / all.sqrt();
@@ -118,7 +119,7 @@ impl Sequence {
         starts.zip(&self.ends).map(|(start, end)| &self.values[start..*end])
     }
 
-    /// Number of independent values with as much information about this percentile.
+    /// Number of independent values that would give as much information about this percentile.
     fn independent(&self, share: f64, wave: usize) -> f64 {
         let count = self.values.len() as f64;
         let rank = ((count - 1.0) * share) as usize;
@@ -145,7 +146,7 @@ impl Sequence {
             .max(1.0)
     }
 
-    /// The logarithm at a position of the exponential scale.
+    /// The logarithm of the value at a position on the exponential scale.
     fn at(&self, position: f64) -> f64 {
         let last = self.sorted.len() - 1;
         let next = self.positions.partition_point(|known| *known < position);
@@ -173,8 +174,8 @@ impl Sequence {
     }
 }
 
-/// The standard error of the sum of deviations that follow one another. Batches are not shorter than a wave; `prior` is what
-/// one more deviation is assumed to be.
+/// The standard error of the sum of successive deviations. Batches are not shorter than a wave. `prior` is the assumed size of one
+/// additional deviation.
 pub(super) fn error_of_sum(deviations: &[f64], wave: usize, prior: f64) -> f64 {
     let n = deviations.len();
     let center = deviations.iter().sum::<f64>() / n.max(1) as f64;
@@ -185,7 +186,7 @@ pub(super) fn error_of_sum(deviations: &[f64], wave: usize, prior: f64) -> f64 {
     let independent = squares + prior * prior;
     let plain = independent.sqrt() * widening(n as f64);
     let batches = BATCHES.min(n / wave.max(2));
-    // Of few waves the first differs from the others by itself: requests had not met each other yet.
+    // The first of few waves differs from the others in any case, because its requests did not meet earlier ones.
     if batches < FEWEST_BATCHES {
         return plain;
     }
@@ -205,18 +206,18 @@ fn reached(share: f64, n: f64) -> f64 {
     digamma(1.0 + n) - digamma(1.0 + above(share, n))
 }
 
-/// Chance deviation on that scale.
+/// Standard deviation of that position.
 pub(super) fn deviation_at(share: f64, n: f64) -> f64 {
     (trigamma(1.0 + above(share, n)) - trigamma(1.0 + n)).max(0.0).sqrt()
 }
 
-/// Distance of the true percentile beyond the values that can be expected.
+/// Distance on that scale from the expected position to the true percentile, if that is farther.
 pub(super) fn beyond(share: f64, n: f64) -> f64 {
     (-(1.0 - share).ln() - reached(share, n)).max(0.0)
 }
 
-/// The standard error of a sum: of what independent parts would give and of what its batches show. Where neighbouring batches
-/// are alike, a dependence is longer than they are.
+/// The standard error of a sum, from the squares of its parts if these are independent, and from the variation of its batches. A
+/// correlation of neighbouring batches means that a dependence is longer than a batch, so it raises the error.
 pub(super) fn pooled(independent: f64, batches: &[f64]) -> f64 {
     let count = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / count;
@@ -227,18 +228,18 @@ pub(super) fn pooled(independent: f64, batches: &[f64]) -> f64 {
         .windows(2)
         .map(|pair| (pair[0] - mean) * (pair[1] - mean))
         .sum::<f64>();
-    let likeness = if squares > 0.0 && batches.len() > 4 {
+    let correlation = if squares > 0.0 && batches.len() > 4 {
         products / squares
     } else {
         0.0
     };
-    // Few batches look less alike than they are; a part of it is chance.
-    let likeness = (likeness + (1.0 + 3.0 * likeness) / count - 0.5 / count.sqrt()).clamp(0.0, 0.8);
-    let longer = (1.0 + likeness) / (1.0 - likeness);
+    // Corrects the bias of an estimate from few batches, and subtracts what may be chance.
+    let correlation = (correlation + (1.0 + 3.0 * correlation) / count - 0.5 / count.sqrt()).clamp(0.0, 0.8);
+    let longer = (1.0 + correlation) / (1.0 - correlation);
     (variance * longer).sqrt() * widening(degrees / longer)
 }
 
-/// Student's t, two-sided 95 %, in units of the normal quantile.
+/// Student's t for a two-sided interval of 95 %, in units of the normal quantile.
 pub(super) fn widening(degrees: f64) -> f64 {
     let z = NORMAL;
     let n = degrees.max(1.0);

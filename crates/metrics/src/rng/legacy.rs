@@ -89,7 +89,7 @@ impl NumpyLegacy {
         }
     }
 
-    /// `randint(0, n)`: one word a try under the smallest mask that holds `n - 1`; `n = 1` draws nothing.
+    /// `randint(0, n)`: draws words, masked to the bits of `n - 1`, until one is below `n`. Draws no word if `n` is 1.
     pub fn below(&mut self, n: u32) -> u32 {
         let top = n.saturating_sub(1);
         if top == 0 {
@@ -131,7 +131,7 @@ impl PythonRandom {
         }
     }
 
-    /// Uniform in 0..n (`n` above 0), as `choice` and `shuffle` draw it: the top bits of a word, until they fit.
+    /// Uniform in 0..n (`n` above 0), as `choice` and `shuffle` draw it: the top bits of words, until they are below `n`.
     pub fn below(&mut self, n: u32) -> u32 {
         let shift = n.leading_zeros();
         loop {

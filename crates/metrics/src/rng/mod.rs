@@ -1,9 +1,9 @@
 //! Random numbers that are bit for bit those of numpy and CPython, so that a seed gives the same prompts and the same
 //! arrival times as `vllm bench serve` with that seed.
 //!
-//! Three generators, each named by where it comes from: [`NumpyLegacy`] (`np.random.seed`), [`NumpyPcg64`]
-//! (`np.random.default_rng`) and [`PythonRandom`] (`random.seed`). Only what the datasets and the arrival process
-//! draw is here. [`Shares`] and [`mix`] have no counterpart elsewhere.
+//! Three generators, each named by where it comes from: [`NumpyLegacy`] (`np.random.seed`), [`NumpyPcg64`] (`np.random.default_rng`) and
+//! [`PythonRandom`] (`random.seed`). They have only the methods that the datasets and the arrival process need. [`Shares`], [`mix`] and
+//! [`uniform`] have no counterpart in Python.
 
 mod legacy;
 mod pcg64;

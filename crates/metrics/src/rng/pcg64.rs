@@ -56,26 +56,26 @@ impl NumpyPcg64 {
         low + (product >> 32)
     }
 
-    /// Draws a token id.
+    /// Draws a token id from the range.
     pub fn id(&mut self, ids: Range<u32>) -> u32 {
         self.integer(ids.start.into(), ids.end.into()) as u32
     }
 
-    /// `shuffle(items)`: unlike `integers`, each place is one 32-bit word a try under the smallest mask that holds it.
+    /// `shuffle(items)`. Unlike `integers`, it masks 32-bit words to the bits of the greatest index, until one is in range.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let mask = u32::MAX >> (i as u32).leading_zeros();
-            let place = loop {
+            let j = loop {
                 let word = (self.word32() & mask) as usize;
                 if word <= i {
                     break word;
                 }
             };
-            items.swap(i, place);
+            items.swap(i, j);
         }
     }
 
-    /// `integers(0, 256, n, dtype=uint8)`: four bytes a 32-bit word, low byte first, what is left of the last one dropped.
+    /// `integers(0, 256, n, dtype=uint8)`: four bytes from each 32-bit word, low byte first. Unused bytes of the last word are dropped.
     pub fn bytes(&mut self, n: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..n.div_ceil(4)).flat_map(|_| self.word32().to_le_bytes()).collect();
         bytes.truncate(n);

@@ -1,11 +1,11 @@
-//! Kinds drawn by shares. Each draw is a function of the seed and its place alone, so that a sequence of any length needs no memory and can be
-//! read from anywhere.
+//! Random draws of kinds by their shares. Each draw depends only on the seed and its index, so that a sequence of any length needs no
+//! memory and can be read from any index.
 
 /// Kinds, each with a share of all draws.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shares {
     seed: u64,
-    /// Where the part of each kind ends in the whole, which is 1.
+    /// End of each kind's part of the range from 0 to 1, ascending.
     ends: Vec<f64>,
 }
 
@@ -24,15 +24,15 @@ impl Shares {
         }
     }
 
-    /// The kind that is drawn at a place.
-    pub fn at(&self, place: usize) -> usize {
-        let drawn = uniform(self.seed, place as u64);
+    /// Returns the kind of the `index`-th draw.
+    pub fn at(&self, index: usize) -> usize {
+        let drawn = uniform(self.seed, index as u64);
         let kind = self.ends.partition_point(|end| *end <= drawn);
         kind.min(self.ends.len().saturating_sub(1))
     }
 }
 
-/// A well mixed function of 64 bits (the finaliser of SplitMix64, Steele et al. 2014).
+/// Mixes the bits of a number (the finaliser of SplitMix64, Steele et al. 2014).
 pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

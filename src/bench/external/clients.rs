@@ -1,8 +1,8 @@
-//! Results of other clients in the words of `vllm bench serve`: guidellm and aiperf, recognised by what they write of themselves,
-//! and any other program by the places that the plan names.
+//! Converts results of other clients to the keys of `vllm bench serve`. Results of guidellm and aiperf are recognised by the version in
+//! them. For any other program, the plan names the places of the figures.
 //!
-//! A figure is taken over only where it means the same. So guidellm's `time_per_output_token_ms`, which counts the time to
-//! the first token in, is not TPOT; its `inter_token_latency_ms` of a request is.
+//! A figure is converted only if it has the same meaning. So TPOT is not taken from guidellm's `time_per_output_token_ms`, which includes
+//! the time to the first token, but from the `inter_token_latency_ms` of each request.
 
 use super::contradictions::of_figures;
 use super::harmless_members;
@@ -14,7 +14,7 @@ use crate::python_json;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Statistics of a latency, as the files of aiperf and guidellm name them.
+/// Statistics of a latency: our name, and the names in the files of aiperf and guidellm.
 const STATISTICS: [(&str, &str, &str); 7] = [
     ("mean", "avg", "mean"),
     ("median", "p50", "median"),
@@ -34,6 +34,7 @@ const COUNTS: [&str; 5] = [
     "total_output_tokens",
     "max_concurrency",
 ];
+/// Our figures, with their places in a file of aiperf.
 const AIPERF: [(&str, &str); 9] = [
     ("completed", "/request_count/avg"),
     ("completed", "/completed_request_count/avg"),
@@ -45,9 +46,10 @@ const AIPERF: [(&str, &str); 9] = [
     ("output_throughput", "/output_token_throughput/avg"),
     ("total_token_throughput", "/total_token_throughput/avg"),
 ];
+/// Our figures, with their places in a benchmark of guidellm.
 const GUIDELLM: [(&str, &str); 8] = [
     ("completed", "/metrics/request_totals/successful"),
-    // A request that the end of the benchmark cut short did not fail.
+    // Requests that were cut by the end of the benchmark are not among them.
     ("failed", "/metrics/request_totals/errored"),
     ("duration", "/duration"),
     ("total_input_tokens", "/metrics/prompt_token_count/successful/total_sum"),
@@ -60,8 +62,8 @@ const GUIDELLM: [(&str, &str); 8] = [
     ("total_token_throughput", "/metrics/tokens_per_second/successful/mean"),
 ];
 
-/// The figures in a file of results: of a known client in vLLM's words, lists one by one, and several documents in one file, as
-/// `vllm bench serve --append-result` leaves them; the error completes a sentence that begins with the file.
+/// Reads the figures of all results in a file, under vLLM's keys. The file may hold lists of results, and several JSON documents, as
+/// written by `vllm bench serve --append-result`. The error completes a sentence that begins with the file.
 pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
     let json = python_json::strict(json);
     if let Some(key) = python_json::repeated_key(&json) {
@@ -89,8 +91,8 @@ pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
     }
 }
 
-/// The figures of a result, as many as it has benchmarks: those of a client that is known, else those at the places that the
-/// plan names, else the result as it is.
+/// Returns the figures of each benchmark in a result: those of a known client, else those at the places that the plan names, else the
+/// result as it is.
 pub fn records(result: Params, places: &BTreeMap<String, FigurePlace>) -> Result<Vec<Params>, String> {
     let result = Value::Object(result);
     let of_client = |client: &str, version: &str, figures: Params| {
@@ -131,7 +133,8 @@ fn at_places(result: &Value, places: &BTreeMap<String, FigurePlace>) -> Result<P
     Ok(figures)
 }
 
-/// Figures of a result under vLLM's names, as far as they stand where they are looked for; of several places the last counts.
+/// Returns the figures that a result has at these places, times a factor, under vLLM's names. If a figure is at several places, the last
+/// one counts.
 fn known<N: Into<String>, P: AsRef<str>>(
     result: &Value,
     times: f64,
@@ -189,13 +192,13 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
         let place = |(statistic, _, at)| (format!("{statistic}_{ours}_ms"), format!("{of}/{at}"));
         figures.extend(known(benchmark, times, STATISTICS.map(place)));
     }
-    // Averaged over all gaps between tokens, weighted by tokens like the mean ITL. Its percentiles are over requests instead.
+    // This mean is over all gaps between tokens, like the mean ITL. The percentiles are not used, because they are over requests.
     let of_gaps = [("mean_itl_ms", "/metrics/inter_token_latency_ms/successful/mean")];
     figures.extend(known(benchmark, 1.0, of_gaps));
     let requests = benchmark["requests"]["successful"].as_array().into_iter().flatten();
     let tpots = requests.filter_map(|request| Some(request["inter_token_latency_ms"].as_f64()? / 1000.0));
     let tpots: Vec<f64> = tpots.collect();
-    // With `--metrics` it may hold only a part of the requests, which is another sample.
+    // With `--metrics` the file may hold only some of the requests, which are another sample.
     if !tpots.is_empty() && tpots.len() as u64 == completed {
         write_stats("tpot", &Stats::of_seconds(tpots, &PERCENTS), &mut figures);
     }

@@ -1,5 +1,5 @@
-//! Checks another program's result against itself and against the requested load. A result that contradicts itself is rejected; one of
-//! another load does not measure its point.
+//! Checks another program's result for contradictions within it, and compares it with the requested load. A result that contradicts itself
+//! is rejected. A result of another load gets a doubt, because it does not measure its point.
 
 use crate::plan::{Params, spelling};
 use crate::validity::{Code, Doubt};
@@ -18,16 +18,16 @@ const NUMBERS: [&str; 9] = [
     "total_token_throughput",
     "request_goodput",
 ];
-/// Rates with what they count.
+/// Rates, each with the counts whose sum it divides by the duration.
 const RATES: [(&str, &[&str]); 3] = [
     ("request_throughput", &["completed"]),
     ("output_throughput", &["total_output_tokens"]),
     ("total_token_throughput", &["total_input_tokens", "total_output_tokens"]),
 ];
-/// Greatest ratio between a rate and its count over the duration. For `vllm bench serve` they are equal by definition; other clients leave
-/// out their ramp.
-const NEAR: f64 = 1.1;
-const NEAR_OF_CLIENTS: f64 = 2.0;
+/// Greatest accepted ratio between figures that should be equal, such as a rate and its count divided by the duration.
+const TOLERANCE: f64 = 1.1;
+/// Greatest such ratio for rates of other clients, which may leave out their ramp.
+const TOLERANCE_OF_CLIENTS: f64 = 2.0;
 
 /// Least share of the slots of a closed loop that are in use on average.
 const LEAST_IN_FLIGHT: f64 = 0.05;
@@ -37,7 +37,7 @@ const LEAST_IN_FLIGHT: f64 = 0.05;
 pub struct Asked<'a> {
     /// Its parameters, as far as they are known.
     pub params: &'a Params,
-    /// Names that the model may have; none if any may be right.
+    /// Names that the model may have; empty if any name is accepted.
     pub models: &'a [&'a str],
 }
 
@@ -53,7 +53,7 @@ pub fn in_itself(result: &Params) -> Option<String> {
         .or_else(|| too_many(result, number(result, "num_prompts")?))
 }
 
-/// The doubt about a result of another load than was asked for.
+/// Returns a doubt if the result is of another load than the one that was asked for.
 pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
     let param = |name: &str| spelling::find(asked.params, name);
     let load = ["max_concurrency", "request_rate", "num_prompts"].into_iter();
@@ -79,7 +79,7 @@ pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
     Some(Doubt::new(Code::OtherLoad, found))
 }
 
-/// Like `in_itself`, for a record in which parameters follow the figures, as vLLM's sweep writes it.
+/// Like `in_itself`, for a record of vLLM's sweep, in which parameters follow the figures.
 pub fn of_figures(record: &Params) -> Option<String> {
     let measured = record.iter().take_while(|(name, _)| *name != "run_number");
     let measured = measured.map(|(name, value)| (name.clone(), value.clone()));
@@ -90,7 +90,7 @@ fn is_figure(name: &str) -> bool {
     NUMBERS.contains(&name) || latency(name).is_some()
 }
 
-/// The statistic and the latency of `p99_ttft_ms`.
+/// Splits `p99_ttft_ms` into the statistic and the latency.
 fn latency(name: &str) -> Option<(&str, &str)> {
     let (statistic, latency) = name.strip_suffix("_ms")?.split_once('_')?;
     let is_percentile = || {
@@ -113,7 +113,7 @@ fn not_a_number(result: &Params) -> Option<String> {
     figures.into_iter().find_map(wrong)
 }
 
-/// Percentiles that are not in order.
+/// Looks for percentiles that are not in ascending order.
 fn falling(result: &Params) -> Option<String> {
     let mut percentiles: BTreeMap<&str, Vec<(f64, &str, f64)>> = BTreeMap::new();
     for (name, value) in result {
@@ -136,7 +136,7 @@ fn falling(result: &Params) -> Option<String> {
     })
 }
 
-/// Counts of requests that are no whole numbers, and requests that ended in no time.
+/// Looks for counts of requests that are not whole, less than one request in flight, and requests that ended in no time.
 fn no_count(result: &Params) -> Option<String> {
     let counts = ["completed", "failed"].into_iter();
     let is_part = |name: &str| number(result, name).filter(|count| count.fract() != 0.0);
@@ -154,7 +154,7 @@ fn no_count(result: &Params) -> Option<String> {
     part.or(load).or_else(in_no_time)
 }
 
-/// Latencies of requests that are longer than the whole run. Other clients may leave out their ramp.
+/// Looks for latencies that are longer than the whole run. Other clients are not checked, because they may leave out their ramp.
 fn too_long(result: &Params) -> Option<String> {
     let duration_s = number(result, "duration").filter(|_| !result.contains_key("client"))?;
     let mut latencies = result.iter().filter_map(|(name, value)| {
@@ -162,30 +162,30 @@ fn too_long(result: &Params) -> Option<String> {
         let is_of_requests = statistic != "std" && ["ttft", "tpot", "itl", "e2el"].contains(&of);
         Some((name, value.as_f64()?)).filter(|_| is_of_requests)
     });
-    let (name, value) = latencies.find(|(_, value)| *value > NEAR * duration_s * 1000.0)?;
+    let (name, value) = latencies.find(|(_, value)| *value > TOLERANCE * duration_s * 1000.0)?;
     Some(format!("has {name} = {value}, and the whole run took {duration_s} s"))
 }
 
-/// First tokens that come after the last ones.
+/// Looks for times to the first token that are longer than the latency.
 fn first_after_last(result: &Params) -> Option<String> {
     ["mean", "median"].into_iter().find_map(|statistic| {
         let name = |latency: &str| format!("{statistic}_{latency}_ms");
         let (first, whole) = (number(result, &name("ttft"))?, number(result, &name("e2el"))?);
-        let is_wrong = whole > 0.0 && first > NEAR * whole;
+        let is_wrong = whole > 0.0 && first > TOLERANCE * whole;
         is_wrong.then(|| format!("has {} = {first} above {} = {whole}", name("ttft"), name("e2el")))
     })
 }
 
-/// Requests that were in flight on average, by Little's law, and cannot be those of a closed loop. Turns wait between requests, and other
-/// clients may leave out their ramp.
+/// Looks for an average number of requests in flight, by Little's law, that a closed loop cannot have. Conversations are not checked,
+/// because they wait between turns. Nor are other clients, which may leave out their ramp.
 fn other_concurrency(result: &Params) -> Option<String> {
     let is_open = number(result, "request_rate").is_some_and(f64::is_finite);
-    let is_of_a_client = result.contains_key("client") || result.contains_key("num_conversations");
-    let slots = number(result, "max_concurrency").filter(|_| !is_open && !is_of_a_client)?;
+    let is_exempt = result.contains_key("client") || result.contains_key("num_conversations");
+    let slots = number(result, "max_concurrency").filter(|_| !is_open && !is_exempt)?;
     let slots = slots.min(number(result, "completed")?);
     let (mean_ms, rate) = (number(result, "mean_e2el_ms")?, number(result, "request_throughput")?);
     let in_flight = mean_ms / 1000.0 * rate;
-    let is_wrong = in_flight > NEAR * slots || in_flight < LEAST_IN_FLIGHT * slots;
+    let is_wrong = in_flight > TOLERANCE * slots || in_flight < LEAST_IN_FLIGHT * slots;
     is_wrong.then(|| {
         format!(
             "has mean_e2el_ms = {mean_ms} at {rate} requests/s, which are {in_flight:.3} requests in flight of {slots}"
@@ -193,25 +193,25 @@ fn other_concurrency(result: &Params) -> Option<String> {
     })
 }
 
-/// Rates that are not what was counted over the duration.
+/// Looks for rates that differ from the counts divided by the duration.
 fn wrong_rate(result: &Params) -> Option<String> {
     let duration = number(result, "duration").filter(|duration| *duration > 0.0)?;
-    let near = if result.contains_key("client") {
-        NEAR_OF_CLIENTS
+    let most = if result.contains_key("client") {
+        TOLERANCE_OF_CLIENTS
     } else {
-        NEAR
+        TOLERANCE
     };
     RATES.into_iter().find_map(|(name, counts)| {
         let rate = number(result, name)?;
         let counted: f64 = counts.iter().map(|count| number(result, count)).sum::<Option<f64>>()?;
         let expected = counted / duration;
-        // With small counts a single one more or less shows.
-        let is_wrong = (rate > near * expected || near * rate < expected) && (rate - expected).abs() > 1.0 / duration;
+        // A count that differs by one is accepted: the rate of a small count then differs much.
+        let is_wrong = (rate > most * expected || most * rate < expected) && (rate - expected).abs() > 1.0 / duration;
         is_wrong.then(|| format!("has {name} = {rate}, and {counted} in {duration} s are {expected:.3}"))
     })
 }
 
-/// More requests that ended than were to be sent. The turns of conversations are requests of their own.
+/// Looks for more ended requests than were sent. Conversations are not checked, because each of their turns is a request.
 fn too_many(result: &Params, sent: f64) -> Option<String> {
     let ended = number(result, "completed")? + number(result, "failed").unwrap_or(0.0);
     let has_turns = result.contains_key("num_conversations");
@@ -222,13 +222,13 @@ fn number(result: &Params, name: &str) -> Option<f64> {
     result.get(name)?.as_f64()
 }
 
-/// A number, also as a text.
+/// Returns a number, which may be written as a text.
 fn as_number(value: &Value) -> Option<f64> {
     let of_text = || value.as_str()?.trim().parse::<f64>().ok();
     value.as_f64().or_else(of_text)
 }
 
-/// A setting as a text; nothing of one that is not set.
+/// Returns a setting as a text; `None` if it is not set or has no single value.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Array(_) | Value::Object(_) => None,

@@ -1,15 +1,15 @@
-//! Converts results of vLLM's benchmarks without a server to the figures of one row: nested members come to the top, and figures that exist
-//! in `vllm bench serve` get its name and unit. vLLM's own keys stay.
+//! Converts results of vLLM's benchmarks without a server to the figures of one row: nested members are copied to the top level, and
+//! figures that exist in `vllm bench serve` are added under its name and in its unit. vLLM's own keys stay.
 
 use crate::bench::native::settings::TABLE;
 use crate::bench::params::Takes;
 use crate::plan::{Params, ServeCommand};
 use serde_json::{Map, Value, json};
 
-/// Percentiles that become columns; few starts are measured at a time.
+/// Percentiles that become columns. There are too few starts for finer ones.
 const REPORTED: [&str; 3] = ["50", "90", "99"];
 
-/// The figures of `vllm bench startup`, `throughput`, `latency` or `mm-processor`, which ran as `argv`.
+/// Returns the figures of `vllm bench startup`, `throughput`, `latency` or `mm-processor`, whose command line was `argv`.
 pub(crate) fn of_engine(mut result: Params, argv: &[String]) -> Params {
     let mut more = Params::new();
     for (key, value) in &result {
@@ -83,7 +83,7 @@ pub(crate) fn of_engine(mut result: Params, argv: &[String]) -> Params {
     result
 }
 
-/// `hf_processor_ms: {"mean": 1, "p99.0": 2}` as `mean_hf_processor_ms` and `p99_hf_processor_ms`.
+/// Renames the statistics of a stage: `hf_processor_ms: {"mean": 1, "p99.0": 2}` gives `mean_hf_processor_ms` and `p99_hf_processor_ms`.
 fn of_stage(stage: &str, stats: &Map<String, Value>) -> Vec<(String, Value)> {
     let named = stats.iter().map(|(name, value)| {
         let name = name.strip_suffix(".0").unwrap_or(name);
@@ -99,8 +99,8 @@ fn times(value: &Value, factor: f64) -> Value {
     }
 }
 
-/// The parameters of a `vllm bench serve` command line that the native benchmark knows too, others left out, with the rate that it sends at
-/// where none is given; `None` for another program.
+/// Returns those parameters of a `vllm bench serve` command line that the native benchmark also has; `None` for another program. Without
+/// a rate, the client sends all requests at once: that is its `request_rate` then.
 pub fn params_of(argv: &[String]) -> Option<Params> {
     if !argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve") {
         return None;

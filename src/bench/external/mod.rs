@@ -1,10 +1,10 @@
 //! Runs any program as a benchmark: passes it the address of our server and the path for its result, runs it under a guard, and reads its
 //! result.
 //!
-//! A command like `vllm bench serve` gets the flags it needs. Any other program finds the same in its environment
-//! (`VSWEEP_BASE_URL`, `VSWEEP_MODEL`, `VSWEEP_RESULT`), and in all of them `{base_url}`, `{host}`, `{port}`, `{model}`
-//! and `{result}` are filled in. It must write one JSON object to the result file and exit with 0. vLLM's benchmarks without a
-//! server (`vllm bench startup`) are run so too; they only need to know where the result goes.
+//! A command like `vllm bench serve` gets the flags it needs. Any other program finds these values in its environment (`VSWEEP_BASE_URL`,
+//! `VSWEEP_MODEL`, `VSWEEP_RESULT`). In every command the placeholders `{base_url}`, `{host}`, `{port}`, `{model}` and `{result}` are
+//! filled in. A program must write one JSON object to the result file and exit with 0. vLLM's benchmarks without a server (`vllm bench
+//! startup`) are run in the same way, but are given only the path for the result.
 
 mod clients;
 mod contradictions;
@@ -42,13 +42,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Time from TERM to KILL: a benchmark has nothing to save.
+/// Time from TERM to KILL. It is short, because a benchmark has nothing to save.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Output of the program, in the scratch folder of its run.
+/// Name of the file with the program's output, in the scratch folder of its run.
 pub const LOG: &str = "bench.log";
 
-/// File for the program's figures, in the scratch folder of its run.
+/// Name of the file with the program's figures, in the scratch folder of its run.
 pub const RESULT: &str = "result.json";
 
 /// Performs one run with an external program. Dropping the future ends the program.
@@ -73,7 +73,7 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
     Ok(measurement)
 }
 
-/// A benchmark's program that runs. Dropping it ends the program, and nobody waits for that.
+/// A running benchmark program. Dropping it ends the program, but does not wait for its end.
 #[derive(Debug)]
 pub(crate) struct Program {
     guarded: Guarded,
@@ -133,7 +133,7 @@ impl Program {
         })
     }
 
-    /// Waits until it has ended, and reads what it found out.
+    /// Waits until the program has ended, and reads its result.
     pub async fn finish(&mut self) -> Result<Params, Failure> {
         let Ok(exit) = timeout(self.timeout, self.guarded.exited(Cause::BenchFailed)).await else {
             self.guarded.stop().await;
@@ -153,7 +153,8 @@ impl Program {
         }
     }
 
-    /// The cause of an end; that of an engine which could not start is known from its log, as a server's is.
+    /// Returns the cause of a failed run. If the program loads the engine itself, its log is diagnosed like that of a server that does not
+    /// start.
     fn diagnose(&self, exit: Exit) -> Failure {
         let of_engine = || diagnose::diagnose(Phase::Starting, Some(exit), &diagnose::read_log(&self.log, 0));
         let known = self.loads_engine.then(of_engine);
@@ -162,19 +163,18 @@ impl Program {
             .unwrap_or_else(|| broken(format!("{exit}; {}", diagnose::decisive(&self.log))))
     }
 
-    /// Ends it in order, with all that it started.
+    /// Ends the program and all processes that it started: TERM, then KILL after the grace period.
     pub async fn stop(&mut self) {
         self.guarded.stop().await;
     }
 
-    /// Ends it at once.
+    /// Kills the program at once.
     pub async fn kill(&mut self) {
         self.guarded.kill().await;
     }
 }
 
-/// The command line that a run starts: placeholders filled in, and for a command like `vllm bench serve` the flags it
-/// needs.
+/// Returns the command line that a run starts, with placeholders filled in. A command like `vllm bench serve` also gets the flags it needs.
 pub fn command_line(job: &Job, result: &Path, argv: &[String]) -> Vec<String> {
     arguments(job, result, argv).0
 }
@@ -182,7 +182,7 @@ pub fn command_line(job: &Job, result: &Path, argv: &[String]) -> Vec<String> {
 /// Makes the scratch folder, without a result of an earlier try, and opens the log.
 fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
     if let Some(folder) = log.parent() {
-        // What the program writes there may hold what nobody else may read.
+        // The program may write there texts that no other user may read.
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     let removed = match result.is_dir() {
@@ -204,7 +204,7 @@ fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
     Ok(output)
 }
 
-/// The command line to run, and notes about what was replaced in it.
+/// Returns the command line to run, and notes about values that were replaced in it.
 fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<String>) {
     let text = |path: &Path| path.display().to_string();
     if let BenchRunner::Offline(_) = job.runner {
@@ -236,7 +236,7 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
     let given = ServeCommand::of(&argv);
     let model = given.value("model").unwrap_or(&job.model_root);
     let warmups = warmups(job, &argv);
-    // Flags that it needs unless they are given.
+    // Flags that are added only if they are not given.
     for (flag, value) in [
         ("model", Some(json!(model))),
         (
@@ -253,7 +253,7 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
     decide(&argv, flags)
 }
 
-/// A command line with these flags at its end, in their order, and nowhere else; and notes of those that it had.
+/// Returns a command line with these flags at its end only, in their order, and notes about the values that they replaced.
 fn decide(argv: &[String], flags: Params) -> (Vec<String>, Vec<String>) {
     let given = ServeCommand::of(argv);
     let notes = flags.keys().filter_map(|flag| {
@@ -264,13 +264,13 @@ fn decide(argv: &[String], flags: Params) -> (Vec<String>, Vec<String>) {
     (apply(&apply(argv, &removed), &flags), notes.collect())
 }
 
-/// Requests that a command like `vllm bench serve` is to send unmeasured.
+/// Returns the number of warm-up requests for a command like `vllm bench serve`.
 fn warmups(job: &Job, argv: &[String]) -> usize {
     let settings = params_of(argv).and_then(|params| NativeSettings::read(&params).ok());
     match (job.warmup, settings) {
         (Warmup::Requests(count), _) => count as usize,
         (Warmup::Automatic, Some(settings)) => Amount::of(job.warmup, &settings).count(),
-        // A load that we cannot read in full still says how many requests it keeps in flight.
+        // Without valid settings, only the number of requests in flight is used.
         (Warmup::Automatic, None) => {
             let slots = ServeCommand::of(argv).value("max_concurrency");
             slots.and_then(|slots| slots.parse().ok()).unwrap_or(0)
@@ -289,7 +289,7 @@ fn speaks_vllm_bench(argv: &[String]) -> bool {
 /// Name of aiperf's result in its output folder.
 pub const AIPERF_RESULT: &str = "profile_export_aiperf.json";
 
-/// The figures that the program left.
+/// Reads and checks the figures that the program wrote.
 fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, Failure> {
     let failed = |what: String| broken(format!("exit code 0, but {what}"));
     let path = match path.is_dir() {
@@ -318,7 +318,7 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
     }
 }
 
-/// A result as a program wrote it, made harmless; the error completes a sentence that begins with it.
+/// Parses the result of a program, and escapes its texts. The error completes a sentence that begins with the result.
 pub fn read_result(json: &[u8]) -> Result<Params, String> {
     let json = python_json::strict(json);
     if let Some(key) = python_json::repeated_key(&json) {
@@ -346,7 +346,7 @@ fn harmless_members(members: Params) -> Params {
     members.into_iter().map(harmless).collect()
 }
 
-/// Judges a result by what it says of itself.
+/// Judges a result by its own figures.
 pub fn judge(result: Params) -> Measurement {
     let seen = RunFigures::whole(&result);
     Measurement {

@@ -1,4 +1,5 @@
-//! One batch on its way: requests spread over the engines, held, released, timed, and checked to have run as one.
+//! One batch. Its requests are spread over the engines, queue there while the servers are held, and are released together. Then they are
+//! timed, and checked to have run as one batch.
 
 use super::{Bench, Hold, engines};
 use crate::bench::broken;
@@ -16,27 +17,27 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Default time to reach the queue: for every batch, and for each of its sequences.
+/// Default time for requests to reach the queue: one for every batch, and one for each of its sequences.
 const SETTLE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_micros(500));
-/// A batch that came apart is tried again this often, each time with four times as long to settle.
+/// Most tries of a batch that does not run as one. Each try has four times as long to settle as the one before.
 const TRIES: u32 = 3;
 
-/// Requests, one list for each endpoint.
+/// Requests of a batch, one list for each endpoint.
 pub(super) struct Batch {
     requests: Vec<Vec<Request>>,
     output_len: usize,
 }
 
-/// Duration of one batch. Times are seconds since the servers were released.
+/// Times and counts of one batch. Times are in seconds, since the servers were released.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timing {
     /// Time until the last token of the last sequence.
     pub total: f64,
     /// Time until the first token of each sequence.
     pub first_tokens: Vec<f64>,
-    /// Between tokens, on average over those of one sequence after its first.
+    /// Mean time between tokens of each sequence.
     pub steps: Vec<f64>,
-    /// The longest time a generator stood still while the batch was under way.
+    /// Longest time for which a generator did not look at the network during the batch.
     pub away: f64,
     /// Time until the slowest server had confirmed its wake-up.
     pub wake: f64,
@@ -70,14 +71,14 @@ impl Batch {
         Ok(Batch { requests, output_len })
     }
 
-    /// Sends it without holding anything, and awaits every answer.
+    /// Sends the batch without holding the servers, and awaits every answer.
     pub fn send_freely(&self, bench: &mut Bench) -> Result<(), Failure> {
         self.connect(bench)?;
         let ((), outcomes) = self.send(bench.settings.exact.request_timeout, &mut bench.generators, || ());
         whole(outcomes?).map(drop)
     }
 
-    /// Sends it while `meanwhile` goes on, and awaits every answer; each endpoint has a generator on a thread of its own.
+    /// Sends the batch, runs `meanwhile`, and awaits every answer. Each endpoint has a generator on its own thread.
     fn send<R>(
         &self,
         request_timeout: Duration,
@@ -111,11 +112,11 @@ impl Batch {
         })
     }
 
-    /// Times it; a batch that came apart is tried again.
+    /// Measures the batch. A batch that did not run as one is tried again.
     pub fn time(&self, bench: &mut Bench, facts: &[ServerLimits]) -> Result<Timing, Failure> {
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>();
-        let own = SETTLE.0 + SETTLE.1 * u32::try_from(sequences).unwrap_or(u32::MAX);
-        let mut settle = bench.settings.settle().unwrap_or(own);
+        let default = SETTLE.0 + SETTLE.1 * u32::try_from(sequences).unwrap_or(u32::MAX);
+        let mut settle = bench.settings.settle().unwrap_or(default);
         let mut tried = 1;
         loop {
             let mut timing = self.try_once(bench, settle)?;
@@ -142,13 +143,13 @@ impl Batch {
                 thread::sleep((until - Instant::now()).min(Duration::from_millis(20)));
             }
             let woken = held.end();
-            // Without a server that continues, answers would be awaited for ever.
+            // The answers of a server that does not continue would be awaited for ever.
             if woken.is_err() {
                 stop.stop();
             }
             woken
         });
-        let (let_go, wake) = woken.map_err(broken)?;
+        let (released, wake) = woken.map_err(broken)?;
         let outcomes = whole(outcomes?)?;
         let after = counts(&bench.endpoints);
         let mut timing = Timing {
@@ -160,7 +161,7 @@ impl Batch {
             timing.away = timing.away.max(seconds(outcome.longest_turn));
             let since = |nanos: u64| {
                 let at = outcome.began + Duration::from_nanos(nanos);
-                at.saturating_duration_since(let_go).as_secs_f64()
+                at.saturating_duration_since(released).as_secs_f64()
             };
             for sample in outcome.samples.iter() {
                 timing.total = timing.total.max(since(sample.end));
@@ -173,7 +174,8 @@ impl Batch {
         Ok(timing)
     }
 
-    /// Steps beyond those of one batch: its prefill in as few steps as its tokens allow, then one for each further token.
+    /// Number of steps of an engine beyond those of one batch: its prefill in as few steps as the tokens allow, then one for each further
+    /// token.
     fn extra_steps(&self, timing: &Timing, facts: &[ServerLimits]) -> Option<f64> {
         let counts = timing.counts.as_ref()?;
         let limit = facts.iter().map(|facts| facts.max_num_batched_tokens).min()?? as f64;
@@ -197,7 +199,7 @@ impl Batch {
     }
 }
 
-/// Outcomes of which every request succeeded: a batch with holes is not the batch that was asked for.
+/// Returns the outcomes if every request succeeded, else a failure: without some of its requests, it is another batch.
 fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
     let all: usize = outcomes.iter().map(|outcome| outcome.samples.len()).sum();
     let failed: usize = outcomes.iter().map(|outcome| outcome.samples.failed()).sum();
@@ -218,21 +220,19 @@ fn counts(endpoints: &[Endpoint]) -> Option<ServerCounters> {
     each.reduce(|all, counters| Some(all?.plus(&counters?))).flatten()
 }
 
-// Holding servers so that a batch can queue, and letting them go together. A hold that is dropped lets them go too:
-// whatever happens, no server is left asleep.
-
+/// Time limit for a request to hold or wake a server.
 const LIMIT: Duration = Duration::from_secs(30);
-/// A server that was just busy with something else gets another chance to wake.
+/// Most tries to wake a server, which may be busy with something else.
 const WAKE_TRIES: usize = 3;
 
-/// Servers that are held.
+/// Servers that are held so that a batch can queue, and are woken together. They are woken on drop too, so that no server is left paused.
 pub(super) struct Held<'a> {
     endpoints: &'a [Endpoint],
     hold: Hold,
 }
 
 impl<'a> Held<'a> {
-    /// Holds all of them, or none.
+    /// Holds all servers. On an error, those that may be held are woken.
     pub fn begin(endpoints: &'a [Endpoint], hold: Hold) -> Result<Held<'a>, String> {
         let mut held = Held { endpoints: &[], hold };
         let (route, _) = hold.routes();
@@ -251,7 +251,7 @@ impl<'a> Held<'a> {
         Ok(held)
     }
 
-    /// Lets them go, all at once. Returns when that was asked, and how long the slowest took to answer.
+    /// Wakes all servers at once. Returns the time at which they were asked, and the time until the slowest had answered.
     pub fn end(mut self) -> Result<(Instant, Duration), String> {
         let asked = Instant::now();
         self.wake()?;

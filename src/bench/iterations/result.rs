@@ -1,4 +1,4 @@
-//! The figures of one shape: medians over its measured batches, with what they can and cannot be trusted for.
+//! The figures of one shape: medians over its measured batches, with doubts and warnings about them.
 
 use super::batch::Timing;
 use super::{Bench, IterationSettings, engines};
@@ -10,8 +10,8 @@ use crate::metrics::median as middle;
 use crate::validity::{Code, Doubt};
 use serde_json::json;
 
-/// Above this share of its context that had to be computed again, a batch had no context.
-const LOST_CONTEXT: f64 = 0.5;
+/// Least share of the context tokens that a batch must find in the prefix cache.
+const LEAST_CACHED: f64 = 0.5;
 
 /// Computes a figure of one batch.
 type Figure<'a> = &'a dyn Fn(&Timing) -> Option<f64>;
@@ -97,10 +97,10 @@ fn smallest(values: &[f64]) -> Option<f64> {
     values.iter().copied().min_by(f64::total_cmp)
 }
 
-/// Standing still for longer than this shows in the time of a batch, in seconds.
+/// Time above which a standstill of the generator affects the time of a batch, in seconds.
 const NOTICED_S: f64 = 0.05;
 
-/// Batches during which the generator stood still. The median hides some of them, but not half.
+/// Returns a doubt if the generator stood still during some batches. Medians do not depend on them, unless they are half of all.
 fn stood_still(timings: &[Timing]) -> Option<Doubt> {
     let longest = timings.iter().map(|timing| timing.away).fold(0.0, f64::max);
     let count = timings.iter().filter(|timing| timing.away > NOTICED_S).count();
@@ -117,7 +117,7 @@ fn stood_still(timings: &[Timing]) -> Option<Doubt> {
     Some(Doubt::new(code, detail))
 }
 
-/// Batches that did not run as one.
+/// Returns a doubt if some batches did not run as one.
 fn apart(timings: &[Timing]) -> Option<Doubt> {
     let apart = timings
         .iter()
@@ -139,8 +139,8 @@ fn warnings(settings: &IterationSettings, sequences: usize, timings: &[Timing]) 
     let context = (settings.batch.context_len * sequences) as f64;
     let counts = timings.iter().filter_map(|timing| timing.counts.as_ref());
     let found = match counts.map(ServerCounters::cached).min_by(f64::total_cmp) {
-        // Blocks are cached whole, so a context below one block cannot be found again.
-        Some(cached) if settings.batch.context_len >= 256 && cached < LOST_CONTEXT * context => Some(format!(
+        // Only whole blocks are cached, so a short context may not be found again.
+        Some(cached) if settings.batch.context_len >= 256 && cached < LEAST_CACHED * context => Some(format!(
             "only {cached:.0} of {context:.0} context tokens were in the prefix cache; figures include computing the others \
              (is the cache large enough, and prefix caching on?)"
         )),

@@ -1,23 +1,24 @@
-//! Checks that a server answered as requested: with the right number of tokens, computed and not taken from its cache,
-//! and as fast at the end of a run as at its beginning.
+//! Checks that a server answered as requested: with the right number of tokens, without prompts from its cache, and as fast at the end of a
+//! run as at its beginning.
 
 use crate::checks::changing;
 use crate::metrics::{Sample, Samples, median, seconds};
 use crate::validity::{Code, Doubt};
 
-/// Share of the requested length below which all answers together are another load.
+/// Share of the requested output tokens below which the answers of a run are another load.
 const SHORTER: f64 = 0.99;
-/// Share of all requested tokens by which the server's counts may exceed them, and one token of each answer: some servers count the end
-/// of sequence.
+/// Share of all requested tokens by which the server's counts may exceed them. One more token of each answer is accepted besides, because
+/// some servers count the end of sequence.
 const EXCESS: f64 = 0.01;
-/// Tokens that a tokenizer adds to a prompt, or leaves out, whatever its length.
+/// Most tokens that a tokenizer adds to a prompt, or leaves out, whatever its length.
 const SPECIAL_TOKENS: u64 = 8;
-/// Share of a prompt's tokens that a server counts at least, if it has read all of it; and if their number is that of words.
+/// Least share of a prompt's tokens that a server counts if it has read all of it.
 const LEAST_OF_PROMPT: f64 = 0.99;
+/// Least such share if the number of tokens is only estimated.
 const LEAST_OF_WORDS: f64 = 0.5;
-/// Share of all prompt tokens whose lack makes another load.
+/// Share of all prompt tokens above which missing tokens make another load.
 const MISSING: f64 = 0.01;
-/// Above this share of hits beyond what the prompts share on purpose, a run was answered from the cache.
+/// Share of cached prompt tokens, beyond those that the prompts share on purpose, above which a run was answered from the cache.
 const UNEXPECTED_HITS: f64 = 0.1;
 
 /// Returns a doubt if the server counted more output tokens than requested, which makes its counts doubtful or wrong, or fewer although
@@ -76,24 +77,24 @@ pub fn cached(share: f64, expected: f64) -> Option<Doubt> {
     })
 }
 
-/// Equal spans of time that a trend is looked for in, at the most.
+/// Most equal spans of time in which a trend is looked for.
 const SPANS: usize = 30;
-/// Requests in a span on average, at least: fewer say little of its pace.
+/// Least average number of requests in a span. Fewer do not show its pace.
 const FEWEST: usize = 4;
 
-/// One request.
+/// Times of one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Served {
     /// Time at which it was sent, in seconds.
     pub sent: f64,
     /// Time at which it ended, in seconds.
     pub end: f64,
-    /// Mean time per output token.
+    /// Mean time per output token, in seconds.
     pub tpot: f64,
 }
 
 impl Served {
-    /// Reads a request; `None` if it failed, or had a single token.
+    /// Returns the times of a request, or `None` if it failed or had a single token.
     pub fn of(sample: &Sample) -> Option<Served> {
         let tpot = sample.tpot().filter(|tpot| *tpot > 0.0 && sample.is_ok())?;
         Some(Served {
@@ -104,21 +105,21 @@ impl Served {
     }
 }
 
-/// Checks a whole run.
+/// Checks the pace of a whole run.
 pub(in crate::bench) fn pace(samples: &Samples) -> Option<Doubt> {
     let served: Vec<Served> = samples.iter().filter_map(|sample| Served::of(&sample)).collect();
     paced(&served)
 }
 
 /// Returns a doubt if the time per output token had a trend. Requests of the ramp, before the first one ended, and of the drain, after the
-/// last one was sent, are left out: fewer requests run at the same time as they do.
+/// last one was sent, are left out, because fewer others run at the same time.
 pub fn paced(served: &[Served]) -> Option<Doubt> {
     let ramp = served.iter().map(|request| request.end).reduce(f64::min)?;
     let drain = served.iter().map(|request| request.sent).reduce(f64::max)?;
     let is_between = |request: &&Served| request.sent >= ramp && request.end <= drain;
     let between: Vec<&Served> = served.iter().filter(is_between).collect();
     let spans = SPANS.min(between.len() / FEWEST);
-    // Too few requests have no pace.
+    // Too few requests show no pace.
     let last = spans.checked_sub(1)?;
     let mut tpots: Vec<Vec<f64>> = vec![Vec::new(); spans];
     for request in &between {

@@ -6,13 +6,13 @@ use crate::checks::{Short, needed, percentile, short};
 use crate::stats::{figure_of, split_class};
 use crate::validity::{Code, Doubt};
 
-/// Below this share of the requests asked for at once, it was another load.
+/// Share of the slots below which the greatest number of requests in flight makes another load.
 const ENOUGH: f64 = 0.9;
-/// Latencies with one value a request, …
-const A_REQUEST: [&str; 3] = ["ttft", "tpot", "e2el"];
+/// Latencies with one value per request.
+const ONE_PER_REQUEST: [&str; 3] = ["ttft", "tpot", "e2el"];
 
-/// A closed loop that never had as many requests in flight as it is to keep there. The count of `vllm bench serve`, by whole
-/// seconds, is never too low, so it shows this too.
+/// Returns a doubt if a closed loop never had enough requests in flight. The count of `vllm bench serve`, by whole seconds, is never too
+/// low, so it can be used too.
 pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
     let slots = seen.slots().filter(|_| seen.is_whole)?;
     let peak = seen
@@ -28,7 +28,7 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
     })
 }
 
-/// A run that ended before a steady state.
+/// Returns a doubt if the run ended before a steady state.
 pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
     let (completed, slots) = (seen.number("completed"), seen.slots());
@@ -43,7 +43,7 @@ pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     Some(Doubt::new(Code::RunTooShort, detail))
 }
 
-/// Percentiles that the sample does not hold.
+/// Returns a doubt about percentiles for which there are too few requests.
 pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     if !seen.is_whole {
         return None;
@@ -53,7 +53,7 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
         let completed = number("completed")?;
         match latency {
             "itl" => Some(number("total_output_tokens").map_or(0.0, |tokens| tokens - completed)),
-            _ => A_REQUEST.contains(&latency).then_some(completed),
+            _ => ONE_PER_REQUEST.contains(&latency).then_some(completed),
         }
     };
     let lacking = seen.figures.keys().filter_map(|key| {
@@ -70,22 +70,22 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     Some(Doubt::new(Code::SampleTooSmall, detail).about(figures))
 }
 
-/// Share of the run above which standing still made another run of it, if it took longer than so many milliseconds: a busy
-/// machine's scheduler alone takes less.
+/// Share of the run, and milliseconds, above both of which a standstill of the generator makes another load. The scheduler of a busy
+/// machine alone takes less.
 const STOPPED: (f64, f64) = (0.2, 500.0);
-/// The shares above which stalls affect the result.
+/// Share of the run, and milliseconds, above both of which a standstill affects the result.
 const STALLED: (f64, f64) = (0.02, 50.0);
-/// Time that shows in some request, however long the run, in milliseconds.
+/// Time above which a single standstill affects some request, however long the run, in milliseconds.
 const LONG_MS: f64 = 1000.0;
-/// Share of the median TTFT above which events without a kernel's stamp are dated too late.
+/// Share of the median TTFT above which a standstill makes the times of events without a kernel's stamp too inexact.
 const OF_TTFT: f64 = 0.1;
-/// Share of its core above which the generator has nothing left.
+/// Share of its core above which the generator is saturated.
 const BUSY: f64 = 0.9;
-/// Lag of an open loop that shows: a share of the median TTFT, and in milliseconds.
+/// Share of the median TTFT, and milliseconds, above both of which the lag of an open loop affects the result.
 const LATE: (f64, f64) = (0.05, 10.0);
 
-/// A generator that was stopped, or that the system did not let run. Meanwhile no slot was filled and nothing was sent when
-/// due; the kernel dates what arrived, so latencies are right wherever it stamps.
+/// Returns a doubt if the generator was stopped, or was not scheduled. During such a time no slot is filled, and no request is sent when
+/// due. Latencies are right if the kernel stamps the arrivals.
 pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     let longest_ms = seen.number("generator_longest_turn_ms")?;
     let away_ms = seen.number("generator_away_ms").unwrap_or(0.0).max(longest_ms);
@@ -114,7 +114,7 @@ pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     })
 }
 
-/// A generator that had hardly any of its core left, or that sent requests noticeably after they were due.
+/// Returns a doubt if the generator used nearly all of its core, or sent requests noticeably late.
 pub(super) fn saturated(seen: RunFigures<'_>) -> Option<Doubt> {
     let doubt = |detail: String| Some(Doubt::new(Code::GeneratorSaturated, detail));
     let share = seen.number("generator_cpu_share")?;

@@ -21,11 +21,11 @@ pub use telemetry::telemetry;
 /// Data of a run for its checks: figures and settings by the keys of `vllm bench serve`, and our own.
 #[derive(Debug, Clone, Copy)]
 pub struct RunFigures<'a> {
-    /// The result, or as much of it as there is.
+    /// The result, or the part of it that is known.
     pub figures: &'a Params,
-    /// True if every request was sent. The duration of a run that was cut says nothing.
+    /// True if every request was sent. The duration of a run that was cut has no meaning.
     pub is_whole: bool,
-    /// The most frequent error of failed requests; `None` if only the result is known.
+    /// The most frequent error of failed requests; if it is `None`, it is taken from the result.
     pub commonest_error: Option<&'a RequestError>,
 }
 
@@ -34,17 +34,17 @@ const CHECKS: [fn(RunFigures<'_>) -> Option<Doubt>; 6] = [
     load::not_reached,
     load::stood_still,
     load::saturated,
-    some,
+    some_failed,
     load::too_short,
     load::too_small,
 ];
 
-/// Every reason to doubt a run.
+/// Returns all doubts about a run.
 pub fn doubts(seen: RunFigures<'_>) -> Vec<Doubt> {
     CHECKS.iter().filter_map(|check| check(seen)).collect()
 }
 
-/// Returns the doubts that concern the load generator, for a run that is judged by other rules besides.
+/// Returns only the doubts that concern the load generator, for benchmarks with other rules.
 pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + use<> {
     let seen = RunFigures {
         is_whole: false,
@@ -75,12 +75,12 @@ impl<'a> RunFigures<'a> {
         seconds.filter(|seconds| *seconds > 0.0)
     }
 
-    /// Returns true if requests had due times of their own.
+    /// Returns true if requests had their own due times.
     fn is_open_loop(self) -> bool {
         self.number("request_rate").is_some() || self.figures.contains_key("mean_ttft_from_due_ms")
     }
 
-    /// Requests that a closed loop is to keep in flight; none for an open one, where the limit is only a bound.
+    /// Number of requests that a closed loop should keep in flight; `None` for an open one, in which the limit is only a bound.
     fn slots(self) -> Option<f64> {
         self.number("max_concurrency").filter(|_| !self.is_open_loop())
     }
@@ -93,10 +93,10 @@ fn judge(figures: Value) -> Vec<String> {
     found.map(|doubt| format!("{}: {}", doubt.code, doubt.detail)).collect()
 }
 
-/// Above this share of failed requests the figures mean nothing.
+/// Largest share of failed requests with which a run has meaningful figures.
 const MOST_FAILED: f64 = 0.05;
 
-/// A run without a single success has no figures.
+/// Returns a failure if no request succeeded.
 pub(in crate::bench) fn refuse_empty(samples: &Samples) -> Result<(), Failure> {
     if samples.ok().next().is_some() {
         return Ok(());
@@ -141,8 +141,8 @@ pub(in crate::bench) fn on_failed_requests(seen: RunFigures<'_>) -> Option<Failu
     counted(seen).0
 }
 
-/// Some requests failed, too few to give the run up.
-fn some(seen: RunFigures<'_>) -> Option<Doubt> {
+/// Returns a doubt if some requests failed, but too few for a failure of the run.
+fn some_failed(seen: RunFigures<'_>) -> Option<Doubt> {
     counted(seen).1
 }
 

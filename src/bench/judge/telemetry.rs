@@ -1,4 +1,4 @@
-//! Judges the telemetry of a run: the server had the machine for itself, was steady, and as fast as it could be.
+//! Judges the telemetry of a run: it shows if the server was alone on the machine, steady, and not slowed down.
 
 use super::RunFigures;
 use crate::checks::{changing, unsteady};
@@ -6,16 +6,19 @@ use crate::plan::Params;
 use crate::telemetry::series::Course;
 use crate::validity::{Code, Doubt};
 
-/// Preemptions for each completed request above which what is computed twice shows.
+/// Preemptions per completed request above which the repeated work affects the figures.
 const PREEMPTED: f64 = 0.01;
-/// Readings below which a mean over them says little of a load.
+/// Fewest readings whose mean describes a load.
 const FEWEST: f64 = 10.0;
-/// A closed loop never has more in flight than its slots. What it gave up before may linger for a moment.
+/// Factor of the slots, and summand, by which readings may exceed the requests of a closed loop. Requests that were given up may remain at
+/// the server for a moment.
 const ABOVE_SLOTS: (f64, f64) = (1.05, 0.5);
-/// Readings are a sample of what was in flight, whose values scatter at most as much as their mean in all loads that were tried.
+/// Factor by which the mean of the readings may exceed the requests in flight by Little's law.
 const ABOVE_LAW: f64 = 1.25;
+/// Number of standard errors of that mean which are allowed besides. In all loads that were tried, the deviation of the readings was at
+/// most their mean.
 const ERRORS: f64 = 4.0;
-/// Share of readings above which a GPU that was slowed down, or had somebody else on it, shows.
+/// Share of readings with a GPU that is slowed down, or used by another process, above which it affects the figures.
 const SHOWS: f64 = 0.1;
 
 /// Returns all doubts about a whole run that follow from its telemetry.
@@ -48,8 +51,8 @@ pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
     doubts.into_iter().flatten().collect()
 }
 
-/// Returns a doubt if tokens a second had a trend. If arrivals determine that rate, the number of requests at the server, or the speed of
-/// each, is used instead.
+/// Returns a doubt if tokens per second had a trend. In an open loop, in which arrivals determine that rate, the number of requests at the
+/// server and the speed of each are checked too.
 fn changed(seen: RunFigures<'_>, course: &Course) -> Option<Doubt> {
     let series = [
         ("tokens per second", &course.rates),
@@ -75,31 +78,31 @@ fn preempted(seen: RunFigures<'_>) -> Option<Doubt> {
     })
 }
 
-/// More requests at the server than the benchmark had in flight: by its slots, or by Little's law, which holds for the whole run, from
-/// an idle server to an idle server, whatever the load.
+/// Returns a doubt if there were more requests at the server than the benchmark had in flight, by its slots or by Little's law. The law
+/// holds for any load over a whole run, at the beginning and end of which the server is idle.
 fn not_alone(seen: RunFigures<'_>) -> Option<Doubt> {
     let readings = seen
         .number("telemetry_samples")
         .filter(|readings| *readings >= FEWEST)?;
     let in_flight = seen.number("running_mean")? + seen.number("waiting_mean").unwrap_or(0.0);
-    // A request may be several to the server, but not if it generates.
+    // A request without output, such as a batch of embeddings, may be several requests to the server.
     seen.number("total_output_tokens").filter(|tokens| *tokens > 0.0)?;
-    let (own, limit) = match seen.slots() {
+    let (expected, limit) = match seen.slots() {
         Some(slots) => (slots, slots * ABOVE_SLOTS.0 + ABOVE_SLOTS.1),
         None => {
-            let own = by_littles_law(seen)?;
-            (own, own * (ABOVE_LAW + ERRORS / readings.sqrt()) + 1.0)
+            let expected = by_littles_law(seen)?;
+            (expected, expected * (ABOVE_LAW + ERRORS / readings.sqrt()) + 1.0)
         }
     };
     (in_flight > limit).then(|| {
         let detail = format!(
-            "{in_flight:.1} requests were at the server on average, and {own:.1} of them can be the benchmark's"
+            "{in_flight:.1} requests were at the server on average, and {expected:.1} of them can be the benchmark's"
         );
         Doubt::new(Code::ServerNotAlone, detail)
     })
 }
 
-/// Requests in flight on average: how many ended in a second, times how long each took.
+/// Average number of requests in flight: completed requests per second, times their mean latency. `None` if some failed.
 fn by_littles_law(seen: RunFigures<'_>) -> Option<f64> {
     let completed = seen.number("completed")?;
     seen.number("failed").filter(|failed| *failed == 0.0)?;

@@ -1,5 +1,5 @@
-//! Requests of exact token counts: which token ids may be used, random prompts of them, how they are sent, and the parameters
-//! that the benchmarks made of such requests share.
+//! Requests with exact token counts: the token ids that may be used, random prompts made of them, the form in which they are sent, and the
+//! common parameters of the benchmarks that send them.
 
 use crate::bench::Job;
 use crate::bench::params::ServerParams;
@@ -15,12 +15,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-/// Without a tokenizer: token ids below this are in nearly every vocabulary, …
+/// Token ids below this exist in nearly every vocabulary.
 const SAFE_VOCABULARY: u32 = 32_000;
-/// … and ids below this are special tokens or bytes in many.
+/// Token ids below this are special tokens or bytes in many vocabularies.
 const FIRST_PLAIN_ID: u32 = 260;
 
-/// Sizes of vocabularies.
+/// Valid sizes of vocabularies.
 pub(super) const VOCABULARY: Bounds = ("a whole number from 1 to 4194304", |size| size <= MOST_IDS.into());
 
 crate::params! {
@@ -47,7 +47,7 @@ crate::one_of! {
     }
 }
 
-/// Finds a server for completions that say with every event how many tokens there are so far.
+/// Prepares completions on a server, in which every event reports the number of tokens so far.
 pub(super) async fn open(job: &Job, url: &str, server: &ServerParams) -> Result<Endpoint, Failure> {
     let mut extra = Map::new();
     extra.insert("temperature".to_owned(), json!(0));
@@ -63,7 +63,7 @@ pub(super) async fn open(job: &Job, url: &str, server: &ServerParams) -> Result<
     Endpoint::open(job, url, server, Backend::Completions.endpoint(), body).await
 }
 
-/// A prompt that gets exactly so many tokens. With a rank, the request goes to that engine of the server.
+/// Returns a request for exactly `output_len` output tokens. With a rank, the request goes to that engine of the server.
 pub(super) fn request(
     endpoint: &Endpoint,
     prompt: &[u32],
@@ -84,7 +84,7 @@ pub(super) fn request(
     })
 }
 
-/// Token ids for prompts without a tokenizer.
+/// Returns the token ids for prompts that are made without a tokenizer.
 pub(super) fn plain_ids(vocab_size: Option<u32>, model_root: &str) -> Range<u32> {
     let known = vocab_size.or_else(|| vocabulary_of(Path::new(model_root)));
     let end = known.unwrap_or(SAFE_VOCABULARY);
@@ -95,7 +95,7 @@ pub(super) fn plain_ids(vocab_size: Option<u32>, model_root: &str) -> Range<u32>
     }
 }
 
-/// `vocab_size` in the `config.json` of a local model folder.
+/// Returns `vocab_size` in the `config.json` of a local model folder.
 fn vocabulary_of(model: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(model.join("config.json")).ok()?;
     let config: Value = serde_json::from_str(&text).ok()?;
@@ -107,7 +107,7 @@ fn vocabulary_of(model: &Path) -> Option<u32> {
         .filter(|size| (1..=MOST_IDS).contains(size))
 }
 
-/// Draws prompts, no two of which begin alike.
+/// Draws prompts, no two of which share a block in the prefix cache.
 #[derive(Debug)]
 pub(super) struct Prompts {
     ids: Range<u32>,
@@ -116,16 +116,15 @@ pub(super) struct Prompts {
 }
 
 impl Prompts {
-    /// `purpose` tells prompts of one seed apart: those of two shapes must not begin alike either.
+    /// Prompts for a purpose. With the same seed, prompts for two purposes share no block of the prefix cache either.
     pub fn new(ids: Range<u32>, seed: u32, purpose: &str) -> Self {
         let digest = sha256_hex(format!("{seed} {purpose}").as_bytes());
-        let own = u64::from_str_radix(&digest[..16], 16).expect("a digest is hexadecimal");
-        let random = NumpyPcg64::new(own);
+        let seed = u64::from_str_radix(&digest[..16], 16).expect("a digest is hexadecimal");
+        let random = NumpyPcg64::new(seed);
         Prompts { ids, random, drawn: 0 }
     }
 
-    /// A prompt of this length. Its first two ids count the prompts, so that none of them shares a cached block with
-    /// another.
+    /// Draws a prompt of this length, in tokens. Its first two ids count the prompts, so that no two prompts share a cached block.
     pub fn draw(&mut self, length: usize) -> Vec<u32> {
         let Range { start, end } = self.ids;
         let mut prompt: Vec<u32> = (0..length)

@@ -1,6 +1,6 @@
 //! One measured run against a ready server: by the native generator, or by an external command.
 //!
-//! Returns data; writing it down is the `run` room's work (an external command's own files go to a scratch folder).
+//! It returns data, which the `run` room stores. Files that an external command writes go to a scratch folder.
 
 pub mod exact_prompts;
 mod external;
@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Limit of a run that has no other.
+/// Time limit of a run that has no other.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Input of a benchmark.
@@ -58,9 +58,9 @@ pub struct Job {
     pub model_root: String,
     /// Every bench parameter with its value, names as in `vllm bench serve`.
     pub params: Params,
-    /// The key that the server asks for, where that is known; else `OPENAI_API_KEY` holds it.
+    /// The API key for the server, if it is known; else that in `OPENAI_API_KEY` is used.
     pub api_key: Option<String>,
-    /// Runner without a command line.
+    /// The kind of benchmark.
     pub runner: BenchRunner,
     /// Command line of an external benchmark; `None` for one of ours.
     pub argv: Option<Vec<String>>,
@@ -68,13 +68,13 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// Positions of an external benchmark's figures in its result; empty for known programs.
     pub places: BTreeMap<String, FigurePlace>,
-    /// CPUs that an external benchmark may run on; all of vsweep's own without.
+    /// CPUs that an external benchmark may run on; `None` for those of vsweep itself.
     pub cpus: Option<Cpus>,
-    /// A folder of its own for whatever an external benchmark writes; its output is kept there as `bench.log`.
+    /// A separate folder for the files of an external benchmark. Its output is kept there as `bench.log`.
     pub scratch: PathBuf,
     /// Unmeasured requests before the measurement.
     pub warmup: Warmup,
-    /// Limit for the whole run, the warm-up aside.
+    /// Time limit for the whole run, without the warm-up.
     pub timeout: Duration,
     /// Live counters for a display.
     pub counters: Arc<Counters>,
@@ -107,18 +107,18 @@ impl Job {
     }
 }
 
-/// Live counters of a run in progress, only for display; and when it was measured, for those who watched the server.
+/// Live counters of a run in progress, for display only, and the times of its measurement, for the telemetry of the server.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Requests to be sent, once known; 0 if only time ends the run.
     pub planned: AtomicU64,
-    /// Requests that ended, either way.
+    /// Requests that ended, with success or not.
     pub finished: AtomicU64,
     /// Requests that failed.
     pub failed: AtomicU64,
-    /// Output tokens, and times to first token in nanoseconds, of those that did not.
+    /// Output tokens of requests that succeeded.
     pub tokens: AtomicU64,
-    /// See [`Counters::tokens`].
+    /// Sum of the times to first token of requests that succeeded, in nanoseconds.
     pub ttft_ns: AtomicU64,
     /// Time at which the first measured request was due.
     pub sending: OnceLock<Instant>,
@@ -175,12 +175,12 @@ impl Counters {
         took.get().copied().or_else(so_far).unwrap_or_default()
     }
 
-    /// The sentences since this was last asked.
+    /// Takes the notes since the last call.
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut sentences(&self.notes))
     }
 
-    /// The cautions since this was last asked.
+    /// Takes the cautions since the last call.
     pub fn take_cautions(&self) -> Vec<String> {
         std::mem::take(&mut sentences(&self.cautions))
     }
@@ -195,20 +195,20 @@ fn sentences(of: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
 pub struct Measurement {
     /// Keys and order as in `vllm bench serve`'s result JSON.
     pub result: RunResult,
-    /// Relative sampling errors of its figures, as far as the run tells.
+    /// Relative sampling errors of its figures, as far as they are known.
     pub errors: Errors,
-    /// Reason why the figures are meaningless, if they are.
+    /// Reason why the run failed although it has figures, if it did.
     pub failure: Option<Failure>,
     /// Doubts about the figures.
     pub doubts: Vec<Doubt>,
-    /// Latencies of every request; none from an external benchmark.
+    /// Latencies of every request; empty if an external benchmark did not save them.
     pub requests: Vec<RequestLatencies>,
     /// Reason why a search ended the run before its last request, if it did. The result and the requests are then those of a part of a run.
     pub cut: Option<Cut>,
 }
 
 impl Measurement {
-    /// The measurement of a run that was cut before anything had ended.
+    /// The measurement of a run that was cut before any request had ended.
     pub fn of_nothing(cut: Cut) -> Measurement {
         Measurement {
             cut: Some(cut),
@@ -221,7 +221,7 @@ impl Measurement {
         Validity::of(self.doubts.iter().map(|doubt| doubt.code))
     }
 
-    /// Objections to the figures, in sentences; a failure first.
+    /// Failure and doubts as sentences, the failure first.
     pub fn objections(&self) -> impl Iterator<Item = String> + '_ {
         let failure = self.failure.iter().map(ToString::to_string);
         failure.chain(self.doubts.iter().map(ToString::to_string))
@@ -233,8 +233,8 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     probe(job, None).await
 }
 
-/// Runs the benchmark and ends it as soon as the watch has seen enough. Only the load generator can be watched; all others run to their
-/// end.
+/// Like [`measure`], but ends the run as soon as the watch has seen enough. Only the load generator can be watched; other benchmarks run to
+/// their end.
 pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     if job.argv.is_some() || job.runner != BenchRunner::Native {
         // These programs do not report their beginning.
@@ -255,7 +255,7 @@ pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failu
     }
 }
 
-/// Problems of the parameters of one of our benchmarks, as sentences; empty if it can start.
+/// Returns the problems with the parameters of one of our benchmarks, as sentences; none if it can start.
 pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
     let problems = match runner {
         BenchRunner::Native => native::settings::NativeSettings::read(params).err(),
@@ -267,7 +267,7 @@ pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
     problems.unwrap_or_default()
 }
 
-/// The message for a parameter that one of our benchmarks does not have; none if it has it.
+/// Returns the message about a parameter that one of our benchmarks does not have, or `None` if it has it.
 pub fn unknown(runner: &BenchRunner, name: &str) -> Option<String> {
     let table = match runner {
         BenchRunner::Native => &native::settings::TABLE,
@@ -291,12 +291,12 @@ fn members(object: Value) -> Params {
     }
 }
 
-/// Now, as results say it.
+/// Returns the current date and time in the format of results.
 fn date() -> String {
     jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
-/// Settings without problems.
+/// Returns the settings that were read, or a failure with their problems.
 fn sound<T>(read: Result<T, Vec<String>>) -> Result<T, Failure> {
     read.map_err(|problems| broken(problems.join("; ")))
 }

@@ -1,5 +1,5 @@
-//! A measurement on a thread of its own that leaves no trace when it is given up: dropping the future, or its time running
-//! out, stops the thread's generators, and waits until it has tidied up behind itself where there is something to tidy up.
+//! Performs a measurement on its own thread. If the future is dropped or the time limit is reached, the thread's generators are stopped. A
+//! thread that has to clean up is then awaited.
 
 use crate::bench::broken;
 use crate::cause::{Cause, Failure};
@@ -7,8 +7,8 @@ use crate::load::Stop;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the time. Twice as much counts at most: beyond it the process was stopped, and a run that stood still with it has
-/// not taken too long.
+/// Time between two looks at the clock. At most twice this time is counted: if more has passed, the process was stopped, which does not
+/// count towards the limit of the run.
 const LOOK: Duration = Duration::from_millis(100);
 
 struct Worker {
@@ -32,12 +32,12 @@ impl Drop for Worker {
 pub(super) enum GivenUp {
     /// It is awaited, because it cleans up after itself.
     Awaited,
-    /// It ends by itself when it notices that nobody listens.
+    /// It is not awaited, and ends by itself.
     Left,
 }
 
-/// Performs `work` on a thread, for as long as `limit` says without the time in which the process is stopped. The limit may be more when it is asked again. `stops` end the
-/// generators that it uses.
+/// Performs `work` on a thread, within the time that `limit` returns. The limit may grow during the work, and time for which the process is
+/// stopped does not count. `stops` end the generators that the work uses.
 pub(super) async fn perform<T: Send + 'static>(
     stops: Vec<Stop>,
     limit: impl Fn() -> Duration,

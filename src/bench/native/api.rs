@@ -40,7 +40,7 @@ crate::one_of! {
     }
 }
 
-/// Keys of bodies that have the parameters' own names, in the order of bodies.
+/// Parameters that are keys of bodies under the same names, in the order of bodies.
 pub const SAMPLING: &[Param] = &[
     sampling("top_p", "Nucleus sampling"),
     sampling("top_k", "Top-k sampling"),
@@ -56,7 +56,7 @@ const fn sampling(name: &'static str, help: &'static str) -> Param {
 }
 
 impl Api {
-    /// Takes the values, and notes what no request could hold.
+    /// Reads the values, and reports those that no request can have.
     pub(super) fn checked(reader: &mut ParamReader<'_>) -> Api {
         let mut api = Api::read(reader);
         if Backend::named(&api.backend_name).is_none() {
@@ -107,7 +107,7 @@ impl Api {
         }
     }
 
-    /// The adapter of each request, without end; by chance as Python's `random.seed(seed)` and `random.choice` draw it.
+    /// Returns the adapter of each request, without end. Random ones are drawn by Python's `random.choice` after `random.seed(seed)`.
     pub fn adapters(&self, seed: u32) -> impl Iterator<Item = Option<&str>> {
         let mut random = PythonRandom::new(seed.into());
         (0..).map(move |i: usize| {
@@ -127,7 +127,7 @@ impl Api {
         let mut body = Map::new();
         for param in SAMPLING {
             let value: Option<f64> = reader.take(param);
-            // A backend that generates nothing does not sample.
+            // A backend that generates no tokens does not sample.
             let Some(value) = value.filter(|_| self.backend().generates()) else {
                 continue;
             };

@@ -35,7 +35,7 @@ crate::params! {
 const RATE: Bounds = ("a rate of at least 0", |rate| (0.0..1e9).contains(&rate));
 
 impl ArrivalParams {
-    /// Takes the values, and notes which of them exclude each other. A timed dataset says itself when requests are due.
+    /// Reads the values, and reports those that exclude each other. A timed dataset has its own due times.
     pub(super) fn checked(reader: &mut ParamReader<'_>, is_timed: bool) -> ArrivalParams {
         let arrival = ArrivalParams::read(reader);
         match (arrival.ramp, arrival.ramp_start, arrival.ramp_end) {
@@ -69,7 +69,7 @@ impl ArrivalParams {
         arrival
     }
 
-    /// The end of sending, if time decides it.
+    /// Returns the time limit of sending, if there is one.
     pub fn sending(&self) -> Option<Sending> {
         let TimeSpan(lasts) = self.duration?;
         let TimeSpan(grace) = self.grace;

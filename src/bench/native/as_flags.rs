@@ -1,5 +1,5 @@
-//! Converts a plan's parameters to flags of `vsweep bench`. A plan allows more spellings of a value than a command line, and the command
-//! line has other default metrics.
+//! Converts a plan's parameters to flags of `vsweep bench`. A plan allows more spellings of a value than a command line does, and the
+//! command line has other defaults for the metrics in the result.
 
 use super::figures::{PLAN_METRICS, PLAN_PERCENTILES};
 use super::settings::{NativeSettings, TABLE};
@@ -8,7 +8,7 @@ use crate::bench::params::Takes;
 use crate::plan::{Params, Warmup, show};
 use serde_json::{Value, json};
 
-/// Parameters that give the same benchmark as flags of `vsweep bench`.
+/// Returns the flags of `vsweep bench` that give the benchmark of these parameters.
 pub fn to_flags(params: &Params, warmup: Warmup) -> Params {
     let mut flags = Params::new();
     for (name, value) in params {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// Metrics in a plan's result by default.
 pub(in crate::bench) const PLAN_METRICS: &str = "ttft,tpot,itl,e2el";
+/// Percentiles in a plan's result by default.
 pub(in crate::bench) const PLAN_PERCENTILES: &str = "50,90,95,99";
 
 crate::params! {
@@ -39,7 +40,7 @@ crate::params! {
 }
 
 impl FigureParams {
-    /// Takes the values, and notes targets that are none.
+    /// Reads the values, and reports invalid targets.
     pub(super) fn checked(reader: &mut ParamReader<'_>) -> FigureParams {
         let figures = FigureParams::read(reader);
         for pair in figures.target_pairs() {
@@ -50,7 +51,7 @@ impl FigureParams {
         figures
     }
 
-    /// The definition of good requests, if there is one.
+    /// Returns the definition of good requests, if there is one.
     pub fn goodput(&self) -> Option<Goodput> {
         let pairs: Vec<String> = self.target_pairs().collect();
         Goodput::parse(&pairs).ok().flatten()

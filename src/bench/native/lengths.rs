@@ -6,11 +6,11 @@ use crate::dataset::ESTIMATE;
 use crate::load::{Backend, Load, LoadOutcome};
 use crate::validity::Doubt;
 
-/// Body keys that overrule the length a dataset asks for.
+/// Body keys that override the output length of the dataset.
 const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
-/// Returns a doubt about the lengths of the prompts, as the server counted them. Later turns of a conversation are not checked because
-/// their length is not known in advance. Media are not either, because only the server counts them.
+/// Returns a doubt about the lengths of the prompts, as the server counted them. Conversations are not checked, because the lengths of
+/// later turns are not known in advance. Media are not checked, because only the server counts them.
 pub(super) fn of_prompts(
     settings: &NativeSettings,
     counted_by: &str,
@@ -24,8 +24,8 @@ pub(super) fn of_prompts(
     if !reads_text || load.turns.is_some() {
         return None;
     }
-    let drawn_on = outcome.asked.iter().map(|(prompt, _)| u64::from(*prompt));
-    let sent = load.requests.prompt_lens().chain(drawn_on);
+    let supplied = outcome.asked.iter().map(|(prompt, _)| u64::from(*prompt));
+    let sent = load.requests.prompt_lens().chain(supplied);
     let prompts = outcome.samples.in_order().zip(sent);
     let prompts = prompts.filter(|(sample, _)| sample.is_ok());
     let prompts: Vec<(u64, u64)> = prompts.map(|(sample, sent)| (sample.prompt_len, sent)).collect();
@@ -40,8 +40,8 @@ pub(super) fn of_answers(settings: &NativeSettings, load: &Load, outcome: &LoadO
     let asked: Vec<u64> = match &load.turns {
         Some(turns) => turns.each.iter().map(|turn| turn.output_len).collect(),
         None => {
-            let drawn_on = outcome.asked.iter().map(|(_, output)| u64::from(*output));
-            load.requests.output_lens().chain(drawn_on).collect()
+            let supplied = outcome.asked.iter().map(|(_, output)| u64::from(*output));
+            load.requests.output_lens().chain(supplied).collect()
         }
     };
     let answers = outcome

@@ -1,5 +1,5 @@
-//! The source of a run's prompts by its parameters: one dataset, or several as the classes of a mixed load. A class is a table with a name, a
-//! share, and parameters of its prompts that replace those of the load.
+//! Reads the source of a run's prompts from its parameters: one dataset, or several as the classes of a mixed load. A class is a table with
+//! a name, a share, and parameters of its prompts that replace those of the load.
 
 use crate::bench::params::Table;
 use crate::dataset::{self, Class, Dataset, KINDS, MOST_CLASSES, Mix, PromptParams, TurnParams};
@@ -19,7 +19,7 @@ crate::params! {
     }
 }
 
-/// Classes as they are given.
+/// The tables of the classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassTables(Vec<Params>);
 
@@ -37,7 +37,7 @@ impl FromParam for ClassTables {
     }
 }
 
-/// Parameters of prompts, besides those of datasets, that a class may have for itself.
+/// Parameters that a class may have besides those of its dataset.
 const OF_CLASS: [&str; 6] = [
     DATASET,
     PATH,
@@ -57,7 +57,7 @@ fn names_of_class() -> impl Iterator<Item = &'static str> {
     OF_CLASS.into_iter().chain(of_datasets).unique()
 }
 
-/// Parameters of a load, from which its classes take what they do not say themselves.
+/// Parameters of the whole load. A class inherits those that it does not set itself.
 pub(super) struct Whole<'a> {
     pub params: &'a Params,
     pub prompts: &'a PromptParams,
@@ -67,7 +67,7 @@ pub(super) struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// The mix that is asked for, if there is one; its problems are noted.
+    /// Returns the mix that is asked for, if there is one. Reports its problems.
     pub fn mix(&self, asked: &MixParams, reader: &mut ParamReader<'_>) -> Option<Arc<Mix>> {
         let ClassTables(tables) = asked.given.as_ref()?;
         if self.turns.is_wanted {
@@ -98,27 +98,27 @@ impl Whole<'_> {
             let (name, weight) = name.zip(*weight)?;
             Some(Class { name, weight, ..class })
         });
-        // Every class is looked at, whatever is wrong with others.
+        // All classes are read before any of them ends the reading, so that all problems are reported.
         let classes: Vec<Option<Class>> = classes.collect();
         let classes = classes.into_iter().collect::<Option<Vec<Class>>>()?;
         (!classes.is_empty()).then(|| Arc::new(Mix { classes }))
     }
 
-    /// The prompts of the `n`-th class.
+    /// Reads the dataset of the `n`-th class. Its name and weight are set by the caller.
     fn class(&self, n: usize, table: &Params, share: f64, reader: &mut ParamReader<'_>) -> Option<Class> {
-        let own = self.own(n, table, reader)?;
+        let own = self.own_params(n, table, reader)?;
         let mut merged = self.inherited(&own);
         merged.extend(own.clone());
         if let Some(given) = self.prompts.given.filter(|given| *given > 0) {
             let part = (given as f64 * share).ceil() as u64;
             merged.insert("num_prompts".to_owned(), part.into());
         }
-        let mut its = self.table.reader(&merged);
-        let prompts = PromptParams::read(&mut its);
-        let turns = TurnParams::read(&mut its);
-        let dataset = dataset_of(&prompts, &turns, self.backend, &mut its);
+        let mut class_reader = self.table.reader(&merged);
+        let prompts = PromptParams::read(&mut class_reader);
+        let turns = TurnParams::read(&mut class_reader);
+        let dataset = dataset_of(&prompts, &turns, self.backend, &mut class_reader);
         if dataset.traits().is_timed {
-            its.wrong(
+            class_reader.wrong(
                 DATASET,
                 "one without times of its own; choose another, or send the trace alone",
             );
@@ -130,12 +130,12 @@ impl Whole<'_> {
             shuffle: !prompts.disable_shuffle,
             oversample: !prompts.no_oversample,
         };
-        let problems = its.finish(class);
+        let problems = class_reader.finish(class);
         problems.map_or_else(
             |problems| {
                 for problem in problems {
                     let about = problem.split(' ').next().unwrap_or_default();
-                    // What it has from the load is noted once for all classes.
+                    // A problem with an inherited value is reported once for all classes.
                     match self.params.contains_key(about) && !own.contains_key(about) {
                         true => reader.problem(problem),
                         false => reader.problem(format!("class {n} of mix: {problem}")),
@@ -147,8 +147,8 @@ impl Whole<'_> {
         )
     }
 
-    /// The parameters that a class gives itself, by their names.
-    fn own(&self, n: usize, table: &Params, reader: &mut ParamReader<'_>) -> Option<Params> {
+    /// Returns the parameters that the table of a class sets, by their names.
+    fn own_params(&self, n: usize, table: &Params, reader: &mut ParamReader<'_>) -> Option<Params> {
         let mut own = Params::new();
         let mut is_sound = true;
         let mut refuse = |problem: String| {
@@ -180,14 +180,14 @@ impl Whole<'_> {
         is_sound.then_some(own)
     }
 
-    /// The load's parameters of prompts that hold for a class which gives itself `own`.
+    /// Returns the load's parameters that a class inherits, if it sets `own` itself.
     fn inherited(&self, own: &Params) -> Params {
         let known = self
             .params
             .iter()
             .filter_map(|(key, value)| Some((self.table.find(key)?, value)));
         let held = known.filter(|(param, _)| {
-            // A general length of the class replaces a particular one of the load, another dataset its file.
+            // A general length of the class replaces a specific one of the load, and a dataset of the class replaces the load's file.
             let is_replaced = param.general().is_some_and(|general| own.contains_key(general))
                 || (param.name == PATH && own.contains_key(DATASET));
             names_of_class().any(|name| name == param.name) && !is_replaced
@@ -197,7 +197,7 @@ impl Whole<'_> {
     }
 }
 
-/// The weight of the `n`-th class.
+/// Returns the weight of the `n`-th class, or reports the problem with it.
 fn weight(n: usize, table: &Params, reader: &mut ParamReader<'_>) -> Option<f64> {
     let Some(value) = table.get(SHARE) else {
         reader.problem(format!(
@@ -215,7 +215,7 @@ fn weight(n: usize, table: &Params, reader: &mut ParamReader<'_>) -> Option<f64>
     weight
 }
 
-/// The name of the `n`-th class, after those of the `earlier` ones.
+/// Returns the name of the `n`-th class, which must differ from the `earlier` ones, or reports the problem with it.
 fn name(n: usize, table: &Params, earlier: &[Option<&str>], reader: &mut ParamReader<'_>) -> Option<String> {
     let Some(value) = table.get(NAME) else {
         reader.problem(format!(
@@ -241,7 +241,7 @@ fn name(n: usize, table: &Params, earlier: &[Option<&str>], reader: &mut ParamRe
     Some(name.to_owned())
 }
 
-/// The dataset that parameters name; problems are noted.
+/// Returns the dataset that the parameters name. Reports its problems.
 pub(super) fn dataset_of(
     prompts: &PromptParams,
     turns: &TurnParams,

@@ -1,4 +1,4 @@
-//! The native benchmark: draws the prompts, drives the load generator on a thread of its own, and folds what it saw.
+//! The native benchmark: draws the prompts, drives the load generator on its own thread, and computes the figures from the timelines.
 
 pub mod api;
 pub mod arrivals;
@@ -45,11 +45,11 @@ const OPEN_LOOP_CONNECTIONS: usize = 64;
 /// Most connections opened in advance.
 const MOST_CONNECTIONS: usize = 8192;
 
-/// Number of prompts whose lengths are read; more would not make the mean more exact.
+/// Most prompts whose lengths are read; more would hardly make the mean more exact.
 const MOST_LOOKED_AT: usize = 50_000;
 
-/// Mean lengths of prompts and of outputs, in tokens, of a run with these parameters; `None` where the dataset must be read
-/// to know them.
+/// Mean lengths of prompts and of outputs, in tokens, of a run with these parameters; `None` if they are unknown before the dataset is
+/// read.
 pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     let settings = NativeSettings::read(params).ok()?;
     let prompts = &settings.prompts;
@@ -57,7 +57,7 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
         settings.count().unwrap_or(MOST_LOOKED_AT).min(MOST_LOOKED_AT),
         prompts.seed.into(),
     );
-    // The number of ids decides which ones are drawn, not how many.
+    // The size of the vocabulary has no influence on the lengths.
     let lengths = settings
         .dataset
         .lengths(&sampling, 32_000)
@@ -66,8 +66,8 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
 }
 
-/// Time at which the last request of a run with these parameters is sent at the earliest, in seconds; `None` unless requests come at a rate or for a
-/// time, and their number does not depend on a file.
+/// Earliest time at which the last request of a run with these parameters is sent, in seconds. `None` unless requests come at a rate or for
+/// a time, and their number does not depend on a file.
 pub fn last_due_s(params: &Params) -> Option<f64> {
     let settings = NativeSettings::read(params).ok()?;
     let arrivals = settings.arrival.arrivals();
@@ -80,8 +80,8 @@ pub fn last_due_s(params: &Params) -> Option<f64> {
     is_known.then(|| settings.count().unwrap_or_default() as f64 / arrivals.rate)
 }
 
-/// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A
-/// profiler that it started runs on until [`stop_profiler`].
+/// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A profiler that was
+/// started runs until [`stop_profiler`] is called.
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     let settings = sound(NativeSettings::read(&job.params))?;
     let endpoint = open(job, &settings).await?;
@@ -94,7 +94,7 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
         generator,
         watch,
     };
-    // The time for the run begins after its warm-up, which never takes longer than it may.
+    // The time limit does not include the warm-up, which has its own limit.
     let limit = || job.timeout + job.counters.warmed_for().min(warmup::LONGEST);
     let measured = worker::perform(stops, limit, GivenUp::Left, move || run.perform()).await;
     measured.map_err(|mut failure| {
@@ -106,8 +106,8 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
     })
 }
 
-/// Returns the measurement that these timelines would give, as far as timelines suffice; `None` if every request failed. For timelines that
-/// come from a forecast instead of a server.
+/// Returns the measurement that these timelines would give, with the figures for which timelines suffice; `None` if every request failed.
+/// It is for timelines of a forecast instead of a server.
 pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
     refuse_empty(samples).ok()?;
     let figures = figures(settings, samples, duration);
@@ -115,20 +115,20 @@ pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Na
     Some(Measurement {
         errors: known(errors(settings, samples, duration), &figures),
         failure: on_failed_requests(seen),
-        // A forecast contains no doubts.
+        // A forecast is not checked for doubts.
         result: figures.into(),
         requests: requests(samples, None, &settings.class_tags()),
         ..Measurement::default()
     })
 }
 
-/// The errors of those figures that the result has.
+/// Returns the errors of the figures that the result has.
 fn known(mut errors: Errors, figures: &Params) -> Errors {
     errors.retain(|name, _| figures.contains_key(name));
     errors
 }
 
-/// Finds the server of a job.
+/// Prepares requests to the server of a job.
 async fn open(job: &Job, settings: &NativeSettings) -> Result<Endpoint, Failure> {
     let api = &settings.api;
     let body = BodyOptions {
@@ -156,7 +156,7 @@ impl NativeRun {
         let mut prompts = self.prompts().map_err(broken)?;
         let mut load = std::mem::take(&mut prompts.load);
         let planned = match load.supply {
-            // Nobody knows how many it will be; zero says so.
+            // 0 means that the number is unknown.
             Some(_) => self.settings.count().unwrap_or(0),
             None => load.requests.len(),
         };
@@ -174,7 +174,7 @@ impl NativeRun {
         let _ = self.job.counters.measured.set(Window { from, to });
 
         let probes = probe.map(Probe::finish).unwrap_or_default();
-        // A server that did not answer then would only cause another wait.
+        // A server that did not answer before the run would only cause another wait.
         let (after, unread) = match unread {
             None => self.read_counters(),
             unread => (None, unread),
@@ -187,7 +187,7 @@ impl NativeRun {
         }
         if let Err(failure) = refuse_empty(&outcome.samples) {
             return match cut {
-                // Late requests without a single answer are evidence enough.
+                // For a search, it is enough that requests are late without a single answer.
                 Some(cut) => Ok(Measurement::of_nothing(cut)),
                 None => {
                     let status = failure.request_error.as_ref().and_then(|error| error.status);
@@ -199,7 +199,7 @@ impl NativeRun {
         warnings.extend(unread);
         let shared = self.settings.dataset.traits().shared_share;
         let hits = server.hit_rate().and_then(|share| cached(share, shared));
-        // The common parts of a file's texts, and the additions of a chat template, are unknown.
+        // The share that a file's texts or a chat template have in common is unknown.
         let is_known = self.settings.shares_by_design_only();
         let (doubted, warned) = if is_known { (hits, None) } else { (None, hits) };
         warnings.extend(warned.map(|hits| hits.detail));
@@ -213,7 +213,7 @@ impl NativeRun {
         };
         // The results do not need the requests, of which there may be a million.
         let turns = load.turns.take();
-        // The later turns of a conversation have longer prompts.
+        // The later turns of a conversation have longer prompts, so their pace changes anyway.
         let paced = pace(&outcome.samples).filter(|_| cut.is_none() && turns.is_none());
         drop(load);
         let errors = errors(&self.settings, &outcome.samples, outcome.duration);
@@ -264,7 +264,7 @@ impl NativeRun {
         Ok(measurement)
     }
 
-    /// Names the address behind a refusal that may be about it.
+    /// Adds the address to the failure, if the status suggests that it is wrong.
     fn with_url(&self, mut failure: Failure, status: Option<u16>) -> Failure {
         if matches!(status, Some(300..=399 | 404 | 405)) {
             let Endpoint { target, options, .. } = &*self.endpoint;
@@ -292,7 +292,7 @@ pub(super) fn broke(error: std::io::Error) -> Failure {
     ))
 }
 
-/// The latencies of every request; of a generator that stalled, with the stalls around each.
+/// Returns the latencies of every request, each with the generator's stalls around it if there were any.
 fn requests(samples: &Samples, stalls: Option<&StallTimes<'_>>, classes: &[ClassTag]) -> Vec<RequestLatencies> {
     let latencies = |sample: Sample| RequestLatencies {
         stalls: stalls.map(|stalls| stalls.around(&sample)),
@@ -341,12 +341,12 @@ fn class_of(sample: &Sample, classes: &[ClassTag]) -> ClassTag {
 
 /// Time span of a request, relative to the start of the run.
 fn span(sample: &Sample) -> Range<Duration> {
-    // A failed request has no end of its own.
+    // The end of a failed request may be missing.
     let [sent, end] = [sample.sent, sample.end.max(sample.sent)].map(Duration::from_nanos);
     sent..end
 }
 
-/// The latencies that a request in flight has at the least.
+/// Returns lower bounds of the latencies of a request in flight.
 fn at_least(sample: &Sample, now: Nanos, classes: &[ClassTag]) -> RequestLatencies {
     let age = now.saturating_sub(sample.sent);
     RequestLatencies {

@@ -1,4 +1,4 @@
-//! Requests that are drawn while others are sent, because only time ends the run. They are the same whenever they are drawn.
+//! Draws requests while others are sent, for runs that are ended by time. The requests do not depend on the time at which they are drawn.
 
 use super::OPEN_LOOP_CONNECTIONS;
 use super::prompts::{Prompts, Sources};
@@ -9,7 +9,7 @@ use crate::load::{Feed, supply};
 use std::sync::mpsc::{Sender, channel};
 
 impl Drawer {
-    /// Starts drawing, on a thread of its own that ends with the load. Returns what the run needs before it.
+    /// Starts drawing on a separate thread, which ends with the load. Returns once the queue of requests is full.
     pub fn start(self) -> Result<Prompts, String> {
         let count = self.settings.count();
         let at_once = self.settings.concurrency().unwrap_or(OPEN_LOOP_CONNECTIONS);
@@ -17,7 +17,7 @@ impl Drawer {
         let (give, given) = channel();
         let draw = move || {
             if let Err(error) = self.with_sources(|sources| sources.draw_on(&feed, &give)) {
-                // After the first requests nobody listens here any more.
+                // The receiver is gone once the first requests were drawn.
                 let _ = give.send(Err(error.clone()));
                 feed.fail(error);
             }
@@ -37,8 +37,8 @@ impl Drawer {
 }
 
 impl Sources<'_> {
-    /// Draws as long as requests are taken, or until there are as many as come at the rate. Gives what the run needs once the first are
-    /// written.
+    /// Draws for as long as requests are taken, or until there are as many as are due within the run. Once the first requests are written,
+    /// sends the rest of the run's prompts through `give`.
     fn draw_on(&self, feed: &Feed, give: &Sender<Result<Prompts, String>>) -> Result<(), String> {
         let settings = &self.drawer.settings;
         let (dataset, seed) = (&settings.dataset, settings.prompts.seed);
@@ -59,7 +59,7 @@ impl Sources<'_> {
             if !is_given {
                 let due = count.map(|count| settings.arrival.arrivals().due_times(count, seed));
                 let load = self.drawer.load(Vec::new(), due.unwrap_or_default());
-                // A run that has been given up does not listen.
+                // The receiver is gone if the run was given up.
                 let _ = give.send(Ok(self.prompts(&writer, load, 0)?));
                 is_given = true;
             }

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// A probe in flight at the end is awaited for at most this long.
+/// Time limit for a probe. The one in flight at the end of the run is awaited.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns a warning if warm-ups failed.
@@ -62,7 +62,7 @@ impl NativeRun {
         Ok((connection_setup, cold))
     }
 
-    /// Sends unmeasured requests, for as long as a warm-up may take; says so if that warmed nothing.
+    /// Sends the warm-up requests, for as long as a warm-up may take. Returns a doubt if none of them succeeded.
     fn warm_up(&mut self, requests: &[Request]) -> Result<Option<Doubt>, Failure> {
         let began = Instant::now();
         // A job is measured once, so it cannot be set already.
@@ -96,7 +96,7 @@ impl NativeRun {
         Ok(None)
     }
 
-    /// Sends requests of a warm-up that began then; those in flight when its time is over are given up.
+    /// Sends requests of a warm-up that began at `began`. Those in flight when its time is over are given up.
     fn send_unmeasured(&mut self, requests: &[Request], due: Vec<u64>, began: Instant) -> Result<Samples, Failure> {
         let load = self.load(requests.to_vec(), due);
         let longest = warmup::LONGEST.min(self.job.timeout);
@@ -117,7 +117,7 @@ impl NativeRun {
         self.endpoint.connect(&mut self.generator, count)
     }
 
-    /// Repeats a request until it succeeds.
+    /// Repeats the first request until it succeeds, within `limit`.
     fn await_ready(&mut self, prompts: &Prompts, limit: Duration) -> Result<(), Failure> {
         self.note(format!(
             "Waiting for endpoint to become up in {} seconds",
@@ -151,7 +151,7 @@ impl NativeRun {
             .map_err(|error| broken(format!("cannot start the probes: {error}")))
     }
 
-    /// The server's counters, if it shows any; and what to say if that is not known.
+    /// Returns the server's counters, if it publishes any, and a warning if it did not answer.
     pub(super) fn read_counters(&self) -> (Option<ServerCounters>, Option<String>) {
         match self.endpoint.counters() {
             Ok(counters) => (Some(counters), None),
@@ -167,7 +167,7 @@ impl NativeRun {
     }
 }
 
-/// The sentences about the load to come.
+/// Returns sentences about the load that is to be sent.
 pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
     if settings.is_self_timed() {
         return vec!["Self timing is set, using the timestamps from the trace file.".to_owned()];
@@ -199,16 +199,14 @@ pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
     sentences
 }
 
-// Profiles the server during a run. The profiler is started before t0, and stopped once the figures are safe, because a server may write
-// its traces for minutes. A server without a profiler is ignored.
-
 impl NativeRun {
-    /// Starts the profiler, if one is wanted.
+    /// Starts the server's profiler, if that is wanted. It is stopped after the measurement, because a server may write its traces for
+    /// minutes. A server without a profiler is ignored.
     pub(super) fn start_profiler(&self) {
         if !self.settings.side.profile {
             return;
         }
-        // From here on it may run, even if the call does not return.
+        // From here on the profiler may run, even if the call does not return.
         self.job.counters.is_profiling.store(true, Relaxed);
         self.note("Starting profiler...");
         match self.endpoint.post("/start_profile", PROFILER) {
@@ -223,7 +221,7 @@ impl NativeRun {
     }
 }
 
-/// Stops the profiler that this job's run started, and waits until its traces are written, within ten minutes.
+/// Stops the profiler that this job's run started. Waits until its traces are written, for at most ten minutes.
 pub async fn stop_profiler(job: &Job) {
     if !job.counters.is_profiling.swap(false, Relaxed) {
         return;

@@ -1,4 +1,4 @@
-//! The requests of a run: drawn and written out before it starts, or as it goes on.
+//! The requests of a run. They are drawn and written before it starts, or while it runs.
 
 use super::NativeRun;
 use super::warmup::Amount;
@@ -15,18 +15,18 @@ use crate::plan::Warmup;
 /// Warm-up prompts are drawn with another seed, so that no measured prompt is in a cache.
 const WARMUP_SEED: u64 = 0x7761_726d;
 
-/// Requests that are ready to send, and how they were made.
+/// Requests that are ready to send, with the origin of their prompts.
 pub(super) struct Prompts {
-    /// The measured ones.
+    /// The measured requests.
     pub load: Load,
-    /// Number of them that wait for no other, as far as they are drawn.
+    /// Number of measured requests that do not wait for an earlier turn, as far as they are drawn.
     pub starts: usize,
     /// Request for the ready check.
     pub first: Request,
     pub warmup: Vec<Request>,
     pub probe: Option<Request>,
     pub origin: PromptOrigin,
-    /// Warnings about how they were made.
+    /// Warnings about the prompts.
     pub warnings: Vec<String>,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct Sources<'a> {
     source: PromptSource,
     /// Counter of the prompts' tokens.
     counted_by: &'static str,
-    /// Begin of the requests' ids.
+    /// Beginning of the requests' ids.
     pub prefix: String,
     warnings: Vec<String>,
 }
 
 impl NativeRun {
-    /// Draws the requests, all of them or the first.
+    /// Draws all requests, or only the first ones if the others are drawn during the run.
     pub(super) fn prompts(&self) -> Result<Prompts, String> {
         let drawer = Drawer {
             job: self.job.clone(),
@@ -93,7 +93,7 @@ impl Drawer {
         })
     }
 
-    /// The model's tokenizer, where one is wanted and there is one.
+    /// Returns the model's tokenizer, if it is wanted and can be found.
     fn tokenizer(&self, name: &str) -> Result<Option<Tokenizer>, String> {
         if self.settings.tokens.is_skipped {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Drawer {
         })
     }
 
-    /// The chat template, where the dataset wants one and the API does not apply it.
+    /// Returns the chat template, if the dataset wants one and the API does not apply it.
     fn template(&self, tokenizer: Option<&Tokenizer>) -> Result<Option<ChatTemplate>, String> {
         let settings = &self.settings;
         let is_wanted = settings.dataset.traits().wants_template && !settings.prompts.skip_chat_template;
@@ -158,7 +158,7 @@ impl Drawer {
 }
 
 impl Sources<'_> {
-    /// A draw of so many requests.
+    /// A draw of `count` requests.
     pub fn draw(&self, count: usize, seed: u64) -> Draw<'_> {
         Draw {
             sampling: self.drawer.settings.prompts.sampling(count, seed),
@@ -168,7 +168,7 @@ impl Sources<'_> {
         }
     }
 
-    /// A writer of the measured requests. Prompts are cut that the server's tokenizer finds too long, if the dataset allows it.
+    /// A writer of the measured requests. It cuts prompts that are too long by the server's tokenizer, if the dataset allows that.
     pub fn writer(&self) -> Writer<'_> {
         let may_be_cut = self.drawer.settings.dataset.traits().may_be_cut;
         let is_aligned = may_be_cut && matches!(self.source, PromptSource::Tokenizer | PromptSource::ServerWords);
@@ -211,7 +211,7 @@ impl Sources<'_> {
         self.prompts(&writer, load, starts)
     }
 
-    /// A load with all that is sent beside it.
+    /// Adds to a load the requests that are sent before it and in addition to it.
     pub fn prompts(&self, writer: &Writer<'_>, load: Load, starts: usize) -> Result<Prompts, String> {
         let Drawer { job, settings, .. } = self.drawer;
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
@@ -221,7 +221,7 @@ impl Sources<'_> {
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
         if traits.made_of != Material::Vocabulary {
-            // Another seed draws from the same file. Measured prompts must not be in a cache because of that.
+            // Another seed draws from the same file. No measured prompt may be in a cache because it was a warm-up prompt.
             unmeasured.retain(|item| media_of(item).is_none_or(|media| !writer.media.contains(&media)));
             unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
         }
@@ -253,7 +253,7 @@ impl Sources<'_> {
     }
 }
 
-/// Describes prompts made without a tokenizer, if that makes a difference.
+/// Describes prompts that were made without a tokenizer, if they differ from those made with one.
 fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> Option<String> {
     match source {
         PromptSource::TokenIds => Some("prompts are lists of token ids, not text".to_owned()),

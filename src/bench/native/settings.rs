@@ -1,5 +1,5 @@
-//! Parameters of a native benchmark as typed values, by what they decide. All problems are found in one go. Flags of
-//! `vllm bench serve` and of the Rust client that it lacks are refused, each with the reason.
+//! Parameters of a native benchmark as typed values, grouped by purpose. All problems are reported at once. Flags of `vllm bench serve` and
+//! of its Rust client that have no counterpart here are refused, each with the reason.
 
 use super::api::{Api, SAMPLING};
 use super::arrivals::ArrivalParams;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Warm-ups are all in memory before the run.
+/// Most warm-up requests. All of them are in memory before the run.
 const MOST_WARMUPS: usize = 100_000;
 
 /// All parameters of a native benchmark.
@@ -50,7 +50,7 @@ pub struct NativeSettings {
     pub output: Output,
 }
 
-/// Its parameters, named as the flags of `vllm bench serve`.
+/// All parameters of the native benchmark, named as the flags of `vllm bench serve`.
 pub const TABLE: Table = Table {
     whose: "the native benchmark",
     groups: GROUPS,
@@ -176,7 +176,7 @@ impl NativeSettings {
         let mix = whole.mix(&asked, reader);
         let dataset: Arc<dyn Dataset> = match &mix {
             Some(mix) => mix.clone(),
-            // Its problems are noted.
+            // The problems of the mix are reported already.
             None if reader.has("mix") => (KINDS[0].read)(reader),
             None => dataset_of(&prompts, &turns, api.backend(), reader),
         };
@@ -210,7 +210,7 @@ impl NativeSettings {
         settings
     }
 
-    /// Notes if a run that time ends has no load, or one that cannot be drawn.
+    /// Reports if a run that is ended by time would send no requests, or requests that cannot be drawn.
     fn check_end(&self, reader: &mut ParamReader<'_>) {
         if self.arrival.duration.is_none() {
             return;
@@ -233,8 +233,8 @@ impl NativeSettings {
         }
     }
 
-    /// Requests that a run sends at most: as many as are asked for, or come at the rate within its duration. `None` if only time ends it, or
-    /// the end of a trace.
+    /// Most requests that a run sends: the number that is asked for, or the number that is due within its duration. `None` if the run is
+    /// ended only by time, or by the end of a trace.
     pub fn count(&self) -> Option<usize> {
         let given = self.prompts.given.filter(|given| *given > 0);
         let Some(sending) = self.arrival.sending() else {
@@ -246,7 +246,7 @@ impl NativeSettings {
         given.into_iter().chain(by_rate).min()
     }
 
-    /// Returns true if requests are drawn while others are sent. Those of a given number are drawn before.
+    /// Returns true if requests are drawn while others are sent. A given number of requests is drawn before the run.
     pub fn draws_on_the_way(&self) -> bool {
         let is_drawn_before = self.prompts.given.is_some() || self.is_self_timed() || self.dataset.traits().has_turns;
         self.arrival.duration.is_some() && !is_drawn_before
@@ -262,12 +262,12 @@ impl NativeSettings {
         self.dataset.traits().is_timed && !self.arrival.no_self_timed
     }
 
-    /// Returns true if requests have due times of their own, false if all are due at once.
+    /// Returns true if requests have their own due times, false if all are due at once.
     pub fn is_open_loop(&self) -> bool {
         self.is_self_timed() || self.arrival.arrivals().is_open()
     }
 
-    /// Returns true if answers continue after the end of sequence: as given, else as the dataset wants it.
+    /// Returns true if answers continue after the end of sequence: as the user set it, else as the dataset wants it.
     pub fn ignores_eos(&self) -> bool {
         let wanted = self.can_continue() && self.dataset.traits().fixes_outputs;
         self.api.ignore_eos.unwrap_or(wanted)
@@ -279,7 +279,7 @@ impl NativeSettings {
         matches!(backend, Backend::Completions | Backend::Chat | Backend::Responses)
     }
 
-    /// Keys of the body that a request of a class has in addition: some classes may want answers that continue, others not.
+    /// Additional keys of the body for requests of a class: answers of some classes may have to continue, others not.
     pub fn keys_of_class(&self, class: u8) -> Option<Params> {
         let class = self.mix.as_ref()?.classes.get(usize::from(class))?;
         let is_given = self.api.ignore_eos.is_some() || self.api.extra_body.contains_key("ignore_eos");
@@ -324,7 +324,7 @@ impl NativeSettings {
     }
 }
 
-/// A flag a line.
+/// Makes a table of names with reasons, one per line.
 macro_rules! reasons {
     ($($name:ident: $reason:literal,)*) => { &[$((stringify!($name), $reason)),*] };
 }
@@ -362,8 +362,8 @@ pub const REFUSED: &[(&str, &str)] = reasons! {
     profile_duration: "profile covers the whole run",
 };
 
-/// Returns the reason why a refused flag has no effect with these values, if that is so: command lines written for `vllm bench serve` have
-/// such flags.
+/// Returns the reason for which a flag is refused, if it has no effect with these values. Command lines for `vllm bench serve` have such
+/// flags.
 pub fn harmless(name: &str, values: &[&str]) -> Option<&'static str> {
     let is_usual = |value: &&str| ["auto", "hf", "slow"].contains(value);
     let is_harmless = match name {

@@ -1,15 +1,15 @@
-//! The amount of warm-up before a load is measured: as much as the load holds. The first requests pay for code that is compiled, memory
-//! that is allocated and caches that are filled. Measured ones should not.
+//! The amount of warm-up before a load is measured: as many requests as the load has in flight. During the first requests code is compiled,
+//! memory is allocated and caches are filled. Measured requests should not wait for that.
 
 use super::settings::NativeSettings;
 use crate::plan::Warmup;
 use std::time::Duration;
 
-/// A warm-up is cut after this long: by then a server has met every step that the load asks of it.
+/// Longest warm-up; it is then cut. By then a server has performed every kind of step that the load needs.
 pub const LONGEST: Duration = Duration::from_secs(60);
-/// Most requests of an automatic warm-up: no engine takes more at once.
+/// Most requests of an automatic warm-up. No engine takes more at once.
 const MOST: usize = 2048;
-/// Latencies that a warm-up at a rate lasts: after one of them as many requests are in flight as the rate brings.
+/// Duration of a warm-up at a rate, as a multiple of the latency. After one latency as many requests are in flight as in the load.
 const LATENCIES: f64 = 2.0;
 
 /// The unmeasured requests before a load.
@@ -17,12 +17,13 @@ const LATENCIES: f64 = 2.0;
 pub enum Amount {
     /// This many, all due at once.
     AtOnce(usize),
-    /// At so many a second, the first one alone: how long it takes says how many make up the load. At most so many.
+    /// At this rate per second, and at most this many. The first one is sent alone. Its duration determines the number of the others.
     AtRate(f64, usize),
 }
 
 impl Amount {
-    /// The amount of a run: from the plan, else from the benchmark's own parameter, else as many as the load holds.
+    /// The amount for a run: the greater number of the plan and the benchmark's own parameter. If it is automatic and the parameter is not
+    /// set, as many requests as the load has in flight.
     pub fn of(warmup: Warmup, settings: &NativeSettings) -> Amount {
         let given = settings.side.num_warmups;
         match warmup {
@@ -43,14 +44,14 @@ impl Amount {
         }
     }
 
-    /// Most requests that it can take.
+    /// Most requests that the warm-up can take.
     pub fn most(self) -> usize {
         match self {
             Amount::AtOnce(count) | Amount::AtRate(_, count) => count,
         }
     }
 
-    /// The amount as a number of requests, for callers that cannot wait for a first request: those of one second.
+    /// The number of requests for callers that cannot measure a first request. At a rate, it is the number of one second.
     pub fn count(self) -> usize {
         match self {
             Amount::AtOnce(count) => count,

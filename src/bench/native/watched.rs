@@ -1,4 +1,4 @@
-//! Driving the load, under the eyes of a watch if a search asked for the run, and stalls of the generator around single requests.
+//! Drives the load, observed by a watch if a search asked for the run, and finds the generator's stalls around single requests.
 
 use super::{NativeRun, broke, seen_by};
 use crate::cause::Failure;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use vsweep_metrics::{Nanos, Sample, seconds};
 
 impl NativeRun {
-    /// Drives the load to its end, or until the watch has seen enough; the outcome then holds the requests that had ended.
+    /// Drives the load to its end, or until the watch has seen enough. In that case the outcome has only the requests that had ended.
     pub(super) fn drive(&mut self, load: &Load) -> Result<(LoadOutcome, Option<Cut>), Failure> {
         let (counters, mut watch) = (&self.job.counters, self.watch.take());
         let (mut decided, classes) = (None, self.settings.class_tags());
@@ -19,7 +19,7 @@ impl NativeRun {
                 counters.count(sample);
             }
             match watch.as_mut().and_then(|watch| seen_by(watch, &progress, &classes)) {
-                // Events after the decision in the same turn change nothing.
+                // Later events of the same turn do not change the decision.
                 Some(cut) if decided.is_none() => decided = Some(cut),
                 _ => return ControlFlow::Continue(()),
             }
@@ -27,21 +27,21 @@ impl NativeRun {
         });
         let outcome = outcome.map_err(broke)?;
         let ended = outcome.samples.len() as u64;
-        // The last request can decide as well: then the run is whole.
+        // If the last request was the decisive one, the run is complete.
         let is_whole = load.supply.is_none() && ended >= counters.planned.load(Relaxed);
         Ok((outcome, decided.filter(|_| !is_whole)))
     }
 }
 
-/// Time after a stall, in parts of its length, during which it may still delay what is sent: a server at three quarters of its capacity
-/// works off in it what came at once.
+/// Time after a stall during which it may still delay requests, as a multiple of its length. In this time a server at three quarters of its
+/// capacity works off the requests that were sent late, all at once.
 const AFTER: Nanos = 3;
 
 /// The times at which a generator stood still.
 pub(super) struct StallTimes<'a> {
-    /// Ascending, and apart from one another.
+    /// The times, ascending and without overlaps.
     times: &'a [Range<Nanos>],
-    /// For each of them and all before it, the end of the time that they affect.
+    /// For each stall, the end of the time that it or an earlier one affects.
     affected: Vec<Nanos>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> StallTimes<'a> {
         }
     }
 
-    /// Those around a request.
+    /// Returns the stalls that may affect a request.
     pub(super) fn around(&self, sample: &Sample) -> Stalls {
         let first = self.affected.partition_point(|end| *end <= sample.sent);
         let near = &self.times[first..];

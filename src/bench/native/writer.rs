@@ -1,4 +1,4 @@
-//! Writes drawn prompts as requests, in their order.
+//! Writes drawn prompts as requests, in the order in which they were drawn.
 
 use super::settings::NativeSettings;
 use crate::bench::Job;
@@ -26,12 +26,12 @@ pub(super) struct Writer<'a> {
     written: usize,
     /// Agreement of the prompts with the server's tokenizer, if it was asked.
     pub alignment: Option<Alignment>,
-    /// Hashes of their pictures, films and sounds.
+    /// Hashes of the pictures, videos and sounds of the written requests.
     pub media: HashSet<u64>,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer of requests whose ids begin like this.
+    /// A writer of requests whose ids begin with `prefix`.
     pub fn new(drawer: &'a Drawer, prefix: &'a str, is_aligned: bool) -> Self {
         let settings = &drawer.settings;
         Writer {
@@ -45,14 +45,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Cuts prompts that the server's tokenizer finds too long.
+    /// Cuts prompts that are too long by the server's tokenizer, if that is wanted.
     pub fn align(&mut self, items: &mut [Item]) {
         if self.is_aligned {
             self.alignment = Some(self.drawer.endpoint.align(self.alignment, items));
         }
     }
 
-    /// Writes each of them.
+    /// Writes each item as a request, and passes it to `take`.
     pub fn write_all(&mut self, items: &[Item], mut take: impl FnMut(Request)) -> Result<(), String> {
         self.media.extend(items.iter().filter_map(media_of));
         for item in items {
@@ -76,7 +76,7 @@ impl Drawer {
         }
     }
 
-    /// Conversations, of which only the first turns are written yet; every turn is due with the first one.
+    /// A load of conversations, of which only the first turns are written yet. All turns have the due time of the first one.
     pub fn conversations(&self, items: Vec<Item>, prefix: &str, due: Vec<u64>) -> Result<Load, String> {
         let mut turns = Turns {
             options: self.endpoint.options.clone(),
@@ -116,7 +116,7 @@ impl Drawer {
         }
         Ok(Load {
             turns: Some(turns),
-            // The history repeats the answers.
+            // Later turns repeat the answers.
             keep_texts: true,
             ..self.load(requests, due_turns)
         })
@@ -138,14 +138,14 @@ impl Drawer {
     }
 }
 
-/// A hash that identifies a request's pictures, films and sounds.
+/// A hash that identifies a request's pictures, videos and sounds.
 pub(super) fn media_of(item: &Item) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     item.media.as_ref()?.to_string().hash(&mut hasher);
     Some(hasher.finish())
 }
 
-/// Requests with the limits of a run.
+/// A load of these requests, with the limits of the run.
 pub(super) fn load(
     settings: &NativeSettings,
     endpoint: &Endpoint,

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The parameters of one benchmark.
 #[derive(Debug)]
 pub struct Table {
-    /// Whose they are, as sentences say it.
+    /// Name of the benchmark in sentences.
     pub whose: &'static str,
     /// Its own parameters, in the order of the help.
     pub groups: &'static [ParamGroup],
@@ -31,7 +31,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Every parameter with the title of its group, each name once.
+    /// Returns every parameter with the title of its group, each name once.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static Param)> {
         let datasets = dataset::groups().filter(|_| self.has_datasets);
         let mut seen = BTreeSet::new();
@@ -43,13 +43,13 @@ impl Table {
             .filter(move |(_, param)| seen.insert(param.name))
     }
 
-    /// The parameter of a name in either spelling.
+    /// Returns the parameter of a name, which may be spelt with `-` or `_`.
     pub fn find(&self, name: &str) -> Option<&'static Param> {
         let name = name.replace('-', "_");
         self.all().map(|(_, param)| param).find(|param| param.name == name)
     }
 
-    /// Begins to read parameters.
+    /// Returns a reader of these parameters.
     pub(in crate::bench) fn reader<'a>(&self, params: &'a Params) -> ParamReader<'a> {
         ParamReader::new(params, |name| self.find(name), |name| self.unknown(name))
     }
@@ -87,11 +87,11 @@ crate::params! {
 }
 
 impl ServerParams {
-    /// Takes the values, and notes addresses and headers that cannot be used.
+    /// Reads the values, and reports addresses and headers that cannot be used.
     pub(in crate::bench) fn checked(reader: &mut ParamReader<'_>) -> ServerParams {
         let server = ServerParams::read(reader);
         if let Some(url) = &server.base_url {
-            // Every endpoint begins with it.
+            // The endpoints of the API begin with /v1 already.
             if url.trim_end_matches('/').ends_with("/v1") {
                 reader.wrong("base_url", "without the /v1 at its end, which is part of the endpoint");
             }
@@ -117,8 +117,8 @@ impl ServerParams {
         }
     }
 
-    /// Header lines of every request: the API key from `OPENAI_API_KEY`, in its place the one that the server is known to ask
-    /// for, then those given. Of headers with one name the last counts.
+    /// Returns the header lines of every request: the API key from `OPENAI_API_KEY`, then the key that the server is known to ask for, then
+    /// those that the user gave. Of headers with one name the last counts.
     pub fn all_headers(&self, known_key: Option<&str>) -> Vec<(String, String)> {
         let key = std::env::var("OPENAI_API_KEY").ok();
         // A key that was read from a file often ends in a line break.
@@ -129,13 +129,10 @@ impl ServerParams {
     }
 }
 
-// Checks the parts of a request's head: names and values of headers, request ids, paths. Invalid characters could end the head early, or
-// give the body a second length.
-
-/// Headers that follow from the body and the connection.
+/// Headers that follow from the body. A second one could give the body another length.
 const OURS: [&str; 2] = ["content-length", "transfer-encoding"];
 
-/// Returns the problem of a header that cannot be sent as it is.
+/// Returns the problem with a header that cannot be sent as it is. Invalid characters could end the head of the request early.
 fn wrong_header(name: &str, value: &str) -> Option<String> {
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Some(format!(
@@ -148,12 +145,12 @@ fn wrong_header(name: &str, value: &str) -> Option<String> {
     (!is_value(value)).then(|| format!("header {name} has a line break or another control character in it; remove it"))
 }
 
-/// A path that can be sent.
+/// Returns true if a path can be sent in the head of a request.
 pub(in crate::bench) fn is_path(path: &str) -> bool {
     path.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// A text that can be part of a header's value.
+/// Returns true if a text can be part of a header's value.
 pub(in crate::bench) fn is_value(value: &str) -> bool {
     value.chars().all(|letter| letter == '\t' || !letter.is_control())
 }
@@ -162,7 +159,7 @@ pub(in crate::bench) fn is_value(value: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeSpan(pub Duration);
 
-/// Words for the values it takes.
+/// Description of the values that a [`TimeSpan`] takes.
 pub const TIME: &str = "a time with a unit, such as \"60s\"";
 
 impl FromParam for TimeSpan {
@@ -179,7 +176,7 @@ const ABOUT: &str = "# Parameters of a benchmark
 A plan sets them in `[bench.params]`, a command line as flags (`--num-prompts`). Defaults are in brackets.
 ";
 
-/// The whole text, for benchmarks under their titles.
+/// Returns the reference of the parameters of benchmarks, each under its title.
 pub fn markdown(benchmarks: &[(&str, &Table)]) -> String {
     let mut out = String::from(ABOUT);
     let mut known = BTreeSet::new();
@@ -202,7 +199,7 @@ pub fn markdown(benchmarks: &[(&str, &Table)]) -> String {
     out
 }
 
-/// A row for each parameter.
+/// Writes a row for each parameter.
 fn rows<'a>(out: &mut String, known: &mut BTreeSet<String>, params: impl Iterator<Item = &'a Param>) {
     let rows = params.map(|param| {
         let [takes, help] = [short(&param.wants()), param.help().replace('|', "\\|")];

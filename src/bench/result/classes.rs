@@ -1,5 +1,5 @@
-//! The figures of each class of a mixed load: those of its requests alone, behind its name, as in `chat.p99_ttft_ms`. Rates are over the
-//! whole run, so those of all classes add up.
+//! The figures of each class of a mixed load: those of its requests alone, with its name in front, as in `chat.p99_ttft_ms`. Rates are over
+//! the whole run, so those of all classes add up.
 
 use super::{extra_keys, flow, more_errors, rates, write_metrics};
 use crate::bench::native::settings::NativeSettings;
@@ -16,14 +16,14 @@ fn names(settings: &NativeSettings) -> impl Iterator<Item = &str> {
     classes.map(|class| class.name.as_str())
 }
 
-/// Each class by its place and its requests, and what is made of them by names that say the class.
+/// Calls `make` with the index and the requests of each class. Returns all that it made, with the class in front of each name.
 fn of_each<V, I: IntoIterator<Item = (String, V)>>(
     settings: &NativeSettings,
     samples: &Samples,
     make: impl Fn(u8, &Samples) -> I,
 ) -> impl Iterator<Item = (String, V)> {
-    (0..).zip(names(settings)).flat_map(move |(place, class)| {
-        let made = make(place, &samples.of_class(place)).into_iter();
+    (0..).zip(names(settings)).flat_map(move |(index, class)| {
+        let made = make(index, &samples.of_class(index)).into_iter();
         made.map(move |(name, value)| (figure_of(Some(class), &name), value))
     })
 }
@@ -34,7 +34,7 @@ pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Na
     let make = |_, own: &Samples| {
         let summary = Summary::of(own, seconds(duration), goodput.as_ref());
         let mut figures = rates(&summary);
-        // It is that of the run.
+        // The duration is that of the whole run.
         figures.shift_remove("duration");
         figures.insert(SHARE.to_owned(), json!(own.len() as f64 / samples.len() as f64));
         write_metrics(settings, own, &mut figures);

@@ -1,4 +1,4 @@
-//! A result as the text block that `vllm bench serve` prints, and below it one of our own: how far its figures can be trusted.
+//! A result as the text block that `vllm bench serve` prints, followed by our own block about the reliability of the figures.
 
 use crate::plan::Params;
 use crate::stats::split_class;
@@ -8,7 +8,7 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 
 const BLOCK: &str = include_str!("console.txt.jinja");
 
-/// The block for a result; the metrics are those that the result holds.
+/// Returns the text for a result, with the metrics that the result holds.
 pub fn console(result: &Params) -> String {
     let mut blocks = Environment::new();
     let tags_leave_no_line = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
@@ -23,7 +23,7 @@ pub fn console(result: &Params) -> String {
     block.expect("the template is sound")
 }
 
-/// A number on its line: whole ones as they are, others with two decimals; nothing for a value that is missing.
+/// A line with a number: a whole one as it is, another with two decimals. Empty if the value is missing.
 fn line(label: &str, value: &Value) -> String {
     match f64::try_from(value.clone()) {
         _ if value.kind() != ValueKind::Number => String::new(),
@@ -32,13 +32,13 @@ fn line(label: &str, value: &Value) -> String {
     }
 }
 
-/// A text on its line.
+/// A line with a text. Empty if the value is missing.
 fn word(label: &str, value: &Value) -> String {
     let text = value.as_str();
     text.map_or(String::new(), |text| format!("{label:<40} {text}\n"))
 }
 
-/// `99` of the key `p99_ttft_ms` for the metric `ttft`.
+/// Returns the percentile in a key of a metric: `99` in `p99_ttft_ms` for `ttft`.
 fn percent(key: &str, metric: &str) -> Option<String> {
     let percent = key.strip_prefix('p')?.strip_suffix("_ms")?.strip_suffix(metric)?;
     let percent = percent.strip_suffix('_')?;

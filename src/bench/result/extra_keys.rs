@@ -1,4 +1,4 @@
-//! The result keys that `vllm bench serve` lacks: how far the figures can be trusted, and what was seen besides.
+//! The result keys that `vllm bench serve` lacks: the reliability of the figures, and further observations.
 
 use crate::bench::members;
 use crate::bench::native::settings::NativeSettings;
@@ -10,13 +10,13 @@ use crate::plan::Params;
 use crate::stats::figure_of;
 use serde_json::{Map, Value, json};
 
-/// A moment of a request, as the time since it was sent.
+/// A function that returns the time from the sending of a request to one of its events.
 type Latency = fn(&Sample) -> Nanos;
 
-/// Latencies from due, which is not when a request was sent.
+/// Latencies that are measured from the due time of a request, not from its sending.
 pub(super) const FROM_DUE: [(&str, Latency); 2] = [("ttft_from_due", Sample::ttft), ("e2el_from_due", Sample::latency)];
 
-/// Writes them, after all others.
+/// Writes these keys after all others.
 pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome: &LoadOutcome, result: &mut Params) {
     let (settings, samples) = (context.settings, &outcome.samples);
     result.extend(members(json!({
@@ -34,7 +34,7 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     result.insert("confidence_95".to_owned(), intervals);
     if let Some(rule) = settings.steady() {
         let found = SteadyState::find(samples, rule, settings.percentiles());
-        // A run of a given number of requests has the keys of `vllm bench serve`.
+        // Runs without a duration keep to the keys of `vllm bench serve`.
         if settings.arrival.duration.is_some() {
             let steady_s = found.as_ref().map_or(0.0, SteadyState::duration_s);
             result.insert("steady_share".to_owned(), json!(steady_s / summary.duration_s));
@@ -102,7 +102,7 @@ pub(super) fn from_due(samples: &Samples, of: Latency) -> Vec<f64> {
     values.collect()
 }
 
-/// Intervals of rates and percentiles due to chance alone.
+/// Confidence intervals of rates and percentiles, by their sampling errors alone.
 fn intervals(context: &Context<'_>, result: &Params) -> Value {
     let settings = context.settings;
     let rates = ["request_throughput", "output_throughput"].map(str::to_owned);
@@ -160,7 +160,7 @@ fn steady_state(steady: &SteadyState, settings: &NativeSettings, summary: &Summa
     found.into()
 }
 
-/// Writes what became of the conversations, and the figures of each turn.
+/// Writes counts and durations of the conversations, and the figures of each turn.
 fn write_conversations(settings: &NativeSettings, turns: &Turns, outcome: &LoadOutcome, result: &mut Params) {
     let samples: Vec<Sample> = outcome.samples.in_order().collect();
     let conversations = conversations(turns, &samples);
@@ -199,7 +199,7 @@ fn write_conversations(settings: &NativeSettings, turns: &Turns, outcome: &LoadO
     })));
 }
 
-/// The samples of each conversation.
+/// Returns the samples of each conversation.
 fn conversations<'a>(turns: &Turns, samples: &'a [Sample]) -> Vec<&'a [Sample]> {
     let mut conversations = vec![];
     let mut start = 0;
@@ -212,7 +212,7 @@ fn conversations<'a>(turns: &Turns, samples: &'a [Sample]) -> Vec<&'a [Sample]> 
     conversations
 }
 
-/// The figures of one place in all conversations that have it; rates are over the whole run.
+/// The figures of the turn with this index, over all conversations that have it. Rates are over the whole run.
 fn of_turn(turn: usize, samples: &Samples, duration_s: f64, settings: &NativeSettings) -> Value {
     let summary = Summary::of(samples, duration_s, None);
     let mut figures = members(json!({

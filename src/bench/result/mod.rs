@@ -1,4 +1,4 @@
-//! The result of a native benchmark as JSON: the keys of `vllm bench serve` in its order, then those of `own`.
+//! The result of a native benchmark as JSON: the keys of `vllm bench serve` in its order, then those of `extra_keys`.
 
 mod classes;
 pub mod console;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Columns of what answers with vectors or scores.
+/// Columns of results with vectors or scores as answers.
 const OF_POOLING: [&str; 4] = ["input_lens", "latencies", "queue_times", "errors"];
 /// Columns of every result.
 const ALWAYS: [&str; 2] = ["latencies", "queue_times"];
@@ -42,7 +42,7 @@ pub(super) struct Context<'a> {
     pub model_id: &'a str,
     pub origin: PromptOrigin,
     pub connection_setup: Duration,
-    /// The turns of conversations, where there are any.
+    /// The turns of conversations, if there are any.
     pub turns: Option<&'a Turns>,
     /// The wall clock at t0.
     pub began: jiff::Zoned,
@@ -55,7 +55,7 @@ pub(super) struct Context<'a> {
     pub warnings: Vec<String>,
 }
 
-/// Builds the result; columns are null, to be filled in from the samples.
+/// Builds the result. Columns are null, and are filled in from the samples later.
 pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params {
     let settings = context.settings;
     let samples = &outcome.samples;
@@ -100,7 +100,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
     result
 }
 
-/// The figures that timelines alone give: rates, and the distributions that the settings ask for.
+/// Returns the figures that follow from timelines alone: rates, and the distributions that the settings ask for.
 pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Params {
     let summary = Summary::of(samples, seconds(duration), settings.figures.goodput().as_ref());
     let mut figures = rates(&summary);
@@ -110,7 +110,7 @@ pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Na
     figures
 }
 
-/// The sampling errors of all of these figures.
+/// Returns the sampling errors of all figures that follow from timelines.
 pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Errors {
     let flow = flow(settings, samples);
     let goodput = settings.figures.goodput();
@@ -123,7 +123,7 @@ pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nan
 
 fn flow(settings: &NativeSettings, samples: &Samples) -> Flow {
     match settings.concurrency() {
-        // Only without a ramp does a schedule span a given time.
+        // With a ramp, the span of the due times is not fixed.
         _ if settings.arrival.arrivals().ramp.is_some() => Flow::Open,
         _ if settings.is_open_loop() => Flow::Scheduled,
         slots => Flow::Closed(slots.unwrap_or(samples.len())),
@@ -152,7 +152,7 @@ fn all_histograms(settings: &NativeSettings, samples: &Samples) -> Value {
     json!(all)
 }
 
-/// The distributions of some requests; what answers with vectors or scores has no tokens to wait for.
+/// The distributions of some requests. For answers with vectors or scores, there is only the latency.
 fn histograms(settings: &NativeSettings, samples: &Samples) -> BTreeMap<String, Histogram> {
     let generates = settings.api.backend().generates();
     let all = Histogram::of_samples(samples).into_iter();
@@ -160,7 +160,7 @@ fn histograms(settings: &NativeSettings, samples: &Samples) -> BTreeMap<String, 
     known.map(|(name, histogram)| (name.to_owned(), histogram)).collect()
 }
 
-/// Counts and rates of what generates tokens.
+/// Counts and rates of a run that generates tokens.
 fn rates(summary: &Summary) -> Params {
     members(json!({
         "duration": summary.duration_s,
@@ -175,7 +175,7 @@ fn rates(summary: &Summary) -> Params {
     }))
 }
 
-/// The figures of what generates tokens.
+/// Writes the figures of a run that generates tokens.
 fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &LoadOutcome, result: &mut Params) {
     let settings = context.settings;
     result.extend(rates(summary));
@@ -195,7 +195,7 @@ fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &LoadOutcom
     context.server.write(summary.duration_s, result);
 }
 
-/// The figures of what answers with vectors or scores.
+/// Writes the figures of a run with vectors or scores as answers.
 fn pooling(settings: &NativeSettings, summary: &Summary, result: &mut Params) {
     let rate = if summary.duration_s > 0.0 {
         summary.total_input as f64 / summary.duration_s
@@ -237,14 +237,14 @@ fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
     events.into()
 }
 
-/// Leaves their places to those columns of a result that it can have; most are wanted only in detail.
+/// Writes null for each column that the result can have. Most columns are wanted only in a detailed result.
 fn columns(detailed: bool, has: impl Fn(&str) -> bool, result: &mut Params) {
     let keys = COLUMNS.iter().map(|(key, _)| *key);
     let wanted = keys.filter(|key| (detailed || ALWAYS.contains(key)) && has(key));
     result.extend(wanted.map(|key| (key.to_owned(), Value::Null)));
 }
 
-/// The distributions that the settings ask for.
+/// Writes the distributions that the settings ask for.
 fn write_metrics(settings: &NativeSettings, samples: &Samples, result: &mut Params) {
     for metric in settings.metrics() {
         write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), result);
@@ -280,7 +280,7 @@ pub(super) fn failure_reasons(samples: &Samples) -> BTreeMap<String, u64> {
     reasons
 }
 
-/// A number as JSON; infinity, which JSON lacks, as the text `inf`.
+/// A number as JSON. Infinity, which JSON lacks, becomes the text `inf`.
 fn finite(number: f64) -> Value {
     if number.is_finite() {
         json!(number)
@@ -289,7 +289,7 @@ fn finite(number: f64) -> Value {
     }
 }
 
-/// A rate as a whole number where it is one.
+/// A rate as JSON, without a fraction if it is whole.
 fn whole(rate: f64) -> Value {
     if rate.fract() == 0.0 {
         json!(rate as u64)
@@ -298,8 +298,7 @@ fn whole(rate: f64) -> Value {
     }
 }
 
-/// The name that a result gets unless the user chose one:
-/// `{label or backend}-{rate}qps{-concurrencyN}-{model}-{date}.json`.
+/// Returns the default name of a result file: `{label or backend}-{rate}qps{-concurrencyN}-{model}-{date}.json`.
 pub fn file_name(settings: &NativeSettings, result: &Params) -> String {
     let text = |key: &str| match result.get(key) {
         Some(Value::String(text)) => text.clone(),
@@ -322,7 +321,7 @@ pub fn file_name(settings: &NativeSettings, result: &Params) -> String {
     format!("{label}-{load}{limit}-{model}-{}.json", text("date"))
 }
 
-/// The objections to a run, joined to the warnings that its result has.
+/// Adds the objections to a run to the warnings in its result.
 pub(in crate::bench) fn add_objections(result: &mut Params, objections: impl Iterator<Item = String>) {
     let notes = objections.map(|objection| Value::from(format!("read these figures with care: {objection}")));
     let notes: Vec<Value> = notes.collect();

@@ -6,8 +6,8 @@ use crate::telemetry::prometheus;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Counters at one moment, or their growth between two: by their names without `vllm:`, and by the position in a draft where
-/// they have one. Those of several engines and servers are added up.
+/// Counters at one moment, or their growth between two. The keys are their names without `vllm:`, and their position in a draft if they
+/// have one, else 0. Counters of several engines and servers are added up.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::bench) struct ServerCounters(BTreeMap<(String, u64), f64>);
 
@@ -64,13 +64,13 @@ impl ServerCounters {
         self.get("prefix_cache_hits_total").unwrap_or(0.0)
     }
 
-    /// Mean of a histogram of seconds in milliseconds, if it has any.
+    /// Mean of a histogram of times, in milliseconds; `None` if it is empty.
     pub fn mean_ms(&self, histogram: &str) -> Option<f64> {
         let count = self.get(&format!("{histogram}_count")).filter(|count| *count > 0.0)?;
         Some(self.get(&format!("{histogram}_sum"))? / count * 1000.0)
     }
 
-    /// Share of prompt tokens that the server found in its prefix cache, if it looked for any.
+    /// Share of prompt tokens that the server found in its prefix cache; `None` if it looked for none.
     pub fn hit_rate(&self) -> Option<f64> {
         let queries = self
             .get("prefix_cache_queries_total")
@@ -78,7 +78,7 @@ impl ServerCounters {
         Some(self.cached() / queries)
     }
 
-    /// The keys of `vllm bench serve` for what grew, in its order.
+    /// Writes the keys of `vllm bench serve` for counters that grew, in its order.
     pub fn write(&self, duration_s: f64, result: &mut Params) {
         let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
         let (drafts, draft_tokens) = (

@@ -1,4 +1,5 @@
-//! Probes: one small request after the other in addition to the load, on a separate connection and thread, so that they wait for no slot.
+//! Probes: small requests in addition to the load, one after the other. They have their own connection and thread, so that they wait for no
+//! slot.
 
 use crate::bench::members;
 use crate::load::{Generator, Load};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Limit for opening the connection before the run.
+/// Time limit for opening the connection before the run.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Probes being sent.
@@ -36,7 +37,7 @@ impl Probe {
         let probing = thread::Builder::new().name("vsweep-probe".to_owned());
         let thread = probing.spawn(move || {
             let mut counts = ProbeCounts::default();
-            // At least one, however short the run.
+            // At least one probe is sent, however short the run.
             while let Ok(outcome) = generator.drive(&load, &mut |_| {}) {
                 for sample in outcome.samples.iter() {
                     match sample.is_ok() {
@@ -54,7 +55,7 @@ impl Probe {
         Ok(Probe { ended, thread })
     }
 
-    /// Awaits the probe in flight and ends.
+    /// Awaits the probe in flight, and returns the result of all.
     pub fn finish(self) -> ProbeCounts {
         self.ended.store(true, Relaxed);
         self.thread.thread().unpark();
@@ -63,7 +64,7 @@ impl Probe {
 }
 
 impl ProbeCounts {
-    /// The keys of `vllm bench serve`; none if no probe succeeded.
+    /// Writes the keys of `vllm bench serve`, or none if no probe succeeded.
     pub fn write(&mut self, result: &mut Params) {
         if self.latencies_s.is_empty() {
             return;

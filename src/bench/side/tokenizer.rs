@@ -1,4 +1,4 @@
-//! The server's own tokenizer: whether it counts as ours does, and what it can do where there is none of ours.
+//! The server's own tokenizer: a check that it counts as ours does, and its use if there is none of ours.
 
 use super::endpoint::{Endpoint, NoAnswer};
 use crate::dataset::{COMMON_WORDS, Item, Prompt, ServerTokenizer};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Least number of words; with fewer, prompts would be too similar.
 const FEWEST_WORDS: usize = 8;
-/// Ids whose text can stand for words where common ones are no tokens of their own.
+/// Ids whose texts may be used as words if common words are more than one token each.
 const IDS_OF_WORDS: std::ops::Range<u32> = 260..1300;
 
 /// Agreement of prompts with the server's own tokenizer.
@@ -21,7 +21,7 @@ pub(in crate::bench) enum Alignment {
 }
 
 impl Alignment {
-    /// The text in a result file.
+    /// Returns the text for a result file.
     pub fn describe(self) -> String {
         match self {
             Alignment::Equal => "equal".to_owned(),
@@ -32,9 +32,9 @@ impl Alignment {
 }
 
 impl Endpoint {
-    /// Cuts text prompts that the server's tokenizer finds longer than they should be; lists of texts are not checked. Asks for the first prompt alone,
-    /// and for all others only if it differs; a prompt that cannot be checked stays as it is. `before` is what came of
-    /// the prompts before these.
+    /// Cuts text prompts that have too many tokens by the server's tokenizer. Nothing is checked if some prompts are not texts. The first
+    /// prompt is checked alone, and all others only if its count differs. A prompt that cannot be checked stays as it is. `before` is the
+    /// result for earlier prompts of the run.
     pub fn align(&self, before: Option<Alignment>, items: &mut [Item]) -> Alignment {
         if items.iter().any(|item| !matches!(item.prompt, Prompt::Text(_))) {
             return Alignment::Unknown;
@@ -82,7 +82,8 @@ impl Endpoint {
         Alignment::Cut(cut)
     }
 
-    /// The server's tokenizer, or why it cannot be asked; words are looked for only if they are wanted.
+    /// Returns the server's tokenizer, or the reason why it cannot be asked. Words of one token are looked for only if `wants_words` is
+    /// true.
     pub fn tokenizer(&self, wants_words: bool) -> Result<ServerTokenizer<'_>, NoAnswer> {
         let probe = COMMON_WORDS[0];
         let count = |with_specials: bool| {
@@ -109,7 +110,7 @@ impl Endpoint {
         })
     }
 
-    /// Number of tokens that the server counts in each text; `None` if it does not say.
+    /// Number of tokens that the server counts in each text; `None` if it gave no count.
     fn counts(&self, texts: &[String], with_specials: bool) -> Vec<Option<usize>> {
         let questions = texts.iter().map(|text| how_many(text, with_specials));
         let answers = self.questions("/tokenize", questions).unwrap_or_default();
@@ -117,8 +118,8 @@ impl Endpoint {
         answers.into_iter().map(count).collect()
     }
 
-    /// Returns the words that are one token each in any position: at the start, and after any other one of them. Whole prompts then have as
-    /// many tokens as words. `None` if too few words qualify.
+    /// Returns the words that are one token each at the start and after each other, so that prompts have as many tokens as words. `None` if
+    /// too few words qualify.
     fn one_token_words(&self, words: Vec<String>) -> Option<Vec<String>> {
         let doubled: Vec<String> = words.iter().map(|word| format!("{word} {word}")).collect();
         let counts = self.counts(&doubled, false);
@@ -135,7 +136,7 @@ impl Endpoint {
         is_exact.then_some(words)
     }
 
-    /// Texts of single ids, as far as they can stand for words.
+    /// Returns the texts of single ids that can be used as words.
     fn pieces(&self) -> Vec<String> {
         let ids = IDS_OF_WORDS.step_by(IDS_OF_WORDS.len() / COMMON_WORDS.len());
         let questions = ids.map(|id| json!({"tokens": [id]}));
@@ -149,7 +150,7 @@ impl Endpoint {
     }
 }
 
-/// The question how many tokens a text has.
+/// The question for the number of tokens of a text.
 fn how_many(text: &str, with_specials: bool) -> Value {
     json!({"prompt": text, "add_special_tokens": with_specials})
 }

@@ -25,14 +25,19 @@ const FILES: [(&str, &str); 14] = [
 ];
 
 pub fn check(data: &[u8]) {
-    let Some((which, content)) = data.split_first() else { return };
+    let Some((which, content)) = data.split_first() else {
+        return;
+    };
     let (name, file) = FILES[usize::from(*which) % FILES.len()];
     let folder = Folder::new();
     folder.write(file, content);
     let is_folder = name == "speed_bench";
     let path = folder.path(if is_folder { "" } else { file });
     let params = Map::from_iter([("dataset_path".to_owned(), Value::from(path.display().to_string()))]);
-    let kind = KINDS.iter().find(|kind| kind.name == name).expect("a dataset of vsweep");
+    let kind = KINDS
+        .iter()
+        .find(|kind| kind.name == name)
+        .expect("a dataset of vsweep");
     let find = |name: &str| kind.all_params().find(|param| param.name == name);
     let mut reader = ParamReader::new(&params, find, |name| format!("{name} is unknown"));
     let dataset = (kind.read)(&mut reader);

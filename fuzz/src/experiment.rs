@@ -2,7 +2,7 @@
 
 use crate::files::Folder;
 use vsweep::journal::{self, Check, Directory};
-use vsweep::report::{self, status::Status};
+use vsweep::report::{self, texts::status::Status};
 
 /// The journal's name, which its first line repeats.
 pub const NONCE: &str = "00000000000000fa";
@@ -12,9 +12,7 @@ pub fn read(folder: &Folder) {
     let root = folder.path("");
     let directory = Directory::at(&root);
     if let Ok(state) = journal::load(&directory, Check::Hashes) {
-        if let Ok(status) = Status::now(&directory, &state) {
-            status.to_text();
-        }
+        let _ = Status::now(&directory, &state).map(|status| status.to_text());
     }
     let _ = report::read_any(&root);
 }

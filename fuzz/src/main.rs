@@ -1,7 +1,8 @@
-//! Coverage-guided fuzzing of everything that vsweep reads: libFuzzer mutates inputs, and a target says what must hold of
-//! each. `VSWEEP_FUZZ` names the target. A new target is a file and a line in `TARGETS`; `.ci/night fuzz` runs them all.
+//! Coverage-guided fuzzing of everything that vsweep reads: libFuzzer mutates inputs, and a target checks what must hold for each.
+//! `VSWEEP_FUZZ` names the target. A new target is a file and a line in `TARGETS`; `.ci/night fuzz` runs them all. Built without the
+//! feature `libfuzzer`, the program checks the files on its command line, such as an input that failed.
 
-#![no_main]
+#![cfg_attr(feature = "libfuzzer", no_main)]
 
 mod dataset;
 mod experiment;
@@ -14,9 +15,6 @@ mod prometheus;
 mod run_file;
 mod sse;
 mod tokenizer;
-
-use libfuzzer_sys::fuzz_target;
-use std::sync::OnceLock;
 
 type Target = fn(&[u8]);
 
@@ -36,11 +34,22 @@ fn target() -> Target {
     let wanted = std::env::var("VSWEEP_FUZZ").unwrap_or_default();
     let found = TARGETS.iter().find(|(name, _)| *name == wanted);
     let names = TARGETS.map(|(name, _)| name).join(", ");
-    found.unwrap_or_else(|| panic!("no target is called '{wanted}'; set VSWEEP_FUZZ to one of {names}")).1
+    found
+        .unwrap_or_else(|| panic!("no target is called '{wanted}'; set VSWEEP_FUZZ to one of {names}"))
+        .1
 }
 
-fuzz_target!(|data: &[u8]| {
-    static TARGET: OnceLock<Target> = OnceLock::new();
+#[cfg(not(feature = "libfuzzer"))]
+fn main() {
+    let check = target();
+    for path in std::env::args_os().skip(1) {
+        check(&std::fs::read(path).expect("an input that can be read"));
+    }
+}
+
+#[cfg(feature = "libfuzzer")]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    static TARGET: std::sync::OnceLock<Target> = std::sync::OnceLock::new();
     // libFuzzer's hook aborts at panics, also at those of a library that vsweep catches. Of the others the abort comes later.
     let begin = || {
         drop(std::panic::take_hook());

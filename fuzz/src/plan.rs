@@ -5,11 +5,13 @@ use vsweep::matrix::Matrix;
 use vsweep::plan::{self, Draft};
 
 pub fn check(data: &[u8]) {
-    let Some((format, text)) = data.split_first() else { return };
+    let Some((format, text)) = data.split_first() else {
+        return;
+    };
     let folder = Folder::new();
     let name = if format % 2 == 0 { "plan.toml" } else { "plan.json" };
     folder.write(name, text);
-    let problems = plan::draft(&folder.path(name), &[]).and_then(|Draft { plan, mut found }| {
+    let problems = plan::draft(&folder.path(name), &[], None).and_then(|Draft { plan, mut found }| {
         plan.redacted_text();
         if let Some(matrix) = Matrix::draft(&plan, &mut found) {
             drop(matrix.points().take(3).collect::<Vec<_>>());

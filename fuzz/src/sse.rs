@@ -2,8 +2,8 @@
 //! reads each as a fresh one does.
 
 use crate::reads;
-use vsweep::load::chunk::Scanner;
-use vsweep::load::sse::Parser;
+use vsweep::load::wire::chunk::Scanner;
+use vsweep::load::wire::sse::Parser;
 
 pub fn check(data: &[u8]) {
     let Some((reads, whole)) = reads(data) else { return };
@@ -11,7 +11,11 @@ pub fn check(data: &[u8]) {
     assert_eq!(found, events(&[whole]), "another cut gives other events");
     let mut scanner = Scanner::default();
     for event in found.iter().flatten() {
-        assert_eq!(scanner.scan(event), Scanner::default().scan(event), "what was learned changes what is read");
+        assert_eq!(
+            scanner.scan(event),
+            Scanner::default().scan(event),
+            "what was learned changes what is read"
+        );
     }
 }
 

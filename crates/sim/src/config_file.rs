@@ -1,12 +1,12 @@
-//! `--config FILE`: settings from a YAML file, put in front of the command line's own as vLLM puts them, so that the
-//! command line wins. Nested tables become JSON, lists several values, `false` the negative flag where there is one.
+//! `--config FILE`: settings from a YAML file. As in vLLM, they come before the other arguments, so the command line wins. A nested table
+//! becomes JSON, a list several values, and `false` the negative flag if there is one.
 
 mod yaml;
 
 use super::flags::{Refusal, has_negative};
 use serde_json::Value;
 
-/// The arguments after `serve`, with what the file says in place of `--config FILE`.
+/// Returns the arguments after `serve` without `--config FILE`, and with the settings of the file directly after the model.
 pub fn expand(args: &[String]) -> Result<Vec<String>, Refusal> {
     let names_a_file = |arg: &String| arg == "--config" || arg.starts_with("--config=");
     let Some(at) = args.iter().position(names_a_file) else {
@@ -24,7 +24,7 @@ pub fn expand(args: &[String]) -> Result<Vec<String>, Refusal> {
     };
     let from_file = arguments(path)?;
     let model = usize::from(args.first().is_some_and(|arg| !arg.starts_with('-')));
-    let (own, rest) = (&args[model.min(at)..at], &args[after..]);
+    let (before, rest) = (&args[model.min(at)..at], &args[after..]);
     if rest.iter().any(names_a_file) {
         return Err(refusal("AssertionError: More than one config file specified!".into()));
     }
@@ -33,7 +33,7 @@ pub fn expand(args: &[String]) -> Result<Vec<String>, Refusal> {
             "No model specified! Please specify model either as a positional argument or in a config file.",
         ));
     }
-    Ok([&args[..model], &from_file, own, rest].concat())
+    Ok([&args[..model], &from_file, before, rest].concat())
 }
 
 fn refusal(exception: String) -> Refusal {

@@ -1,5 +1,5 @@
-//! A request for text that was admitted, what is to be written as its answer, and the answer that is written at once, when every
-//! token is there.
+//! An admitted request for text with the contents of its answer, and answers without streaming, which are written once all tokens
+//! have come.
 
 use super::App;
 use super::error::{ApiError, ENGINE_DEAD};
@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedReceiver;
 use vsweep_metrics::rng::{mix, uniform};
 
-/// Most events that are taken at once.
+/// Most events of a request that are received at once.
 pub const EVENTS_AT_ONCE: usize = 512;
-/// Number of the most probable tokens with a log probability at each place.
+/// Number of tokens that are ranked by log probability at each position of an answer.
 const RANKS: usize = 5;
 
 /// The requested interface.
@@ -32,13 +32,13 @@ pub enum Style {
 /// One answer to write.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// Decides its tokens.
+    /// Seed of its tokens.
     pub seed: u64,
-    /// Its tokens.
+    /// Number of its tokens.
     pub len: usize,
     /// Number of tokens that have come so far.
     pub written: usize,
-    /// Tokens of its prompt.
+    /// Number of tokens of its prompt.
     pub prompt_len: usize,
     /// `stop` or `length`.
     pub finish_reason: &'static str,
@@ -56,7 +56,7 @@ impl Choice {
     }
 }
 
-/// A request that was admitted: what to write, and where the tokens come from. It counts as in flight as long as it lives.
+/// An admitted request: the contents of its answer, and the source of its tokens. It counts as in flight until it is dropped.
 pub struct PendingAnswer {
     /// `cmpl-…` or `chatcmpl-…`.
     pub id: String,
@@ -64,7 +64,7 @@ pub struct PendingAnswer {
     pub style: Style,
     /// The choices, in order.
     pub choices: Vec<Choice>,
-    /// Tokens of all prompts.
+    /// Number of tokens of all prompts.
     pub prompt_tokens: usize,
     /// True if token ids are returned.
     pub token_ids: bool,
@@ -74,7 +74,7 @@ pub struct PendingAnswer {
     pub usage: bool,
     /// True if every chunk carries usage.
     pub continuous_usage: bool,
-    /// Effects of the faults on it.
+    /// Effects of simulated faults on the answer.
     pub answer_faults: AnswerFaults,
     /// The name of the model that answers.
     pub model: String,
@@ -86,37 +86,39 @@ pub struct PendingAnswer {
     pub events: UnboundedReceiver<EngineEvent>,
 }
 
-/// Effects of faults on an answer.
+/// Effects of simulated faults on an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AnswerFaults {
-    /// The stream is cut.
+    /// True if a stream breaks off once two tokens are written.
     pub cut: bool,
-    /// More tokens are counted than there are.
+    /// True if `usage` reports more tokens than the answer has.
     pub miscounted: bool,
-    /// Share of the tokens that are wrong, and of those that repeat the one before.
+    /// Share of tokens that are wrong.
     pub wrong: f64,
+    /// Share of tokens that repeat the previous one.
     pub repeated: f64,
-    /// Change of log probabilities by the batch, in nats, and the seed of its direction.
+    /// Largest change of log probabilities that depends on the batch, in nats.
     pub noise: f64,
+    /// Seed of these changes.
     pub batch: u64,
 }
 
 impl AnswerFaults {
-    /// Returns true if it changes the returned tokens.
+    /// Returns true if the faults may change the returned tokens.
     fn changes_tokens(&self) -> bool {
         self.wrong + self.repeated + self.noise > 0.0
     }
 }
 
 impl PendingAnswer {
-    /// Notes that the next tokens of a choice have come, and says which they are.
+    /// Counts the next `count` tokens of a choice as written, and returns their indices.
     pub fn advance(&mut self, index: usize, count: usize) -> Range<usize> {
         let written = &mut self.choices[index].written;
         *written += count;
         *written - count..*written
     }
 
-    /// Tokens of all choices that have come so far.
+    /// Number of tokens of all choices that have come so far.
     pub fn written(&self) -> usize {
         self.choices.iter().map(|choice| choice.written).sum()
     }
@@ -126,7 +128,7 @@ impl PendingAnswer {
         self.choices.iter().all(Choice::is_complete)
     }
 
-    /// Ends every unfinished choice, and says which ones.
+    /// Ends every unfinished choice, and returns the indices of these choices.
     pub fn abort(&mut self) -> Vec<usize> {
         let unfinished = self.choices.iter_mut().enumerate();
         let unfinished = unfinished.filter(|(_, choice)| !choice.is_complete());
@@ -137,7 +139,7 @@ impl PendingAnswer {
         aborted.collect()
     }
 
-    /// Tokens of the answer as usage tells them.
+    /// Number of tokens that `usage` reports for `tokens` real ones.
     pub fn counted(&self, tokens: usize) -> usize {
         let more = if self.answer_faults.miscounted {
             tokens / 4 + 1
@@ -151,29 +153,29 @@ impl PendingAnswer {
         self.app.tokenizer.piece(self.token(choice, index))
     }
 
-    /// Text of some tokens of a choice. The prompt precedes the first one if it was requested.
+    /// Text of some tokens of a choice. The prompt precedes the first one if `echo` was requested.
     pub fn text(&self, choice: &Choice, tokens: Range<usize>) -> String {
         let echo = choice.echo.clone().filter(|_| tokens.start == 0);
-        let pieces = tokens.map(|place| self.piece(choice, place));
+        let pieces = tokens.map(|index| self.piece(choice, index));
         echo.map(Cow::Owned).into_iter().chain(pieces).collect()
     }
 
     /// Ids of some tokens of a choice, if they were requested.
     pub fn ids(&self, choice: &Choice, tokens: Range<usize>) -> Option<Vec<u32>> {
-        let ids = || tokens.map(|place| self.token(choice, place)).collect();
+        let ids = || tokens.map(|index| self.token(choice, index)).collect();
         self.token_ids.then(ids)
     }
 
-    /// Log probabilities of some tokens, if they were requested, in the shape of the interface.
+    /// Log probabilities of some tokens, if they were requested, in the format of the interface.
     pub fn logprobs_of(&self, choice: &Choice, tokens: Range<usize>) -> Option<Value> {
         let top = self.logprobs?;
-        // As in vLLM, the returned token has an entry, however few are requested.
-        let entries = |place| -> Vec<(String, f64)> {
-            let ranked = self.ranked(choice, place).into_iter().take(top.max(1));
+        // As in vLLM, the returned token has an entry even if no alternatives are requested.
+        let entries = |index| -> Vec<(String, f64)> {
+            let ranked = self.ranked(choice, index).into_iter().take(top.max(1));
             let entry = |(id, logprob)| (self.app.tokenizer.piece(id).into_owned(), logprob);
             ranked.map(entry).collect()
         };
-        let mut offset: usize = (0..tokens.start).map(|place| self.piece(choice, place).len()).sum();
+        let mut offset: usize = (0..tokens.start).map(|index| self.piece(choice, index).len()).sum();
         let ranked: Vec<Vec<(String, f64)>> = tokens.map(entries).collect();
         Some(match self.style {
             Style::Completion => {
@@ -210,12 +212,12 @@ impl PendingAnswer {
         }
     }
 
-    /// The most probable tokens at a place with their log probabilities, the returned one first. The values are made up: the first has a
-    /// probability of one in ten, and others may be nearly as probable.
+    /// The most probable tokens at a position with their log probabilities, the returned one first. The values are made up: before noise,
+    /// the first has a probability of one in ten, and others may be nearly as probable.
     pub fn ranked(&self, choice: &Choice, index: usize) -> [(u32, f64); RANKS] {
         const FIRST: f64 = -std::f64::consts::LN_10;
-        let (answer_faults, place) = (self.answer_faults, index as u64);
-        let drawn = |what: u64| uniform(mix(choice.seed ^ what), place);
+        let (answer_faults, position) = (self.answer_faults, index as u64);
+        let drawn = |salt: u64| uniform(mix(choice.seed ^ salt), position);
         let seed = match drawn(1) < answer_faults.wrong {
             true => mix(choice.seed),
             false => choice.seed,
@@ -230,7 +232,7 @@ impl PendingAnswer {
             if rank > 0 {
                 logprob += drawn(rank as u64 + 2).max(1e-9).ln();
             }
-            let moved = answer_faults.noise * (2.0 * uniform(mix(seed_of_rank ^ answer_faults.batch), place) - 1.0);
+            let moved = answer_faults.noise * (2.0 * uniform(mix(seed_of_rank ^ answer_faults.batch), position) - 1.0);
             (token_id(seed_of_rank, index, vocabulary), logprob + moved)
         });
         if answer_faults.noise > 0.0 {
@@ -252,12 +254,12 @@ impl Drop for PendingAnswer {
     }
 }
 
-/// Token counts as they stand in an answer.
+/// The `usage` object of an answer.
 pub fn usage(prompt: usize, completion: usize) -> Value {
     json!({"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion})
 }
 
-/// The beginning of an answer or a chunk; `objects` says what that is called of a completion and of a chat.
+/// The first fields of an answer or a chunk. `objects` are the values of `object` for a completion and for a chat.
 pub fn head(answer: &PendingAnswer, objects: [&str; 2], choices: Vec<Value>) -> Value {
     let object = match answer.style {
         Style::Completion => objects[0],
@@ -295,7 +297,7 @@ pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
 
 fn body(answer: &PendingAnswer) -> Value {
     let choices = answer.choices.iter().enumerate();
-    let choices = choices.map(|(index, of)| choice(answer, index, of)).collect();
+    let choices = choices.map(|(index, one)| choice(answer, index, one)).collect();
     let mut body = head(answer, ["text_completion", "chat.completion"], choices);
     body["service_tier"] = Value::Null;
     body["system_fingerprint"] = answer.app.fingerprint.as_str().into();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The routes.
+/// Returns the routes.
 pub fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/reset_prefix_cache", post(reset_prefix_cache))
@@ -22,10 +22,10 @@ pub fn router() -> Router<Arc<App>> {
         .route("/start_profile", post(nothing))
         .route("/stop_profile", post(nothing))
         .route("/sleep", post(sleep))
-        .route("/wake_up", go_on(json!({"status": "awake", "tags": null})))
+        .route("/wake_up", resume_with(json!({"status": "awake", "tags": null})))
         .route("/is_sleeping", is_paused("is_sleeping"))
         .route("/pause", post(pause))
-        .route("/resume", go_on(json!({"status": "resumed"})))
+        .route("/resume", resume_with(json!({"status": "resumed"})))
         .route("/is_paused", is_paused("is_paused"))
         .route("/server_info", get(server_info))
 }
@@ -48,8 +48,8 @@ fn parameters(query: Option<String>) -> HashMap<String, String> {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-/// Stops scheduling; requests that come later wait. What happens to those that run, `mode` says: `abort` (the default)
-/// ends them, `wait` lets them finish, `keep` freezes them.
+/// Stops scheduling; requests that come later wait. The parameter `mode` decides about earlier requests: `abort` (the default) ends
+/// them, `wait` lets them finish, `keep` freezes them.
 async fn stop_scheduling(app: &App, query: &HashMap<String, String>) {
     let is_busy = |states: Vec<Stats>| states.iter().any(|state| state.running + state.waiting > 0);
     match query.get("mode").map(String::as_str) {
@@ -65,8 +65,8 @@ async fn stop_scheduling(app: &App, query: &HashMap<String, String>) {
     app.driver.pause(true);
 }
 
-/// Goes on scheduling, with this answer.
-fn go_on(answer: Value) -> MethodRouter<Arc<App>> {
+/// Route that resumes scheduling and returns this answer.
+fn resume_with(answer: Value) -> MethodRouter<Arc<App>> {
     post(async move |State(app): State<Arc<App>>| {
         app.paused.store(false, Ordering::Relaxed);
         app.driver.pause(false);
@@ -74,12 +74,12 @@ fn go_on(answer: Value) -> MethodRouter<Arc<App>> {
     })
 }
 
-/// Route that reports under this key if scheduling is stopped. As in vLLM, a paused server sleeps, and a sleeping one is paused.
+/// Route that reports under this key if scheduling is stopped. As in vLLM, sleeping and paused servers are not distinguished.
 fn is_paused(key: &'static str) -> MethodRouter<Arc<App>> {
     get(async move |State(app): State<Arc<App>>| Json(json!({key: app.paused.load(Ordering::Relaxed)})))
 }
 
-/// Level 0 stops scheduling and nothing else; the others also lose the KV cache.
+/// Stops scheduling. Levels above 0 also reset the prefix cache.
 async fn sleep(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Json<Value> {
     let query = parameters(query);
     let level = query.get("level").and_then(|level| level.parse().ok()).unwrap_or(1);
@@ -93,7 +93,7 @@ async fn sleep(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Json<V
 async fn pause(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Json<Value> {
     let query = parameters(query);
     stop_scheduling(&app, &query).await;
-    // As in vLLM 0.32, in every mode: its documentation says otherwise of `keep`.
+    // vLLM 0.32 clears the cache in every mode, although its documentation says that `keep` does not.
     if query.get("clear_cache").is_none_or(|clear| clear != "false") {
         app.driver.reset_prefix_cache().await;
     }

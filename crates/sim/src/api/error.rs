@@ -1,4 +1,4 @@
-//! Refusals, with vLLM's bodies.
+//! HTTP errors with vLLM's bodies.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 /// Error message of vLLM after its engine has died.
 pub const ENGINE_DEAD: &str = "EngineCore encountered an issue. See stack trace (above) for the root cause.";
 
-/// One refusal.
+/// An HTTP error as the answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
     status: StatusCode,
     kind: &'static str,
     message: String,
-    /// The field that it is about, if any.
+    /// Name of the field that caused the error, if one did.
     param: Option<String>,
 }
 
@@ -29,14 +29,14 @@ impl ApiError {
         }
     }
 
-    fn about(self, param: &str) -> Self {
+    fn with_param(self, param: &str) -> Self {
         let param = Some(param.to_owned());
         ApiError { param, ..self }
     }
 
-    /// 400 for a value that is of the right type and still not possible.
+    /// 400 for a value that has the right type but is not acceptable.
     pub fn bad_request(param: &str, message: impl Into<String>) -> Self {
-        ApiError::new(StatusCode::BAD_REQUEST, "BadRequestError", message).about(param)
+        ApiError::new(StatusCode::BAD_REQUEST, "BadRequestError", message).with_param(param)
     }
 
     /// 400 for a body that pydantic would not accept. `found` is the offending value.
@@ -60,7 +60,7 @@ impl ApiError {
 
     fn validation(location: &str, detail: String) -> Self {
         let message = format!("1 validation error:\n  {detail}");
-        ApiError::new(StatusCode::BAD_REQUEST, "Bad Request", message).about(location)
+        ApiError::new(StatusCode::BAD_REQUEST, "Bad Request", message).with_param(location)
     }
 
     /// 404.
@@ -71,7 +71,7 @@ impl ApiError {
     /// 404 for a model that is not served.
     pub fn no_such_model(asked: &str, served: &[String]) -> Self {
         let served = served.join(", ");
-        ApiError::not_found(format!("The model `{asked}` does not exist. Valid aliases: {served}.")).about("model")
+        ApiError::not_found(format!("The model `{asked}` does not exist. Valid aliases: {served}.")).with_param("model")
     }
 
     /// 401.
@@ -79,7 +79,7 @@ impl ApiError {
         ApiError::new(StatusCode::UNAUTHORIZED, "UnauthorizedError", "Unauthorized")
     }
 
-    /// 429, as an overloaded server or a proxy before it answers.
+    /// 429, as from an overloaded server, or from a proxy in front of it.
     pub fn too_many() -> Self {
         let message = "The server is overloaded, please retry later.";
         ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsError", message)

@@ -1,5 +1,5 @@
-//! Requests for text: reads the body of a completion or a chat, checks it against the limits, and hands its sequences
-//! to the engine. How the answer is written is the business of `stream` and `answer`.
+//! Requests for text: reads the body of a completion or a chat, checks it against the limits, and hands its sequences to the engine. The
+//! modules `stream` and `answer` write the answer.
 
 use super::answer::{AnswerFaults, Choice, PendingAnswer, Style};
 use super::error::{ApiError, ENGINE_DEAD};
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::unbounded_channel;
 use vsweep_metrics::rng::{mix, uniform};
 
-/// Tokens of a completion that states no limit (OpenAI's default).
+/// Most tokens of a completion that states no limit (OpenAI's default).
 const DEFAULT_MAX_TOKENS: i64 = 16;
 
 /// `POST /v1/completions`
@@ -78,17 +78,17 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
     }
 }
 
-/// The client's id if it sent one, as vLLM does; else one of its own.
+/// Returns the client's id of the request, as vLLM does, or a new one if it sent none.
 fn request_id(headers: &HeaderMap, number: u64) -> String {
-    let own = || format!("{:016x}", mix(number ^ u64::from(std::process::id()) << 32));
-    header(headers, "x-request-id").map_or_else(own, str::to_owned)
+    let new_id = || format!("{:016x}", mix(number ^ u64::from(std::process::id()) << 32));
+    header(headers, "x-request-id").map_or_else(new_id, str::to_owned)
 }
 
 fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The engine that the client chose, as vLLM lets a router do.
+/// Index of the engine that the client chose, if it chose one. vLLM offers this to routers.
 fn rank(app: &App, headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
     let rank = header(headers, "x-data-parallel-rank").and_then(|rank| rank.parse::<usize>().ok());
     let engines = app.settings.cost.data_parallel;
@@ -101,11 +101,11 @@ fn rank(app: &App, headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
     }
 }
 
-/// Draws the effects of random faults on the answer, or an error for this request.
+/// Draws the random faults of the request with this number: their effects on its answer, or the error that it gets instead.
 fn random_faults(app: &App, number: u64) -> Result<AnswerFaults, ApiError> {
     let mut answer_faults = AnswerFaults::default();
-    for (place, fault) in app.settings.faults.iter().enumerate() {
-        let drawn = |share: f64| uniform(app.settings.seed ^ mix(place as u64), number) < share;
+    for (index, fault) in app.settings.faults.iter().enumerate() {
+        let drawn = |share: f64| uniform(app.settings.seed ^ mix(index as u64), number) < share;
         match *fault {
             Fault::ErrorRate(share) if drawn(share) => return Err(ApiError::internal("Internal server error")),
             Fault::RejectRate(share) if drawn(share) => return Err(ApiError::too_many()),
@@ -126,7 +126,7 @@ fn random_faults(app: &App, number: u64) -> Result<AnswerFaults, ApiError> {
     Ok(answer_faults)
 }
 
-/// The choices to be written for a request, and the work of the engine for it: `n` answers to each prompt.
+/// The choices to be written for a request, `n` for each prompt, each with its sequence for the engine.
 fn choices(
     app: &App,
     style: Style,
@@ -182,7 +182,7 @@ fn choices(
     Ok(choices)
 }
 
-/// Returns the greatest number of tokens of an answer, and the part of its prompt that is read, after the faults that shorten them.
+/// Returns the most tokens of an answer, and the part of its prompt that is read. Faults may shorten both.
 fn shortened<'p>(app: &App, mut most: usize, prompt: &'p Prompt) -> (usize, &'p [u32]) {
     let mut read = &prompt.ids[..];
     for fault in &app.settings.faults {
@@ -203,6 +203,7 @@ fn logprobs(style: Style, body: &Body) -> Result<Option<usize>, ApiError> {
     })
 }
 
+/// Returns true, as a pair, if the stream ends with usage, and if every chunk has it.
 fn usage(app: &App, body: &Body) -> (bool, bool) {
     let options = body.get("stream_options");
     let option = |name: &str| options.is_some_and(|options| options[name] == true);

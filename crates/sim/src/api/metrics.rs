@@ -1,5 +1,5 @@
-//! `GET /metrics`: the engines' figures in the Prometheus text format, under vLLM's names and labels, a sample for each engine.
-//! Only what the clients of a benchmark read is there; a real server has more.
+//! `GET /metrics`: the engines' figures in the Prometheus text format, under vLLM's names and labels, with a sample for each engine. It
+//! has only the metrics that clients of a benchmark read; a real server has more.
 
 use super::App;
 use crate::engine::stats::{self, Stats};
@@ -20,7 +20,7 @@ enum Figure {
 
 use Figure::{Counter, Counters, Gauge, Histogram};
 
-/// A table with a metric a line: its name without `vllm:` and `_total`, its help, and what it is of an engine.
+/// Declares a table with one metric on each line: its name (without `vllm:`, and for counters without `_total`), help and source.
 macro_rules! metrics {
     ($table:ident: $($name:literal $help:literal $figure:expr;)*) => {
         const $table: &[(&str, &str, Figure)] = &[$(($name, $help, $figure)),*];
@@ -54,18 +54,18 @@ metrics! { METRICS:
     "request_decode_time_seconds" "Histogram of time spent in DECODE phase for request." Histogram(|s| &s.decode);
 }
 
-// Only of a server that guesses ahead.
+// Only servers with speculative decoding have these.
 metrics! { SPECULATION:
     "spec_decode_num_drafts" "Number of spec decoding drafts." Counter(|s| s.drafts);
     "spec_decode_num_draft_tokens" "Number of draft tokens." Counter(|s| s.draft_tokens);
     "spec_decode_num_accepted_tokens" "Number of accepted tokens." Counter(|s| s.accepted.iter().sum());
     "spec_decode_num_accepted_tokens_per_pos" "Accepted tokens per draft position." Counters("position", |s| {
         let counts = s.accepted.iter().enumerate();
-        counts.map(|(place, count)| (place.to_string(), *count)).collect()
+        counts.map(|(position, count)| (position.to_string(), *count)).collect()
     });
 }
 
-/// The answer; 500 once an engine has ended.
+/// `GET /metrics`: 200 with all metrics, or 500 if an engine's thread has ended.
 pub async fn metrics(State(app): State<Arc<App>>) -> Response {
     match app.driver.inspect().await {
         Some(states) => {
@@ -103,13 +103,13 @@ fn text(app: &App, states: &[Stats]) -> String {
                     counts.for_each(|(value, count)| add("", Some((label, value)), count as f64));
                 }
                 Histogram(of) => {
-                    let (histogram, mut below) = (of(state), 0);
+                    let (histogram, mut cumulative) = (of(state), 0);
                     let bounds = histogram.bounds.iter().map(|bound| format!("{bound:?}"));
                     for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&histogram.counts) {
-                        below += count;
-                        add("_bucket", Some(("le", bound)), below as f64);
+                        cumulative += count;
+                        add("_bucket", Some(("le", bound)), cumulative as f64);
                     }
-                    add("_count", None, below as f64);
+                    add("_count", None, cumulative as f64);
                     add("_sum", None, histogram.sum);
                 }
             }
@@ -131,7 +131,7 @@ fn head(page: &mut String, name: &str, kind: &str, help: &str) {
 
 type Labels = Vec<(&'static str, String)>;
 
-/// One sample, its labels in alphabetical order as Python's client writes them.
+/// Writes one sample, with its labels in alphabetical order as Python's client writes them.
 fn sample(page: &mut String, name: &str, mut labels: Labels, value: f64) {
     labels.sort_unstable();
     let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
@@ -144,7 +144,7 @@ fn sample(page: &mut String, name: &str, mut labels: Labels, value: f64) {
     let _ = writeln!(page, "{name}{labels} {value:?}");
 }
 
-/// vLLM's settings of the cache, as labels.
+/// Settings of an engine's KV cache, as labels.
 fn cache_config(app: &App, engine: usize) -> Labels {
     let (settings, limits) = (&app.settings, &app.settings.limits);
     let tokens = limits.num_blocks * limits.block_size;

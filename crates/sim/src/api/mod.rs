@@ -1,5 +1,5 @@
-//! The HTTP interface, shaped after answers of a real vLLM 0.32. One file for each group of routes; what all of them
-//! share is here: the state, the router, the headers that uvicorn sends and its access log.
+//! The HTTP interface, modelled on the answers of a real vLLM 0.32. Each group of routes has a file. This one has what they share: the
+//! state, the router, the headers that uvicorn sends and its access log.
 
 mod answer;
 mod dev;
@@ -33,9 +33,9 @@ pub const VERSION: &str = "0.32.0";
 pub struct App {
     /// Settings of the server.
     pub settings: ServerSettings,
-    /// Text to tokens.
+    /// Converts texts to tokens and back.
     pub tokenizer: Tokenizer,
-    /// The engine.
+    /// The running engines.
     pub driver: Handle,
     /// True if the engine process has died.
     pub engine_dead: AtomicBool,
@@ -43,25 +43,29 @@ pub struct App {
     pub mute: AtomicBool,
     /// True if scheduling was paused.
     pub paused: AtomicBool,
-    /// Requests for text so far, by which random faults are drawn.
+    /// Number of requests for text so far. Random faults are drawn by it.
     pub requests: AtomicU64,
-    /// Requests for text not yet answered.
+    /// Number of requests for text that are not yet answered.
     pub in_flight: AtomicU64,
-    /// Resets of the prefix cache so far.
+    /// Number of resets of the prefix cache so far.
     pub resets: AtomicU64,
-    /// Start of the server, seconds since 1970, to a hundredth.
+    /// Time at which the server started, in seconds since 1970, to a hundredth.
     pub started: f64,
-    /// Identifies the configuration in answers.
+    /// `system_fingerprint` of answers, which identifies the configuration.
     pub fingerprint: String,
 }
 
 impl App {
-    /// The name that answers carry.
+    /// Name of the model in answers that no adapter gives.
     pub fn model_name(&self) -> &str {
         self.settings.served_names.first().map_or("", String::as_str)
     }
 
-    /// The adapter that a request asks for, if it is one; refuses a model that is not served.
+    /// Returns the adapter that a request asks for, or `None` if it asks for the model itself.
+    ///
+    /// # Errors
+    ///
+    /// 404 for a model that is not served.
     fn adapter(&self, asked: Option<&str>) -> Result<Option<&Adapter>, ApiError> {
         let (settings, Some(asked)) = (&self.settings, asked) else {
             return Ok(None);
@@ -104,7 +108,7 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Checks the key, and adds what uvicorn adds to every answer.
+/// Handles every request: checks its key, and adds uvicorn's headers and access log. A mute server never answers.
 async fn around(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -129,7 +133,7 @@ async fn around(
     response
 }
 
-/// vLLM guards `/v1` only.
+/// Returns true if the request may be answered. Like vLLM, only routes below `/v1` need a key.
 fn authorized(app: &App, request: &Request) -> bool {
     let keys = &app.settings.api_keys;
     if keys.is_empty() || !request.uri().path().starts_with("/v1") {

@@ -1,4 +1,4 @@
-//! Routes that need no engine: health, version, models, tokens.
+//! Routes that need no engine: health, version, models, tokenization.
 
 use super::error::ApiError;
 use super::request::Body;
@@ -41,7 +41,7 @@ fn card(app: &App, name: &str) -> Value {
     })
 }
 
-/// An adapter's card names what it adapts.
+/// The card of an adapter, which names the adapted model as its parent.
 fn adapter_card(app: &App, adapter: &Adapter) -> Value {
     let mut card = card(app, &adapter.name);
     card["root"] = adapter.path.as_str().into();
@@ -53,9 +53,9 @@ fn adapter_card(app: &App, adapter: &Adapter) -> Value {
 /// `GET /v1/models`
 pub async fn models(State(app): State<Arc<App>>) -> Json<Value> {
     let settings = &app.settings;
-    let own = settings.served_names.iter().map(|name| card(&app, name));
+    let base = settings.served_names.iter().map(|name| card(&app, name));
     let adapters = settings.adapters.iter().map(|adapter| adapter_card(&app, adapter));
-    let cards: Vec<Value> = own.chain(adapters).collect();
+    let cards: Vec<Value> = base.chain(adapters).collect();
     Json(json!({"object": "list", "data": cards}))
 }
 
@@ -67,7 +67,7 @@ pub async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Res
     }))
 }
 
-/// `POST /tokenize`, of a prompt; a chat is tokenized as one text a message.
+/// `POST /tokenize`, for a prompt or a chat. The contents of a chat are joined without a template.
 pub async fn tokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Json<Value>, ApiError> {
     let body = Body::read(&bytes)?;
     app.adapter(body.text("model")?)?;

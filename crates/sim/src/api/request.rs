@@ -27,19 +27,19 @@ impl Body {
         }
     }
 
-    /// A field that is there and not null.
+    /// Returns a field; `None` if it is missing or null.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A field that must be there.
+    /// Returns a field, or an error if it is missing or null.
     pub fn required(&self, name: &str) -> Result<&Value, ApiError> {
         let input = || Value::Object(self.0.clone());
         self.get(name)
             .ok_or_else(|| ApiError::invalid("missing", &format!("body.{name}"), "Field required", &input()))
     }
 
-    /// A field as `read` reads it; where that is not possible, pydantic's kind of error and its message.
+    /// Returns a field as `read` parses it, or pydantic's error of this kind and message if `read` returns `None`.
     fn field<'b, T>(
         &'b self,
         name: &str,
@@ -51,7 +51,7 @@ impl Body {
         read(value).map(Some).ok_or_else(refusal)
     }
 
-    /// An integer, also as text, as pydantic's lax mode takes it.
+    /// Returns an integer, which may also be a text, as in pydantic's lax mode.
     pub fn int(&self, name: &str) -> Result<Option<i64>, ApiError> {
         let (kind, why) = match self.get(name) {
             Some(Value::Number(_)) => ("int_from_float", ", got a number with a fractional part"),
@@ -68,7 +68,7 @@ impl Body {
         self.field(name, read, (kind, &format!("Input should be a valid integer{why}")))
     }
 
-    /// A switch.
+    /// Returns a boolean; false if it is missing.
     pub fn flag(&self, name: &str) -> Result<bool, ApiError> {
         let refusal = (
             "bool_parsing",
@@ -77,12 +77,12 @@ impl Body {
         Ok(self.field(name, Value::as_bool, refusal)?.unwrap_or(false))
     }
 
-    /// A text.
+    /// Returns a text.
     pub fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         self.field(name, Value::as_str, NO_TEXT)
     }
 
-    /// A text or a list of texts.
+    /// Returns a text or a list of texts as a list; empty if it is missing.
     pub fn texts(&self, name: &str) -> Result<Vec<String>, ApiError> {
         let read = |value: &Value| match value {
             Value::String(text) => Some(vec![text.clone()]),
@@ -95,7 +95,7 @@ impl Body {
 /// Pydantic's error for a value that is not a text.
 pub const NO_TEXT: (&str, &str) = ("string_type", "Input should be a valid string");
 
-/// A prompt as token ids, with its text where it is known.
+/// A prompt as token ids, with its text if that is known.
 pub struct Prompt {
     /// Its tokens; at least one.
     pub ids: Vec<u32>,
@@ -134,7 +134,7 @@ pub fn prompts(app: &App, style: Style, body: &Body) -> Result<Vec<Prompt>, ApiE
     Ok(prompts)
 }
 
-/// The toy chat template: one line a message, role first.
+/// Applies a made-up chat template: for each message a line with the role, then the content.
 fn chat_text(messages: &Value) -> Result<String, ApiError> {
     let wrong = || ApiError::invalid("list_type", "body.messages", "Input should be a valid list", messages);
     let mut text = String::new();
@@ -155,7 +155,7 @@ fn chat_text(messages: &Value) -> Result<String, ApiError> {
     Ok(text)
 }
 
-/// Returns the greatest number of tokens of an answer, or vLLM's error for a request that is too long.
+/// Returns the most tokens of an answer to a prompt of `prompt` tokens, or vLLM's error for an impossible or too long request.
 pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) -> Result<usize, ApiError> {
     let longest = app.settings.limits.max_model_len;
     let context = format!("This model's maximum context length is {longest} tokens. However,");
@@ -196,12 +196,12 @@ pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) 
 pub struct Stop {
     texts: Vec<String>,
     ids: Vec<u32>,
-    least: usize,
+    min_tokens: usize,
     ignore_eos: bool,
 }
 
 impl Stop {
-    /// Reads the fields of a body.
+    /// Reads the conditions from the fields of a body.
     pub fn read(body: &Body) -> Result<Stop, ApiError> {
         let mut texts = body.texts("stop")?;
         texts.retain(|text| !text.is_empty());
@@ -209,17 +209,18 @@ impl Stop {
         Ok(Stop {
             texts,
             ids: ids.unwrap_or_default(),
-            least: body.int("min_tokens")?.unwrap_or(0).max(0) as usize,
+            min_tokens: body.int("min_tokens")?.unwrap_or(0).max(0) as usize,
             ignore_eos: body.flag("ignore_eos")?,
         })
     }
 
-    /// Length, reason and stop text of an answer of at most `most` tokens. Its tokens are known beforehand, so the end
-    /// is too. Only an answer without a stated limit ends by itself: a benchmark gets the length it asked for.
+    /// Returns the length, finish reason and stop text of an answer of at most `most` tokens. Its tokens are known beforehand, so its end
+    /// is too. Only an answer without a stated limit (`unlimited`) ends by itself, after 40 tokens and an exponentially distributed number
+    /// with mean 120. So a benchmark gets the length that it asked for.
     pub fn apply(&self, app: &App, seed: u64, most: usize, unlimited: bool) -> (usize, &'static str, Option<String>) {
         let natural = (40.0 - 120.0 * (1.0 - uniform(seed, 0)).ln()) as usize;
-        let (limit, reason) = match unlimited && !self.ignore_eos && natural.max(self.least) < most {
-            true => (natural.max(self.least), "stop"),
+        let (limit, reason) = match unlimited && !self.ignore_eos && natural.max(self.min_tokens) < most {
+            true => (natural.max(self.min_tokens), "stop"),
             false => (most, "length"),
         };
         if self.texts.is_empty() && self.ids.is_empty() {
@@ -229,7 +230,7 @@ impl Stop {
         for index in 0..limit {
             let id = token_id(seed, index, app.tokenizer.vocabulary());
             text.push_str(&app.tokenizer.piece(id));
-            if index + 1 < self.least {
+            if index + 1 < self.min_tokens {
                 continue;
             }
             if self.ids.contains(&id) {

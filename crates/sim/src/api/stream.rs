@@ -1,5 +1,5 @@
-//! Answers as server-sent events, one chunk a step, as vLLM writes them. Most chunks of a choice differ in their text alone: what
-//! is around it is made once. Whatever is ready when the connection asks goes out in one write.
+//! Answers as server-sent events, with one chunk for each step, as vLLM writes them. Most chunks of a choice differ only in their text, so
+//! the JSON around it is made once. All chunks that are ready when the connection polls go out in one write.
 
 use super::answer::{EVENTS_AT_ONCE, PendingAnswer, Style, head, usage};
 use super::error::ENGINE_DEAD;
@@ -13,21 +13,21 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// JSON before and after the text in the chunks of a choice.
+/// The bytes of a chunk before and after its text.
 type Frame = (String, String);
 
 /// The body of a streaming answer.
 struct Chunks {
     answer: PendingAnswer,
-    /// JSON before the choice in every chunk.
+    /// The bytes before the choice in every chunk.
     head: String,
-    /// Frame of each choice, unless its chunks differ in more than their text.
+    /// Frame of each choice; `None` if its chunks differ in more than their text.
     frames: Vec<Option<Frame>>,
     out: Vec<u8>,
     ended: bool,
 }
 
-/// A streaming answer.
+/// Returns a streaming answer.
 pub fn respond(answer: PendingAnswer) -> Response {
     let empty = head(&answer, ["text_completion", "chat.completion.chunk"], vec![]).to_string();
     let mut chunks = Chunks {
@@ -69,7 +69,7 @@ impl futures_util::Stream for Chunks {
 }
 
 impl Chunks {
-    /// The frame of all chunks of a choice but the last, if these differ in their text alone.
+    /// Returns the frame of all chunks of a choice but the last, if these differ only in their text.
     fn frame(&mut self, index: usize) -> Option<Frame> {
         let answer = &self.answer;
         let echoes = answer.choices[index].echo.is_some();
@@ -105,7 +105,7 @@ impl Chunks {
                 self.end();
             }
             EngineEvent::EngineDead => {
-                // Unlike the chunks it is written by Python's `json.dumps`, with blanks.
+                // vLLM writes errors, unlike chunks, with Python's `json.dumps`, which adds blanks.
                 let error = format!(
                     "data: {{\"error\": {{\"message\": \"{ENGINE_DEAD}\", \"type\": \"InternalServerError\", \"param\": null, \"code\": 500}}}}\n\n"
                 );
@@ -115,7 +115,7 @@ impl Chunks {
         }
     }
 
-    /// Writes the next tokens of a choice as one chunk: those of one step, as vLLM does.
+    /// Writes the next tokens of a choice, which one step produced, as one chunk.
     fn write_tokens(&mut self, index: usize, count: usize, last: bool) {
         let tokens = self.answer.advance(index, count);
         if tokens.start == 0 && self.answer.style == Style::Chat {
@@ -124,8 +124,8 @@ impl Chunks {
         let (answer, choice) = (&self.answer, &self.answer.choices[index]);
         if let Some((before, after)) = self.frames[index].as_ref().filter(|_| !last) {
             self.out.extend_from_slice(before.as_bytes());
-            for place in tokens {
-                answer.app.tokenizer.append(answer.token(choice, place), &mut self.out);
+            for index in tokens {
+                answer.app.tokenizer.append(answer.token(choice, index), &mut self.out);
             }
             self.out.extend_from_slice(after.as_bytes());
         } else {
@@ -173,7 +173,7 @@ impl Chunks {
         self.send(Some(body), &more);
     }
 
-    /// The usage in every chunk, if it was requested.
+    /// The usage of a choice after this many tokens, if every chunk is to have it.
     fn continuous_usage(&self, index: usize, tokens: usize) -> Option<(&'static str, Value)> {
         let answer = &self.answer;
         let usage = || usage(answer.choices[index].prompt_len, answer.counted(tokens));
@@ -189,7 +189,7 @@ impl Chunks {
         self.out.extend_from_slice(chunk.as_bytes());
     }
 
-    /// The usage chunk, if asked for, and the end mark.
+    /// Writes the usage chunk, if it was requested, and the end mark.
     fn end(&mut self) {
         let answer = &self.answer;
         if answer.usage {

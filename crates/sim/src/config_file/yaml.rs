@@ -1,9 +1,9 @@
 //! The part of YAML in which settings of a server are written: tables and lists by indentation, texts with and without quotes, numbers,
-//! and JSON on one line. Whatever else YAML has is refused with its line, never read as something else.
+//! and JSON on one line. All other YAML is refused with its line number, never read as something else.
 
 use serde_json::{Deserializer, Map, Value};
 
-/// The value of a document; an empty one is null.
+/// Parses a document. An empty one is null.
 pub fn read(text: &str) -> Result<Value, String> {
     let lines = lines(text)?;
     let mut rest = &lines[..];
@@ -35,7 +35,7 @@ impl<'t> TextLine<'t> {
         self.text == "-" || self.text.starts_with("- ")
     }
 
-    /// The key of a table's entry, and the text after its colon.
+    /// Returns the key of a table's entry, and the text after its colon.
     fn entry(&self) -> Result<(String, &'t str), String> {
         let is_colon = |(at, _): &(usize, &str)| matches!(self.text[at + 1..].chars().next(), None | Some(' '));
         let split = match quoted(self.text).map_err(|why| self.wrong(&why))? {
@@ -65,7 +65,7 @@ impl<'t> TextLine<'t> {
     }
 }
 
-/// The lines that hold something.
+/// Returns the lines that are not blank, not only a comment, and not the mark at the beginning of the document.
 fn lines(text: &str) -> Result<Vec<TextLine<'_>>, String> {
     let (mut lines, mut is_begun) = (Vec::new(), false);
     for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
@@ -93,7 +93,7 @@ fn lines(text: &str) -> Result<Vec<TextLine<'_>>, String> {
     Ok(lines)
 }
 
-/// The table or list whose lines begin in this column. A list may begin in the column of its key.
+/// Parses the table or list whose lines have this indentation. A list may be indented like its key.
 fn block(rest: &mut &[TextLine<'_>], indent: usize) -> Result<Value, String> {
     let is_list = rest.first().is_some_and(TextLine::is_item);
     let (mut table, mut items) = (Map::new(), Vec::new());
@@ -122,7 +122,7 @@ fn block(rest: &mut &[TextLine<'_>], indent: usize) -> Result<Value, String> {
     Ok(if is_list { items.into() } else { table.into() })
 }
 
-/// A value, and what follows it on its line.
+/// Parses a value, and returns what follows it on its line.
 fn value(text: &str) -> Result<(Value, &str), String> {
     if let Some((text, rest)) = quoted(text)? {
         return Ok((text.into(), rest));
@@ -144,7 +144,7 @@ fn value(text: &str) -> Result<(Value, &str), String> {
     Ok((scalar(plain.trim_end_matches(' '))?, rest))
 }
 
-/// A text in quotes and what follows it, if one begins here.
+/// Parses a text in quotes, if the line begins with one, and returns what follows it.
 fn quoted(text: &str) -> Result<Option<(String, &str)>, String> {
     let open = "has a quote that is never closed on its line; close it, and write line feeds as \"\\n\"";
     if let Some(mut rest) = text.strip_prefix('\'') {
@@ -152,7 +152,7 @@ fn quoted(text: &str) -> Result<Option<(String, &str)>, String> {
         loop {
             let (part, after) = rest.split_once('\'').ok_or(open)?;
             read += part;
-            // Two quotes are one.
+            // Two single quotes are an escaped one.
             let Some(more) = after.strip_prefix('\'') else {
                 return Ok(Some((read, after)));
             };
@@ -163,7 +163,7 @@ fn quoted(text: &str) -> Result<Option<(String, &str)>, String> {
     if !text.starts_with('"') {
         return Ok(None);
     }
-    // JSON has all escapes but those of eight digits.
+    // Parsed as JSON, after escapes of eight digits, which JSON lacks, are replaced.
     let mut json = String::from('"');
     let mut chars = text.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {
@@ -197,12 +197,12 @@ fn quoted(text: &str) -> Result<Option<(String, &str)>, String> {
     Err(open.into())
 }
 
-/// Characters that begin something other than a text.
+/// Characters with which a text without quotes cannot begin.
 const SPECIAL: &[char] = &[
     '&', '*', '!', '|', '>', '%', '@', '`', '"', '\'', '[', ']', '{', '}', ',', '#', '?', ':', '-',
 ];
 
-/// Parses a text without quotes, as Python's reader does.
+/// Parses a value without quotes, as Python's reader does.
 fn scalar(text: &str) -> Result<Value, String> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let is_numeric = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
@@ -217,13 +217,13 @@ fn scalar(text: &str) -> Result<Value, String> {
         "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => return Ok(false.into()),
         _ => {}
     }
-    let is_of = |others: &str| is_numeric && digits.chars().all(|c| c.is_ascii_digit() || others.contains(c));
+    let is_digits_and = |others: &str| is_numeric && digits.chars().all(|c| c.is_ascii_digit() || others.contains(c));
     let lower = digits.to_ascii_lowercase();
     match (text.parse::<i64>(), text.parse::<f64>()) {
         (Ok(number), _) if number.to_string() == text => Ok(number.into()),
-        (_, Ok(number)) if is_of(".") && digits.contains('.') => Ok(number.into()),
+        (_, Ok(number)) if is_digits_and(".") && digits.contains('.') => Ok(number.into()),
         // Octal, hexadecimal, with a sign, with `_` or `:`: versions of YAML differ in these.
-        _ if is_of("_:")
+        _ if is_digits_and("_:")
             || ["0x", "0o", "0b", ".inf", ".nan"]
                 .iter()
                 .any(|start| lower.starts_with(start)) =>

@@ -1,5 +1,5 @@
-//! One engine in real time, on a thread of its own: takes commands at any moment, sleeps out every step, and hands each
-//! token to its request the moment the step ends. It alone owns the engine.
+//! One engine in real time, on a thread of its own, which alone owns it. The thread waits until each step ends, executes commands
+//! meanwhile, and sends the tokens to their requests as soon as the step has ended.
 
 use super::{EngineEvent, Shared, Submission, TimedFault};
 use crate::driver::{SequenceTimes, monotonic_ms};
@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Whose a sequence is.
+/// The request and the choice to which a sequence belongs.
 struct Owner {
-    /// The request.
+    /// Id of the request.
     id: String,
     choice: u32,
     events: UnboundedSender<EngineEvent>,
@@ -23,24 +23,24 @@ struct Owner {
     times: Option<SequenceTimes>,
 }
 
-/// A task for a lane, run between two steps or during one.
+/// A command that a lane executes between two steps or during one.
 type LaneTask = Box<dyn FnOnce(&mut Lane) + Send>;
 
-/// A lane, seen from outside.
-pub(super) struct Way {
+/// The handle of a lane for other threads.
+pub(super) struct LaneHandle {
     commands: Sender<LaneTask>,
-    /// Sequences that were handed over and are not finished.
+    /// Number of sequences that were handed over and are not finished.
     pub(super) unfinished: Arc<AtomicUsize>,
 }
 
-impl Way {
-    /// Has the lane do this on its thread. A command to an engine that has ended is lost.
+impl LaneHandle {
+    /// Sends a command to the thread of the lane. It is lost if the thread has ended.
     pub(super) fn send(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
         let _ = self.commands.send(Box::new(command));
     }
 }
 
-/// A thread's state.
+/// The state of the thread.
 pub(super) struct Lane {
     pub(super) engine: Engine,
     commands: Receiver<LaneTask>,
@@ -48,19 +48,21 @@ pub(super) struct Lane {
     owners: BTreeMap<Key, Owner>,
     shared: Arc<Shared>,
     unfinished: Arc<AtomicUsize>,
+    /// Time 0 of the engine.
     zero: Instant,
     paused: bool,
-    /// Requests that ran and waited at the last step before a pause: vLLM's gauges move with its steps.
+    /// Numbers of running and waiting requests at the beginning of a pause. vLLM updates its gauges in steps only, so a pause freezes them.
     shown: Option<(usize, usize)>,
+    /// The event for all further requests, once the engine takes none.
     ended: Option<EngineEvent>,
 }
 
-/// Longest backlog of simulated time that is made up for by hurrying; a machine that stalled longer just lost time.
-const MAKE_UP: Duration = Duration::from_millis(200);
+/// Longest delay of the thread that shorter waits make up for. After a longer one, the next step begins late.
+const MAX_CATCH_UP: Duration = Duration::from_millis(200);
 
 impl Lane {
     /// Starts the thread of an engine.
-    pub(super) fn start(engine: Engine, shared: Arc<Shared>) -> std::io::Result<Way> {
+    pub(super) fn start(engine: Engine, shared: Arc<Shared>) -> std::io::Result<LaneHandle> {
         let (commands, received) = channel();
         let unfinished = Arc::<AtomicUsize>::default();
         let lane = Lane {
@@ -75,7 +77,7 @@ impl Lane {
             ended: None,
         };
         thread::Builder::new().name("engine".into()).spawn(move || lane.run())?;
-        Ok(Way { commands, unfinished })
+        Ok(LaneHandle { commands, unfinished })
     }
 
     /// Runs until every handle is gone.
@@ -91,7 +93,7 @@ impl Lane {
                 continue;
             };
             free_at = end;
-            if !self.obey_until(free_at) {
+            if !self.execute_until(free_at) {
                 return;
             }
             self.deliver(free_at);
@@ -99,15 +101,15 @@ impl Lane {
         }
     }
 
-    /// Begins a step and says when it ends; `None` if a command must come first.
+    /// Begins a step and returns the time of its end; `None` if a command must come first.
     fn begin_step(&mut self, free_at: Instant) -> Option<Instant> {
         if self.paused || self.shared.hung.load(Ordering::Relaxed) || !self.engine.is_busy() {
             return None;
         }
-        // It begins when the last one ended, even if this thread was late to notice, unless it is the first after an idle time.
+        // A step begins when the last one ended, even if this thread noticed that late, except after an idle time or a long delay.
         let now = Instant::now();
         let is_first = self.engine.running() == 0;
-        let start = match is_first || now.saturating_duration_since(free_at) > MAKE_UP {
+        let start = match is_first || now.saturating_duration_since(free_at) > MAX_CATCH_UP {
             true => now,
             false => free_at,
         };
@@ -119,8 +121,8 @@ impl Lane {
         at.saturating_duration_since(self.zero).as_secs_f64()
     }
 
-    /// Obeys commands until the step ends; false when nobody can send any more.
-    fn obey_until(&mut self, end: Instant) -> bool {
+    /// Executes commands until the step ends. Returns false if every handle is gone.
+    fn execute_until(&mut self, end: Instant) -> bool {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let command = match left.is_zero() {
@@ -141,7 +143,7 @@ impl Lane {
 
     fn deliver(&mut self, at: Instant) {
         let now = self.seconds(at);
-        // Taken before the first token goes out: no client can see a token earlier than the truth says.
+        // Taken before the first token is sent, so that no client sees a token before its time in the truth file.
         let instant = monotonic_ms();
         let outputs = self.engine.end_step(now);
         for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
@@ -150,7 +152,7 @@ impl Lane {
                 continue;
             };
             if last {
-                // Before the end is announced: a client that sends the next request at once finds the engine idle.
+                // Before the last token is sent, so that a client that sends its next request at once finds the engine idle.
                 self.unfinished.fetch_sub(1, Ordering::Relaxed);
             }
             let (choice, count) = (owner.choice, tokens.len() as u32);
@@ -168,7 +170,7 @@ impl Lane {
         }
     }
 
-    /// Statistics for the metrics.
+    /// Statistics of the engine for `/metrics`.
     pub(super) fn stats(&mut self) -> Stats {
         let mut stats = self.engine.stats();
         if let Some(shown) = self.shown {
@@ -183,7 +185,7 @@ impl Lane {
         self.shown = paused.then(|| self.shown.unwrap_or(now));
     }
 
-    /// Ends every request with this event and takes no more.
+    /// Ends every request with this event, and answers later requests with it.
     pub(super) fn end(&mut self, event: EngineEvent) {
         self.ended = Some(event);
         self.abort(event, |_| true);
@@ -219,12 +221,12 @@ impl Lane {
         }
     }
 
-    /// Removes the sequences of some requests and sends each of them this event.
+    /// Removes the sequences of the requests whose ids are meant, and sends this event for each.
     pub(super) fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&str) -> bool) {
         for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(&owner.id)) {
             let _ = owner.events.send(event);
             if self.shared.hung.load(Ordering::Relaxed) {
-                // The engine does not learn of it, and its last state remains in the metrics.
+                // A hung engine does not notice, and its last state remains in the metrics.
                 continue;
             }
             self.unfinished.fetch_sub(1, Ordering::Relaxed);
@@ -240,7 +242,7 @@ impl Lane {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         for (_, strike) in pending_faults.extract_if(.., |(after, _)| admitted >= *after) {
-            // A process that is about to die produces nothing more. Otherwise a short load could end well before the process learns of it.
+            // From now on the engine produces nothing. Otherwise a short load could succeed before the process learns of the fault.
             if strike != TimedFault::Mute {
                 self.shared.hung.store(true, Ordering::Relaxed);
             }

@@ -1,10 +1,10 @@
 //! The running engines: commands go in, tokens come out to the requester. Each replica (`data_parallel_size`) is a separate engine on a
-//! thread of its own (`lane`). A request goes to the one with the fewest unfinished requests, as with vLLM's balancer. Knows nothing of
-//! HTTP.
+//! thread of its own (`lane`). A request goes to the one with the fewest unfinished sequences, similar to vLLM's balancer. This module does
+//! not know HTTP.
 
 mod lane;
 
-use self::lane::{Lane, Way};
+use self::lane::{Lane, LaneHandle};
 use super::engine::stats::Stats;
 use super::engine::{Engine, SequenceRequest};
 use futures_util::future::try_join_all;
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 /// An event of one request's sequences, with the index of the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineEvent {
-    /// The next tokens of a choice are there: one, or what a step with guesses yielded.
+    /// The next tokens of a choice: one, or several from a step with speculative decoding.
     Tokens {
         /// Index of the choice.
         choice: u32,
@@ -30,9 +30,9 @@ pub enum EngineEvent {
         /// True if they are the choice's last.
         last: bool,
     },
-    /// The server was asked to stop.
+    /// The request was aborted: its client is gone, the server is paused, or it stops.
     Aborted,
-    /// The engine is gone.
+    /// The engine has died.
     EngineDead,
 }
 
@@ -44,11 +44,11 @@ pub struct Submission {
     pub sequences: Vec<SequenceRequest>,
     /// The engine that it must go to, if it names one.
     pub rank: Option<usize>,
-    /// Receiver of its tokens.
+    /// Channel to which its events are sent.
     pub events: UnboundedSender<EngineEvent>,
 }
 
-/// Effect of a fault under load on the process.
+/// Effect on the process of a fault that occurs under load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimedFault {
     /// Die at once.
@@ -68,23 +68,23 @@ pub enum TimedFault {
 /// State shared by all lanes.
 struct Shared {
     truth: Option<Truth>,
-    /// Faults that occur once this many requests were admitted.
+    /// Faults that have not occurred, each with the number of admitted requests after which it does.
     pending_faults: Mutex<Vec<(u64, TimedFault)>>,
     strikes: UnboundedSender<TimedFault>,
     admitted: AtomicU64,
     hung: AtomicBool,
 }
 
-/// The sending side. A command to engines that have ended is lost, as their requests are.
+/// The handle of all engines. Commands to an engine whose thread has ended are lost.
 pub struct Handle {
-    ways: Vec<Way>,
+    lanes: Vec<LaneHandle>,
     shared: Arc<Shared>,
     /// Start of the search for the least busy engine, so that ties rotate.
     next: AtomicUsize,
 }
 
 impl Handle {
-    /// Starts a thread for each engine. The faults of `pending_faults` are sent to `strikes` once the given number of requests was admitted.
+    /// Starts a thread for each engine. Each of `pending_faults` is sent to `strikes` once its number of requests was admitted.
     pub fn start(
         engines: Vec<Engine>,
         truth: Option<Truth>,
@@ -98,82 +98,82 @@ impl Handle {
             admitted: AtomicU64::new(0),
             hung: AtomicBool::new(false),
         });
-        let ways = engines.into_iter().map(|engine| Lane::start(engine, shared.clone()));
+        let lanes = engines.into_iter().map(|engine| Lane::start(engine, shared.clone()));
         Ok(Handle {
-            ways: ways.collect::<std::io::Result<_>>()?,
+            lanes: lanes.collect::<std::io::Result<_>>()?,
             shared,
             next: AtomicUsize::new(0),
         })
     }
 
-    /// Starts a request on the engine it names, else on the least busy one.
+    /// Starts a request on the engine that it names, or else on the least busy one.
     pub fn submit(&self, submission: Submission) {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
-        let places = (0..self.ways.len()).map(|offset| (first + offset) % self.ways.len());
-        let least_busy = places.min_by_key(|place| self.ways[*place].unfinished.load(Ordering::Relaxed));
-        if let Some(way) = submission.rank.or(least_busy).map(|place| &self.ways[place]) {
-            way.unfinished.fetch_add(submission.sequences.len(), Ordering::Relaxed);
-            way.send(|lane| lane.submit(submission));
+        let indices = (0..self.lanes.len()).map(|offset| (first + offset) % self.lanes.len());
+        let least_busy = indices.min_by_key(|index| self.lanes[*index].unfinished.load(Ordering::Relaxed));
+        if let Some(lane) = submission.rank.or(least_busy).map(|index| &self.lanes[index]) {
+            lane.unfinished.fetch_add(submission.sequences.len(), Ordering::Relaxed);
+            lane.send(|lane| lane.submit(submission));
         }
     }
 
     /// Ends a request whose client is gone.
     pub fn abort(&self, id: &str) {
         let id = id.to_owned();
-        self.everywhere(move |lane| lane.abort(EngineEvent::Aborted, |other| other == id));
+        self.send_to_all(move |lane| lane.abort(EngineEvent::Aborted, |other| other == id));
     }
 
     /// Ends every request.
     pub fn abort_all(&self) {
-        self.everywhere(|lane| lane.abort(EngineEvent::Aborted, |_| true));
+        self.send_to_all(|lane| lane.abort(EngineEvent::Aborted, |_| true));
     }
 
-    /// Stops or goes on scheduling. Requests are taken all the same; they wait, and start together.
+    /// Stops or resumes scheduling. Requests that come meanwhile wait, and start together.
     pub fn pause(&self, paused: bool) {
-        self.everywhere(move |lane| lane.pause(paused));
+        self.send_to_all(move |lane| lane.pause(paused));
     }
 
-    /// Produces nothing any more.
+    /// Makes the engines hang: they produce nothing more.
     pub fn hang(&self) {
         self.shared.hung.store(true, Ordering::Relaxed);
-        // A lane in the middle of a step looks up when it ends; one that waits need not know.
+        // Lanes check the flag before each step. The pause only freezes their gauges.
         self.pause(true);
     }
 
-    /// Ends every request with this event and takes no more.
+    /// Ends every request with this event, and answers later requests with it.
     pub fn end(&self, event: EngineEvent) {
-        self.everywhere(move |lane| lane.end(event));
+        self.send_to_all(move |lane| lane.end(event));
     }
 
-    /// The state of every engine; `None` once one has ended.
+    /// Returns the state of every engine; `None` if the thread of one has ended.
     pub async fn inspect(&self) -> Option<Vec<Stats>> {
         self.ask(Lane::stats).await
     }
 
-    /// Forgets cached prefixes; false if an engine could not.
+    /// Empties the prefix caches. Returns false if an engine could not.
     pub async fn reset_prefix_cache(&self) -> bool {
         let done = self.ask(|lane| lane.engine.reset_prefix_cache()).await;
         done.is_some_and(|done| done.into_iter().all(|done| done))
     }
 
-    fn everywhere(&self, command: impl FnOnce(&mut Lane) + Clone + Send + 'static) {
-        self.ways.iter().for_each(|way| way.send(command.clone()));
+    fn send_to_all(&self, command: impl FnOnce(&mut Lane) + Clone + Send + 'static) {
+        self.lanes.iter().for_each(|lane| lane.send(command.clone()));
     }
 
     async fn ask<T: Send + 'static>(&self, question: fn(&mut Lane) -> T) -> Option<Vec<T>> {
-        let ask = |way: &Way| {
+        let ask = |lane: &LaneHandle| {
             let (answer, answered) = oneshot::channel();
-            way.send(move |lane| drop(answer.send(question(lane))));
+            lane.send(move |lane| drop(answer.send(question(lane))));
             answered
         };
-        try_join_all(self.ways.iter().map(ask)).await.ok()
+        try_join_all(self.lanes.iter().map(ask)).await.ok()
     }
 }
 
-// The truth about every finished request, one JSON line each, so that a load generator's figures can be compared with
-// what happened. Times are milliseconds of CLOCK_MONOTONIC, which every process of one machine shares.
+// The truth file: one JSON line with the times of each finished sequence, to compare with the figures of a load generator. Times are
+// milliseconds of CLOCK_MONOTONIC, which all processes of a machine share.
 
-/// Times of one sequence, as in its line.
+/// Times and lengths of one sequence: a line of the truth file.
 #[derive(Serialize)]
 pub(super) struct SequenceTimes {
     pub request_id: String,
@@ -181,13 +181,13 @@ pub(super) struct SequenceTimes {
     /// Time at which it entered the engine's queue.
     pub arrival_ms: f64,
     pub first_token_ms: Option<f64>,
-    /// Time at which each token was handed over.
+    /// Time at which each token was sent to its request.
     pub token_ms: Vec<f64>,
     pub prompt_tokens: usize,
     pub output_tokens: usize,
 }
 
-/// The open file.
+/// The open truth file.
 pub struct Truth(Mutex<File>);
 
 /// Milliseconds of CLOCK_MONOTONIC.

@@ -1,34 +1,34 @@
-//! The faults that the simulator can be given: one closed list, one word each. This file only declares them; their effects are where they
-//! occur.
+//! The faults that can be simulated: one closed list, with a word for each. This file only declares and parses them; other modules cause
+//! their effects.
 
 use super::driver::TimedFault;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Time at which a fault under load occurs.
+/// The moment at which a timed fault occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// After so many admitted requests, once a step was done.
+    /// At the end of the first step after this many requests were admitted.
     Requests(u64),
-    /// This long after the server became ready.
+    /// This long after the server is ready.
     Time(Duration),
 }
 
-/// Declares the faults: each with what it does, its word and, if it has an argument, what that means and how it is read.
+/// Declares the faults: for each its effect, its word, and for an argument the meaning and the function that parses it.
 macro_rules! faults {
     ($($(#[$doc:meta])+ $fault:ident $(($kind:ty))? = $word:literal $(: $meaning:literal $read:ident)?;)+) => {
         /// One fault, as `--sim-fault KIND[:ARG][@P]` or in `VSWEEP_SIM_FAULT` (separated by commas).
         #[derive(Debug, Clone, PartialEq)]
         pub enum Fault {
             $($(#[$doc])+ $fault $(($kind))?,)+
-            /// A strike under load.
-            Strikes(TimedFault, After),
+            /// A fault that occurs at a certain moment.
+            Timed(TimedFault, After),
         }
 
-        /// Every fault but the strikes, by its word, with the meaning of its argument; empty if it has none.
+        /// The word of every fault that is not timed, with the meaning of its argument, which is empty if it has none.
         const PLAIN: &[(&str, &str)] = &[$(($word, concat!($($meaning)?))),+];
 
-        /// The fault of a word, if its argument can be read.
+        /// Returns the fault with this word, if its argument can be parsed.
         fn plain(word: &str, argument: &str) -> Option<Fault> {
             Some(match word {
                 $($word => Fault::$fault $(($read(argument)?))?,)+
@@ -57,7 +57,7 @@ faults! {
     KvTooSmall = "kv-too-small";
     /// Serves a model of another name.
     WrongModel = "wrong-model";
-    /// Takes the flag and does as if it had not been given.
+    /// Accepts this flag, but behaves as if it had not been given.
     IgnoreFlag(String) = "ignore-flag": "NAME" flag;
     /// SIGTERM and SIGINT do nothing.
     IgnoreTerm = "ignore-term";
@@ -65,7 +65,7 @@ faults! {
     HangOnTerm = "hang-on-term";
     /// Starts a process in a session of its own that ignores SIGTERM and outlives the server.
     LeakChild = "leak-child";
-    /// The simulated GPU memory stays taken this long after the engine is gone.
+    /// The simulated GPU memory stays in use this long after the engine has ended.
     LateRelease(Duration) = "late-release": "SECONDS" seconds;
     /// This share of requests is answered with 500.
     ErrorRate(f64) = "error-rate": "P" share;
@@ -75,15 +75,15 @@ faults! {
     TruncateRate(f64) = "truncate-rate": "P" share;
     /// This share of answers counts more tokens than it has.
     WrongCounts(f64) = "wrong-counts": "P" share;
-    /// This share of the tokens of an answer is another than the most probable one.
+    /// This share of the tokens of an answer is not the most probable one.
     WrongTokens(f64) = "wrong-tokens": "P" share;
-    /// This share of the tokens of an answer is the one before again.
+    /// This share of the tokens of an answer repeats the previous one.
     RepeatedTokens(f64) = "repeated-tokens": "P" share;
     /// No answer has more than N tokens, whatever is asked for.
     CutAnswers(u64) = "cut-answers": "N" number;
     /// Only the last N tokens of a prompt are read; all of them are counted.
     TruncatedPrompts(u64) = "truncated-prompts": "N" number;
-    /// Log probabilities move by this much, at random, in an answer that is not given alone.
+    /// Log probabilities change at random, by up to this much, in the answer to a request that comes while others are in flight.
     BatchNoise(f64) = "batch-noise": "NATS" share;
     /// The first N resets of the prefix cache are refused.
     ResetRefused(u64) = "reset-refused": "N" number;
@@ -115,13 +115,13 @@ fn after(text: &str) -> Option<After> {
     }
 }
 
-/// Every word with the meaning of its argument.
+/// The word of every fault, with the meaning of its argument.
 fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
-    PLAIN.iter().copied().chain(STRIKES.map(|(word, _)| (word, "N")))
+    PLAIN.iter().copied().chain(TIMED.map(|(word, _)| (word, "N")))
 }
 
-/// Faults that occur under load.
-const STRIKES: [(&str, TimedFault); 6] = [
+/// The words of faults that occur at a certain moment.
+const TIMED: [(&str, TimedFault); 6] = [
     ("crash-after", TimedFault::Crash),
     ("oom-after", TimedFault::OutOfMemory),
     ("engine-death-after", TimedFault::EngineDeath),
@@ -131,7 +131,7 @@ const STRIKES: [(&str, TimedFault); 6] = [
 ];
 
 impl Fault {
-    /// Reads one fault and the share of servers that have it, 1 unless `@P` follows.
+    /// Parses one fault and the share of servers that have it, which is 1 unless `@P` follows.
     pub fn parse_with_share(text: &str) -> Result<(Fault, f64), String> {
         let Some((fault, share)) = text.split_once('@') else {
             return Ok((Fault::parse(text)?, 1.0));
@@ -141,7 +141,7 @@ impl Fault {
         Ok((Fault::parse(fault)?, share))
     }
 
-    /// Reads one fault; the error says what is accepted.
+    /// Parses one fault. The error lists what is accepted.
     pub fn parse(text: &str) -> Result<Fault, String> {
         let (kind, argument) = match text.split_once(':') {
             Some((kind, argument)) => (kind, Some(argument)),
@@ -153,17 +153,17 @@ impl Fault {
         if meaning.is_empty() && argument.is_some() {
             return Err(format!("invalid fault '{text}': {kind} takes no argument"));
         }
-        let strike = STRIKES.iter().find(|(word, _)| *word == kind);
+        let timed = TIMED.iter().find(|(word, _)| *word == kind);
         let argument = argument.or(meaning.is_empty().then_some(""));
-        let fault = argument.and_then(|argument| match strike {
-            Some((_, strike)) => Some(Fault::Strikes(*strike, after(argument)?)),
+        let fault = argument.and_then(|argument| match timed {
+            Some((_, timed)) => Some(Fault::Timed(*timed, after(argument)?)),
             None => plain(kind, argument),
         });
         fault.ok_or_else(|| format!("invalid fault '{text}': write {kind}:{meaning}"))
     }
 }
 
-/// Every fault with the meaning of its argument, for people: `never-ready`, `bad-exit:CODE`.
+/// Every fault with the meaning of its argument, as users write it: `never-ready`, `bad-exit:CODE`.
 pub fn forms() -> Vec<String> {
     let form = |(word, meaning): (&str, &str)| match meaning {
         "" => word.to_owned(),
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_fault_may_come_by_requests_by_time_or_by_chance() {
-        let hang = |after| Ok(Fault::Strikes(TimedFault::Hang, after));
+        let hang = |after| Ok(Fault::Timed(TimedFault::Hang, after));
         assert_eq!(Fault::parse("hang-after:7"), hang(After::Requests(7)));
         assert_eq!(
             Fault::parse("hang-after:1500ms"),

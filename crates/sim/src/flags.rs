@@ -1,6 +1,5 @@
-//! The command line of `vllm serve`, read as argparse reads it: kebab and snake case, `--k v` and `--k=v`, `--no-x`,
-//! short names, JSON and dotted values, and the same refusals. `table` has the flags that there are. What the values mean is not
-//! known here.
+//! The command line of `vllm serve`, parsed as argparse does: kebab and snake case, `--k v` and `--k=v`, `--no-x`, short names, JSON and
+//! dotted values, with the same errors. `table` declares the flags. Other modules interpret the values.
 
 mod table;
 
@@ -10,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use table::{FlagKind, FoundFlag, find, looks_like_a_flag, take_value};
 
-/// The arguments as given: each flag by its destination (`max_num_seqs`), in the order of the command line.
+/// The arguments as given. Each flag has the name of its destination (`max_num_seqs`).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Flags {
     /// The positional model, if any.
@@ -23,12 +22,12 @@ pub struct Flags {
 pub enum Refusal {
     /// The command line is wrong.
     Usage(String),
-    /// An exception would be raised by this file while the configuration is built.
+    /// This file of vLLM would raise this exception while the configuration is built.
     Exception(&'static str, String),
 }
 
 impl Refusal {
-    /// A flag, by its destination, is refused for what argparse says.
+    /// Returns the refusal of a flag, named by its destination, for a reason in argparse's words.
     pub fn argument(name: &str, why: impl std::fmt::Display) -> Refusal {
         Refusal::labelled(&format!("--{}", name.replace('_', "-")), why)
     }
@@ -53,13 +52,13 @@ impl Refusal {
 enum Argument<'a> {
     /// A word that belongs to no flag.
     Word(&'a str),
-    /// A flag that vLLM does not have, and the word behind it, which is most likely its value.
+    /// A flag that vLLM does not have, and the next word, which is most likely its value.
     Unknown(&'a str, Option<&'a str>),
-    /// A flag as it is typed, and its value or what argparse says of it.
+    /// A flag as it is typed, the flag that this means, and its value or argparse's error.
     Known(&'a str, FoundFlag, Result<Value, String>),
 }
 
-/// The parts of a command line, in their order.
+/// Returns the parts of a command line, in their order.
 fn arguments(args: &[String]) -> impl Iterator<Item = Argument<'_>> {
     let mut rest = args.iter().map(String::as_str).peekable();
     std::iter::from_fn(move || {
@@ -85,19 +84,19 @@ fn arguments(args: &[String]) -> impl Iterator<Item = Argument<'_>> {
 /// One error of vLLM about its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Objection {
-    /// It has no flag of this name.
+    /// vLLM has no flag of this name.
     Unknown {
         /// The flag as it is typed, without a value in the same word.
         flag: String,
     },
-    /// The flag takes no such value.
+    /// The flag does not accept the value.
     Value {
         /// The flag as it is typed, without a value in the same word.
         flag: String,
         /// The error of argparse, such as `invalid int value: 'many'`.
         why: String,
     },
-    /// A word that belongs to no flag, when the model is known already.
+    /// A word that belongs to no flag, after the model.
     Word {
         /// The word.
         word: String,
@@ -105,13 +104,13 @@ pub enum Objection {
 }
 
 impl Objection {
-    /// True of a value of another type, which every release refuses. One may know more choices than another.
+    /// Returns true for a value of a wrong type, which every release refuses. Choices differ between releases.
     pub fn is_of_every_release(&self) -> bool {
         matches!(self, Objection::Value { why, .. } if !why.starts_with("invalid choice"))
     }
 }
 
-/// All errors of vLLM about the arguments after `serve`, in their order; argparse ends with the first.
+/// Returns all errors of vLLM about the arguments after `serve`, in their order. argparse itself stops at the first.
 pub fn objections(args: &[String]) -> Vec<Objection> {
     let mut has_model = false;
     let objection = |argument| match argument {
@@ -132,7 +131,7 @@ pub fn objections(args: &[String]) -> Vec<Objection> {
 }
 
 impl Flags {
-    /// Reads the arguments after `serve`.
+    /// Parses the arguments after `serve`.
     pub fn parse(args: &[String]) -> Result<Flags, Refusal> {
         let mut flags = Flags::default();
         let mut extras = Vec::new();
@@ -155,14 +154,14 @@ impl Flags {
 
     fn put(&mut self, found: FoundFlag, value: Value) {
         let name = found.flag.names[0].trim_start_matches('-').replace('-', "_");
-        let place = self.values.entry(name);
+        let entry = self.values.entry(name);
         match (found.flag.kind, found.path) {
             (FlagKind::Append, _) => {
-                let list = place.or_insert_with(|| json!([])).as_array_mut();
+                let list = entry.or_insert_with(|| json!([])).as_array_mut();
                 list.expect("only a list is put here").push(value);
             }
             (_, path) => {
-                let mut node = place.or_insert(Value::Null);
+                let mut node = entry.or_insert(Value::Null);
                 for key in path.iter().flat_map(|path| path.split('.')) {
                     if !node.is_object() {
                         *node = json!({});
@@ -179,24 +178,24 @@ impl Flags {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Returns the flags without some of them.
+    /// Returns the flags without those that `leave_out` selects by their destination.
     pub fn without(&self, leave_out: impl Fn(&str) -> bool) -> Flags {
         let mut kept = self.clone();
         kept.values.retain(|name, _| !leave_out(name));
         kept
     }
 
-    /// The value of a flag by its destination.
+    /// Returns the value of a flag by its destination.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }
 
-    /// The text of a flag.
+    /// Returns the text of a flag.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(Value::as_str)
     }
 
-    /// The texts of a flag that takes many.
+    /// Returns the texts of a flag that takes several.
     pub fn texts(&self, name: &str) -> Vec<String> {
         let list = self.get(name).and_then(|list| Vec::deserialize(list).ok());
         list.unwrap_or_default()
@@ -207,17 +206,18 @@ impl Flags {
         self.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
 
-    /// The number of a flag.
+    /// Returns the number of a flag, or `default` if it is not given.
     pub fn float(&self, name: &str, default: f64) -> f64 {
         self.get(name).and_then(Value::as_f64).unwrap_or(default)
     }
 
-    /// The model, wherever it is named.
+    /// Returns the model, named as the first word or by `--model`.
     pub fn model(&self) -> Option<&str> {
         self.model_tag.as_deref().or_else(|| self.text("model"))
     }
 
-    /// vLLM's log line of what differs from the defaults, as Python prints a dict. The simulator's own flags are left out.
+    /// Returns the given arguments for vLLM's log line of non-default arguments, as Python prints a dict. The simulator's own flags are left
+    /// out.
     pub fn non_default(&self) -> String {
         let model = self
             .model_tag
@@ -229,7 +229,7 @@ impl Flags {
     }
 }
 
-/// A value as Python's `repr` prints it.
+/// Formats a value as Python's `repr` does.
 pub fn python(value: &Value) -> String {
     match value {
         Value::Null => "None".into(),

@@ -161,8 +161,8 @@ fn start_driver(
     let mut pending_faults = Vec::new();
     for fault in &settings.faults {
         match *fault {
-            Fault::Strikes(strike, After::Requests(after)) => pending_faults.push((after, strike)),
-            Fault::Strikes(strike, After::Time(time)) => {
+            Fault::Timed(strike, After::Requests(after)) => pending_faults.push((after, strike)),
+            Fault::Timed(strike, After::Time(time)) => {
                 let strikes = strikes_in.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(time).await;

@@ -241,13 +241,13 @@ impl Lane {
             .pending_faults
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        for (_, strike) in pending_faults.extract_if(.., |(after, _)| admitted >= *after) {
+        for (_, fault) in pending_faults.extract_if(.., |(after, _)| admitted >= *after) {
             // From now on the engine produces nothing. Otherwise a short load could succeed before the process learns of the fault.
-            if strike != TimedFault::Mute {
+            if fault != TimedFault::Mute {
                 self.shared.hung.store(true, Ordering::Relaxed);
             }
-            if strike != TimedFault::Hang {
-                let _ = self.shared.strikes.send(strike);
+            if fault != TimedFault::Hang {
+                let _ = self.shared.strikes.send(fault);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The cost of a step: its work, and the model and hardware that perform it, with speculative tokens. `roofline` computes the time.
+//! The cost of a step: its work, and the model and hardware that perform it, with speculative decoding. `roofline` computes the time.
 
 use super::gpu::Gpu;
 use super::model::Model;
@@ -20,8 +20,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Adds `tokens` of a sequence of which `computed` tokens are in the KV cache; for `samples` of them the output
-    /// layer is computed.
+    /// Adds `tokens` of a sequence whose first `computed` tokens are in the KV cache. The output layer is computed for `samples` of them.
     pub fn add(&mut self, tokens: usize, computed: usize, samples: usize) {
         self.tokens += tokens;
         self.sequences += 1;
@@ -30,7 +29,7 @@ impl Work {
         self.kv_tokens += (computed + tokens) as f64;
     }
 
-    /// One of `parts` equal parts.
+    /// Returns one of `parts` equal parts; counts are rounded up.
     pub(super) fn part(&self, parts: usize) -> Work {
         Work {
             tokens: self.tokens.div_ceil(parts),
@@ -42,31 +41,30 @@ impl Work {
     }
 }
 
-/// Speculative decoding: the guesses ahead of each token. Which of them is right is drawn from the request's seed, so it is the same in
-/// every run.
+/// Speculative decoding: the guesses in each step. The right ones are drawn from the request's seed, so they are the same in every run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speculation {
-    /// Guesses a step; at least one.
+    /// Number of guesses in each step; at least one.
     pub tokens: usize,
-    /// Parameters of what guesses; 0 for n-grams, which cost the GPU nothing.
+    /// Number of parameters of the draft model; 0 for n-grams, which cost the GPU nothing.
     pub parameters: f64,
-    /// Probability that a guess is right if all before it were, by its place; the last one holds for all further places.
+    /// Probability that a guess is right if all before it were, by position. The last one holds for all further positions.
     pub acceptance: Vec<f64>,
-    /// Decrease of these per minute, as a share of their first values.
+    /// Decrease of these probabilities per minute, as a share of their first values.
     pub falling: f64,
 }
 
 impl Speculation {
-    /// Returns how many of `guesses`, made at `now` after `produced` tokens of the answer with this seed, are right before the first wrong
-    /// one.
+    /// Returns the number of right guesses before the first wrong one, out of `guesses` made at `now` (seconds) after `produced` tokens of
+    /// the answer with this seed.
     pub fn accepted(&self, seed: u64, produced: usize, guesses: usize, now: f64) -> usize {
         let left = (1.0 - self.falling * now / 60.0).max(0.0);
-        let right = |place: &usize| uniform(mix(seed ^ 0x5BEC), (produced + place) as u64) < left * self.chance(*place);
+        let right = |index: &usize| uniform(mix(seed ^ 0x5BEC), (produced + index) as u64) < left * self.chance(*index);
         (0..guesses).take_while(right).count()
     }
 
-    fn chance(&self, place: usize) -> f64 {
-        let chance = self.acceptance.get(place).or(self.acceptance.last());
+    fn chance(&self, position: usize) -> f64 {
+        let chance = self.acceptance.get(position).or(self.acceptance.last());
         chance.copied().unwrap_or(0.0)
     }
 }
@@ -80,11 +78,11 @@ pub struct CostModel {
     pub model: Model,
     /// GPUs that share every layer.
     pub tensor_parallel: usize,
-    /// Stages that the layers are divided into.
+    /// Number of pipeline stages.
     pub pipeline_parallel: usize,
     /// Replicas; those of a mixture of experts share its experts.
     pub data_parallel: usize,
-    /// Tokens guessed ahead, if any.
+    /// Speculative decoding, if it is on.
     pub speculation: Option<Speculation>,
     /// Bytes of one weight.
     pub weight_bytes: f64,
@@ -94,7 +92,7 @@ pub struct CostModel {
     pub eight_bit: bool,
     /// True if kernels are launched one by one.
     pub eager: bool,
-    /// Factor by which everything is faster than in the model; infinite for no time at all.
+    /// Factor by which everything is faster than in the model. If it is infinite, steps take no time.
     pub speed: f64,
     /// Constants of the node and engine.
     pub constants: Constants,
@@ -134,7 +132,8 @@ impl CostModel {
         (shared + experts / self.data_parallel as f64 + drafter) * self.weight_bytes / gpus
     }
 
-    /// Bytes of keys and values of one token on one GPU. Heads are not split, so more GPUs than heads hold copies.
+    /// Bytes of keys and values of one token on the GPUs of one tensor-parallel rank, all stages together. Heads are not split, so if
+    /// there are more ranks than heads, some hold copies.
     pub fn kv_bytes_per_gpu(&self) -> f64 {
         self.model.kv_bytes_per_token(self.kv_bytes) / self.tensor_parallel.min(self.model.kv_heads) as f64
     }
@@ -152,9 +151,10 @@ impl CostModel {
 }
 
 // The constants of the engine model that differ between machines, engines and versions: shares of the hardware's peaks, the host's costs,
-// and phases of a start. The nominal ones are assumptions (see `docs/simulator.md`); a rehearsal replaces them by those of measured runs.
+// and factors of the phases of a start. The default values are assumptions (see `docs/simulator.md`); a rehearsal calibrates them by
+// measured runs.
 
-/// The constants of one node, model and engine.
+/// The constants of one combination of node, model and engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Constants {
     /// Share of the memory bandwidth that reading weights reaches.
@@ -163,20 +163,20 @@ pub struct Constants {
     pub kv: f64,
     /// Share of the peak arithmetic that large matrix products reach.
     pub matmul: f64,
-    /// That share in 8 bits, from published prefill-bound throughput (tests/data/calibration: 2048/128 on H100 and H200).
+    /// Share of the peak arithmetic in 8 bits that they reach, from published prefill-bound throughput (tests/data/calibration: 2048/128 on H100 and H200).
     pub matmul_8: f64,
     /// Share of the peak arithmetic that attention over long contexts reaches.
     pub attention: f64,
     /// Factor of the time of dense layers with quantised weights: scales and conversions.
     pub quantised: f64,
-    /// Scheduling, sampling and launching one step, in seconds.
+    /// Time to schedule, sample and launch one step, in seconds.
     pub step_s: f64,
-    /// Scheduling, sampling and detokenising one sequence in a step, in seconds.
+    /// Time to schedule, sample and detokenise one sequence in a step, in seconds.
     pub sequence_s: f64,
-    /// Launching the kernels of one layer in a step with a prompt, from graphs of its pieces, in seconds. Of vLLM 0.26 on an H100
-    /// (results/h100 and tests/data/calibration): prefill steps of few tokens.
+    /// Time to launch the kernels of one layer in a step with a prompt, from piecewise CUDA graphs, in seconds. Measured in prefill steps
+    /// of few tokens of vLLM 0.26 on an H100 (results/h100 and tests/data/calibration).
     pub pieces_launch_s: f64,
-    /// Launching the kernels of one layer one by one, in seconds: decode steps there with `--enforce-eager`.
+    /// Time to launch the kernels of one layer one by one, in seconds. Measured there in decode steps with `--enforce-eager`.
     pub eager_launch_s: f64,
     /// Factor of the time of communication between GPUs.
     pub link: f64,

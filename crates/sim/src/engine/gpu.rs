@@ -1,9 +1,9 @@
-//! The GPUs that can be stated: peak rates from the vendors' data sheets, dense (without sparsity).
+//! The GPUs that can be simulated: peak rates from the vendors' data sheets, dense (without sparsity).
 
 /// One kind of GPU, as one device of a node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gpu {
-    /// The name for `--sim-gpu`.
+    /// Its name in `--sim-gpu`.
     pub name: &'static str,
     /// The name that a driver reports.
     pub device: &'static str,
@@ -13,13 +13,13 @@ pub struct Gpu {
     pub bandwidth: f64,
     /// Peak rate for 16-bit numbers in floating point operations per second.
     pub flops_16: f64,
-    /// Peak rate for 8-bit numbers; equal to `flops_16` where the hardware has no such unit.
+    /// Peak rate for 8-bit numbers; equal to `flops_16` if the hardware has no unit for them.
     pub flops_8: f64,
     /// Bandwidth to the other GPUs of the node, one direction, in bytes per second.
     pub link: f64,
     /// Fixed cost of one collective operation in seconds.
     pub link_latency: f64,
-    /// Error of the model against published throughput on it: root mean square of the ratio's logarithm (tests/pure/calibration.rs).
+    /// Error of the engine model against published throughput on this GPU: root mean square of the ratio's logarithm (tests/pure/calibration.rs).
     pub model_error: f64,
 }
 
@@ -41,12 +41,12 @@ const fn gpu(name: &'static str, device: &'static str, figures: [f64; 7]) -> Gpu
     }
 }
 
-/// A GPU a line: its two names, its memory in GiB, and its other figures in the order of the fields.
+/// Declares one GPU on each line: its two names, its memory in GiB, and its other figures in the order of the fields.
 macro_rules! gpus {
     ($($name:literal $device:literal $($figure:literal)+;)+) => { [$(gpu($name, $device, [$($figure),+])),+] };
 }
 
-/// Every GPU that can be stated; the first is the default.
+/// Every GPU that can be simulated; the first is the default.
 pub const GPUS: [Gpu; 5] = gpus! {
     "h100" "NVIDIA H100 80GB HBM3" 79.2  3.35e12  989e12  1979e12 450e9 8e-6  0.17;
     "h200" "NVIDIA H200"           139.8 4.8e12   989e12  1979e12 450e9 8e-6  0.14;
@@ -56,12 +56,12 @@ pub const GPUS: [Gpu; 5] = gpus! {
 };
 
 impl Gpu {
-    /// The GPU of this name, in any case.
+    /// Returns the GPU of this name; upper and lower case are the same.
     pub fn named(name: &str) -> Option<Gpu> {
         GPUS.into_iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
     }
 
-    /// The GPU that a driver reports by this name.
+    /// Returns the GPU that a driver reports by this name.
     pub fn of_device(name: &str) -> Option<Gpu> {
         GPUS.into_iter().find(|gpu| gpu.device == name)
     }

@@ -1,18 +1,22 @@
-//! KV blocks: which are free, which are shared, which can be found again by content. A freed block keeps its content
-//! until it is needed for something else; the one freed longest ago goes first. Where content is of no consequence, one
-//! block is like another, and they are only counted. Knows nothing of requests or time.
+//! The blocks of the KV cache: free ones, shared ones, and those that can be found again by content. A freed block keeps its content until
+//! it is reused; the one that was freed longest ago is reused first. Without prefix caching, content does not matter and blocks are only
+//! counted. This module does not know requests or time.
 
 use nohash_hasher::IntMap;
 
 /// Index of a block in the pool.
 pub type BlockId = u32;
 
+/// The end of the list of free blocks.
 const NONE: BlockId = BlockId::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct Block {
+    /// Number of requests that hold it.
     users: u32,
+    /// Hash of its content, if it can be found by that.
     hash: Option<u64>,
+    /// Neighbours in the list of free blocks.
     previous: BlockId,
     next: BlockId,
 }
@@ -21,7 +25,7 @@ struct Block {
 #[derive(Debug, Default)]
 pub struct HeldBlocks {
     count: usize,
-    /// Their ids, if they matter.
+    /// Their ids; empty if blocks are only counted.
     ids: Vec<BlockId>,
 }
 
@@ -31,30 +35,30 @@ impl HeldBlocks {
         self.count
     }
 
-    /// Id of the `place`-th block. Only known in a pool that keeps content.
-    pub fn id(&self, place: usize) -> BlockId {
-        self.ids[place]
+    /// Id of the block at this index. Only known in a pool that keeps content.
+    pub fn id(&self, index: usize) -> BlockId {
+        self.ids[index]
     }
 
-    /// Adds a block that was found.
+    /// Adds a block that was found by its content.
     pub fn push(&mut self, id: BlockId) {
         self.ids.push(id);
         self.count += 1;
     }
 
-    /// Sets the number after blocks were taken for several requests at once.
+    /// Sets the number of blocks, after [`Pool::take_uncredited`].
     pub fn recount(&mut self, count: usize) {
         debug_assert!(self.ids.is_empty(), "blocks of content are taken one by one");
         self.count = count;
     }
 }
 
-/// All blocks of one engine. Free blocks form a list from longest free to just freed.
+/// All blocks of one engine. Free blocks form a list in the order in which they were freed.
 #[derive(Debug)]
 pub struct Pool {
-    /// Empty where blocks are only counted.
+    /// Empty if blocks are only counted.
     blocks: Vec<Block>,
-    /// By content. Contents are hashes already: to hash them again would be half the cost of a cached block.
+    /// Blocks by the hash of their content. Hashing the keys again would be half the cost of a cached block.
     cached: IntMap<u64, BlockId>,
     oldest: BlockId,
     newest: BlockId,
@@ -63,7 +67,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of `count` free blocks; `has_content` says whether they are to be found again by content.
+    /// Returns a pool of `count` free blocks. If `has_content` is true, they can be found again by content.
     pub fn new(count: usize, has_content: bool) -> Self {
         let mut pool = Pool {
             blocks: Vec::new(),
@@ -92,17 +96,17 @@ impl Pool {
         self.blocks.is_empty()
     }
 
-    /// Blocks in use.
+    /// Number of blocks in use.
     pub fn used(&self) -> usize {
         self.count - self.free
     }
 
-    /// Blocks not in use.
+    /// Number of blocks not in use.
     pub fn free(&self) -> usize {
         self.free
     }
 
-    /// Adds `count` blocks to `to`; takes none and returns false if there are not enough.
+    /// Moves `count` free blocks to `to`. Takes none and returns false if there are not enough.
     pub fn take(&mut self, count: usize, to: &mut HeldBlocks) -> bool {
         if count > self.free {
             return false;
@@ -125,16 +129,14 @@ impl Pool {
         true
     }
 
-    /// Takes blocks that are only counted, of which there must be enough, for requests that learn of it later.
+    /// Takes blocks that are only counted, of which there must be enough. The requests that hold them are corrected later, by
+    /// [`HeldBlocks::recount`].
     pub fn take_uncredited(&mut self, count: usize) {
-        debug_assert!(
-            self.only_counts() && count <= self.free,
-            "there are as many as all lack"
-        );
+        debug_assert!(self.only_counts() && count <= self.free, "enough blocks are free");
         self.free -= count;
     }
 
-    /// Gives blocks back, last one first: the end of a sequence is the least likely to be asked for again.
+    /// Gives blocks back, last one first, because the end of a sequence is the least likely to be needed again.
     pub fn release(&mut self, held: &mut HeldBlocks) {
         let count = std::mem::take(&mut held.count);
         if self.only_counts() {
@@ -149,7 +151,7 @@ impl Pool {
         }
     }
 
-    /// Makes a full block findable by its content. The first block of a content stays the findable one.
+    /// Makes a full block findable by its content. Of several blocks with one content, the first stays the findable one.
     pub fn remember(&mut self, id: BlockId, hash: u64) {
         if self.blocks[id as usize].hash.is_none() && !self.cached.contains_key(&hash) {
             self.blocks[id as usize].hash = Some(hash);
@@ -157,7 +159,7 @@ impl Pool {
         }
     }
 
-    /// The block of this content, with one more user.
+    /// Returns the block with this content, if there is one, and counts one more user.
     pub fn find(&mut self, hash: u64) -> Option<BlockId> {
         let id = *self.cached.get(&hash)?;
         if self.blocks[id as usize].users == 0 {
@@ -167,7 +169,7 @@ impl Pool {
         Some(id)
     }
 
-    /// Forgets every content.
+    /// Forgets the contents of all blocks.
     pub fn forget(&mut self) {
         self.cached.clear();
         for block in &mut self.blocks {

@@ -1,6 +1,6 @@
-//! Performs many steps at once. While there are free blocks and the oldest requests are those that decode, a step is described by its
-//! changes, so thousands of requests cost no more than one. The result equals that of single steps, to the last bit of every time; a test
-//! of `virtual_time` compares the two.
+//! Performs many steps at once. While there are free blocks and all requests that decode are older than the others, a step is computed from
+//! its changes, so thousands of requests cost no more than one. The result equals that of single steps, to the last bit of every time; a
+//! test of `virtual_time` compares the two.
 
 use super::sequence::{Decoders, Sequence};
 use super::{Engine, Key, NewToken};
@@ -17,9 +17,8 @@ pub struct Leap<'a> {
 }
 
 impl Engine {
-    /// Performs steps from `now` on until one yields a first or a last token, or the next one would begin at `until` or
-    /// later, and appends the time at which each one ends to `ends`. Appends nothing if the next step must be
-    /// performed by itself, or there is none. Times in seconds.
+    /// Performs steps from `now` on, until one yields a first or a last token, or the next one would begin at `until` or later. Appends the
+    /// end of each step to `ends`, in seconds. Appends nothing if the next step must be performed singly, or there is none.
     pub fn leap(&mut self, now: f64, until: f64, ends: &mut Vec<f64>) -> Leap<'_> {
         debug_assert!(!self.stepping, "one step at a time");
         self.outputs.clear();
@@ -27,7 +26,7 @@ impl Engine {
         if let Some(mut decoders) = self.gather(now) {
             while at < until
                 && self.outputs.is_empty()
-                && let Some(end) = self.stride(at, &mut decoders)
+                && let Some(end) = self.plan_step(at, &mut decoders)
             {
                 ends.push(end);
                 ended = self.end_decoders(at, end, &mut decoders);
@@ -52,8 +51,8 @@ impl Engine {
         }
     }
 
-    /// The running requests that got a token at `now` and decode, if they came before all others and nothing is guessed
-    /// ahead: how many guesses are right is known only step by step.
+    /// Returns the requests that decode: those that got a token at `now`. `None` if they were not admitted before all others. `None` also
+    /// with speculative decoding, because the number of right guesses is known only step by step.
     fn gather(&mut self, now: f64) -> Option<Decoders> {
         if self.running.is_empty() || self.cost.speculation.is_some() {
             return None;
@@ -61,9 +60,9 @@ impl Engine {
         if let Some((decoders, _)) = self.decoders.take() {
             return Some(decoders);
         }
-        let suits = |key: &Key| self.sequences[key].produced > 0 && self.sequences[key].last_token == now;
-        let count = self.running.iter().take_while(|key| suits(key)).count();
-        if self.running[count..].iter().any(suits) {
+        let decodes = |key: &Key| self.sequences[key].produced > 0 && self.sequences[key].last_token == now;
+        let count = self.running.iter().take_while(|key| decodes(key)).count();
+        if self.running[count..].iter().any(decodes) {
             return None;
         }
         let mut decoders = Decoders::new(self.limits.block_size);
@@ -74,7 +73,7 @@ impl Engine {
         Some(decoders)
     }
 
-    /// Brings the counters of every request up to date, for steps that look at each one.
+    /// Brings the counters of every request up to date, as single steps need them.
     pub(super) fn settle(&mut self) {
         if let Some((decoders, at)) = self.decoders.take() {
             self.disband(&decoders, at);
@@ -82,28 +81,28 @@ impl Engine {
     }
 
     fn disband(&mut self, decoders: &Decoders, at: f64) {
-        for place in 0..decoders.count() {
-            self.catch_up(self.running[place], at, decoders);
+        for index in 0..decoders.count() {
+            self.catch_up(self.running[index], at, decoders);
         }
     }
 
-    /// Plans a step from `now` on and returns when it ends; `None`, and nothing is changed, if not every decoder is sure
-    /// to get its token.
-    fn stride(&mut self, now: f64, decoders: &mut Decoders) -> Option<f64> {
+    /// Plans a step that begins at `now` and returns the time of its end. Returns `None` and changes nothing if blocks or tokens may be too
+    /// few for every running request.
+    fn plan_step(&mut self, now: f64, decoders: &mut Decoders) -> Option<f64> {
         let count = decoders.count();
         let mut budget = self.budget().checked_sub(count)?;
         if self.running.is_empty() || self.lacking(decoders, budget) > self.pool.free() {
             return None;
         }
         self.extend(decoders.full());
-        for place in count..self.running.len() {
+        for index in count..self.running.len() {
             if budget == 0 {
                 break;
             }
-            let key = self.running[place];
+            let key = self.running[index];
             let tokens = self.chunk(key, budget);
             let reserved = self.reserve(key, tokens);
-            debug_assert!(reserved, "there are as many as all lack");
+            debug_assert!(reserved, "enough blocks are free");
             self.plan(key, tokens, &mut budget);
         }
         self.schedule_waiting(now, &mut budget);
@@ -119,7 +118,7 @@ impl Engine {
         for key in keys {
             let sequence = self.sequences.get_mut(key).expect("a running request is known");
             let taken = self.pool.take(1, &mut sequence.blocks);
-            debug_assert!(taken, "there are as many as all lack");
+            debug_assert!(taken, "enough blocks are free");
         }
     }
 
@@ -138,7 +137,7 @@ impl Engine {
         sequence
     }
 
-    /// Blocks that the running requests lack for the next step, if those that do not decode have so many tokens of it.
+    /// Number of blocks that the running requests lack for the next step, if those that do not decode share `budget` tokens.
     fn lacking(&self, decoders: &Decoders, mut budget: usize) -> usize {
         let mut lacking = decoders.full().len();
         for key in &self.running[decoders.count()..] {
@@ -149,13 +148,13 @@ impl Engine {
         lacking
     }
 
-    /// Ends a step that began at `from` for the decoders. Returns how many got their last token.
+    /// Ends a step from `from` to `now` for the decoders. Returns the number of those that got their last token.
     fn end_decoders(&mut self, from: f64, now: f64, decoders: &mut Decoders) -> usize {
         self.stats.decoded(decoders.count() as u64, now - from);
         decoders.advance();
         if self.limits.prefix_caching {
-            for place in 0..decoders.full().len() {
-                let key = decoders.full()[place];
+            for index in 0..decoders.full().len() {
+                let key = decoders.full()[index];
                 self.catch_up(key, now, decoders);
                 self.remember(key);
             }
@@ -171,8 +170,8 @@ impl Engine {
         self.outputs.len()
     }
 
-    /// Ends the step for the requests that do not decode; those that got a token decode from now on. Returns whether all who
-    /// decode came before the others.
+    /// Ends the step for the requests that do not decode yet; those that get a token decode from now on. Returns true if all requests that
+    /// decode were still admitted before the others.
     fn end_others(&mut self, now: f64, decoders: &mut Decoders) -> bool {
         let others = self.running.split_off(decoders.count());
         let mut in_order = true;

@@ -1,4 +1,4 @@
-//! Memory of the GPUs: weights, activations and the rest for the KV cache, with vLLM's messages if it does not fit.
+//! Memory of the GPUs: weights and activations, and the rest for the KV cache, with vLLM's messages if they do not fit.
 
 use super::Limits;
 use super::cost::CostModel;
@@ -10,13 +10,13 @@ const FIXED: f64 = 1.3 * GIB;
 /// Reason why a model does not fit, in vLLM's words.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Misfit {
-    /// The weights alone are larger than the GPU.
+    /// The weights and the fixed costs are larger than the memory of the GPU.
     OutOfMemory(String),
-    /// No room for the KV cache, or less than one request of the longest length needs.
+    /// There is no room for the KV cache, or less than one request of the greatest length needs.
     KvCache(String),
 }
 
-/// Shares out the memory of a GPU: the blocks of the KV cache, or what does not fit.
+/// Returns the number of KV blocks for which the memory of each GPU suffices, or the reason why the model does not fit.
 pub fn kv_blocks(cost: &CostModel, limits: &Limits) -> Result<usize, Misfit> {
     let stages = cost.pipeline_parallel as f64;
     let weights = cost.weights_per_gpu();
@@ -24,7 +24,7 @@ pub fn kv_blocks(cost: &CostModel, limits: &Limits) -> Result<usize, Misfit> {
     if weights + FIXED > total {
         return Err(Misfit::OutOfMemory(out_of_memory(weights, total)));
     }
-    // The widest moment of a layer (residual, attention input, gate and up projection) and the logits in 32 bits.
+    // The largest activations of a layer (residual, attention input, gate and up projection) in 16 bits, and the logits in 32 bits, twice.
     let width = (4 * cost.model.hidden) as f64 + 7.0 * cost.model.hidden as f64 / cost.tensor_parallel as f64;
     let logits = 2.0 * 4.0 * (limits.max_num_seqs * cost.model.vocabulary) as f64;
     let activations = 2.0 * width * limits.max_num_batched_tokens as f64 + logits;
@@ -40,7 +40,7 @@ pub fn kv_blocks(cost: &CostModel, limits: &Limits) -> Result<usize, Misfit> {
     Ok(blocks)
 }
 
-/// torch's words when `weights` bytes and more do not fit into `total`.
+/// torch's message if `weights` bytes and the rest do not fit into `total` bytes.
 pub fn out_of_memory(weights: f64, total: f64) -> String {
     let free = 98.94 / 1024.0;
     let allocated = total / GIB - free - 0.6;

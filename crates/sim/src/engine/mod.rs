@@ -1,10 +1,11 @@
-//! The engine model: what happens between two requests' arrival and their tokens, as a pure state machine whose clock
-//! is an argument. The HTTP server drives it in real time; a test drives it as fast as it can compute.
+//! The engine model: from the arrival of requests to their tokens, as a pure state machine whose clock is an argument. The HTTP server
+//! drives it in real time; rehearsals and tests drive it as fast as it can compute.
 //!
 //! A step is planned at one instant ([`Engine::begin_step`]) and yields its tokens at a later one
 //! ([`Engine::end_step`]). Scheduling follows vLLM's v1 scheduler: running requests first, then waiting ones in order of
 //! arrival (or priority), all within a token budget; prefill is chunked and mixed with decoding; when blocks run out, the
-//! request that came last is preempted and recomputed. The engine knows nothing of text, HTTP, processes or files.
+//! request that was admitted last (or the least urgent one) is preempted and recomputed. The engine does not know text, HTTP, processes or
+//! files.
 
 pub mod cost;
 pub mod gpu;
@@ -33,7 +34,7 @@ use super::neighbours::ContentionFactor;
 use nohash_hasher::IntMap;
 use std::collections::VecDeque;
 
-/// ServerSettings of the scheduler and the KV cache, by vLLM's names.
+/// Settings of the scheduler and the KV cache, by vLLM's names.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Most requests in one step.
@@ -44,11 +45,11 @@ pub struct Limits {
     pub max_model_len: usize,
     /// Tokens in one KV block.
     pub block_size: usize,
-    /// KV blocks of the whole cache, once memory is planned.
+    /// Number of KV blocks; set once the memory is planned.
     pub num_blocks: usize,
     /// Share of the GPU's memory to use, 0 to 1.
     pub gpu_memory_utilization: f64,
-    /// KV blocks, if the user says how many.
+    /// Number of KV blocks that the user demands, if any.
     pub num_gpu_blocks_override: Option<usize>,
     /// True if full blocks are kept and found again by content.
     pub prefix_caching: bool,
@@ -65,22 +66,22 @@ pub struct Limits {
 pub struct SequenceRequest {
     /// Token ids of the prompt; at least one.
     pub prompt: Vec<u32>,
-    /// Tokens to generate; at least one.
+    /// Number of tokens to generate; at least one.
     pub output_len: usize,
-    /// Decides the content of the answer, hence which of its blocks equal another's.
+    /// Seed of the answer's tokens. Answers of equal seeds to equal prompts share blocks.
     pub seed: u64,
     /// Smaller goes first under priority scheduling.
     pub priority: i64,
     /// True if `output_len` is the answer's own end, false if it is its limit.
     pub stops: bool,
-    /// Blocks are only shared with requests of the same salt: adapters must not share.
+    /// Requests share blocks only if their salts are equal. Each adapter has its own.
     pub salt: u64,
 }
 
-/// Names a request within one engine; later requests have larger keys.
+/// Identifies a request within one engine; later requests have larger keys.
 pub type Key = u64;
 
-/// One token that a step produced. A step that guessed ahead yields several for a request, one after the other.
+/// One token that a step produced. A step with speculative decoding may yield several for a request, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewToken {
     /// The request that got the token.
@@ -105,17 +106,18 @@ pub struct Engine {
     /// Waiting and running requests.
     sequences: IntMap<Key, Sequence>,
     waiting: VecDeque<Key>,
-    /// In order of admission: the last one is preempted first.
+    /// In the order of admission. Without priorities, the last one is preempted first.
     running: Vec<Key>,
-    /// Whose counters lag behind since when, after steps in quick succession.
+    /// Requests whose counters are not up to date after a leap, and the end of its last step, in seconds.
     decoders: Option<(Decoders, f64)>,
+    /// True between the beginning and the end of a single step.
     stepping: bool,
     stats: Stats,
     outputs: Vec<NewToken>,
 }
 
 impl Engine {
-    /// An idle engine. `vocabulary` bounds the ids of generated tokens.
+    /// Returns an idle engine. Ids of generated tokens are less than `vocabulary`.
     pub fn new(limits: Limits, cost: CostModel, noise: Noise, vocabulary: u32) -> Self {
         let pool = Pool::new(limits.num_blocks, limits.prefix_caching);
         let guesses = cost.speculation.as_ref().map_or(0, |guess| guess.tokens);
@@ -147,7 +149,7 @@ impl Engine {
         if self.limits.prefix_caching {
             sequence.extend_hashes(self.limits.block_size, self.vocabulary);
         }
-        let place = if self.limits.by_priority {
+        let position = if self.limits.by_priority {
             let rank = (sequence.request.priority, key);
             self.waiting
                 .iter()
@@ -156,16 +158,17 @@ impl Engine {
         } else {
             self.waiting.len()
         };
-        self.waiting.insert(place, key);
+        self.waiting.insert(position, key);
         self.sequences.insert(key, sequence);
         key
     }
 
+    /// Order of urgency: less is more urgent.
     fn rank(&self, key: Key) -> (i64, Key) {
         (self.sequences.get(&key).map_or(0, |s| s.request.priority), key)
     }
 
-    /// Takes a request out, wherever it is; its blocks are free at once.
+    /// Removes a waiting or running request; its blocks are free at once.
     pub fn abort(&mut self, key: Key) {
         self.settle();
         if let Some(mut sequence) = self.sequences.remove(&key) {
@@ -181,17 +184,17 @@ impl Engine {
         !self.sequences.is_empty()
     }
 
-    /// Requests being computed.
+    /// Number of requests being computed.
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Requests in the queue.
+    /// Number of requests in the queue.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Counters and histograms since the start, and the gauges of this moment.
+    /// Returns counters and histograms since the start, and the present gauges.
     pub fn stats(&self) -> Stats {
         Stats {
             running: self.running(),
@@ -201,7 +204,7 @@ impl Engine {
         }
     }
 
-    /// Forgets cached blocks. Refused, as in vLLM, while a request holds blocks.
+    /// Forgets cached blocks. As in vLLM, does nothing and returns false while a request holds blocks.
     pub fn reset_prefix_cache(&mut self) -> bool {
         let idle = self.pool.used() == 0;
         if idle {
@@ -210,8 +213,8 @@ impl Engine {
         idle
     }
 
-    /// Plans the next step, to start at `now`: schedules tokens, takes blocks, and returns how long the step lasts in
-    /// seconds; `None` if nothing can run. Between this and [`Engine::end_step`] requests may be added or aborted.
+    /// Plans a step that begins at `now`: schedules tokens, takes blocks, and returns the duration of the step in seconds; `None` if nothing
+    /// can run. Requests may be added or aborted before [`Engine::end_step`].
     pub fn begin_step(&mut self, now: f64) -> Option<f64> {
         debug_assert!(!self.stepping, "one step at a time");
         self.settle();
@@ -240,8 +243,8 @@ impl Engine {
     fn remember(&mut self, key: Key) {
         let sequence = self.sequences.get_mut(&key).expect("a running request is known");
         let full = sequence.computed / self.limits.block_size;
-        for place in sequence.remembered..full {
-            self.pool.remember(sequence.blocks.id(place), sequence.hashes[place]);
+        for index in sequence.remembered..full {
+            self.pool.remember(sequence.blocks.id(index), sequence.hashes[index]);
         }
         sequence.remembered = full;
     }
@@ -256,7 +259,7 @@ impl Engine {
         &self.outputs
     }
 
-    /// Ends a step at `now` for one of its requests; returns whether it still runs.
+    /// Ends a step at `now` for one running request. Returns true if the request still runs.
     fn conclude(&mut self, key: Key, now: f64) -> bool {
         let sequence = self.sequences.get_mut(&key).expect("a running request is known");
         let guessed = std::mem::take(&mut sequence.guessed);
@@ -279,7 +282,7 @@ impl Engine {
         }
         sequence.last_token = now;
         sequence.produced += 1 + accepted;
-        // Correct guesses are computed already.
+        // The KV entries of correct guesses exist already.
         sequence.computed += accepted;
         if self.limits.prefix_caching {
             sequence.extend_hashes(self.limits.block_size, self.vocabulary);
@@ -297,7 +300,7 @@ impl Engine {
         !finished
     }
 
-    /// Lets a request go that has its last token.
+    /// Removes a request that got its last token at `now`.
     fn retire(&mut self, key: Key, now: f64) {
         let mut done = self.sequences.remove(&key).expect("a running request is known");
         self.pool.release(&mut done.blocks);

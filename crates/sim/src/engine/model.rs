@@ -1,5 +1,5 @@
-//! The shape of a model: what decides its memory, its arithmetic and its traffic. From a model folder's `config.json`,
-//! or from the size in the model's name (`8b`, `70b`, `30b-a3b`, `8x7b`). Never looks at the network.
+//! The shape of a model, from which its memory, arithmetic and traffic follow. It is read from the `config.json` of a model's folder, or
+//! guessed from the size in the model's name (`8b`, `70b`, `30b-a3b`, `8x7b`). Nothing here uses the network.
 
 use serde_json::Value;
 use std::path::Path;
@@ -19,11 +19,11 @@ pub struct Model {
     pub head_dim: usize,
     /// Entries of the vocabulary.
     pub vocabulary: usize,
-    /// Longest context the model was made for, in tokens.
+    /// Longest context of the model, in tokens.
     pub max_len: usize,
-    /// All parameters.
+    /// Number of all parameters.
     pub parameters: f64,
-    /// Parameters that one token uses; equal to `parameters` for a dense model.
+    /// Number of parameters that one token uses; equal to `parameters` for a dense model.
     pub active: f64,
     /// Experts in a layer and experts per token, if any.
     pub experts: Option<(usize, usize)>,
@@ -44,8 +44,8 @@ const SHAPES: [(f64, usize, usize, usize, usize, usize, usize); 8] = [
 ];
 
 impl Model {
-    /// The model that a name means: the nearest well-known shape with the named number of parameters; 8 billion, dense,
-    /// if the name states no size.
+    /// Returns the model that a name means: the well-known shape of the nearest size, with the number of parameters in the name. A name
+    /// without a size means a dense model of 8 billion.
     pub fn named(name: &str) -> Model {
         let size = Size::in_name(name).unwrap_or(Size {
             total: 8.03,
@@ -57,7 +57,7 @@ impl Model {
             .into_iter()
             .min_by(|a, b| distance(a.0).total_cmp(&distance(b.0)));
         let (billions, layers, hidden, heads, kv_heads, vocabulary, max_len) = shape.expect("the list is not empty");
-        // A rounded size in a name ("8b") means the known model, not exactly eight billion.
+        // A rounded size in a name ("8b") means the well-known model, not exactly eight billion.
         let total = if distance(billions) < 0.08 {
             billions
         } else {
@@ -82,7 +82,7 @@ impl Model {
         Size::in_name(name).is_some()
     }
 
-    /// The model that a folder's `config.json` describes; `None` without such a file. The error for an unreadable or incomplete one names
+    /// Returns the model that a folder's `config.json` describes; `None` if the file cannot be read. The error for an incomplete one names
     /// the key.
     pub fn in_folder(folder: &Path) -> Option<Result<Model, String>> {
         let text = std::fs::read_to_string(folder.join("config.json")).ok()?;
@@ -151,7 +151,7 @@ impl Model {
     }
 }
 
-/// A size stated in a model's name, in billions of parameters.
+/// A size in a model's name, in billions of parameters.
 struct Size {
     total: f64,
     active: Option<f64>,
@@ -171,7 +171,7 @@ impl Size {
             ))
         };
         if let Some((count, each)) = words.iter().find_map(product) {
-            // Mixtral: 8x7B has 46.7 billion, two experts of eight at work; attention is shared.
+            // The proportions of Mixtral 8x7B: 46.7 billion parameters, since attention is shared, and 12.9 billion active ones.
             let total = count as f64 * each * 0.834;
             return Some(Size {
                 total,

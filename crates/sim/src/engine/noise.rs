@@ -1,9 +1,9 @@
-//! Seeded randomness of the engine model: the same seed gives the same steps on every machine and in every version,
-//! which is why no general generator is used here.
+//! Seeded randomness of the engine model. A seed gives the same steps on every machine and in every version; generators of other libraries
+//! do not promise that.
 
 use vsweep_metrics::rng::{mix, uniform};
 
-/// A number for a text; other starts give other numbers.
+/// Returns a hash of a text. Different `start` values give different hashes.
 pub fn mix_text(start: u64, text: &str) -> u64 {
     text.bytes().fold(start, |hash, byte| mix(hash ^ u64::from(byte)))
 }
@@ -13,7 +13,7 @@ pub fn mix_text(start: u64, text: &str) -> u64 {
 pub struct Spread {
     /// Standard deviation of the logarithm of each step's time.
     pub step: f64,
-    /// Standard deviation of the logarithm of a factor that one server keeps for life.
+    /// Standard deviation of the logarithm of a factor that is constant for one server.
     pub server: f64,
     /// Amplitude of slow oscillations of all times: 0.05 is 5 %.
     pub drift: f64,
@@ -23,36 +23,39 @@ pub struct Spread {
     pub stalls: Option<(f64, f64)>,
 }
 
-/// Time of one swing of the drift, in seconds.
-const SWING: f64 = 1800.0;
+/// Period of the drift, in seconds.
+const DRIFT_PERIOD: f64 = 1800.0;
 
-/// Draws how much longer than modelled each step of one server takes.
+/// The noise of one server, which turns modelled durations of steps into simulated ones.
 #[derive(Debug, Clone)]
 pub struct Noise {
     seed: u64,
     spread: Spread,
+    /// Constant factor of the server's times.
     server: f64,
+    /// Phase of the drift, as a share of its period.
     phase: f64,
+    /// Number of steps drawn so far.
     drawn: u64,
-    /// The other one of the last two normal numbers, for the next step.
+    /// Normal numbers are drawn in pairs. This is the second of a pair, for the next step.
     spare: Option<f64>,
 }
 
 impl Noise {
-    /// The noise of one server among those of a seed.
+    /// Returns the noise of one server. `seed` decides the noise of its steps, and together with `server` its constant factor and drift.
     pub fn new(seed: u64, server: u64, spread: Spread) -> Self {
-        let own = mix(seed ^ mix(server));
+        let server_seed = mix(seed ^ mix(server));
         Noise {
             seed,
             spread,
-            server: (spread.server * normals(own, 0).0).exp(),
-            phase: uniform(own, 2),
+            server: (spread.server * normals(server_seed, 0).0).exp(),
+            phase: uniform(server_seed, 2),
             drawn: 0,
             spare: None,
         }
     }
 
-    /// Returns the actual duration of a step that begins at `now` and should take `seconds`.
+    /// Returns the duration of a step that begins at `now` (seconds) and takes `seconds` by the model.
     pub fn stretch(&mut self, now: f64, seconds: f64) -> f64 {
         let spread = self.spread;
         if spread == Spread::default() {
@@ -64,7 +67,7 @@ impl Noise {
         }
         seconds *= 1.0 + spread.slowing * now / 60.0;
         if spread.drift > 0.0 {
-            seconds *= 1.0 + spread.drift * (std::f64::consts::TAU * (now / SWING + self.phase)).sin();
+            seconds *= 1.0 + spread.drift * (std::f64::consts::TAU * (now / DRIFT_PERIOD + self.phase)).sin();
         }
         let stalled = |(every, length): (f64, f64)| {
             let is_stalled = uniform(!self.seed, self.drawn) < 1.0 - (-seconds / every).exp();
@@ -75,7 +78,7 @@ impl Noise {
         seconds + stall
     }
 
-    /// The standard normal number of this step.
+    /// Returns a standard normal number for this step.
     fn normal(&mut self) -> f64 {
         self.spare.take().unwrap_or_else(|| {
             let (one, other) = normals(self.seed, self.drawn);
@@ -85,7 +88,7 @@ impl Noise {
     }
 }
 
-/// Two standard normal numbers from two uniform ones (Box and Muller 1958).
+/// Returns two standard normal numbers, made from two uniform ones (Box and Muller 1958).
 fn normals(seed: u64, index: u64) -> (f64, f64) {
     let (u, v) = (uniform(seed, index), uniform(seed, index + 1));
     let (sine, cosine) = (std::f64::consts::TAU * v).sin_cos();

@@ -2,38 +2,43 @@
 //! traffic. Tensor parallelism divides both and adds two all-reduces per layer. Pipeline parallelism moves parts of the batch through the
 //! stages one after the other. Replicas of a mixture of experts share the experts. Every step and every sequence costs the host some time,
 //! and without a graph of the whole step the host may take longer to launch the kernels than the GPU takes to run them.
-//! The efficiencies are in `constants`.
+//! `cost::Constants` has the efficiencies.
 //!
-//! Everything that no step changes is worked out once: a day in virtual time has tens of millions of steps.
+//! Everything that is the same for all steps is computed once, because a day in virtual time has tens of millions of steps.
 
 use super::cost::{CostModel, Work};
 
-/// Launching one pass of a drafting model, in seconds.
+/// Time to launch one pass of a draft model, in seconds.
 const DRAFT_OVERHEAD: f64 = 0.12e-3;
-/// Step times of one cost model, in seconds of its GPUs before `speed` divides them.
+/// The step times of one cost model, as precomputed coefficients. Times are in seconds, before they are divided by `speed`.
 #[derive(Debug, Clone)]
 pub(super) struct Roofline {
-    /// Operations of the dense layers for a token, of the output layer for a sampled one, of attention for a pair.
+    /// Operations of the dense layers for one token.
     token: f64,
+    /// Operations of the output layer for one sampled token.
     sample: f64,
+    /// Operations of attention for one pair of tokens.
     pair: f64,
-    /// Time of one operation of the dense layers and of attention, where arithmetic is the limit.
+    /// Time of one operation of the dense layers, if arithmetic is the limit.
     dense: f64,
+    /// Time of one operation of attention, if arithmetic is the limit.
     attention: f64,
-    /// Bytes of weights on the GPUs of a rank, all stages together: those that every step reads, and those of all experts.
+    /// Bytes of the weights that every step reads, on the GPUs of a rank, all stages together.
     shared: f64,
+    /// Bytes of the weights of all experts, likewise.
     experts: f64,
     /// Logarithm of the probability that no replica's token goes to a given expert, if each sends one.
     missed: f64,
     /// Time to read one byte of weights.
     weight: f64,
-    /// Bytes of one token's keys and values, and the time to read one of them.
+    /// Bytes of one token's keys and values on the GPUs of a rank, all stages together.
     kv_bytes: f64,
+    /// Time to read one byte of them.
     kv: f64,
-    /// Communication of a step, and of a token in it.
+    /// Time of communication for a step, and for each of its tokens.
     link: (f64, f64),
     drafts: Option<Drafts>,
-    /// Launching a step with a prompt, and one without.
+    /// Time to launch the kernels of a step with a prompt, and of one without.
     launches: (f64, f64),
     /// The host's time for a step and for each of its sequences.
     host: (f64, f64),
@@ -48,11 +53,14 @@ impl CostModel {
     }
 }
 
-/// The guesses ahead: one pass of the small model for each, over all sequences.
+/// Speculative decoding: one pass of the draft model for each guess, over all sequences.
 #[derive(Debug, Clone, Copy)]
 struct Drafts {
+    /// Number of passes in a step.
     passes: f64,
+    /// Time of the arithmetic of a pass, for each sequence.
     sequence: f64,
+    /// Time to read the draft model's weights.
     read: f64,
 }
 
@@ -60,7 +68,7 @@ impl Roofline {
     pub fn of(cost: &CostModel) -> Roofline {
         let (gpu, model, constants) = (&cost.gpu, &cost.model, &cost.constants);
         let ranks = cost.tensor_parallel as f64;
-        // Without a unit for 8 bits the arithmetic is that of 16.
+        // Without a unit for 8 bits, products run in 16 bits.
         let reached = match cost.eight_bit && gpu.flops_8 > gpu.flops_16 {
             true => gpu.flops_8 * constants.matmul_8,
             false => gpu.flops_16 * constants.matmul,
@@ -68,9 +76,9 @@ impl Roofline {
         let (shared, expert) = model.shared_and_expert();
         let (count, used) = model.experts.unwrap_or((1, 1));
         let replicas = cost.data_parallel as f64;
-        let slower = if cost.is_quantised() { constants.quantised } else { 1.0 };
-        let weight = slower / (gpu.bandwidth * constants.weights);
-        // The output layer is only needed where a token is sampled.
+        let factor = if cost.is_quantised() { constants.quantised } else { 1.0 };
+        let weight = factor / (gpu.bandwidth * constants.weights);
+        // The output layer is only computed for sampled tokens.
         let head = (model.vocabulary * model.hidden) as f64;
         let drafts = cost.speculation.as_ref().map(|guess| Drafts {
             passes: guess.tokens as f64,
@@ -87,7 +95,7 @@ impl Roofline {
             sample: 2.0 * head,
             // Two products (scores, values) of two operations for each head and dimension.
             pair: 4.0 * (model.layers * model.heads * model.head_dim) as f64,
-            dense: slower / (reached * ranks),
+            dense: factor / (reached * ranks),
             attention: 1.0 / (gpu.flops_16 * constants.attention * ranks),
             shared: shared * cost.weight_bytes / ranks,
             experts: count as f64 * expert * cost.weight_bytes / ranks / replicas,
@@ -104,8 +112,8 @@ impl Roofline {
         }
     }
 
-    /// Time of one step in seconds. With a pipeline of S stages a step is one round: S parts of the batch follow each
-    /// other, each through all stages, so a round lasts as long as one part takes for all layers.
+    /// Returns the duration of one step, in seconds. With a pipeline of S stages, a step is one round: S parts of the batch follow each
+    /// other through all stages, so a round lasts as long as one part takes for all layers.
     pub fn seconds(&self, work: &Work) -> f64 {
         if self.speed.is_infinite() {
             return 0.0;
@@ -129,13 +137,13 @@ impl Roofline {
         (gpu.max(launches) + host) / self.speed
     }
 
-    /// Operations of this work.
+    /// Number of floating point operations of this work.
     pub fn flops(&self, work: &Work) -> f64 {
         self.dense_flops(work) + self.pair * work.pairs
     }
 
-    /// Bytes that steps of this work together read on the GPUs of one rank, all stages together: weights, and keys and values. `tokens` are
-    /// those of one step. Each part of a batch in a pipeline reads the weights.
+    /// Returns the bytes of weights, and of keys and values, that `steps` steps with this total work read on the GPUs of one rank, all
+    /// stages together. `tokens` is the number of tokens in one step. In a pipeline, each part of a batch reads the weights.
     pub fn bytes(&self, work: &Work, steps: f64, tokens: f64) -> (f64, f64) {
         let parts = (work.sequences as f64 / steps).clamp(1.0, self.stages as f64);
         (
@@ -144,15 +152,16 @@ impl Roofline {
         )
     }
 
-    /// Bytes of one step.
+    /// Bytes that one step reads.
     pub fn step_bytes(&self, work: &Work) -> f64 {
         let (weights, kv) = self.bytes(work, 1.0, work.tokens as f64);
         weights + kv
     }
 
-    /// Time of work if nothing counted but arithmetic, reading these bytes of weights and of keys and values, and the host with
-    /// what it launches one by one: in seconds of the GPUs of one rank, all stages together, and of one host.
-    pub fn apart(&self, work: &Work, steps: f64, (weights, kv): (f64, f64)) -> [f64; 3] {
+    /// Returns the times that the work takes by arithmetic alone, by reading these bytes of weights and of keys and values alone, and on
+    /// the host alone, which includes launching kernels one by one. The first two are in seconds of the GPUs of one rank, all stages
+    /// together; the third is in seconds of one host.
+    pub fn separate_times(&self, work: &Work, steps: f64, (weights, kv): (f64, f64)) -> [f64; 3] {
         let arithmetic = self.dense * self.dense_flops(work) + self.attention * self.pair * work.pairs;
         let memory = self.weight * weights + self.kv * kv;
         let host = (self.host.0 + self.launches.1) * steps + self.host.1 * work.sequences as f64;
@@ -163,9 +172,9 @@ impl Roofline {
         self.token * work.tokens as f64 + self.sample * work.samples as f64
     }
 
-    /// Bytes of weights that a step reads on the GPUs of one rank, all stages together: of a mixture of experts, those
-    /// that some token of the batch is sent to, if each token chose its experts at random and the replicas that share
-    /// them are as busy as this one.
+    /// Bytes of weights that a step reads on the GPUs of one rank, all stages together. Of a mixture of experts, it reads the experts to
+    /// which a token of the batch is sent. Tokens are assumed to choose experts at random, and the replicas that share the experts to be as
+    /// busy as this one.
     fn weight_bytes(&self, tokens: f64) -> f64 {
         match self.experts {
             0.0 => self.shared,
@@ -174,12 +183,13 @@ impl Roofline {
     }
 }
 
-/// Communication of a step and of each of its tokens, in seconds: two all-reduces a layer over a ring between the GPUs of a
-/// rank; a gather and a scatter a layer between replicas that share experts; one hand-over between stages. 16 bits a number.
+/// Returns the time of communication for a step, and for each of its tokens, in seconds. Each layer has two all-reduces over a ring of the
+/// tensor-parallel ranks, and a gather and a scatter between replicas that share experts. Each stage hands over to the next one. Numbers
+/// have 16 bits.
 fn link(cost: &CostModel) -> (f64, f64) {
     let (gpu, layers) = (&cost.gpu, cost.model.layers as f64);
     let token = cost.model.hidden as f64 * 2.0;
-    // Bytes that each of `peers` must send so that all have `bytes` of everybody.
+    // Latency of a collective operation over a ring, and the time in which each of `peers` sends all parts of `bytes` but one.
     let ring = |peers: usize, bytes: f64| match peers {
         0 | 1 => (0.0, 0.0),
         _ => (gpu.link_latency, (peers - 1) as f64 / peers as f64 * bytes / gpu.link),
@@ -190,15 +200,15 @@ fn link(cost: &CostModel) -> (f64, f64) {
         None => (0.0, 0.0),
     };
     let hops = (cost.pipeline_parallel - 1) as f64;
-    let slower = cost.constants.link;
+    let factor = cost.constants.link;
     (
-        slower * (2.0 * layers * (ranks.0 + replicas.0) + hops * gpu.link_latency),
-        slower * (2.0 * layers * (ranks.1 + replicas.1) + hops * token / gpu.link),
+        factor * (2.0 * layers * (ranks.0 + replicas.0) + hops * gpu.link_latency),
+        factor * (2.0 * layers * (ranks.1 + replicas.1) + hops * token / gpu.link),
     )
 }
 
-// Shares of the hardware's limits that a load reached, from its totals and the shape of the model. No duration of the engine model is in
-// `mfu` and `mbu`: they hold for any server of that model on those GPUs.
+// Shares of the hardware's limits that a load reached, from its totals and the shape of the model. `mfu` and `mbu` do not depend on the
+// durations of the engine model, so they hold for any server of that model on those GPUs.
 //
 // - Model FLOPs utilisation (Chowdhery et al., PaLM, 2022, appendix B): two operations for each active parameter and token (of the output
 //   layer, each sampled token), and four for each layer, head, its width and pair of tokens in attention, by the peak of all GPUs.
@@ -210,26 +220,26 @@ fn link(cost: &CostModel) -> (f64, f64) {
 /// Totals of a load on all replicas of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Totals {
-    /// Requests.
+    /// Number of requests.
     pub requests: f64,
-    /// Prompt tokens.
+    /// Number of prompt tokens.
     pub prompt_tokens: f64,
-    /// Share of these that the prefix cache had, 0 to 1.
+    /// Share of the prompt tokens that the prefix cache had, 0 to 1.
     pub cached: f64,
-    /// Output tokens.
+    /// Number of output tokens.
     pub output_tokens: f64,
-    /// Steps of all engines.
+    /// Number of steps of all engines.
     pub steps: f64,
-    /// Duration in seconds.
+    /// Duration of the load, in seconds.
     pub seconds: f64,
 }
 
-/// Shares of the limits, means over the load.
+/// Shares of the hardware's limits, as means over the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
-    /// Of the peak arithmetic of all GPUs.
+    /// Share of the peak arithmetic of all GPUs.
     pub mfu: f64,
-    /// Of the peak memory bandwidth.
+    /// Share of the peak memory bandwidth.
     pub mbu: f64,
     /// Share of the time that kernels at the engine model's efficiencies need for the arithmetic alone.
     pub arithmetic_time: f64,
@@ -240,11 +250,11 @@ pub struct Shares {
 }
 
 impl Totals {
-    /// The work, of requests that are all as long as the mean.
+    /// Returns the work, as if every request had the mean lengths.
     fn work(&self) -> Work {
         let (prompt, output) = (self.prompt_tokens / self.requests, self.output_tokens / self.requests);
         let (cached, computed) = (self.cached * prompt, (1.0 - self.cached) * prompt);
-        // The prefill yields the first token, and the last one is not computed on.
+        // The prefill yields the first token, and nothing is computed from the last one.
         let decodes = (output - 1.0).max(0.0);
         let read_by_decodes = decodes * (prompt + output / 2.0);
         let count = |each: f64| (self.requests * each).round() as usize;
@@ -259,7 +269,7 @@ impl Totals {
 }
 
 impl CostModel {
-    /// The shares that a load reached; `None` where time does not pass.
+    /// Returns the shares that a load reached; `None` if a total is not positive and finite, or steps take no time.
     pub fn shares(&self, totals: &Totals) -> Option<Shares> {
         let positive = [
             totals.requests,
@@ -273,18 +283,18 @@ impl CostModel {
         }
         let (gpu, roofline, work) = (&self.gpu, Roofline::of(self), totals.work());
         let bytes = roofline.bytes(&work, totals.steps, work.samples as f64 / totals.steps);
-        let [arithmetic, memory, host] = roofline.apart(&work, totals.steps, bytes);
+        let [arithmetic, memory, host] = roofline.separate_times(&work, totals.steps, bytes);
         let peak = if self.eight_bit { gpu.flops_8 } else { gpu.flops_16 };
-        // Seconds of one GPU of each replica's ranks, and of one host.
-        let replicas = totals.seconds * self.data_parallel as f64;
-        let stages = replicas * self.pipeline_parallel as f64;
-        let gpus = stages * self.tensor_parallel as f64;
+        // Durations summed over all replicas, over their stages, and over their GPUs.
+        let replica_seconds = totals.seconds * self.data_parallel as f64;
+        let stage_seconds = replica_seconds * self.pipeline_parallel as f64;
+        let gpu_seconds = stage_seconds * self.tensor_parallel as f64;
         Some(Shares {
-            mfu: roofline.flops(&work) / (gpus * peak * self.speed),
-            mbu: (bytes.0 + bytes.1) / (stages * gpu.bandwidth * self.speed),
-            arithmetic_time: arithmetic / stages,
-            memory_time: memory / stages,
-            host_time: host / replicas,
+            mfu: roofline.flops(&work) / (gpu_seconds * peak * self.speed),
+            mbu: (bytes.0 + bytes.1) / (stage_seconds * gpu.bandwidth * self.speed),
+            arithmetic_time: arithmetic / stage_seconds,
+            memory_time: memory / stage_seconds,
+            host_time: host / replica_seconds,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Chooses the tokens that a step computes, by the rules of vLLM's v1 scheduler.
+//! Schedules the tokens that a step computes, by the rules of vLLM's v1 scheduler.
 
 use super::cost::Work;
 use super::{Engine, Key};
@@ -14,7 +14,7 @@ impl Engine {
         self.work(Work::default(), 0)
     }
 
-    /// The work of a step: that of the first `skipped` running requests, which is known, and that planned for the others.
+    /// Returns the work of a step: the `known` work of the first `skipped` running requests, and the planned work of the others.
     pub(super) fn work(&self, mut known: Work, skipped: usize) -> Work {
         for key in &self.running[skipped..] {
             let sequence = &self.sequences[key];
@@ -25,38 +25,38 @@ impl Engine {
         known
     }
 
-    /// Most tokens of a step: every stage of a pipeline works on a batch of its own.
+    /// Most tokens of a step. Every stage of a pipeline works on a separate batch.
     pub(super) fn budget(&self) -> usize {
         self.limits.max_num_batched_tokens * self.cost.pipeline_parallel
     }
 
-    /// Gives every running request its next tokens, oldest first; preempts when blocks run out. Returns whether it did.
+    /// Gives every running request its next tokens, oldest first. Preempts requests if blocks run out, and then returns true.
     fn schedule_running(&mut self, budget: &mut usize) -> bool {
         let mut preempted = false;
-        let mut place = 0;
-        while place < self.running.len() && *budget > 0 {
-            let key = self.running[place];
+        let mut index = 0;
+        while index < self.running.len() && *budget > 0 {
+            let key = self.running[index];
             let tokens = self.chunk(key, *budget);
             if self.reserve(key, tokens) {
                 self.plan(key, tokens, budget);
-                place += 1;
+                index += 1;
             } else {
                 preempted = true;
                 let victim = self.victim();
-                let victim_place = self
+                let victim_index = self
                     .running
                     .iter()
                     .position(|other| *other == victim)
                     .expect("a victim is running");
                 self.preempt(victim, budget);
-                // The victim was before this request: move up and try again.
-                place -= usize::from(victim_place < place);
+                // If the victim was before this request, the request moved up by one.
+                index -= usize::from(victim_index < index);
             }
         }
         preempted
     }
 
-    /// The running request to give up first: the latest, or the least urgent.
+    /// Returns the running request to preempt first: the one admitted last, or with priorities the least urgent.
     fn victim(&self) -> Key {
         let latest = self.running.last().copied();
         let victim = if self.limits.by_priority {
@@ -67,7 +67,7 @@ impl Engine {
         victim.expect("blocks are only short while a request runs")
     }
 
-    /// Lets waiting requests join while there are slots, tokens and blocks.
+    /// Admits waiting requests while there are slots, tokens and blocks.
     pub(super) fn schedule_waiting(&mut self, now: f64, budget: &mut usize) {
         while *budget > 0 && self.running.len() < self.limits.max_num_seqs {
             let Some(&key) = self.waiting.front() else { break };
@@ -111,7 +111,7 @@ impl Engine {
         if !self.limits.prefix_caching || sequence.blocks.count() > 0 {
             return;
         }
-        // The last token is always computed: its output is what the next token is sampled from.
+        // The last token is always computed, because the next token is sampled from its output.
         let usable = (sequence.known() - 1) / self.limits.block_size;
         for hash in sequence.hashes.iter().take(usable) {
             match self.pool.find(*hash) {
@@ -130,7 +130,7 @@ impl Engine {
         sequence.remembered = 0;
     }
 
-    /// Takes the blocks that `tokens` more need; all or none.
+    /// Takes the blocks for `tokens` more tokens. Takes none and returns false if there are not enough.
     pub(super) fn reserve(&mut self, key: Key, tokens: usize) -> bool {
         let sequence = self.sequences.get_mut(&key).expect("a scheduled request is known");
         let lacking = sequence.lacks(tokens, self.limits.block_size);

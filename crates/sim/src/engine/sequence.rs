@@ -1,4 +1,4 @@
-//! One request inside the engine: how far it is, which blocks it holds, and the content of its tokens.
+//! One request inside the engine: its progress, the blocks that it holds, and the ids of its tokens.
 
 use super::cost::Work;
 use super::kv::HeldBlocks;
@@ -7,13 +7,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use vsweep_metrics::rng::mix;
 
-/// The content of the `index`-th token of an answer: a pure function, so that it need not be carried about.
+/// Returns the id of the `index`-th token of an answer. It is a pure function, so ids need not be stored.
 pub fn token_id(seed: u64, index: usize, vocabulary: u32) -> u32 {
     (mix(seed ^ (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)) % u64::from(vocabulary.max(1))) as u32
 }
 
-/// An odd number without a pattern (the golden ratio's digits): carries a token's bits up, `mix` carries them down again.
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+/// 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a token's bits upwards; `mix` spreads them downwards.
+const GOLDEN_RATIO: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
@@ -23,25 +23,27 @@ pub(super) struct Sequence {
     pub(super) scheduled: Option<f64>,
     pub(super) last_token: f64,
     pub(super) first_token: f64,
+    /// Number of tokens of the answer so far.
     pub(super) produced: usize,
-    /// Tokens whose KV entries exist.
+    /// Number of tokens whose KV entries exist.
     pub(super) computed: usize,
-    /// Tokens of the step being performed, guesses included.
+    /// Number of tokens in the current step, including guesses.
     pub(super) planned: usize,
-    /// Guesses among them.
+    /// Number of guesses among them.
     pub(super) guessed: usize,
     pub(super) blocks: HeldBlocks,
-    /// Content hashes of the full blocks of prompt and answer, as far as known.
+    /// Content hashes of the full blocks of the prompt and the answer so far.
     pub(super) hashes: Vec<u64>,
-    /// Leading blocks whose content the pool knows.
+    /// Number of leading blocks whose content the pool knows.
     pub(super) remembered: usize,
+    /// Number of prompt tokens that the prefix cache had.
     pub(super) cached_prompt: usize,
-    /// The round of the decoders at which `produced` and `computed` were true; of no meaning elsewhere.
+    /// Round of [`Decoders`] at which `produced` and `computed` were up to date; without meaning outside them.
     pub(super) current: u64,
 }
 
 impl Sequence {
-    /// A request that has just arrived.
+    /// Returns the state of a request that has just arrived.
     pub(super) fn new(arrived: f64, request: SequenceRequest) -> Self {
         Sequence {
             request,
@@ -52,7 +54,7 @@ impl Sequence {
         }
     }
 
-    /// Tokens that must be in the KV cache before the next token can be sampled.
+    /// Number of tokens that must be in the KV cache before the next token can be sampled.
     pub(super) fn known(&self) -> usize {
         self.request.prompt.len() + self.produced
     }
@@ -65,18 +67,18 @@ impl Sequence {
         }
     }
 
-    /// Tokens that are known and not computed.
+    /// Number of tokens that are known but not computed.
     pub(super) fn missing(&self) -> usize {
         self.known() - self.computed
     }
 
-    /// Blocks that it lacks to compute so many tokens more.
+    /// Number of blocks that the request lacks to compute `tokens` more tokens.
     pub(super) fn lacks(&self, tokens: usize, block_size: usize) -> usize {
         let needed = (self.computed + tokens).div_ceil(block_size);
         needed.saturating_sub(self.blocks.count())
     }
 
-    /// Number of speculative tokens that would be useful now, out of `most`.
+    /// Number of useful guesses in the next step, at most `most`.
     pub(super) fn guesses(&self, most: usize) -> usize {
         match self.produced > 0 && self.missing() == 1 {
             true => most.min(self.request.output_len - self.produced - 1),
@@ -97,7 +99,7 @@ impl Sequence {
             let start = self.hashes.len() * block_size;
             let mut hash = self.hashes.last().copied().unwrap_or(0x5EED ^ self.request.salt);
             for position in start..start + block_size {
-                hash = (hash ^ u64::from(self.token(position, vocabulary))).wrapping_mul(SPREAD);
+                hash = (hash ^ u64::from(self.token(position, vocabulary))).wrapping_mul(GOLDEN_RATIO);
             }
             hash = mix(hash);
             self.hashes.push(hash);
@@ -105,21 +107,22 @@ impl Sequence {
     }
 }
 
-// The running requests that get one token in every step: how long their contexts are together, and in which step each one
-// fills a block or gets its last token. With these a step costs what changes in it, not what runs in it: the counters of
-// a request are brought up to date when somebody asks. Knows neither blocks nor time.
+// The running requests that get one token in every step: the total length of their contexts, and the step in which each one fills a block
+// or gets its last token. With these, the cost of simulating a step depends on its changes, not on the number of requests. The counters of
+// a request are brought up to date only when they are needed.
 
 #[derive(Debug)]
 pub(super) struct Decoders {
-    /// Steps performed since there are decoders.
+    /// Number of steps performed so far.
     round: u64,
     count: usize,
-    /// Computed tokens of all together.
+    /// Number of computed tokens of all requests together.
     context: u64,
-    /// After which round each has its last token; those of one round in the order in which they joined.
+    /// For each request the round after which it has its last token, its number in the order of joining, and its key.
     ends: BinaryHeap<Reverse<(u64, u64, Key)>>,
+    /// Number of requests that have joined so far.
     joined: u64,
-    /// By the remainder of the rounds after which their blocks are full, in the order in which they joined.
+    /// Requests in the order in which they joined, by the remainder (modulo the block size) of the rounds after which their blocks are full.
     full: Vec<Vec<Key>>,
 }
 
@@ -135,14 +138,14 @@ impl Decoders {
         }
     }
 
-    /// Takes in a request that came to run after all others and has just got a token that is not its last one.
+    /// Adds a request that was admitted after all others and has just got a token, but not its last one.
     pub fn join(&mut self, key: Key, sequence: &mut Sequence) {
         sequence.current = self.round;
         let left = sequence.request.output_len - sequence.produced;
         self.ends.push(Reverse((self.round + left as u64, self.joined, key)));
         self.joined += 1;
-        let place = self.place(sequence.computed);
-        self.full[place].push(key);
+        let index_in_full = self.index_in_full(sequence.computed);
+        self.full[index_in_full].push(key);
         self.context += sequence.computed as u64;
         self.count += 1;
     }
@@ -152,7 +155,7 @@ impl Decoders {
         self.count
     }
 
-    /// Their part of the next step.
+    /// Returns the work of these requests in the next step.
     pub fn work(&self) -> Work {
         // Integers below 2^53, so the sum is exact in any order.
         let tokens = (self.context + self.count as u64) as f64;
@@ -167,16 +170,16 @@ impl Decoders {
 
     /// Requests whose blocks are all full, oldest first.
     pub fn full(&self) -> &[Key] {
-        &self.full[self.place(0)]
+        &self.full[self.index_in_full(0)]
     }
 
-    /// Every one of them got a token.
+    /// Counts a step in which every request got a token.
     pub fn advance(&mut self) {
         self.round += 1;
         self.context += self.count as u64;
     }
 
-    /// One after the other, oldest first, those that have their last token. Each must [`leave`](Self::leave).
+    /// Returns the next request that has its last token, oldest first. It must then [`leave`](Self::leave).
     pub fn next_ended(&mut self) -> Option<Key> {
         let Reverse((round, _, key)) = *self.ends.peek()?;
         (round == self.round).then(|| {
@@ -185,15 +188,15 @@ impl Decoders {
         })
     }
 
-    /// Takes out a request whose counters are up to date.
+    /// Removes a request whose counters are up to date.
     pub fn leave(&mut self, key: Key, sequence: &Sequence) {
-        let place = self.place(sequence.computed);
-        self.full[place].retain(|other| *other != key);
+        let index_in_full = self.index_in_full(sequence.computed);
+        self.full[index_in_full].retain(|other| *other != key);
         self.context -= sequence.computed as u64;
         self.count -= 1;
     }
 
-    /// Brings the counters of one of them up to date; the last step ended at `now` (seconds).
+    /// Brings the counters of a request up to date. The last step ended at `now` (seconds).
     pub fn catch_up(&self, sequence: &mut Sequence, now: f64) {
         let steps = (self.round - sequence.current) as usize;
         if steps > 0 {
@@ -204,8 +207,8 @@ impl Decoders {
         }
     }
 
-    /// Index in `full` of a request with this number of computed tokens.
-    fn place(&self, computed: usize) -> usize {
+    /// Returns the index in `full` of a request with this number of computed tokens.
+    fn index_in_full(&self, computed: usize) -> usize {
         let size = self.full.len();
         ((self.round % size as u64) as usize + size - computed % size) % size
     }

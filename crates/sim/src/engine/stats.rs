@@ -1,20 +1,20 @@
-//! Statistics of the engine, with vLLM's buckets, so that `/metrics` only formats them. Times in seconds.
+//! Statistics of the engine, with vLLM's buckets, so that `/metrics` only formats them. Times are in seconds.
 
 use super::sequence::Sequence;
 
-/// A cumulative-bucket histogram as Prometheus means it: its buckets, count and sum always add up.
+/// A histogram from which Prometheus' cumulative buckets, count and sum are made.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
     /// Upper bounds, without infinity.
     pub bounds: Vec<f64>,
-    /// Observations in each bucket alone; the last one is above every bound.
+    /// Number of observations in each bucket, not cumulative. The last bucket is above every bound.
     pub counts: Vec<u64>,
     /// Sum of the observations.
     pub sum: f64,
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Returns an empty histogram.
     pub fn new(bounds: &[f64]) -> Self {
         Histogram {
             bounds: bounds.to_vec(),
@@ -30,19 +30,20 @@ impl Histogram {
 
     /// Counts one value several times.
     pub fn observe_many(&mut self, value: f64, times: u64) {
-        // A step of no length may end by its clock before a request came by another; waiting times are never negative.
+        // With two clocks, a step without duration may end before the arrival of its request. No time is negative.
         let value = value.max(0.0);
         let bucket = self.bounds.iter().take_while(|bound| **bound < value).count();
         self.counts[bucket] += times;
         self.sum += value * times as f64;
     }
 
-    /// Observations in all.
+    /// Number of observations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 }
 
+// vLLM's bounds of buckets: seconds, and for `ITERATION` tokens.
 const LATENCY: [f64; 21] = [
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
     1920.0, 7680.0,
@@ -61,17 +62,17 @@ const ITERATION: [f64; 13] = [
 /// Gauges, counters and histograms of one engine, named as vLLM's metrics without prefix and unit.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// Requests being computed.
+    /// Number of requests being computed.
     pub running: usize,
-    /// Requests in the queue.
+    /// Number of requests in the queue.
     pub waiting: usize,
-    /// Used share of the KV cache.
+    /// Used share of the KV cache, 0 to 1.
     pub kv_usage: f64,
-    /// Prompt tokens whose prefill is done.
+    /// Prompt tokens of requests whose prefill is complete.
     pub prompt_tokens: u64,
     /// Tokens generated.
     pub generation_tokens: u64,
-    /// Requests pushed out of the KV cache.
+    /// Preemptions of requests.
     pub preemptions: u64,
     /// Prompt tokens looked up in the prefix cache.
     pub prefix_queries: u64,
@@ -81,15 +82,15 @@ pub struct Stats {
     pub stopped: u64,
     /// Requests that ended at their limit.
     pub finished_by_length: u64,
-    /// Requests taken out before their end.
+    /// Requests that were aborted.
     pub aborted: u64,
     /// Prompt tokens of `prompt_tokens` that the prefix cache had.
     pub prompt_cached: u64,
-    /// Steps of a request in which tokens were guessed ahead.
+    /// Steps of a request with speculative tokens.
     pub drafts: u64,
     /// Tokens guessed.
     pub draft_tokens: u64,
-    /// Guesses that were right, by their place.
+    /// Guesses that were right, by position.
     pub accepted: Vec<u64>,
     /// Floating point operations of the model.
     pub flops: f64,
@@ -97,19 +98,19 @@ pub struct Stats {
     pub read_bytes: f64,
     /// Tokens of each step.
     pub iteration_tokens: Histogram,
-    /// Arrival to first token.
+    /// Time from arrival to the first token.
     pub time_to_first_token: Histogram,
-    /// Token to token.
+    /// Time from one token to the next.
     pub inter_token_latency: Histogram,
-    /// Mean time of the tokens after the first, a request.
+    /// Mean time per token after the first, of each request.
     pub time_per_output_token: Histogram,
-    /// Arrival to last token.
+    /// Time from arrival to the last token.
     pub e2e: Histogram,
-    /// Arrival to first scheduling.
+    /// Time from arrival to the first scheduling.
     pub queue: Histogram,
-    /// First scheduling to first token.
+    /// Time from the first scheduling to the first token.
     pub prefill: Histogram,
-    /// First token to last token.
+    /// Time from the first token to the last.
     pub decode: Histogram,
     /// Prompt tokens of a request.
     pub request_prompt_tokens: Histogram,
@@ -118,8 +119,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Statistics before anything was counted. vLLM's length buckets go up to the longest request. `guesses` is the number of speculative
-    /// tokens per step.
+    /// Returns empty statistics. Buckets of lengths go up to the longest request, as in vLLM. `guesses` is the number of speculative tokens
+    /// per step.
     pub fn new(max_model_len: usize, guesses: usize) -> Self {
         let lengths = one_two_five(max_model_len);
         Stats {
@@ -138,7 +139,7 @@ impl Stats {
         }
     }
 
-    /// Counts `count` tokens from `index` on of a request that got its previous one at `previous`; as in vLLM, a step is
+    /// Counts `count` tokens of a request, from `index` on, that came at `now`. The previous token came at `previous`. As in vLLM, a step is
     /// one latency, however many tokens it yields.
     pub(super) fn tokens(&mut self, index: usize, count: usize, now: f64, arrived: f64, previous: f64) {
         self.generation_tokens += count as u64;
@@ -148,7 +149,7 @@ impl Stats {
         }
     }
 
-    /// Counts a step that gave so many requests their next token, `gap` seconds after the one before.
+    /// Counts a step that gave this many requests their next token, `gap` seconds after the previous one.
     pub(super) fn decoded(&mut self, requests: u64, gap: f64) {
         self.generation_tokens += requests;
         self.inter_token_latency.observe_many(gap, requests);
@@ -182,7 +183,7 @@ impl Stats {
     }
 }
 
-/// 1, 2, 5, 10, 20, 50 … up to `most`.
+/// Returns 1, 2, 5, 10, 20, 50 … up to `most`.
 pub fn one_two_five(most: usize) -> Vec<f64> {
     let decades = (0..12).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
     decades.take_while(|bound| *bound <= most as f64).collect()

@@ -17,29 +17,29 @@ pub struct Address {
     pub host: Option<String>,
     /// The given port; `None` is the server's default.
     pub port: Option<u16>,
-    /// True if the command line contains [`PORT`], so that a port is chosen for it.
-    is_placed: bool,
+    /// True if the command line contains [`PORT`], so a port is chosen for it.
+    has_placeholder: bool,
 }
 
 /// Placeholder in a command line for the chosen port.
 pub const PORT: &str = "{port}";
 
-/// Words of a command line as a server would read them: with some port in place of the one that its start will choose.
+/// Returns the words of a command line with port 8000 in place of [`PORT`], to read them before a port is chosen.
 pub fn placed(words: &[String]) -> Vec<String> {
     words.iter().map(|word| word.replace(PORT, "8000")).collect()
 }
 
 impl Address {
-    /// Reads what a command line says. A port that is none, and a Unix socket, are refused.
+    /// Reads host and port from a command line. Refuses an invalid port and a Unix socket.
     pub fn read(argv: &[String]) -> Result<Address, Failure> {
         let bad = |detail: &str| Err(Failure::new(Cause::BadFlag, detail));
         let command = ServeCommand::of(argv);
         if command.has("uds") {
             return bad("--uds listens on a Unix socket; vsweep measures over TCP, so remove it");
         }
-        let is_placed = argv.iter().any(|word| word.contains(PORT));
+        let has_placeholder = argv.iter().any(|word| word.contains(PORT));
         let port = match command.value("port") {
-            _ if is_placed => None,
+            _ if has_placeholder => None,
             Some(value) => match value.parse().ok().filter(|&port| port != 0) {
                 Some(port) => Some(port),
                 None => return bad(&format!("--port {value} is not a port (1 to 65535)")),
@@ -48,10 +48,14 @@ impl Address {
             None => None,
         };
         let host = command.value("host").map(str::to_owned);
-        Ok(Address { host, port, is_placed })
+        Ok(Address {
+            host,
+            port,
+            has_placeholder,
+        })
     }
 
-    /// The host to connect to: a server on all interfaces is reached through the loopback one.
+    /// Returns the host to connect to. A server on all interfaces is reached through the loopback one.
     pub fn reachable_host(&self) -> &str {
         match self.host.as_deref() {
             None | Some("" | "0.0.0.0") => "127.0.0.1",
@@ -60,7 +64,7 @@ impl Address {
         }
     }
 
-    /// `http://host:port` with vLLM's default port 8000, IPv6 addresses in brackets.
+    /// Returns `http://host:port`, with vLLM's default port 8000, and with IPv6 addresses in brackets.
     pub fn base_url(&self) -> String {
         let (host, port) = (self.reachable_host(), self.port.unwrap_or(8000));
         match host.contains(':') && !host.starts_with('[') {
@@ -69,7 +73,7 @@ impl Address {
         }
     }
 
-    /// Fills in what the command line leaves open, the port with a free one, and appends it there.
+    /// Chooses host and port if the command line leaves them open, and adds them to it. The port is a free one.
     pub fn settle(&mut self, argv: &mut Vec<String>) -> Result<(), Failure> {
         let refused = |error| Failure::new(Cause::PortTaken, format!("cannot get a free port: {error}"));
         let port = self.port.map_or_else(free_port, Ok).map_err(refused)?;
@@ -77,9 +81,9 @@ impl Address {
         Ok(())
     }
 
-    /// Fills in what the command line leaves open, the port with this one, and appends it there.
+    /// Chooses host and port if the command line leaves them open, and adds them to it. The port is the given one.
     pub fn settle_on(&mut self, port: u16, argv: &mut Vec<String>) {
-        if self.is_placed {
+        if self.has_placeholder {
             for word in argv.iter_mut() {
                 *word = word.replace(PORT, &port.to_string());
             }
@@ -96,7 +100,7 @@ impl Address {
         }
     }
 
-    /// Returns the process that holds the port that the server will listen on, if there is one.
+    /// Returns the conflict if the port of the server is in use, with the process that holds it.
     pub fn taken(&self) -> Option<PortConflict> {
         let port = self.port?;
         if !self.listening_ips().into_iter().any(|ip| is_in_use(ip, port)) {
@@ -108,7 +112,7 @@ impl Address {
                 (holder, !procfs::will_end(pid))
             }
             Some(Listener::Hidden) => ("a process that cannot be seen from here".to_owned(), true),
-            // It uses the port for a while.
+            // The connection uses the port only for a while.
             None => ("a connection, and nobody listens there".to_owned(), false),
         };
         let failure = Failure::new(Cause::PortTaken, format!("port {port} is held by {holder}"));
@@ -133,9 +137,9 @@ impl Address {
 /// A port that is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortConflict {
-    /// The failure of a server that cannot start for it.
+    /// The failure of a server that cannot start because of it.
     pub failure: Failure,
-    /// True if it will not become free by itself, because its listener is not ours.
+    /// True if the port will not become free by itself.
     pub stays: bool,
 }
 
@@ -145,24 +149,24 @@ fn speaks_vllm(argv: &[String]) -> bool {
         .any(|word| word == "serve" || word.starts_with("vllm.entrypoints"))
 }
 
-/// Below it are ports that many programs listen on by default.
+/// First port that is tried. Many programs listen on lower ports by default.
 const TRIED_FROM: u16 = 20_000;
-/// Between the first ports of processes with successive ids.
+/// Distance between the first ports that processes with successive ids try.
 const STRIDE: usize = 97;
-/// Number of ports tried. A server takes a while until it listens, so no port is given to two.
+/// Number of ports that this process has tried. Counting on gives no port to two servers, even before the first one listens.
 static TRIED: Mutex<usize> = Mutex::new(0);
 
 /// Returns a port that is free on both loopback addresses and all interfaces at this moment. Ports that the kernel gives to connections are
 /// avoided if possible: connections of a load during the server's start could take them.
 fn free_port() -> std::io::Result<u16> {
-    let own = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(u16::MAX);
-    // Two vsweeps that ask at once rarely begin at the same port.
+    let candidates = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(u16::MAX);
+    // Two vsweep processes rarely begin at the same port.
     let first = (std::process::id() as usize).wrapping_mul(STRIDE);
     let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
-    for _ in own.clone() {
-        let place = first.wrapping_add(*tried) % own.len();
+    for _ in candidates.clone() {
+        let offset = first.wrapping_add(*tried) % candidates.len();
         *tried += 1;
-        let port = own.start + place as u16;
+        let port = candidates.start + offset as u16;
         if is_free(port) {
             return Ok(port);
         }
@@ -170,7 +174,7 @@ fn free_port() -> std::io::Result<u16> {
     Err(std::io::ErrorKind::AddrInUse.into())
 }
 
-/// The first port that the kernel gives to connections.
+/// Returns the first port that the kernel gives to connections.
 fn ephemeral() -> Option<u16> {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     range.split_whitespace().next()?.parse().ok()
@@ -262,7 +266,7 @@ mod tests {
             let address = Address {
                 host: Some(host.into()),
                 port: Some(port),
-                is_placed: false,
+                has_placeholder: false,
             };
             let taken = address.taken().expect("taken");
             assert!(taken.stays, "no vsweep started this process");

@@ -1,6 +1,6 @@
-//! The memory of simulated GPUs, for supervisors that read GPU memory. With `VSWEEP_SIM_GPUS=FOLDER` every server records there what its
-//! engine holds, and `vsweep sim nvidia-smi` answers the queries of `nvidia-smi` from these records. Memory is free once the process has
-//! ended, or after a configured delay. The node has eight GPUs of one kind: that of the recorded GPU with the most memory.
+//! The memory of simulated GPUs, for supervisors that read GPU memory. With `VSWEEP_SIM_GPUS=FOLDER`, every server records in the folder the
+//! memory that its engine holds. `vsweep sim nvidia-smi` answers the queries of `nvidia-smi` from these records. Memory is free once the
+//! process has ended, or after a configured delay. The node has eight GPUs of one kind: that of the recorded GPU with the most memory.
 
 use super::engine::gpu::{GPUS, Gpu};
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// GPUs of the simulated node.
-const NODE: usize = 8;
+/// Number of GPUs of the simulated node.
+const GPUS_IN_NODE: usize = 8;
 const MIB: f64 = 1024.0 * 1024.0;
 /// Memory in use on an idle GPU, in MiB.
 const IDLE_MIB: u64 = 4;
@@ -17,7 +17,7 @@ const IDLE_MIB: u64 = 4;
 /// Memory that one engine process holds on some GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holding {
-    /// The engine process.
+    /// Id of the engine process.
     pub pid: u32,
     /// Start time, which distinguishes it from a later process with the same pid.
     pub started: Option<u64>,
@@ -25,21 +25,21 @@ pub struct Holding {
     pub gpu: String,
     /// Indexes of the GPUs.
     pub devices: Vec<usize>,
-    /// Memory on each, in MiB.
+    /// Memory held on each of them, in MiB.
     pub mib: u64,
-    /// Time for which it stays taken after the process has ended, in milliseconds.
+    /// Time for which the memory stays in use after the process has ended, in milliseconds.
     pub late_ms: u64,
 }
 
-/// The devices of a server that needs `count`: the visible ones in their order.
+/// Returns the devices of a server that needs `count`: the first ones of `CUDA_VISIBLE_DEVICES`, or of all.
 pub fn devices(visible: Option<&str>, count: usize) -> Vec<usize> {
     let listed = visible.map(|text| text.split(',').filter_map(|name| name.trim().parse().ok()).collect());
-    let all: Vec<usize> = listed.unwrap_or_else(|| (0..NODE).collect());
+    let all: Vec<usize> = listed.unwrap_or_else(|| (0..GPUS_IN_NODE).collect());
     all.into_iter().take(count).collect()
 }
 
 impl Holding {
-    /// Notes it in the folder.
+    /// Writes the record into the folder.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         fs::create_dir_all(folder)?;
         let path = folder.join(format!("{}.json", self.pid));
@@ -49,16 +49,16 @@ impl Holding {
     }
 }
 
-/// Every holding that is still in force; notes of what is free again are removed.
+/// Returns every holding whose memory is still in use. The records of others are removed.
 pub fn holdings(folder: &Path) -> Vec<Holding> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
-    paths.iter().filter_map(|path| in_force(path)).collect()
+    paths.iter().filter_map(|path| still_held(path)).collect()
 }
 
-fn in_force(path: &Path) -> Option<Holding> {
+fn still_held(path: &Path) -> Option<Holding> {
     let holding: Holding = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     let started = started(holding.pid);
     let lives = started.is_some() && started == holding.started;
@@ -100,7 +100,7 @@ pub fn is_alive(pid: u32) -> bool {
     started(pid).is_some()
 }
 
-/// Bytes taken on the fullest of these devices, by processes other than `pid`.
+/// Returns the bytes that processes other than `pid` hold on the fullest of these devices.
 pub fn taken(folder: &Path, devices: &[usize], pid: u32) -> f64 {
     let mut others = holdings(folder);
     others.retain(|holding| holding.pid != pid);
@@ -108,7 +108,7 @@ pub fn taken(folder: &Path, devices: &[usize], pid: u32) -> f64 {
     fullest.unwrap_or(0) as f64 * MIB
 }
 
-/// Memory that these holdings take of one device, in MiB.
+/// Returns the memory of these holdings on one device, in MiB.
 fn held(holdings: &[Holding], device: usize) -> u64 {
     let here = holdings.iter().filter(|holding| holding.devices.contains(&device));
     here.map(|holding| holding.mib).sum()
@@ -140,7 +140,7 @@ pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
     };
     if let Some(fields) = query("--query-gpu") {
         return Some(
-            (0..NODE)
+            (0..GPUS_IN_NODE)
                 .map(|device| row(fields, |field| of_gpu(device, field)))
                 .collect(),
         );
@@ -155,7 +155,7 @@ pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
     )
 }
 
-/// One line of an answer: the requested fields, in their order.
+/// Returns one line of an answer: the requested fields, in their order.
 fn row(fields: &str, value: impl Fn(&str) -> String) -> String {
     let values: Vec<String> = fields.split(',').map(|field| value(field.trim())).collect();
     values.join(", ") + "\n"

@@ -1,12 +1,15 @@
-//! The simulator: a server that behaves like the *process* `vllm serve`, with an engine model instead of a GPU. Its
-//! numbers are simulated and never measurements; `/version` says so.
+//! The simulator: a server that behaves like the *process* `vllm serve`, with an engine model instead of a GPU. Its numbers are simulated,
+//! never measured; `/version` says so.
 //!
-//! `process` is the life of the server (`start` its beginning, `phases` how long that takes), `flags`, `config_file` and
-//! `settings` are its command line, `child` its engine process, `engine` the model of what a GPU would do (pure, with
-//! explicit time), `driver` runs that model in real time, `virtual_time` as fast as it can be computed, `api` is the HTTP
-//! interface, `fault` lists what can be made to go wrong, `gpus` is the memory that a fake `nvidia-smi` shows, `neighbours` how
-//! servers of one node slow each other down, `truth` records what really happened. The JSON that it writes is made here and
-//! shared with nobody: a mistake shared with the load generator would be invisible.
+//! - `process` runs the server; `start` and `phases` have its beginning and the durations of that; `child` is its engine process.
+//! - `flags`, `config_file` and `settings` interpret its command line.
+//! - `engine` models what a GPU would do (pure, with explicit time). `driver` runs that model in real time and records the true times of
+//!   tokens; `virtual_time` runs it as fast as it can be computed.
+//! - `api` is the HTTP interface, `tokenizer` converts its texts, and `log` writes lines like vLLM's.
+//! - `fault` lists the faults that can be simulated. `gpus` has the memory that a fake `nvidia-smi` shows. `neighbours` slows down servers
+//!   of one node.
+//!
+//! The simulator shares no JSON structures with the load generator, because a shared mistake would be invisible.
 
 mod api;
 pub mod child;

@@ -1,18 +1,18 @@
-//! Log lines in vLLM's shape. Information goes to stdout, tracebacks to stderr. Write errors are ignored.
+//! Log lines in vLLM's format. Information goes to stdout, tracebacks go to stderr. Write errors are ignored.
 
 use std::io::Write;
 
-/// Whose line it is.
+/// The process that a line names as its origin.
 #[derive(Debug, Clone, Copy)]
 pub enum Source {
-    /// The API server, this process.
+    /// The API server, which is this process.
     Api,
     /// The engine process, by its pid.
     Engine(u32),
 }
 
-/// `(APIServer pid=1) INFO 11-20 10:06:33 [file.py:1] message`, one for each line of the message.
-pub fn line(source: Source, level: &str, place: &str, message: &str) {
+/// Writes `(APIServer pid=1) INFO 11-20 10:06:33 [file.py:1] message`, one such line for each line of the message.
+pub fn line(source: Source, level: &str, location: &str, message: &str) {
     let now = jiff::Zoned::now().strftime("%m-%d %H:%M:%S").to_string();
     let (name, pid) = match source {
         Source::Api => ("APIServer", std::process::id()),
@@ -20,21 +20,21 @@ pub fn line(source: Source, level: &str, place: &str, message: &str) {
     };
     let mut out = std::io::stdout().lock();
     for text in message.split('\n') {
-        let _ = writeln!(out, "({name} pid={pid}) {level} {now} [{place}] {text}");
+        let _ = writeln!(out, "({name} pid={pid}) {level} {now} [{location}] {text}");
     }
 }
 
-/// An INFO line of the API server.
-pub fn api(place: &str, message: &str) {
-    line(Source::Api, "INFO", place, message);
+/// Writes an INFO line of the API server.
+pub fn api(location: &str, message: &str) {
+    line(Source::Api, "INFO", location, message);
 }
 
-/// A line of uvicorn, which has no prefix.
+/// Writes a line of uvicorn, which has no prefix.
 pub fn uvicorn(message: &str) {
     let _ = writeln!(std::io::stdout().lock(), "INFO:     {message}");
 }
 
-/// Text on standard error, as it is.
+/// Writes a text to standard error, unchanged.
 pub fn error(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Share by which a server is slower next to others.
+/// Shares by which a server is slower next to others: 0.05 is 5 %.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CrossTalk {
-    /// While another one answers requests.
+    /// Share while another one answers requests.
     pub busy: f64,
-    /// While another one starts.
+    /// Share while another one starts.
     pub starting: f64,
 }
 
-/// Current slow-down: a factor shared between the thread that polls the neighbours and those that compute.
+/// Current factor of a server's step times, shared between the thread that polls the neighbours and those that compute.
 #[derive(Debug, Clone)]
 pub struct ContentionFactor(Arc<AtomicU64>);
 
@@ -29,7 +29,7 @@ impl Default for ContentionFactor {
 }
 
 impl ContentionFactor {
-    /// The factor now.
+    /// Returns the current factor.
     pub fn factor(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -39,52 +39,52 @@ impl ContentionFactor {
     }
 }
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(10);
+/// Time between two updates.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(10);
 const BUSY: &str = "busy";
 const STARTING: &str = "starting";
 
-/// One server among those of a node.
+/// One of the servers of a node.
 pub struct Neighbour {
     folder: PathBuf,
     cross_talk: CrossTalk,
     /// The activity that it recorded last.
-    said: Option<&'static str>,
+    recorded: Option<&'static str>,
 }
 
 impl Neighbour {
-    /// A server that starts; `None` if it slows nobody down.
+    /// Records that this server starts. `None` without a folder or configured contention.
     pub fn starting(folder: Option<&Path>, cross_talk: CrossTalk) -> Option<Neighbour> {
         let folder = folder.filter(|_| cross_talk != CrossTalk::default())?;
         let mut neighbour = Neighbour {
             folder: folder.to_owned(),
             cross_talk,
-            said: None,
+            recorded: None,
         };
-        neighbour.say(Some(STARTING));
+        neighbour.record(Some(STARTING));
         Some(neighbour)
     }
 
-    /// Keeps up with the others, until it is dropped, as long as `is_busy` can be asked.
+    /// Records this server's activity, and updates the factor by that of the others. Never ends by itself.
     pub async fn live(mut self, contention: ContentionFactor, is_busy: impl Fn() -> bool) {
         loop {
-            self.say(is_busy().then_some(BUSY));
+            self.record(is_busy().then_some(BUSY));
             contention.set(self.factor());
-            sleep(LOOK).await;
+            sleep(UPDATE_INTERVAL).await;
         }
     }
 
-    fn say(&mut self, what: Option<&'static str>) {
-        if self.said == what {
+    fn record(&mut self, what: Option<&'static str>) {
+        if self.recorded == what {
             return;
         }
-        // A folder that cannot be written only makes the simulation kinder.
-        let _ = self.said.map(|before| fs::remove_file(self.note(before)));
-        let _ = what.map(|now| fs::create_dir_all(&self.folder).and_then(|()| fs::write(self.note(now), "")));
-        self.said = what;
+        // If the folder cannot be written, the others are just not slowed down.
+        let _ = self.recorded.map(|before| fs::remove_file(self.record_path(before)));
+        let _ = what.map(|now| fs::create_dir_all(&self.folder).and_then(|()| fs::write(self.record_path(now), "")));
+        self.recorded = what;
     }
 
-    fn note(&self, what: &str) -> PathBuf {
+    fn record_path(&self, what: &str) -> PathBuf {
         self.folder.join(format!("{}.{what}", std::process::id()))
     }
 
@@ -107,7 +107,7 @@ impl Neighbour {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        self.say(None);
+        self.record(None);
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
         )
         .expect("there");
         assert_eq!(own.factor(), 1.0, "a dead one slows nobody down");
-        own.say(None);
-        assert!(!own.note(STARTING).exists());
+        own.record(None);
+        assert!(!own.record_path(STARTING).exists());
     }
 }

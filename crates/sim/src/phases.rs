@@ -1,35 +1,35 @@
-//! The duration of each phase of a start, if a real server of this model on this hardware were started. Round numbers from logs of real
-//! servers (see `docs/simulator.md`), not measurements of this one. Pure: it knows no clock.
+//! The duration that each phase of a start would have with a real server of this model on this hardware. The constants are round numbers
+//! from logs of real servers (see `docs/simulator.md`). Nothing here reads a clock.
 
 use super::engine::cost::CostModel;
 use std::time::Duration;
 
-/// Importing vLLM and torch, once in the API server and once in the engine, in seconds.
+/// Time to import vLLM and torch, in the API server and then in the engine, in seconds.
 pub const IMPORT: f64 = 34.0;
-/// Reading a checkpoint into the GPUs of a node, in bytes per second: a file system that has it in memory or on fast disks.
+/// Rate at which a checkpoint is read into the GPUs of a node, in bytes per second, from a page cache or fast disks.
 const LOAD_RATE: f64 = 4e9;
-/// Trying the largest batch and allocating the KV cache, in seconds.
+/// Time to try the largest batch and allocate the KV cache, in seconds.
 const PROFILE: f64 = 2.5;
-/// Captured batch sizes go up to twice `max_num_seqs` and not above this.
+/// Upper bound of captured batch sizes, which go up to twice `max_num_seqs`.
 const LARGEST_CAPTURE: usize = 512;
 
-/// The phases in their order.
+/// The durations of the phases, in their order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartPhases {
     /// Imports and configuration.
     pub import: Duration,
     /// Reading the weights.
     pub weights: Duration,
-    /// `torch.compile` and other kernels made at the first start, from a warm cache or not at all if eager.
+    /// `torch.compile` and other kernels that the first start makes; shorter with a warm cache, and zero if eager.
     pub compile: Duration,
-    /// Trying the largest batch, and the KV cache.
+    /// Trying the largest batch, and allocating the KV cache.
     pub profile: Duration,
-    /// Capturing CUDA graphs; none if eager.
+    /// Capturing CUDA graphs; zero if eager.
     pub capture: Duration,
 }
 
 impl StartPhases {
-    /// The phases of a server of this cost model. `warm` says whether its compiled graphs are in the cache.
+    /// Returns the phases of a server of this cost model. `warm` is true if its compiled graphs are in the cache.
     pub fn of(cost: &CostModel, max_num_seqs: usize, warm: bool) -> StartPhases {
         let layers = cost.model.layers as f64;
         let checkpoint = cost.model.parameters * cost.weight_bytes;
@@ -54,12 +54,12 @@ impl StartPhases {
         }
     }
 
-    /// All phases together.
+    /// Returns the duration of all phases together.
     pub fn total(&self) -> Duration {
         self.import + self.weights + self.compile + self.profile + self.capture
     }
 
-    /// Scales the phases to `total` in all.
+    /// Scales the phases so that together they take `total`.
     pub fn within(self, total: Duration) -> StartPhases {
         let whole = self.total().as_secs_f64();
         let share = |phase: Duration| match whole > 0.0 {

@@ -1,5 +1,5 @@
-//! The life of the server process, as a supervisor sees `vllm serve`: arguments, port, start-up in phases with log
-//! lines, the engine process, serving, signals, and every way to end.
+//! The server process, as a supervisor sees `vllm serve`: arguments, port, start-up in phases with log lines, the engine process, serving,
+//! signals, and every way to end.
 
 use super::api::{self, App};
 use super::child::{EngineProcess, Role};
@@ -23,9 +23,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
-/// A server that lost its engine answers 503 for so long, and is gone so long afterwards (measured: 3.4 s and 5.5 s).
+/// Time for which a server answers 503 after its engine has died, and time from then to its end (measured: 3.4 s, and 5.5 s in all).
 const AFTER_ENGINE_DEATH: (Duration, Duration) = (Duration::from_millis(3400), Duration::from_millis(2100));
-/// Open connections get this long to take their last bytes.
+/// Time limit for sending the last bytes of open connections.
 const LAST_BYTES: Duration = Duration::from_millis(500);
 
 const HELP: &str = "\
@@ -38,10 +38,10 @@ const EXAMPLE: &str = "\
 Example:
   vsweep sim serve demo-8b --port 8000 --tensor-parallel-size 2 --sim-speed 10";
 
-/// Faults that fit into a line of the help.
+/// Number of faults in a line of the help.
 const FAULTS_IN_A_LINE: usize = 4;
 
-/// Runs the server until it ends, for whatever reason, and returns its exit code.
+/// Runs the server until it ends, and returns its exit code.
 pub fn serve(args: &[String]) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         let faults = fault::forms();
@@ -79,7 +79,7 @@ pub fn serve(args: &[String]) -> u8 {
     code
 }
 
-/// Every stream is an open file; vLLM raises the limit too.
+/// Raises the limit of open files, as vLLM does, because every stream is one.
 fn raise_file_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
@@ -103,7 +103,7 @@ fn os_error(error: std::io::Error) -> u8 {
     fail("vllm/entrypoints/launchers/launcher.py", &format!("OSError: {error}"))
 }
 
-/// `Err` is the exit code of a start that failed.
+/// Runs the server and returns its exit code. `Err` is the exit code of a start that failed or was stopped.
 async fn live(settings: ServerSettings) -> Result<u8, u8> {
     let stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(os_error)?;
     let socket = match settings.is_headless {
@@ -116,7 +116,7 @@ async fn live(settings: ServerSettings) -> Result<u8, u8> {
     code
 }
 
-/// The life of the server while its engine process runs.
+/// Starts and runs the server next to its engine process.
 async fn live_with(
     engine: &mut EngineProcess,
     mut settings: ServerSettings,
@@ -140,7 +140,7 @@ async fn live_with(
             () = engine.ended() => Ok(1),
         };
     };
-    let (driver, strikes) = start_driver(&settings, tokenizer.vocabulary()).map_err(os_error)?;
+    let (driver, due_faults) = start_driver(&settings, tokenizer.vocabulary()).map_err(os_error)?;
     let listener = socket.listen(4096).map_err(os_error)?;
     let contention = settings.contention.clone();
     let app = Arc::new(app(settings, driver, tokenizer));
@@ -149,7 +149,7 @@ async fn live_with(
         let is_busy = move || app.in_flight.load(Ordering::Relaxed) > 0;
         tokio::spawn(neighbour.live(contention, is_busy));
     }
-    Ok(run(app, listener, engine, stops, strikes).await)
+    Ok(run(app, listener, engine, stops, due_faults).await)
 }
 
 fn start_driver(
@@ -157,16 +157,16 @@ fn start_driver(
     vocabulary: u32,
 ) -> std::io::Result<(Handle, UnboundedReceiver<TimedFault>)> {
     let truth = settings.truth.as_deref().map(Truth::create).transpose()?;
-    let (strikes_in, strikes) = unbounded_channel();
+    let (due_faults_in, due_faults) = unbounded_channel();
     let mut pending_faults = Vec::new();
     for fault in &settings.faults {
         match *fault {
-            Fault::Timed(strike, After::Requests(after)) => pending_faults.push((after, strike)),
-            Fault::Timed(strike, After::Time(time)) => {
-                let strikes = strikes_in.clone();
+            Fault::Timed(timed, After::Requests(after)) => pending_faults.push((after, timed)),
+            Fault::Timed(timed, After::Time(time)) => {
+                let due_faults = due_faults_in.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(time).await;
-                    let _ = strikes.send(strike);
+                    let _ = due_faults.send(timed);
                 });
             }
             _ => {}
@@ -174,7 +174,10 @@ fn start_driver(
     }
     let replicas = 0..settings.cost.data_parallel as u64;
     let engines = replicas.map(|replica| settings.engine(vocabulary, replica)).collect();
-    Ok((Handle::start(engines, truth, pending_faults, strikes_in)?, strikes))
+    Ok((
+        Handle::start(engines, truth, pending_faults, due_faults_in)?,
+        due_faults,
+    ))
 }
 
 fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {
@@ -193,7 +196,7 @@ fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {
     }
 }
 
-/// The signals that mean "stop".
+/// The signals that stop the server.
 struct Stops {
     terminate: Signal,
     interrupt: Signal,
@@ -201,7 +204,7 @@ struct Stops {
 }
 
 impl Stops {
-    /// Hears them from now on, or is deaf to them.
+    /// Receives the signals from now on. If `ignored` is true, they have no effect.
     fn listen(ignored: bool) -> std::io::Result<Stops> {
         let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         Ok(Stops {
@@ -211,7 +214,7 @@ impl Stops {
         })
     }
 
-    /// Resolves at the first signal; never if they are to be ignored.
+    /// Waits for the first signal; for ever if signals are ignored.
     async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -229,7 +232,7 @@ async fn run(
     listener: TcpListener,
     engine: &mut EngineProcess,
     mut stops: Stops,
-    mut strikes: UnboundedReceiver<TimedFault>,
+    mut due_faults: UnboundedReceiver<TimedFault>,
 ) -> u8 {
     if let Ok(address) = listener.local_addr() {
         log::api("entry.py:140", &format!("Starting vLLM server on http://{address}"));
@@ -250,7 +253,7 @@ async fn run(
                 fail_after_engine_death(&app).await;
                 break 0;
             }
-            Some(strike) = strikes.recv() => match strike {
+            Some(timed) = due_faults.recv() => match timed {
                 TimedFault::Crash => {
                     engine.kill().await;
                     return fail("vllm/entrypoints/cli/main.py", "RuntimeError: the simulator was set to crash");
@@ -286,7 +289,7 @@ async fn run(
 async fn http(app: Arc<App>, listener: TcpListener, mut closed: watch::Receiver<bool>) {
     use axum::serve::ListenerExt;
     let listener = listener.tap_io(|stream| {
-        // Without it a token waits for the acknowledgement of the one before.
+        // With Nagle's algorithm, a token would wait for the acknowledgement of the previous one.
         let _ = stream.set_nodelay(true);
     });
     let service = api::router(app).into_make_service_with_connect_info::<SocketAddr>();
@@ -296,7 +299,7 @@ async fn http(app: Arc<App>, listener: TcpListener, mut closed: watch::Receiver<
     let _ = axum::serve(listener, service).with_graceful_shutdown(shutdown).await;
 }
 
-/// An orderly end: running requests get their grace and are then aborted, the engine process is ended.
+/// Stops the server: requests in flight get their grace period and are then aborted, and the engine process is ended.
 async fn stop(app: &App, engine: &mut EngineProcess) {
     let grace = app.settings.shutdown_timeout;
     log::api("launcher.py:254", "[shutdown] API server: shutdown triggered");
@@ -325,7 +328,7 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
     engine.stop().await;
 }
 
-/// Imitates vLLM after its engine has died: errors to every stream, 503 for some seconds, then the end.
+/// Imitates vLLM after its engine has died: sends errors to every stream, and answers 503 for some seconds.
 async fn fail_after_engine_death(app: &App) {
     app.engine_dead.store(true, Ordering::Relaxed);
     app.driver.end(EngineEvent::EngineDead);

@@ -1,5 +1,5 @@
-//! The start of a server, as far as it can fail: the port, the phases of loading a model that is not there, the memory
-//! it would need, and vLLM's words for what goes wrong.
+//! The simulated start of a server: its port, the phases of loading a model, the memory that the model would need, and vLLM's messages for
+//! failures. No model is loaded.
 
 use super::api;
 use super::engine::gpu::GIB;
@@ -14,15 +14,15 @@ use std::path::Path;
 use tokio::net::TcpSocket;
 use tokio::time::sleep;
 
-/// Prints an exception as Python does and gives the exit code it ends in.
+/// Prints an exception as Python does, and returns the exit code 1.
 pub fn fail(file: &str, exception: &str) -> u8 {
     log::traceback(file, exception);
     1
 }
 
-/// Takes the port without listening yet, as vLLM does: until the server is ready, connections are refused.
+/// Binds the port without listening yet, as vLLM does, so connections are refused until the server is ready. `Err` is the exit code.
 pub fn bind(settings: &ServerSettings) -> Result<TcpSocket, u8> {
-    let taken = |error: &std::io::Error| match error.kind() {
+    let message = |error: &std::io::Error| match error.kind() {
         std::io::ErrorKind::AddrInUse => "OSError: [Errno 98] Address already in use".to_string(),
         _ => format!("OSError: {error}"),
     };
@@ -41,9 +41,10 @@ pub fn bind(settings: &ServerSettings) -> Result<TcpSocket, u8> {
         socket.bind(address)?;
         Ok(socket)
     };
-    bind().map_err(|error: std::io::Error| fail("vllm/entrypoints/launchers/launcher.py", &taken(&error)))
+    bind().map_err(|error: std::io::Error| fail("vllm/entrypoints/launchers/launcher.py", &message(&error)))
 }
 
+/// Prints the API server's exception after its engine failed to start, and returns the exit code.
 pub fn initialization_failed() -> u8 {
     fail(
         "vllm/v1/engine/utils.py",
@@ -51,7 +52,7 @@ pub fn initialization_failed() -> u8 {
     )
 }
 
-/// The engine's exception, on stderr as vLLM logs it, and then the API server's.
+/// Prints the engine's exception as vLLM logs it, then the API server's, and returns the exit code.
 fn engine_failed(pid: u32, exception: &str) -> u8 {
     let message = format!("EngineCore failed to start.\n{exception}");
     log::line(Source::Engine(pid), "ERROR", "core.py:1240", &message);
@@ -59,7 +60,7 @@ fn engine_failed(pid: u32, exception: &str) -> u8 {
     initialization_failed()
 }
 
-/// Loads the model that is not there: the phases with their durations, and the failures that belong to them.
+/// Simulates loading the model: the phases with their durations, log lines and failures. `Err` is the exit code.
 pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     let (cache, phases) = (settings.graph_cache(), settings.phases());
     let engine = |place: &str, message: &str| log::line(Source::Engine(pid), "INFO", place, message);
@@ -142,13 +143,13 @@ async fn compile(settings: &ServerSettings, phases: &StartPhases, cache: Option<
     };
     engine("backends.py:399", &done);
     if let Some(path) = cache.filter(|_| !warm) {
-        // Without the file the next start is only cold again.
+        // If the file cannot be written, the next start compiles again.
         let _ = path.parent().map(std::fs::create_dir_all).transpose();
         let _ = std::fs::write(path, &settings.model);
     }
 }
 
-/// The blocks of the KV cache, or the exception that says what does not fit.
+/// Returns the number of KV blocks, or vLLM's exception if the model does not fit.
 fn plan_memory(settings: &ServerSettings) -> Result<usize, String> {
     let (mut cost, mut limits) = (settings.cost.clone(), settings.limits.clone());
     if settings.has(Fault::OomAtLoad) {
@@ -165,7 +166,7 @@ fn plan_memory(settings: &ServerSettings) -> Result<usize, String> {
     })
 }
 
-/// vLLM's first look at the GPU: what others hold is in its way.
+/// Checks, as vLLM does at first, that other processes leave enough GPU memory free.
 fn check_free_memory(settings: &ServerSettings, pid: u32) -> Result<(), String> {
     let Some(folder) = &settings.node else { return Ok(()) };
     let devices = gpus::devices(settings.devices.as_deref(), settings.gpus());
@@ -185,7 +186,7 @@ fn check_free_memory(settings: &ServerSettings, pid: u32) -> Result<(), String> 
     ))
 }
 
-/// Records the memory that the engine may use as held from now on.
+/// Records that the engine holds its share of GPU memory from now on.
 fn hold_memory(settings: &ServerSettings, pid: u32) {
     let Some(folder) = &settings.node else { return };
     let late = settings.faults.iter().find_map(|fault| match fault {

@@ -1,13 +1,13 @@
-//! Text to token ids and back: with a model folder's `tokenizer.json`, or by a toy scheme that is exactly reversible:
-//! words of the form `w0123` are one token each, any other text is cut into pieces of up to four characters whose bytes
-//! are the id.
+//! Converts text to token ids and back, with the `tokenizer.json` of a model's folder or by a toy scheme. In the toy scheme, a word of the
+//! form `w0123` is one token. Other text is cut into pieces of up to four ASCII characters or one other character, whose bytes are in the
+//! id. The scheme is reversible, except for characters of four bytes.
 
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Words of the toy vocabulary that answers are made of.
+/// Number of words in the toy vocabulary from which answers are made.
 const WORDS: u32 = 1000;
-/// Ids from here on carry their text.
+/// Least id that contains its text.
 const PIECES: u32 = 1 << 28;
 
 /// A tokenizer.
@@ -19,7 +19,7 @@ pub enum Tokenizer {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a model: its folder's, or the toy. An unreadable file is an error with the reason.
+    /// Returns the tokenizer in the model's folder, or the toy scheme if there is none. The error for an unreadable file has the reason.
     pub fn of(model: &str) -> Result<Tokenizer, String> {
         let path = Path::new(model).join("tokenizer.json");
         if !path.is_file() {
@@ -31,7 +31,7 @@ impl Tokenizer {
             .map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Ids of answers are below this.
+    /// Returns the vocabulary size: ids of answers are less than this.
     pub fn vocabulary(&self) -> u32 {
         match self {
             Tokenizer::Toy => WORDS,
@@ -39,7 +39,7 @@ impl Tokenizer {
         }
     }
 
-    /// Token ids of a text.
+    /// Returns the token ids of a text, with special tokens if `special` is true.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, String> {
         match self {
             Tokenizer::Toy => Ok(toy_encode(text)),
@@ -50,7 +50,7 @@ impl Tokenizer {
         }
     }
 
-    /// Text of token ids.
+    /// Returns the text of token ids.
     pub fn decode(&self, ids: &[u32]) -> Result<String, String> {
         match self {
             Tokenizer::Toy => {
@@ -65,7 +65,7 @@ impl Tokenizer {
     /// Appends the text of one token of an answer, escaped for a JSON string.
     pub fn append(&self, id: u32, out: &mut Vec<u8>) {
         match self {
-            // The words of answers, without an allocation for each.
+            // Words of answers are written without an allocation.
             Tokenizer::Toy if id < 10_000 => {
                 let digit = |power: u32| b'0' + (id / power % 10) as u8;
                 out.extend_from_slice(&[b' ', b'w', digit(1000), digit(100), digit(10), digit(1)]);
@@ -74,7 +74,7 @@ impl Tokenizer {
         }
     }
 
-    /// Text of one token of an answer.
+    /// Returns the text of one token of an answer.
     pub fn piece(&self, id: u32) -> Cow<'static, str> {
         match self {
             Tokenizer::Toy => toy_piece(id),
@@ -109,19 +109,19 @@ fn toy_piece(id: u32) -> Cow<'static, str> {
         tag => ((tag - 4).min(3), 8),
     };
     let mask = u8::MAX >> (8 - bits);
-    let bytes: Vec<u8> = (0..count).map(|place| (id >> (bits * place)) as u8 & mask).collect();
+    let bytes: Vec<u8> = (0..count).map(|index| (id >> (bits * index)) as u8 & mask).collect();
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// An id that carries its text: up to four characters of seven bits, or one of up to three bytes. Bits 28 to 31 say which and how many:
-/// 1 to 4, or 5 to 7.
+/// Returns an id that contains its text: up to four characters of seven bits, or one character of up to three bytes. Bits 28 to 31 are the
+/// number of bytes, plus 4 in the second case.
 fn pack(bytes: &[u8], bits: u32) -> u32 {
     let tag = bytes.len() as u32 + if bits == 7 { 0 } else { 4 };
-    let places = (0..).step_by(bits as usize);
+    let shifts = (0..).step_by(bits as usize);
     bytes
         .iter()
-        .zip(places)
-        .fold(tag << 28, |id, (byte, place)| id | u32::from(*byte) << place)
+        .zip(shifts)
+        .fold(tag << 28, |id, (byte, shift)| id | u32::from(*byte) << shift)
 }
 
 fn toy_encode(text: &str) -> Vec<u32> {
@@ -138,7 +138,7 @@ fn toy_encode(text: &str) -> Vec<u32> {
     ids
 }
 
-/// ` w` and four or more digits; at the start of a text without the blank, as decoding leaves it.
+/// Returns the id and length of ` w` with four or more digits. The start of a text has no blank, because decoding removes it.
 fn word(text: &str, at_start: bool) -> Option<(u32, usize)> {
     let body = text.strip_prefix(if at_start { "w" } else { " w" })?;
     let digits = body.bytes().take_while(u8::is_ascii_digit).count();
@@ -150,16 +150,15 @@ fn word(text: &str, at_start: bool) -> Option<(u32, usize)> {
     (id < PIECES).then_some((id, text.len() - body.len() + digits))
 }
 
-/// Up to four ASCII characters, ending before a blank that may begin a word.
+/// Returns the id and length of up to four ASCII characters, which end before a blank, because that may begin a word.
 fn ascii(text: &str) -> (u32, usize) {
     let bytes = text.as_bytes();
-    let fits = |(place, byte): &(usize, &u8)| byte.is_ascii() && (*place == 0 || **byte != b' ');
+    let fits = |(index, byte): &(usize, &u8)| byte.is_ascii() && (*index == 0 || **byte != b' ');
     let count = bytes.iter().enumerate().take(4).take_while(fits).count();
     (pack(&bytes[..count], 7), count)
 }
 
-/// Returns the token and its length for a character of two to four bytes; one of four bytes does not fit and becomes the replacement
-/// character.
+/// Returns the id and length of a character of two to four bytes. One of four bytes does not fit, and becomes the replacement character.
 fn other(character: char) -> (u32, usize) {
     let length = character.len_utf8();
     let kept = if length > 3 {

@@ -1,8 +1,7 @@
-//! Drives the engine model under a virtual clock: a whole load in as little time as it takes to compute, without HTTP,
-//! threads or sleeping. It yields the timelines that a load generator would have measured. They are simulated, never
-//! measurements.
+//! Drives the engine model under a virtual clock: a whole load takes only the time to compute it, without HTTP, threads or sleeping. The
+//! results are the timelines that a load generator would have measured. They are simulated, never measured.
 //!
-//! The caller decides what to send and when; the engine makes the tokens.
+//! The caller decides which requests are sent and when; the engine makes the tokens.
 
 use super::engine::memory::{Misfit, kv_blocks};
 use super::engine::stats::Stats;
@@ -13,40 +12,39 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use vsweep_metrics::{LoadProgress, Nanos, Sample};
 
-/// Requests to send, and how.
+/// The requests of a load, and the times and limits for sending them.
 #[derive(Debug, Default)]
 pub struct VirtualLoad {
     /// Requests in order.
     pub requests: Vec<SequenceRequest>,
     /// Due time of each, in nanoseconds after the start, ascending.
     pub due: Vec<Nanos>,
-    /// Class of each, if the load mixes several.
+    /// Class of each; empty if the load does not mix several.
     pub classes: Vec<u8>,
     /// Most requests in flight at once.
     pub limit: Option<usize>,
-    /// Time from which on none is sent, if there is one.
+    /// Time after which no request is sent, if there is one.
     pub sending: Option<Nanos>,
-    /// Keep the time of every token; otherwise only those of the first and the last one.
+    /// True to keep the time of every token; otherwise only those of the first and the last one are kept.
     pub every_token: bool,
-    /// Delay from a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation. Meanwhile, the engine has begun
-    /// another step.
+    /// Time from a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation.
     pub delay: Nanos,
 }
 
 /// Result of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// One timeline a request, in order.
+    /// Timelines of the requests, in their order.
     pub samples: Vec<Sample>,
     /// Time from the start to the end of the last request, in nanoseconds.
     pub duration: Nanos,
 }
 
-/// Looks at a load in progress; ends it with `Break`.
+/// Follows a load in progress, and may end it by returning `Break`.
 pub type Observer<'a> = dyn FnMut(LoadProgress<'_>) -> ControlFlow<()> + 'a;
 
-/// Time between two looks at the requests in flight, in nanoseconds.
-pub const LOOK: Nanos = 100_000_000;
+/// Time between two reports of the requests in flight to an observer, in nanoseconds.
+pub const REPORT_INTERVAL: Nanos = 100_000_000;
 
 /// A ready server under a virtual clock.
 #[derive(Debug)]
@@ -54,13 +52,14 @@ pub struct VirtualServer {
     engine: Engine,
     /// Seconds since it was ready.
     now: f64,
+    /// Most tokens of a prompt and its answer.
     longest: usize,
     /// True if several steps may be performed at once; the result does not change.
     leaps: bool,
 }
 
 impl VirtualServer {
-    /// A server with these settings, or why the model does not fit. Faults are not looked at.
+    /// Returns a server with these settings, or the reason why the model does not fit. Faults are ignored.
     pub fn start(settings: &ServerSettings) -> Result<VirtualServer, Misfit> {
         let mut settings = settings.clone();
         settings.limits.num_blocks = kv_blocks(&settings.cost, &settings.limits)?;
@@ -73,7 +72,7 @@ impl VirtualServer {
         })
     }
 
-    /// Performs every step separately.
+    /// Returns the server such that it performs every step separately.
     pub fn step_by_step(self) -> VirtualServer {
         VirtualServer { leaps: false, ..self }
     }
@@ -83,7 +82,7 @@ impl VirtualServer {
         self.engine.stats()
     }
 
-    /// Forgets cached prefixes.
+    /// Resets the prefix cache.
     pub fn reset(&mut self) {
         self.engine.reset_prefix_cache();
     }
@@ -103,19 +102,21 @@ impl VirtualServer {
 struct Drive<'a, 'o> {
     server: &'a mut VirtualServer,
     observer: Option<&'a mut Observer<'o>>,
-    /// Time at which the observer next looks at the requests in flight.
-    look: Nanos,
-    /// The requests in flight, while somebody looks at them.
+    /// Time of the next report of the requests in flight to the observer.
+    next_report: Nanos,
+    /// The requests in the engine; empty without an observer.
     underway: BTreeSet<usize>,
     is_broken_off: bool,
     load: VirtualLoad,
+    /// Time of the engine at which the load began, in seconds.
     zero: f64,
-    book: Book,
+    book: Timelines,
+    /// Index of the next request to send.
     next: usize,
     in_flight: usize,
-    /// Times at which slots became free that no request has taken since, oldest first.
+    /// Times at which the free slots became free, oldest first.
     freed: VecDeque<Nanos>,
-    /// Sent and on the way to the engine: when each arrives, which, and what it asks.
+    /// Requests on the way to the engine: time of arrival, index, and request.
     coming: VecDeque<(Nanos, usize, SequenceRequest)>,
 }
 
@@ -125,11 +126,15 @@ impl<'a, 'o> Drive<'a, 'o> {
         Drive {
             zero: server.now,
             server,
-            look: if observer.is_some() { LOOK } else { Nanos::MAX },
+            next_report: if observer.is_some() {
+                REPORT_INTERVAL
+            } else {
+                Nanos::MAX
+            },
             observer,
             underway: BTreeSet::new(),
             is_broken_off: false,
-            book: Book::new(count, load.every_token),
+            book: Timelines::new(count, load.every_token),
             load,
             next: 0,
             in_flight: 0,
@@ -143,13 +148,16 @@ impl<'a, 'o> Drive<'a, 'o> {
         loop {
             self.send();
             self.admit();
-            self.look_around();
+            self.report_underway();
             if self.is_broken_off {
                 break;
             }
-            let until = self.coming.front().map_or(f64::INFINITY, |(at, ..)| self.moment(*at));
-            let turn = until.min(self.moment(self.look));
-            if self.server.leaps && self.leap(turn, &mut ends) {
+            let until = self
+                .coming
+                .front()
+                .map_or(f64::INFINITY, |(at, ..)| self.engine_seconds(*at));
+            let deadline = until.min(self.engine_seconds(self.next_report));
+            if self.server.leaps && self.leap(deadline, &mut ends) {
                 continue;
             }
             match self.server.engine.begin_step(self.server.now) {
@@ -158,14 +166,14 @@ impl<'a, 'o> Drive<'a, 'o> {
                 None => self.server.now = self.server.now.max(until),
             }
         }
-        self.give_up_the_rest();
+        self.fail_the_rest();
         Simulated {
             duration: self.book.samples.iter().map(|sample| sample.end).max().unwrap_or(0),
             samples: self.book.samples,
         }
     }
 
-    /// Lets requests go that have a slot; each leaves when it is due.
+    /// Sends requests while there are free slots. Each is sent when it is due and has a slot.
     fn send(&mut self) {
         let limit = self.load.limit.unwrap_or(usize::MAX).max(1);
         while self.next < self.book.samples.len() && self.in_flight < limit {
@@ -200,13 +208,13 @@ impl<'a, 'o> Drive<'a, 'o> {
         }
     }
 
-    /// Hands what has arrived to the engine.
+    /// Hands requests that have arrived to the engine.
     fn admit(&mut self) {
         while let Some((at, ..)) = self.coming.front()
-            && self.moment(*at) <= self.server.now
+            && self.engine_seconds(*at) <= self.server.now
             && let Some((at, index, request)) = self.coming.pop_front()
         {
-            let at = self.moment(at);
+            let at = self.engine_seconds(at);
             let key = self.server.engine.add(at, request);
             self.book.admit(key, index);
             if self.observer.is_some() {
@@ -219,32 +227,32 @@ impl<'a, 'o> Drive<'a, 'o> {
         self.server.now += seconds;
         let now = self.nanos(self.server.now);
         let outputs = self.server.engine.end_step(self.server.now);
-        self.book.note(outputs, &[now]);
-        self.let_go(now);
+        self.book.record(outputs, &[now]);
+        self.free_slots(now);
     }
 
-    /// Performs steps in quick succession, none of which begins at `turn` or later; false if that cannot be.
-    fn leap(&mut self, turn: f64, ends: &mut Vec<f64>) -> bool {
+    /// Performs several steps at once, none of which begins at `deadline` or later. Returns false if that is not possible.
+    fn leap(&mut self, deadline: f64, ends: &mut Vec<f64>) -> bool {
         ends.clear();
-        let leap = self.server.engine.leap(self.server.now, turn, ends);
+        let leap = self.server.engine.leap(self.server.now, deadline, ends);
         let Some(last) = ends.last().copied() else { return false };
         self.server.now = last;
         let zero = self.zero;
         let now = nanos(last - zero);
         if self.book.every_token {
             let ends: Vec<Nanos> = ends.iter().map(|end| nanos(end - zero)).collect();
-            self.book.note_steady(leap.steady, &ends);
-            self.book.note(leap.ended, &ends);
+            self.book.record_steady(leap.steady, &ends);
+            self.book.record(leap.ended, &ends);
         } else {
-            self.book.note(leap.ended, &[now]);
+            self.book.record(leap.ended, &[now]);
         }
-        self.book.note(leap.fresh, &[now]);
-        self.let_go(now);
+        self.book.record(leap.fresh, &[now]);
+        self.free_slots(now);
         true
     }
 
     /// Frees the slots of the requests that ended.
-    fn let_go(&mut self, now: Nanos) {
+    fn free_slots(&mut self, now: Nanos) {
         for index in self.book.take_ended() {
             self.in_flight -= 1;
             self.freed.push_back(now);
@@ -261,19 +269,20 @@ impl<'a, 'o> Drive<'a, 'o> {
         }
     }
 
-    fn look_around(&mut self) {
+    /// Reports the requests in flight to the observer, if it is time.
+    fn report_underway(&mut self) {
         let now = self.nanos(self.server.now);
         let Some(observer) = &mut self.observer else { return };
-        if now < self.look || self.is_broken_off {
+        if now < self.next_report || self.is_broken_off {
             return;
         }
-        self.look = now + LOOK;
+        self.next_report = now + REPORT_INTERVAL;
         let underway: Vec<&Sample> = self.underway.iter().map(|index| &self.book.samples[*index]).collect();
         self.is_broken_off = observer(LoadProgress::Underway(now, &underway)).is_break();
     }
 
-    /// Fails the requests that the engine can never finish.
-    fn give_up_the_rest(&mut self) {
+    /// Fails the requests that have not ended: the load was broken off, or the engine cannot finish them.
+    fn fail_the_rest(&mut self) {
         let stuck = self.server.engine.waiting() + self.server.engine.running();
         if stuck == 0 && self.next == self.book.samples.len() {
             return;
@@ -284,17 +293,19 @@ impl<'a, 'o> Drive<'a, 'o> {
             true => "broken off",
             false => "the engine has no room to go on",
         };
-        let open = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
-        for sample in self.book.samples.iter_mut().filter(open) {
+        let is_unfinished = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
+        for sample in self.book.samples.iter_mut().filter(is_unfinished) {
             sample.error = Some(reason.to_owned());
             sample.end = now;
         }
     }
 
-    fn moment(&self, at: Nanos) -> f64 {
+    /// Converts a time of the load to one of the engine, in seconds.
+    fn engine_seconds(&self, at: Nanos) -> f64 {
         self.zero + at as f64 / 1e9
     }
 
+    /// Converts a time of the engine to one of the load.
     fn nanos(&self, at: f64) -> Nanos {
         nanos(at - self.zero)
     }
@@ -304,33 +315,32 @@ fn nanos(seconds: f64) -> Nanos {
     (seconds * 1e9).round() as Nanos
 }
 
-// The timelines of a load in progress: which request the engine knows by which key, and when it got its tokens. Decides
-// nothing.
+// The timelines of a load in progress: the engine's key of each request, and the times of its tokens.
 
-/// Timelines, one a request, in the order of the load.
+/// The timelines of all requests, in the order of the load.
 #[derive(Default)]
-struct Book {
+struct Timelines {
     pub samples: Vec<Sample>,
-    /// Keep the time of every token; otherwise only those of the first and the last one.
+    /// True to keep the time of every token; otherwise only those of the first and the last one are kept.
     pub every_token: bool,
-    /// The engine's name of the first request that it got.
+    /// The engine's key of the first request that it got.
     first: Key,
-    /// Requests by the order in which the engine got them.
+    /// Indices of the requests, in the order in which the engine got them.
     admitted: Vec<usize>,
-    /// Requests that have ended since somebody asked.
+    /// Requests that have ended since the last call of [`take_ended`](Self::take_ended).
     ended: Vec<usize>,
 }
 
-impl Book {
-    pub fn new(count: usize, every_token: bool) -> Book {
-        Book {
+impl Timelines {
+    pub fn new(count: usize, every_token: bool) -> Timelines {
+        Timelines {
             samples: vec![Sample::default(); count],
             every_token,
-            ..Book::default()
+            ..Timelines::default()
         }
     }
 
-    /// The engine has got a request and calls it `key`; keys follow each other.
+    /// Records that the engine has got a request and gave it this key. Keys are consecutive.
     pub fn admit(&mut self, key: Key, index: usize) {
         if self.admitted.is_empty() {
             self.first = key;
@@ -338,18 +348,18 @@ impl Book {
         self.admitted.push(index);
     }
 
-    /// The engine's names of all requests that it got.
+    /// Returns the engine's keys of all requests that it got.
     pub fn keys(&self) -> impl Iterator<Item = Key> + use<> {
         self.first..self.first + self.admitted.len() as Key
     }
 
-    /// Requests that have ended since the last call, in order.
+    /// Returns the requests that have ended since the last call, in order.
     pub fn take_ended(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Tokens, each of which came at all of these times. What one step yields for a request arrives as one event.
-    pub fn note(&mut self, outputs: &[NewToken], times: &[Nanos]) {
+    /// Records the tokens of steps that ended at these times. The tokens that one step yields for a request are one event.
+    pub fn record(&mut self, outputs: &[NewToken], times: &[Nanos]) {
         for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
             let [.., output] = tokens else { continue };
             let index = self.index(output.key);
@@ -366,7 +376,7 @@ impl Book {
     }
 
     /// Records one token for each of these requests at each of these times.
-    pub fn note_steady(&mut self, keys: &[Key], times: &[Nanos]) {
+    pub fn record_steady(&mut self, keys: &[Key], times: &[Nanos]) {
         for key in keys {
             let index = self.index(*key);
             self.samples[index].events.extend(times.iter().copied());

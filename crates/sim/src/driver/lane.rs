@@ -247,7 +247,7 @@ impl Lane {
                 self.shared.hung.store(true, Ordering::Relaxed);
             }
             if fault != TimedFault::Hang {
-                let _ = self.shared.strikes.send(fault);
+                let _ = self.shared.due_faults.send(fault);
             }
         }
     }

@@ -70,7 +70,8 @@ struct Shared {
     truth: Option<Truth>,
     /// Faults that have not occurred, each with the number of admitted requests after which it does.
     pending_faults: Mutex<Vec<(u64, TimedFault)>>,
-    strikes: UnboundedSender<TimedFault>,
+    /// Channel for faults that occur now.
+    due_faults: UnboundedSender<TimedFault>,
     admitted: AtomicU64,
     hung: AtomicBool,
 }
@@ -84,17 +85,17 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Starts a thread for each engine. Each of `pending_faults` is sent to `strikes` once its number of requests was admitted.
+    /// Starts a thread for each engine. Each of `pending_faults` is sent to `due_faults` once its number of requests was admitted.
     pub fn start(
         engines: Vec<Engine>,
         truth: Option<Truth>,
         pending_faults: Vec<(u64, TimedFault)>,
-        strikes: UnboundedSender<TimedFault>,
+        due_faults: UnboundedSender<TimedFault>,
     ) -> std::io::Result<Handle> {
         let shared = Arc::new(Shared {
             truth,
             pending_faults: Mutex::new(pending_faults),
-            strikes,
+            due_faults,
             admitted: AtomicU64::new(0),
             hung: AtomicBool::new(false),
         });

@@ -1,11 +1,11 @@
-//! The flags that there are, and how each takes its value: those of vLLM 0.32 in `vllm.txt`, the simulator's own in `sim.txt`.
+//! The tables of flags, and the parsing of their values: `vllm.txt` has the flags of vLLM 0.32, `sim.txt` those of the simulator.
 
 use serde::Deserialize;
 use serde_json::Value;
 use std::iter::Peekable;
 use std::sync::LazyLock;
 
-/// Form of a flag's value; in lower case in the tables.
+/// Form of a flag's value. The tables write it in snake case.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FlagKind {
@@ -24,7 +24,7 @@ pub(super) enum FlagKind {
     /// Any number of values, at least one.
     Texts,
     Ints,
-    /// A value or none.
+    /// One value, which may be left out.
     Maybe,
     /// Repeatable.
     Append,
@@ -34,7 +34,7 @@ pub(super) enum FlagKind {
 /// A line of a table: `KIND --name -short HELP`, or `choice:a|b --name`.
 pub(super) struct Flag {
     pub kind: FlagKind,
-    /// Words of a `Choice`, separated by bars.
+    /// Accepted words of a `Choice`, separated by bars.
     choices: &'static str,
     /// The first is the canonical one, `--max-num-seqs`.
     pub names: Vec<&'static str>,
@@ -58,24 +58,24 @@ fn flag(line: &'static str) -> Flag {
     }
 }
 
-/// Help of the simulator's own flags, one line each.
+/// Returns the help of the simulator's own flags, one line each.
 pub fn help() -> String {
     let of_flag = |line: &str| format!("  {}\n", line.split_once(' ').unwrap_or_default().1);
     SIMULATOR_FLAGS.lines().map(of_flag).collect()
 }
 
-/// The long names of all flags.
+/// Returns the long names of all flags.
 pub fn names() -> Vec<&'static str> {
     let names = FLAGS.iter().flat_map(|flag| &flag.names).copied();
     names.filter(|name| name.starts_with("--")).collect()
 }
 
-/// Returns true if a flag has a `--no-` form.
+/// Returns true if the flag of this name, without dashes, has a `--no-` form.
 pub fn has_negative(name: &str) -> bool {
     find(&format!("--no-{name}")).is_some_and(|found| found.negated)
 }
 
-/// The value of a flag: in the same word, or in those that follow. `Err` is what argparse says.
+/// Returns the value of a flag, from the same word (`attached`) or from those that follow. The error is argparse's.
 pub(super) fn take_value<'a>(
     found: &FoundFlag,
     mut attached: Option<&'a str>,
@@ -103,15 +103,17 @@ pub(super) fn take_value<'a>(
             }
         }
         _ => match (next().ok_or("expected one argument")?, &found.path) {
-            // JSON where it can be, and text otherwise.
+            // The value of a dotted flag is JSON if it can be parsed, and text otherwise.
             (text, Some(_)) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
             (text, None) => convert(found.flag, text)?,
         },
     })
 }
 
+/// A flag as it was found on a command line.
 pub(super) struct FoundFlag {
     pub flag: &'static Flag,
+    /// True for `--no-x`.
     negated: bool,
     /// The part after the first dot of `--compilation-config.mode`.
     pub path: Option<String>,
@@ -133,13 +135,13 @@ pub(super) fn find(typed: &str) -> Option<FoundFlag> {
     let is_whole = path.is_none();
     let fits = match negated {
         true => is_whole && flag.kind == FlagKind::Bool,
-        // A dotted value is JSON.
+        // Only flags with JSON values have dotted forms.
         false => is_whole || matches!(flag.kind, FlagKind::Json | FlagKind::Text),
     };
     fits.then_some(FoundFlag { flag, negated, path })
 }
 
-/// A dash, and not a negative number.
+/// Returns true for a word that begins with a dash and is neither a single dash nor a negative number.
 pub(super) fn looks_like_a_flag(argument: &str) -> bool {
     argument.len() > 1 && argument.starts_with('-') && argument.parse::<f64>().is_err()
 }
@@ -162,7 +164,7 @@ fn convert(flag: &Flag, text: &str) -> Result<Value, String> {
     value.ok_or_else(|| format!("invalid {kind} value: '{text}'"))
 }
 
-/// `1k` is 1000, `1K` is 1024, and so on with m, g, t.
+/// Parses an integer with a unit: `1k` is 1000, `1K` is 1024, and so on with m, g, t.
 fn human(text: &str) -> Option<i64> {
     let text = text.trim();
     let unit = text.chars().last()?;
@@ -171,7 +173,7 @@ fn human(text: &str) -> Option<i64> {
     };
     let base: f64 = if unit.is_ascii_lowercase() { 1000.0 } else { 1024.0 };
     let number: f64 = text[..text.len() - 1].parse().ok()?;
-    // Only the decimal units may carry a fraction, as in vLLM.
+    // As in vLLM, only decimal units may follow a fraction.
     let whole = unit.is_ascii_lowercase() || number.fract() == 0.0;
     (whole && number.is_finite()).then_some((number * base.powi(power as i32 + 1)) as i64)
 }

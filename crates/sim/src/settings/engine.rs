@@ -8,6 +8,7 @@ use crate::engine::model::Model;
 use crate::flags::{Flags, Refusal};
 use serde_json::Value;
 
+/// Refuses a tensor parallel size that does not divide the heads, and more GPUs than there are.
 pub(super) fn check_parallel(model: &Model, tensor_parallel: usize, world: usize, gpus: usize) -> Result<(), Refusal> {
     let heads = model.heads;
     if !heads.is_multiple_of(tensor_parallel) {
@@ -37,7 +38,7 @@ fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Refusal> {
     Err(value_error("ModelConfig", &why))
 }
 
-/// vLLM's defaults for the API server by GPU (`vllm/engine/arg_utils.py`, 0.32) and its checks.
+/// Returns the limits, with vLLM's checks and its defaults for the API server by GPU (`vllm/engine/arg_utils.py`, 0.32).
 pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, Refusal> {
     let max_model_len = max_model_len(flags, model)?;
     let gib = gpu.memory / (1u64 << 30) as f64;
@@ -92,21 +93,21 @@ pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, 
 /// Parts of the names of 4-bit quantisations.
 const FOUR_BITS: [&str; 5] = ["awq", "gptq", "fp4", "int4", "bitsandbytes"];
 
-/// Bytes of a weight, and whether the arithmetic is in 8 bits.
+/// Returns the bytes of a weight, and true if the arithmetic is in 8 bits.
 pub(super) fn weights(flags: &Flags) -> (f64, bool) {
     let is_single = matches!(flags.text("dtype"), Some("float" | "float32"));
     let dtype = if is_single { 4.0 } else { 2.0 };
     match flags.text("quantization").unwrap_or_default() {
         "" | "none" => (dtype, false),
         name if name.contains("fp8") || name.contains("int8") || name == "modelopt" => (1.0, true),
-        // Four bits and their scales; the arithmetic stays in 16 bits.
+        // Four bits and their scales. The arithmetic has 16 bits.
         name if FOUR_BITS.iter().any(|four| name.contains(four)) => (0.56, false),
         _ => (1.0, true),
     }
 }
 
-/// Tokens guessed ahead, from `--speculative-config`: how many, what the guessing costs, and how often it is right. A
-/// stated synthetic acceptance is vLLM's own setting; otherwise it is the simulator's.
+/// Interprets `--speculative-config`: the number of guesses, the size of the draft model, and the acceptance. Synthetic acceptance rates
+/// are a setting of vLLM; without them, the simulator's own flag decides.
 pub(super) fn speculation(flags: &Flags, model: &Model) -> Result<Option<Speculation>, Refusal> {
     let Some(config) = flags.get("speculative_config").filter(|config| config.is_object()) else {
         return Ok(None);
@@ -124,12 +125,12 @@ pub(super) fn speculation(flags: &Flags, model: &Model) -> Result<Option<Specula
     let parameters = match (method, drafter) {
         ("ngram" | "ngram_gpu" | "suffix", _) => 0.0,
         ("draft_model", Some(name)) => Model::named(name).active,
-        // A head of about one layer that shares the embeddings, as EAGLE, Medusa and MTP are.
+        // EAGLE, Medusa and MTP have a head of about one layer that shares the embeddings.
         _ => layer,
     };
     let rates = |key: &str| -> Option<Vec<f64>> { config.get(key)?.as_array()?.iter().map(Value::as_f64).collect() };
     let acceptance = match rates("synthetic_acceptance_rates") {
-        // Their probabilities are unconditional for each place; ours assume that all earlier guesses were right.
+        // vLLM's rates are unconditional for each position; `Speculation` assumes that all earlier guesses were right.
         Some(each) => each
             .iter()
             .scan(1.0, |before, rate| {

@@ -18,61 +18,60 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vsweep_metrics::rng::mix;
 
-/// Everything a server needs to know to start.
+/// The settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
-    /// The model as given.
+    /// The name or folder of the model, as given.
     pub model: String,
-    /// Names under which it is served; the first one is shown.
+    /// Names under which it is served. Answers carry the first one.
     pub served_names: Vec<String>,
     /// Adapters served in addition to it.
     pub adapters: Vec<Adapter>,
     /// Address to listen on.
     pub host: String,
-    /// True if it has an engine and no port, like the other nodes of a server.
+    /// True if it has an engine but no port, as on the further nodes of a server.
     pub is_headless: bool,
     /// Port; 0 lets the system choose.
     pub port: u16,
-    /// Keys of which a request must carry one, if any.
+    /// Keys of which a request must carry one; empty if none is needed.
     pub api_keys: Vec<String>,
     /// True if the development routes exist (`VLLM_SERVER_DEV_MODE=1`).
     pub dev_mode: bool,
     /// True if every request is logged.
     pub access_log: bool,
-    /// True if streams carry usage without a request for it.
+    /// True if streams end with usage even if it was not requested.
     pub force_usage: bool,
-    /// Time that running requests get after a request to stop.
+    /// Grace period for requests in flight when the server is stopped.
     pub shutdown_timeout: Duration,
-    /// The scheduler's limits and those of the KV cache; `num_blocks` is filled in when memory is planned.
+    /// Limits of the scheduler and the KV cache. `num_blocks` is 0 until the memory is planned.
     pub limits: Limits,
-    /// Step times.
+    /// Model of the step times.
     pub cost: CostModel,
-    /// Deviations of times from the model's.
+    /// Deviations of times from the model.
     pub spread: Spread,
-    /// Contention between servers of the node.
+    /// Configured slow-down by other servers of the node.
     pub cross_talk: CrossTalk,
-    /// Current slow-down by them.
+    /// Current slow-down by these.
     pub contention: ContentionFactor,
     /// Seed of noise, answers and random faults.
     pub seed: u64,
-    /// Tells servers of other settings apart, whatever their port.
+    /// Hash that distinguishes servers by their settings, without address and seeds.
     pub server: u64,
     /// Duration of the whole start. If unset, its phases take as long as the model says.
     pub start: Option<Duration>,
-    /// Folder in which compiled graphs are kept, if any: what is there need not be compiled again.
+    /// Folder that is used as vLLM's cache of compiled graphs, if any.
     pub compile_cache: Option<PathBuf>,
-    /// Folder that says what holds memory of which simulated GPU, if any (`VSWEEP_SIM_GPUS`).
+    /// Folder with the activity and the held GPU memory of all servers of the node, if any (`VSWEEP_SIM_GPUS`).
     pub node: Option<PathBuf>,
     /// `CUDA_VISIBLE_DEVICES`, if set.
     pub devices: Option<String>,
-    /// File for the true times of each request.
+    /// Path of the truth file, which gets the true times of each sequence, if any.
     pub truth: Option<PathBuf>,
     /// Faults of the server.
     pub faults: Vec<Fault>,
 }
 
-/// An adapter that is served, by `--lora-modules name=path` or as JSON. It costs nothing here: it has a name and shares no cached
-/// prefix.
+/// An adapter that is served, given by `--lora-modules name=path` or as JSON. It has a name and shares no cached prefix, but adds no cost.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Adapter {
     /// The name that requests ask for.
@@ -99,7 +98,7 @@ impl Adapter {
     }
 }
 
-/// A positive integer, or what pydantic says of another.
+/// Returns a positive integer, or pydantic's error for another one.
 fn positive(flags: &Flags, name: &str, class: &str) -> Result<Option<usize>, Refusal> {
     let value = flags.get(name).and_then(Value::as_i64);
     let Some(value) = value.filter(|value| *value < 1) else {
@@ -204,18 +203,18 @@ impl ServerSettings {
         })
     }
 
-    /// The engine of one replica; `limits.num_blocks` must have been filled in. `vocabulary` bounds the ids of generated tokens.
+    /// Returns the engine of one replica; `limits.num_blocks` must be set before. Ids of generated tokens are less than `vocabulary`.
     pub fn engine(&self, vocabulary: u32, replica: u64) -> Engine {
         let noise = Noise::new(mix(self.seed ^ replica), mix(self.server ^ replica), self.spread);
         Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).among(self.contention.clone())
     }
 
-    /// Duration of each phase of the start.
+    /// Returns the duration of each phase of the start.
     pub fn phases(&self) -> StartPhases {
         self.phases_if(self.graph_cache().is_some_and(|path| path.is_file()))
     }
 
-    /// Duration of each phase, with or without compiled graphs in the cache.
+    /// Returns the duration of each phase, with (`warm`) or without compiled graphs in the cache.
     pub fn phases_if(&self, warm: bool) -> StartPhases {
         let phases = StartPhases::of(&self.cost, self.limits.max_num_seqs, warm);
         match self.start {
@@ -224,21 +223,21 @@ impl ServerSettings {
         }
     }
 
-    /// The file that says that this model was compiled before, if there is a cache.
+    /// Returns the path of the file that exists if the graphs of this model are in the cache; `None` without a cache.
     pub fn graph_cache(&self) -> Option<PathBuf> {
         let hash = mix_text(0, &self.graphs());
         let folder = self.compile_cache.as_ref()?;
         Some(folder.join(format!("{hash:016x}")).join("graphs"))
     }
 
-    /// The settings by which its graphs are compiled: servers that agree in them share their graphs.
+    /// Returns the settings on which the compiled graphs depend. Servers with equal ones share their graphs.
     pub fn graphs(&self) -> String {
         let cost = &self.cost;
         let (model, gpu) = (&self.model, cost.gpu.name);
         format!("{model} {} {} {gpu}", cost.tensor_parallel, cost.weight_bytes)
     }
 
-    /// GPUs that the server computes on.
+    /// Number of GPUs that the server uses.
     pub fn gpus(&self) -> usize {
         self.cost.tensor_parallel * self.cost.pipeline_parallel * self.cost.data_parallel
     }
@@ -249,10 +248,10 @@ impl ServerSettings {
     }
 }
 
-/// A number for what the command line says about the engine: the port and where files go are not part of it.
+/// Returns a hash of the flags, without the address, the seeds and the truth file.
 fn fingerprint(flags: &Flags) -> u64 {
-    let apart = ["port", "host", "sim_truth", "sim_seed", "seed"];
-    let text = format!("{:?}", flags.without(|name| apart.contains(&name)));
+    let left_out = ["port", "host", "sim_truth", "sim_seed", "seed"];
+    let text = format!("{:?}", flags.without(|name| left_out.contains(&name)));
     mix_text(0, &text)
 }
 
@@ -261,7 +260,7 @@ fn without_ignored(flags: &Flags, faults: &[Fault]) -> Flags {
     flags.without(|name| faults.contains(&Fault::IgnoreFlag(name.to_owned())))
 }
 
-/// A folder's model, or one by its name. A path that is not there is refused as the Hugging Face library does.
+/// Returns the model in a folder, or the one that a name means. A path that does not exist gets the Hugging Face library's error.
 fn find_model(name: &str) -> Result<Model, Refusal> {
     let path = Path::new(name);
     if let Some(model) = Model::in_folder(path) {

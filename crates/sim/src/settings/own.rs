@@ -20,7 +20,7 @@ pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {
     }
 }
 
-/// A number of a flag of ours, within its bounds.
+/// Returns the number of a flag, which must be from 0 to `most`.
 pub(super) fn within(flags: &Flags, name: &str, default: f64, most: f64) -> Result<f64, Refusal> {
     match flags.float(name, default) {
         value if (0.0..=most).contains(&value) => Ok(value),
@@ -56,8 +56,8 @@ fn duration(flags: &Flags, name: &str) -> Result<Option<Duration>, Refusal> {
     parsed.map(Some).map_err(refusal)
 }
 
-/// Duration of the whole start; `None` if its phases take as long as the model says. Short by default, so that a sweep of many servers is a
-/// demo and not a wait.
+/// Returns the duration of the whole start; `None` if the phases have their modelled durations. It is short by default, so that demos with
+/// many servers do not take long.
 pub(super) fn start(flags: &Flags, faults: &[Fault]) -> Result<Option<Duration>, Refusal> {
     if let Some(Fault::SlowStart(time)) = faults.iter().find(|fault| matches!(fault, Fault::SlowStart(_))) {
         return Ok(Some(*time));
@@ -69,8 +69,8 @@ pub(super) fn start(flags: &Flags, faults: &[Fault]) -> Result<Option<Duration>,
     }
 }
 
-/// The faults of this server. Those with a share (`KIND@P`) strike this share of all servers: which ones, their settings
-/// and the seed decide.
+/// Returns the faults of this server. A fault with a share (`KIND@P`) affects this share of all servers, chosen by `draw`, a hash of the
+/// server's settings and the seed.
 pub(super) fn faults(
     flags: &Flags,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -80,10 +80,10 @@ pub(super) fn faults(
     let more = environment("VSWEEP_SIM_FAULT").unwrap_or_default();
     words.extend(more.split(',').filter(|word| !word.is_empty()).map(str::to_owned));
     let mut faults = Vec::new();
-    for (place, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         let refuse = |error| Refusal::argument("sim_fault", error);
         let (fault, share) = Fault::parse_with_share(word).map_err(refuse)?;
-        if uniform(draw, place as u64) < share {
+        if uniform(draw, index as u64) < share {
             faults.push(fault);
         }
     }

@@ -1,5 +1,5 @@
-//! Asks a ready server a few fixed questions and reads its answers: greedily, with log probabilities where it has them. What the answers
-//! mean is not judged here.
+//! Asks a ready server a few fixed questions, with greedy sampling, and reads its answers with their log probabilities, if it reports any.
+//! `checks` judges the answers.
 
 use super::http::{Http, Silence};
 use super::{Identity, Server};
@@ -9,35 +9,37 @@ use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// Text of the first two questions before and after the filler.
+/// Beginnings of the first two questions.
 const FIRST: [&str; 2] = [
     "The code word of this text is amber. ",
     "The code word of this text is cobalt. ",
 ];
+/// End of the first two questions. A long question has filler between the beginning and the end.
 const LAST: &str = "Question: what is the code word of this text? Answer: the code word of this text is";
+/// The other questions.
 const OTHERS: [&str; 2] = [
     "Count from one to fifty in digits: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,",
     "The quick brown fox jumps over the lazy dog. The French translation of this sentence is:",
 ];
-/// Questions.
+/// Number of questions.
 pub const PROMPTS: usize = FIRST.len() + OTHERS.len();
-/// Tokens of an answer.
+/// Number of tokens requested for an answer.
 pub const TOKENS: u32 = 32;
-/// Tokens of the answer to a long question.
+/// Number of tokens requested for the answer to a long question.
 pub const LONG_TOKENS: u32 = 8;
-/// Lines between the beginning and the question, the longest text first: as much as 4096 tokens, at which some servers cut, and less for models that
-/// cannot read as much.
+/// Numbers of filler lines of long questions, the longest first. That one has at least 4096 tokens, at which some servers cut. Models with a
+/// short context get fewer.
 pub const LINES: [u32; 3] = [400, 100, 25];
 /// Upper estimate of the tokens of a line, for most tokenizers.
 const TOKENS_A_LINE: u64 = 14;
-/// Number of most probable tokens requested at each place: the most that any OpenAI-compatible server returns.
+/// Number of most probable tokens requested at each position: the most that any OpenAI-compatible server returns.
 const TOP: u32 = 5;
-/// Time limit of one answer of 32 tokens. A slower server is not asked further questions.
+/// Time limit of one answer. A slower server is not asked further questions.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Reason for a missing answer.
 enum Refusal {
-    /// The server has answered so.
+    /// The server answered with this HTTP status.
     Status(StatusCode),
     /// There was no answer, or an unreadable one.
     Silence(String),
@@ -60,8 +62,8 @@ struct Asking<'a> {
 }
 
 impl Server {
-    /// Asks the fixed questions: each alone, all at once, and two of them with a long text. A server that produces nothing for so long
-    /// hangs, and is not asked on.
+    /// Asks the fixed questions: each alone, all at once, and two of them with a long text. Asking ends if an answer takes `hangs` or longer,
+    /// the time after which a server counts as hung.
     pub async fn ask(&self, identity: &Identity, hangs: Duration) -> AnswerCheck {
         let mut asking = Asking {
             http: &self.http,
@@ -101,11 +103,11 @@ impl Asking<'_> {
         })
     }
 
-    /// The first answer, which tells what the server takes.
+    /// Asks the first question, without the extra fields that the server rejects. Later questions lack these fields, too.
     async fn first(&mut self, prompt: &str) -> Result<Reply, Refusal> {
         loop {
             match self.reply(prompt, TOKENS).await {
-                // A server that knows the route and not a field says 400 or 422.
+                // A server that knows the route but not a field answers 400 or 422.
                 Err(Refusal::Status(StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY))
                     if !self.extras.is_empty() =>
                 {
@@ -117,7 +119,7 @@ impl Asking<'_> {
         }
     }
 
-    /// The answers to the longest questions that the server takes.
+    /// Returns the answers to the longest questions that the server accepts; `None` if it accepts none.
     async fn long(&self, longest: Option<u64>) -> Result<Option<Long>, Refusal> {
         let fits = |lines: &u32| longest.is_none_or(|longest| u64::from(*lines) * TOKENS_A_LINE + 100 <= longest);
         for lines in LINES.into_iter().filter(fits) {
@@ -153,7 +155,7 @@ impl Asking<'_> {
     }
 }
 
-/// An answer of OpenAI's completions interface.
+/// Parses an answer of OpenAI's completions interface. Without log probabilities, words are taken for tokens.
 fn read(answer: &Value, asked: u32) -> Option<Reply> {
     let choice = &answer["choices"][0];
     let words = || {
@@ -195,7 +197,7 @@ fn tokens(logprobs: &Value) -> Option<Vec<Token>> {
     read.collect::<Option<Vec<Token>>>().filter(|tokens| !tokens.is_empty())
 }
 
-/// Four decimals: more is noise, and each start records hundreds of them.
+/// Rounds to four decimals. More would be noise, and each start records hundreds of numbers.
 fn rounded(logprob: &Value) -> Option<f64> {
     let logprob = logprob.as_f64().filter(|logprob| logprob.is_finite())?;
     Some((logprob * 1e4).round() / 1e4)

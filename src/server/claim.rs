@@ -1,6 +1,6 @@
 //! File locks by which vsweep processes on one machine see each other; the kernel releases them when a process dies. A claim reserves a GPU
-//! until its server fills the memory, so that no other process takes it meanwhile. It only saves work, since the memory in use is checked
-//! as well. A presence shows that a server is up, so that others know if they are alone. Containers with separate `/dev/shm` do not see
+//! until its server fills the memory, so that no other vsweep takes it meanwhile. It only saves work, because the memory in use is checked
+//! as well. A presence shows that a server is up, so that other sessions know that they are not alone. Containers with separate `/dev/shm` do not see
 //! each other.
 
 use crate::files;
@@ -11,22 +11,22 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A folder that all users of a machine share, and that the next boot empties.
+/// Folder that all users of a machine share, and that is empty after a boot.
 const FOLDER: &str = "/dev/shm";
 /// Prefix of the file of a presence.
-const SERVER: &str = ".vsweep-server-";
-/// Number of times that a file is made again because another process removed it as a leftover before it was locked.
+const PRESENCE_PREFIX: &str = ".vsweep-server-";
+/// Number of tries to create and lock a file. Another process may remove it as a leftover before it is locked.
 const TRIES: u32 = 3;
 
-/// A GPU that nobody else takes as long as this lives.
+/// A reservation of a GPU, which lasts until it is dropped.
 #[derive(Debug)]
 pub struct Claim {
-    /// `None` where no file could be locked: then nobody is kept away.
+    /// `None` if the file could not be locked. The reservation then has no effect.
     _lock: Option<Flock<File>>,
 }
 
 impl Claim {
-    /// Takes a GPU, by its number; `None` if another vsweep has it.
+    /// Reserves the GPU with this number; `None` if another vsweep has it.
     pub fn of(gpu: u32) -> Option<Claim> {
         let Ok(file) = open(gpu) else {
             return Some(Claim { _lock: None });
@@ -57,14 +57,14 @@ fn path(gpu: u32) -> PathBuf {
     folder().join(format!(".vsweep-gpu-{gpu}"))
 }
 
-/// Folder in which vsweeps of a machine find each other. With simulated GPUs, it is their folder.
+/// Folder of the lock files. With simulated GPUs, it is their folder.
 fn folder() -> PathBuf {
     std::env::var_os("VSWEEP_SIM_GPUS")
         .unwrap_or_else(|| FOLDER.into())
         .into()
 }
 
-/// A server of this session is up, as long as this lives.
+/// Shows other sessions that a server of this one is up, until it is dropped.
 #[derive(Debug)]
 pub struct Presence {
     path: PathBuf,
@@ -72,9 +72,9 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Lets others know of a server of a session; `None` where no file can be locked: then nobody learns of it.
+    /// Shows that a server of a session is up; `None` if no file can be locked, so that others do not notice it.
     pub fn of(session: &str, server: &str) -> Option<Presence> {
-        let path = folder().join(format!("{SERVER}{session}-{server}"));
+        let path = folder().join(format!("{PRESENCE_PREFIX}{session}-{server}"));
         let lock = (0..TRIES).find_map(|_| {
             let lock = Flock::lock(create(&path).ok()?, FlockArg::LockExclusiveNonblock).ok()?;
             let is_there = lock.metadata().is_ok_and(|file| file.nlink() > 0);
@@ -88,17 +88,17 @@ impl Presence {
         Presence::count(|session_and_server| !session_and_server.starts_with(session))
     }
 
-    /// Removes what killed sessions left.
+    /// Removes the files of killed sessions.
     pub fn forget_dead() {
         Presence::count(|_| true);
     }
 
-    /// Counts which of these servers are up, and removes what is left of others.
+    /// Counts the servers among these that are up, and removes the files of those that are not.
     fn count(is_counted: impl Fn(&str) -> bool) -> usize {
         let files = fs::read_dir(folder()).into_iter().flatten().flatten();
         let is_sought = |entry: &fs::DirEntry| {
             let name = entry.file_name();
-            let session_and_server = name.to_str().and_then(|name| name.strip_prefix(SERVER));
+            let session_and_server = name.to_str().and_then(|name| name.strip_prefix(PRESENCE_PREFIX));
             session_and_server.is_some_and(&is_counted)
         };
         let is_held = |entry: &fs::DirEntry| {

@@ -1,4 +1,4 @@
-//! Sets of CPUs: read and written as the kernel lists them, given to a process, and divided among servers that run side by side.
+//! Sets of CPUs: read and written as the kernel lists them, assigned to threads, and divided among servers that run side by side.
 
 use itertools::Itertools;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::str::FromStr;
 
-/// Cores that a GPU needs at the least to be worth dividing them: one for its load, and two for its server.
+/// Least number of cores for each GPU, one for its load and two for its server. With fewer, CPUs are not divided.
 const LEAST_CORES: usize = 3;
 
 /// Some CPUs of this machine.
@@ -33,7 +33,7 @@ impl Cpus {
         Ok(Cpus((0..CpuSet::count()).filter(is_in).collect()))
     }
 
-    /// Keeps this thread, and what it starts from now on, to these CPUs.
+    /// Restricts this thread, and everything that it starts from now on, to these CPUs.
     pub fn pin(&self) -> io::Result<()> {
         let mut set = CpuSet::new();
         self.0.iter().try_for_each(|cpu| set.set(*cpu))?;
@@ -45,8 +45,8 @@ impl Cpus {
         Cpus(parts.into_iter().flat_map(|part| part.0.iter().copied()).collect())
     }
 
-    /// Divides them into shares of whole cores, each from the CPUs that are near its device, where that is known. One core of
-    /// each share is left for the load. `None` if there are too few.
+    /// Divides the CPUs into shares of whole cores, one for each entry of `near`: the CPUs near its device, if known, from which its share is
+    /// taken. One core of each share is left for the load. `None` if there are too few cores, or they cannot be divided.
     pub fn divide(&self, near: &[Option<Cpus>]) -> Option<Division> {
         self.divide_cores(near, &siblings)
     }
@@ -56,15 +56,15 @@ impl Cpus {
             Some(near) if !near.0.is_disjoint(&self.0) => near.0.intersection(&self.0).copied().collect(),
             _ => self.0.clone(),
         };
-        let mut neighbours: BTreeMap<BTreeSet<usize>, Vec<usize>> = BTreeMap::new();
+        let mut shares_by_cpus: BTreeMap<BTreeSet<usize>, Vec<usize>> = BTreeMap::new();
         for (share, near) in near.iter().enumerate() {
-            neighbours.entry(local(near)).or_default().push(share);
+            shares_by_cpus.entry(local(near)).or_default().push(share);
         }
         let mut division = Division {
             shares: vec![Cpus::default(); near.len()],
             rest: self.clone(),
         };
-        for (cpus, shares) in neighbours {
+        for (cpus, shares) in shares_by_cpus {
             let cores = cores(&cpus, siblings);
             let each = cores.len() / shares.len();
             if each < LEAST_CORES {
@@ -84,7 +84,7 @@ impl Cpus {
     }
 }
 
-/// CPUs of one core each: those of a core slow each other down.
+/// Groups CPUs by their core, because CPUs of one core slow each other down.
 fn cores(cpus: &BTreeSet<usize>, siblings: &dyn Fn(usize) -> Option<Cpus>) -> Vec<Vec<usize>> {
     let mut cores: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &cpu in cpus {
@@ -94,15 +94,15 @@ fn cores(cpus: &BTreeSet<usize>, siblings: &dyn Fn(usize) -> Option<Cpus>) -> Ve
     cores.into_values().collect()
 }
 
-/// The CPUs of the core of this one, as the kernel tells.
+/// Returns the CPUs of the core of this one, as the kernel reports them.
 fn siblings(cpu: usize) -> Option<Cpus> {
     read(&format!(
         "/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
     ))
 }
 
-/// The CPUs near a device of the PCI bus, as the kernel tells. `nvidia-smi` writes the domain of an address with eight digits and the
-/// kernel with four.
+/// Returns the CPUs near a device of the PCI bus, as the kernel reports them. `nvidia-smi` writes the domain of an address with eight
+/// digits, the kernel with four.
 pub fn near_device(address: &str) -> Option<Cpus> {
     let address = address.to_ascii_lowercase();
     let (domain, rest) = address.split_once(':')?;

@@ -1,5 +1,5 @@
-//! Small requests to a server's control routes. Each has a time limit, and none keeps a connection open afterwards
-//! (an open one can keep a stopping server from ending).
+//! Small requests to a server's control routes. Each has a time limit, and none keeps its connection open, because an open connection can
+//! prevent a server from ending.
 
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -7,15 +7,16 @@ use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
 
-/// The longest body that is read, in bytes: `/metrics` of many engines fits several times.
+/// Longest body that is read, in bytes: several times `/metrics` of many engines.
 const LONGEST_BODY: usize = 8 << 20;
 
-/// An HTTP client bound to one server.
+/// An HTTP client for one server.
 #[derive(Debug, Clone)]
 pub struct Http {
-    /// Or why none could be made, which is what every request then answers.
+    /// The client, or the reason why it could not be built. Every request then fails with this reason.
     client: Result<reqwest::Client, String>,
     base_url: String,
+    /// The health route.
     health: String,
 }
 
@@ -24,7 +25,7 @@ pub struct Http {
 pub struct HttpAnswer {
     /// HTTP status.
     pub status: StatusCode,
-    /// The body, undecodable bytes replaced.
+    /// The body as text; invalid UTF-8 is replaced.
     pub body: String,
 }
 
@@ -35,7 +36,7 @@ pub enum Silence {
     NoConnection(String),
     /// The time limit passed without an answer.
     TimedOut,
-    /// More came than is read.
+    /// The body is too long to be read.
     TooLong,
 }
 
@@ -48,19 +49,19 @@ impl From<reqwest::Error> for Silence {
     }
 }
 
-/// Makes ring the process's TLS provider, once; needed before the first reqwest client is built.
+/// Installs ring as the TLS provider of the process. Needed before the first reqwest client is built; later calls do nothing.
 pub fn install_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // An error means that somebody has already installed one.
+        // An error means that a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
 
-/// The settings of a reqwest client that is to speak with the server at `base_url`.
+/// Returns the builder of a reqwest client for the server at `base_url`.
 pub fn client_for(base_url: &str) -> reqwest::ClientBuilder {
     install_tls();
-    // Another server's answer says nothing about this one, and a referrer would reveal a route that may hold a secret.
+    // A redirect would lead to another server's answer, and a referrer would reveal a route that may contain a secret.
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false);
@@ -68,14 +69,14 @@ pub fn client_for(base_url: &str) -> reqwest::ClientBuilder {
         builder = builder.no_proxy();
     }
     if !base_url.starts_with("https:") {
-        // The system's certificates are not needed, and a bare container has none to load.
+        // Without TLS, the system's certificates are not needed; a minimal container has none.
         builder = builder.tls_certs_only([]);
     }
     builder
 }
 
 impl Http {
-    /// A client for the server at `base_url` (no trailing slash). A key is sent as a bearer token.
+    /// Returns a client for the server at `base_url` (no trailing slash). The key is sent as a bearer token.
     pub fn new(base_url: &str, api_key: Option<&str>) -> Http {
         let mut builder = client_for(base_url).pool_max_idle_per_host(0);
         if let Some(mut value) =
@@ -92,7 +93,7 @@ impl Http {
         }
     }
 
-    /// `http://127.0.0.1:8000`, without a trailing slash.
+    /// The address of the server, such as `http://127.0.0.1:8000`, without a trailing slash.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
@@ -105,17 +106,17 @@ impl Http {
         }
     }
 
-    /// The route that tells of the server's health.
+    /// The health route.
     pub fn health_route(&self) -> &str {
         &self.health
     }
 
-    /// Asks for the server's health.
+    /// Sends GET to the health route.
     pub async fn health(&self, limit: Duration) -> Result<HttpAnswer, Silence> {
         self.get(&self.health, limit).await
     }
 
-    /// GET, answered within the limit.
+    /// Sends GET. The whole answer must arrive within the limit.
     pub async fn get(&self, path: &str, limit: Duration) -> Result<HttpAnswer, Silence> {
         self.send(self.request(reqwest::Method::GET, path)?, limit).await
     }
@@ -125,12 +126,12 @@ impl Http {
         self.get(path, limit).await.ok()?.success()
     }
 
-    /// POST without a body, answered within the limit.
+    /// Sends POST without a body. The whole answer must arrive within the limit.
     pub async fn post(&self, path: &str, limit: Duration) -> Result<HttpAnswer, Silence> {
         self.send(self.request(reqwest::Method::POST, path)?, limit).await
     }
 
-    /// POST of some JSON, answered within the limit.
+    /// Sends POST with JSON. The whole answer must arrive within the limit.
     pub async fn ask(&self, path: &str, body: &Value, limit: Duration) -> Result<HttpAnswer, Silence> {
         let request = self.request(reqwest::Method::POST, path)?.json(body);
         self.send(request, limit).await
@@ -152,7 +153,7 @@ impl Http {
     }
 }
 
-/// The whole body of an answer, unless it is longer than any that a control route gives.
+/// Returns the whole body of a response, or [`Silence::TooLong`] if it exceeds the limit.
 pub async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, Silence> {
     let mut body = vec![];
     while let Some(piece) = response.chunk().await? {
@@ -165,12 +166,12 @@ pub async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, Silence
 }
 
 impl HttpAnswer {
-    /// The answer, if it says that all is well.
+    /// Returns the answer if its status is a success.
     pub fn success(self) -> Option<HttpAnswer> {
         self.status.is_success().then_some(self)
     }
 
-    /// The body as JSON; `null` if it is none.
+    /// The body as JSON; `null` if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
@@ -186,7 +187,7 @@ impl fmt::Display for Silence {
     }
 }
 
-/// The innermost error: "Connection refused (os error 111)" instead of "error sending request".
+/// Returns the text of the innermost error: "Connection refused (os error 111)" instead of "error sending request".
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {
@@ -195,7 +196,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     inner.to_string()
 }
 
-/// Returns true if an address is one of this machine.
+/// Returns true if the host of a URL is a loopback address.
 pub fn is_loopback(base_url: &str) -> bool {
     let host = reqwest::Url::parse(base_url)
         .ok()

@@ -1,7 +1,7 @@
-//! Identifies the server at an address by properties that distinguish it from others. A property that it does not report is unknown, so
+//! Reads the properties that distinguish the server at an address from others. A property that a server does not report stays unknown, so
 //! servers other than vLLM work too.
 //!
-//! Changes nothing and judges nothing: the rule of what is a change is [`Fingerprint`]'s.
+//! Nothing here judges the properties: [`Fingerprint`] decides which differences are a change.
 
 use super::Server;
 use super::http::{Http, HttpAnswer};
@@ -12,14 +12,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Limit of one question.
+/// Time limit of one request.
 const PROBE: Duration = Duration::from_secs(2);
-/// The first answer of `/server_info` took a real vLLM 1.6 s.
+/// Time limit of `/server_info`, for whose first answer a real vLLM needed 1.6 s.
 const SLOW: Duration = Duration::from_secs(10);
-/// A real vLLM has 37, with values of a few letters; they are recorded with each launch.
+/// Most settings that are recorded with each launch. A real vLLM has 37, with short values.
 const MOST_SETTINGS: usize = 200;
+/// Longest value of a setting that is recorded, in bytes.
 const LONGEST_SETTING: usize = 200;
-/// Labels of `vllm:cache_config_info` that are no settings: which engine it is, and what profiling has found room for.
+/// Labels of `vllm:cache_config_info` that are not settings: the engine's number, and results of memory profiling.
 const NO_SETTINGS: [&str; 6] = [
     "engine",
     "kv_cache_max_concurrency",
@@ -28,7 +29,7 @@ const NO_SETTINGS: [&str; 6] = [
     "num_cpu_blocks",
     "num_gpu_blocks",
 ];
-/// Settings that are read from the configuration of vLLM's development mode. The others follow from these, or have no effect.
+/// Settings that are read from the configuration in vLLM's development mode. The others follow from these, or have no effect.
 const CONFIG: [(&str, &str); 8] = [
     ("parallel_config", "tensor_parallel_size"),
     ("parallel_config", "pipeline_parallel_size"),
@@ -62,24 +63,24 @@ impl Server {
     }
 }
 
-/// The version of a server, if it reports one, and true if it is the simulator.
+/// Returns the version of a server, if it reports one, and true if it is the simulator.
 pub(super) async fn read_version(http: &Http) -> (Option<String>, bool) {
     let answer = ask(http, "/version", PROBE).await;
     let version = match text(&answer["version"]) {
-        // llama.cpp's server names its build elsewhere.
+        // llama.cpp's server reports its build elsewhere.
         None => text(&ask(http, "/props", PROBE).await["build_info"]),
         version => version,
     };
     (version, answer["simulator"].is_string())
 }
 
-/// An answer as JSON; null if there is none.
+/// Returns an answer as JSON; null if there is none.
 async fn ask(http: &Http, path: &str, limit: Duration) -> Value {
     let answer = http.page(path, limit).await;
     answer.map_or(Value::Null, |answer| answer.json())
 }
 
-/// Names from outside come in here.
+/// Returns a text from a server's answer, without control characters.
 pub(super) fn text(value: &Value) -> Option<String> {
     value.as_str().map(|text| printable(text).into_owned())
 }

@@ -1,7 +1,5 @@
-//! Finds the file of a command's program: this very binary for `vsweep`, else the one in PATH.
-//!
-//! The flags that the vLLM on this machine has, as its own help tells. It takes a vLLM some 20 s to say so, so they are
-//! remembered for each installation in the user's cache folder.
+//! Finds the programs of commands: this very binary for `vsweep`, otherwise the one on PATH. Reads the flags of an installed vLLM from its
+//! help. vLLM takes some 20 s to print it, so the flags of each installation are kept in the user's cache folder.
 
 use crate::cause::{Cause, Failure};
 use crate::files::{FACTS, create_folder, read_text, write_atomic};
@@ -19,22 +17,23 @@ use tokio::process::Command;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-/// A help that takes longer is not waited for.
+/// Time limit for printing a help.
 const LONGEST: Duration = Duration::from_secs(120);
-/// Any release of vLLM has more.
+/// Least number of flags in a complete help. Every release of vLLM has more.
 const FEWEST: usize = 50;
 
 /// The flags of one installation.
 #[derive(Debug)]
 pub struct InstalledFlags {
-    /// The program that was asked.
+    /// The program whose flags these are.
     pub program: PathBuf,
     names: BTreeSet<String>,
 }
 
 impl InstalledFlags {
-    /// Returns the flags of a command (`serve`) of the program that this word starts, in this environment. Calls `announce` before it runs
-    /// the program, if it is to be run at all. `None` if the program does not exist, does not answer as vLLM does, or was never asked.
+    /// Returns the flags of a command (`serve`) of the program that this word starts in this environment. If they are not in the cache,
+    /// calls `announce` and runs the program. `None` if the program does not exist, if its help is not like vLLM's, or if it would have to be
+    /// run but `announce` is `None`.
     pub fn of(
         program: &str,
         command: &[&str],
@@ -42,8 +41,8 @@ impl InstalledFlags {
         announce: Option<fn(&Path)>,
     ) -> Option<InstalledFlags> {
         let program = locate(program, env)?;
-        let remembered = remembered(&program, command);
-        let known = remembered.as_ref().and_then(|path| read_text(path, FACTS).ok());
+        let cached = cache_file(&program, command);
+        let known = cached.as_ref().and_then(|path| read_text(path, FACTS).ok());
         let names = match known.map(|text| text.lines().map(str::to_owned).collect::<BTreeSet<String>>()) {
             Some(names) if names.len() >= FEWEST => names,
             _ => {
@@ -53,8 +52,8 @@ impl InstalledFlags {
                     return None;
                 }
                 let text: Vec<&str> = names.iter().map(String::as_str).collect();
-                // It can be asked again, so errors are ignored.
-                if let Some(path) = &remembered {
+                // Errors are ignored, because the program can be run again.
+                if let Some(path) = &cached {
                     let _ = path.parent().map_or(Ok(()), create_folder);
                     let _ = write_atomic(path, text.join("\n").as_bytes());
                 }
@@ -64,7 +63,7 @@ impl InstalledFlags {
         Some(InstalledFlags { program, names })
     }
 
-    /// Returns true if it has a flag, in any spelling. Only the part before a dot counts.
+    /// Returns true if the installation has a flag, in any spelling. Of a dotted flag, only the part before the dot counts.
     pub fn has(&self, flag: &str) -> bool {
         let plain = flag.split('.').next().unwrap_or(flag);
         match plain.strip_prefix("--") {
@@ -79,8 +78,8 @@ impl InstalledFlags {
     }
 }
 
-/// Cache file for the flags of an installation. Another release rewrites its program, which changes the key.
-fn remembered(program: &Path, command: &[&str]) -> Option<PathBuf> {
+/// Returns the path of the cached flags of an installation. Installing another release rewrites the program, which changes the path.
+fn cache_file(program: &Path, command: &[&str]) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.filter(|path| path.is_absolute());
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
@@ -107,7 +106,7 @@ fn ask(program: &Path, command: &[&str], env: &BTreeMap<String, String>) -> Opti
     String::from_utf8(output.stdout).ok()
 }
 
-/// The flags in argparse's help: each begins a line of its own, with two blanks before it and its other names behind commas.
+/// Returns the flags in argparse's help. Each flag begins a line, after two blanks; its other names follow after commas.
 fn names_in(help: &str) -> BTreeSet<String> {
     let lines = help.lines().filter(|line| line.starts_with("  -"));
     let names = lines.flat_map(|line| {
@@ -133,8 +132,8 @@ pub fn use_program(path: impl Into<PathBuf>) {
     PROGRAM.get_or_init(|| path.into());
 }
 
-/// The `vsweep` binary. If its file was replaced while we run (a rebuild in the middle of a night's sweep), the kernel
-/// still has the one we are.
+/// Returns the path of the `vsweep` binary. If its file was replaced while this process runs, for example by a rebuild during a sweep, the
+/// path is `/proc/self/exe`, which still is the running binary.
 pub fn this_program() -> PathBuf {
     if let Some(path) = PROGRAM.get() {
         return path.clone();
@@ -145,8 +144,8 @@ pub fn this_program() -> PathBuf {
     }
 }
 
-/// The command line with its program found: `vsweep` becomes this binary; any other must be there and executable, on the
-/// PATH of `env` if that has one.
+/// Returns the command line with this binary in place of `vsweep`. Any other program must exist and be executable; it is searched on the
+/// PATH of `env`, or else of this process.
 pub fn find_program(argv: &[String], env: &BTreeMap<String, String>) -> Result<Vec<OsString>, Failure> {
     let missing = |detail: String| Failure::new(Cause::CommandNotFound, detail);
     let (program, arguments) = argv
@@ -166,7 +165,8 @@ pub fn find_program(argv: &[String], env: &BTreeMap<String, String>) -> Result<V
         .collect())
 }
 
-/// The file of a program: itself if it has a slash, else the first of its name on the PATH of `env`, or on our own.
+/// Returns the file of a program: the word itself if it has a slash, or else the first file of that name on the PATH of `env`, or on that of
+/// this process.
 pub(super) fn locate(program: &str, env: &BTreeMap<String, String>) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_executable(path));

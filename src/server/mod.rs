@@ -1,7 +1,7 @@
-//! Supervising one server: launch through the guard, readiness, death and hang, reset, stop, and the wait until the
-//! machine is as it was before. One owner for each process, and a [`Failure`] from the closed list for each way it can end.
+//! Supervises one server: launch through the guard, readiness, death and hang, reset, stop, and the wait until the machine is as it was
+//! before. Each process has one owner, and each way in which it can end is a [`Failure`] from the closed list.
 //!
-//! This room decides nothing about what to run next, and writes no file but the server's log.
+//! Nothing here decides what runs next.
 
 pub mod address;
 pub mod answers;
@@ -45,24 +45,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The start of one server.
+/// The parameters of one server process.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Program and arguments. A program called `vsweep` runs this very binary.
     pub argv: Vec<String>,
     /// Environment added to vsweep's own.
     pub env: BTreeMap<String, String>,
-    /// CPUs that it may run on; all of vsweep's own without.
+    /// CPUs on which it may run; `None` for all of vsweep's own.
     pub cpus: Option<Cpus>,
-    /// File for the server's output, both streams; created, never overwritten.
+    /// Path of the log with both output streams of the server.
     pub log: PathBuf,
-    /// Limit from launch to ready.
+    /// Time limit from the launch until the server is ready.
     pub ready_timeout: Duration,
-    /// Time from the polite signal to the deadly one.
+    /// Time from TERM to KILL when the server is stopped.
     pub stop_grace: Duration,
     /// Time without progress, with requests in flight, after which the server counts as hung.
     pub hang_timeout: Duration,
-    /// Differences from vLLM.
+    /// Differences of the server from vLLM.
     pub protocol: ServerProtocol,
 }
 
@@ -72,9 +72,9 @@ pub const NAME: &str = "{name}";
 /// Properties that a ready server reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// First entry of `/v1/models`: the name requests must use.
+    /// First entry of `/v1/models`: the name that requests must use.
     pub served_model: String,
-    /// Its `root`: the folder or hub name of the model (falls back to the name).
+    /// Its `root`: the folder or hub name of the model, or else the name.
     pub model_root: String,
     /// Every name in `/v1/models`, aliases and adapters included.
     pub names: Vec<String>,
@@ -86,7 +86,7 @@ pub struct Identity {
     pub simulated: bool,
 }
 
-/// A server, ours or attached to. Dropping one of ours stops it, without waiting until it is gone.
+/// A server that vsweep launched or attached to. Dropping a launched one stops it, without waiting until it is gone.
 #[derive(Debug)]
 pub struct Server {
     http: Http,
@@ -95,29 +95,29 @@ pub struct Server {
     progress: watch::Progress,
 }
 
-/// The process behind a server of ours.
+/// The processes of a launched server.
 #[derive(Debug)]
 struct Process {
     launch: Launch,
-    /// Its commands and their guards. The last one answers requests.
+    /// Command lines of the server, with their guards. The last command answers requests.
     commands: Vec<(String, Guarded)>,
     launched: Instant,
-    /// Length of the log in bytes when the server became ready: what follows was written under load.
+    /// Length of the log when the server became ready, in bytes. The rest is written under load.
     ready_at: Option<u64>,
 }
 
 impl Server {
-    /// Checks or chooses the port and launches the server through the guard, which writes to `log`. Returns before it is ready.
+    /// Checks or chooses the port, and launches the server through guards, with its output in `log`. Returns before it is ready.
     pub async fn spawn(launch: &Launch, log: File) -> Result<Server, Failure> {
         let mut launch = launch.clone();
         let mut address = Address::read(&launch.argv)?;
         address.settle(&mut launch.argv)?;
-        launch.name_it(address.port);
+        launch.fill_in_name(address.port);
         if let Some(taken) = address.taken() {
             return Err(taken.failure);
         }
         if std::env::var_os("VLLM_SERVER_DEV_MODE").is_none() {
-            // Without it vLLM offers no routes to reset its caches.
+            // Without this, vLLM has no routes that reset its caches.
             launch
                 .env
                 .entry("VLLM_SERVER_DEV_MODE".into())
@@ -166,7 +166,7 @@ impl Server {
         Server { http, ..self }
     }
 
-    /// Uses a server that someone else runs. The timeouts are those of [`Launch`].
+    /// Attaches to a server that vsweep did not launch. The timeouts are those of [`Launch`].
     pub fn attach(base_url: &str, ready_timeout: Duration, hang_timeout: Duration) -> Server {
         let key = std::env::var("OPENAI_API_KEY").ok();
         Server {
@@ -177,7 +177,7 @@ impl Server {
         }
     }
 
-    /// `http://127.0.0.1:8000`, without a trailing slash.
+    /// The address of the server, such as `http://127.0.0.1:8000`, without a trailing slash.
     pub fn base_url(&self) -> &str {
         self.http.base_url()
     }
@@ -187,7 +187,7 @@ impl Server {
         self.http.clone()
     }
 
-    /// The key that it asks for, if we started it with one.
+    /// The key that requests must carry, if vsweep launched the server with one.
     pub fn api_key(&self) -> Option<String> {
         self.process.as_ref().and_then(|process| api_key(&process.launch))
     }
@@ -197,8 +197,8 @@ impl Server {
         self.process.is_some() || http::is_loopback(self.base_url())
     }
 
-    /// Resets the server's caches; a refused reset is retried. `Err` says what was refused. `Restart` is the runner's work.
-    /// A server that fails meanwhile ends the reset: [`Server::failed`] says so at once.
+    /// Resets the server's caches, and tries again if the server refuses. `Err` says what was refused. Does nothing for `Restart`, which the
+    /// caller performs. If the server fails meanwhile, returns `Ok`; [`Server::failed`] then has the failure at once.
     pub async fn reset(&mut self, reset: &Reset) -> Result<(), String> {
         let http = self.http.clone();
         let routes = self.cache_routes();
@@ -216,7 +216,7 @@ impl Server {
         }
     }
 
-    /// The routes that empty its caches.
+    /// Returns the routes that empty the caches of this kind of server.
     fn cache_routes(&self) -> &'static [&'static str] {
         let program = self
             .process
@@ -228,7 +228,7 @@ impl Server {
         }
     }
 
-    /// Stops the server and every descendant: TERM, grace, KILL; returns when none is left. Does nothing if attached.
+    /// Stops the server and all its descendants: TERM, grace period, KILL. Returns when none is left. Does nothing to an attached server.
     pub async fn stop(&mut self) {
         if let Some(process) = &mut self.process {
             join_all(process.commands.iter_mut().map(|(_, guarded)| guarded.stop())).await;
@@ -244,8 +244,8 @@ impl Server {
 }
 
 impl Launch {
-    /// Fills in the name and, in what ends the server, its port. The name is that of the log: no other start has it.
-    fn name_it(&mut self, port: Option<u16>) {
+    /// Fills in the name of the server and, in the stop command, its port. The name is that of the log, which no other launch has.
+    fn fill_in_name(&mut self, port: Option<u16>) {
         let stem = self.log.file_stem().unwrap_or_default().to_string_lossy();
         let name = format!("vsweep-{stem}");
         for word in self.argv.iter_mut().chain(&mut self.protocol.stop_command) {
@@ -258,7 +258,7 @@ impl Launch {
         }
     }
 
-    /// Fills in the name of the first node, and returns the command lines of the members. A server without members is on one node.
+    /// Fills in the name of the first node, and returns the command lines of the members. They are none if the server runs on one node.
     fn fill_in_nodes(&mut self) -> Result<Vec<Vec<String>>, Failure> {
         let members = &self.protocol.members;
         let has_head = |word: &String| word.contains(HEAD);
@@ -274,13 +274,13 @@ impl Launch {
 }
 
 impl Process {
-    /// Waits until a command of the server has ended, which ends all of it, and says why.
+    /// Waits until one command of the server has ended, which is a failure of the whole server, and returns that failure.
     async fn ended(&self) -> Failure {
         let crash = self.phase().crash();
         let ends = self.commands.iter().map(|(_, guarded)| Box::pin(guarded.exited(crash)));
-        let (exit, place, _) = select_all(ends).await;
+        let (exit, index, _) = select_all(ends).await;
         let mut failure = exit.map_or_else(|lost| lost, |exit| self.diagnose(Some(exit)));
-        if let Some((command, _)) = self.commands.get(place).filter(|_| place + 1 < self.commands.len()) {
+        if let Some((command, _)) = self.commands.get(index).filter(|_| index + 1 < self.commands.len()) {
             failure.detail = format!("{}; `{command}`, which runs with the server, ended", failure.detail);
         }
         failure
@@ -293,27 +293,27 @@ impl Process {
         }
     }
 
-    /// The cause from what it wrote and, if it has ended, how.
+    /// Returns the failure, from the log and, if a command has ended, from its exit.
     fn diagnose(&self, exit: Option<process::guard::Exit>) -> Failure {
         let log = diagnose::read_log(&self.launch.log, self.ready_at.unwrap_or(0));
         diagnose::diagnose(self.phase(), exit, &log)
     }
 }
 
-/// Creates a server's log; another one's is never written to. Both streams append, so that neither overwrites what the other wrote. Nobody
-/// else may read it: what a program prints is known only once it is printed.
+/// Creates a server's log; it is an error if the file exists. Both streams append, so that neither overwrites the other. Only this user may
+/// read it, because a program may print secrets.
 pub fn create_log(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
 }
 
-/// The key that the server will ask for.
+/// Returns the key that the server will require.
 fn api_key(launch: &Launch) -> Option<String> {
     let flag = ServeCommand::of(&launch.argv).value("api_key").map(str::to_owned);
     flag.or_else(|| launch.env.get("VLLM_API_KEY").cloned())
         .or_else(|| std::env::var("VLLM_API_KEY").ok())
 }
 
-// The nodes on which the commands of one server may run. What such a command starts elsewhere is its own to end when it is ended, as
+// The nodes on which the commands of one server may run. A command must end what it started on other nodes when it is ended itself, as
 // `srun` does.
 
 /// The name of this machine.
@@ -321,7 +321,7 @@ pub fn host() -> String {
     nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The nodes of the allocation, this one first; without one this machine alone.
+/// Returns the nodes of the Slurm allocation, this one first; without an allocation, this machine alone.
 pub fn nodes() -> Result<Vec<String>, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let here = || variable("SLURMD_NODENAME").unwrap_or_else(host);

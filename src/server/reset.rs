@@ -1,4 +1,4 @@
-//! Putting a server's caches back to empty between runs, through its development routes or by a command of the user's.
+//! Empties a server's caches between runs, through its development routes or by a command of the user.
 
 use super::http::Http;
 use super::process::guarded::{self, Order};
@@ -11,17 +11,18 @@ use tokio::time::sleep;
 
 /// The routes that empty vLLM's caches, in the order in which they are called; only the first must exist.
 pub const ROUTES: [&str; 3] = ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"];
-/// Route that resets the cache of SGLang.
+/// The route that empties SGLang's cache.
 pub const SGLANG_ROUTES: [&str; 1] = ["/flush_cache"];
-/// Limit of one request.
+/// Time limit of one request.
 const LIMIT: Duration = Duration::from_secs(30);
-/// A busy server refuses; these are the waits before asking again.
+/// Waits before the next tries, in milliseconds. A busy server refuses a reset.
 const WAITS_MS: [u64; 6] = [50, 100, 250, 500, 1000, 2000];
-/// Limit of a custom command.
+/// Time limit of the user's command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(120);
+/// Time from TERM to KILL of the user's command.
 const COMMAND_GRACE: Duration = Duration::from_secs(2);
 
-/// Empties the prefix, multimodal and encoder caches.
+/// Calls these routes in turn, each again if it is refused. All but the first may be missing. `Err` says what was refused.
 pub(super) async fn caches(http: &Http, routes: &[impl AsRef<str>]) -> Result<(), String> {
     for (i, route) in routes.iter().map(AsRef::as_ref).enumerate() {
         let mut waits = WAITS_MS.into_iter();

@@ -1,5 +1,5 @@
-//! The wait before the next server: until the remains of dead trees are gone, the port is free, and GPU memory is back to where it was
-//! before the first server. This takes a moment after the last process of the old one is gone; a server started too early
+//! The wait before the next server: until the remains of dead trees are gone, the port is free, and no more GPU memory is in use than before
+//! the first server. Memory is released some time after the last process of the previous server has ended. A server that is started earlier
 //! fails for the wrong reason.
 
 use super::address::Address;
@@ -15,20 +15,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Tolerated increase since the previous level, in MiB: contexts of other programs come and go.
+/// Tolerated increase of the memory in use, in MiB, because contexts of other programs come and go.
 const SLACK_MIB: u64 = 512;
-/// Waits between two looks grow from the first to the second of these.
+/// Time between the first two checks. It doubles with each further check.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// Longest time between two checks.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// Time limit for ports and GPU memory of an earlier server of ours to become free.
+/// Time limit for the port and the GPU memory of an earlier server to become free.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
-/// Time for which a killed process may hold its memory.
+/// Time for which a killed process may still hold its memory.
 const HOLDS: Duration = Duration::from_secs(5);
 
-/// A GPU of which more than this share is held has somebody on it: vLLM leaves as much to others.
+/// Share of a GPU's memory above which it counts as in use by others. vLLM leaves as much to others.
 const OTHERS_SHARE: f64 = 0.1;
 
-/// Returns those of some GPUs, by their numbers, whose memory is in use.
+/// Returns the GPUs with these numbers whose memory others use.
 pub async fn held_by_others(numbers: &[u32]) -> Vec<Gpu> {
     if numbers.is_empty() {
         return Vec::new();
@@ -42,7 +43,7 @@ pub async fn held_by_others(numbers: &[u32]) -> Vec<Gpu> {
     gpus
 }
 
-/// Describes the processes that hold these GPUs, as a sentence.
+/// Describes the processes that use or reserve these GPUs, as a sentence; empty if there are none.
 pub async fn holders_of(numbers: &[u32]) -> String {
     let gpus = held_by_others(numbers).await;
     let held: Vec<&Gpu> = gpus.iter().collect();
@@ -54,10 +55,10 @@ pub async fn holders_of(numbers: &[u32]) -> String {
     all.join("; ")
 }
 
-/// Waits until nothing is left of the process trees that the vsweeps of these pids started, or the limit is over. After a
-/// vsweep was killed, its guards still need up to the grace period; what has lost its guard, too, is killed at once. Then
-/// removes the shared memory of every tree on the machine of which nobody is left, and ends servers elsewhere. Says what there was, for
-/// people; `None` if there was nothing.
+/// Waits until nothing is left of the process trees that vsweep processes with these ids started, or until the limit has passed. After a
+/// vsweep was killed, its guards still need up to the grace period; processes without a guard are killed at once. Then removes the shared
+/// memory of every dead tree on the machine, and ends servers elsewhere. Returns a sentence about what was removed; `None` if there was
+/// nothing.
 pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
     let start = Instant::now();
     let mut cleared: Vec<String> = Vec::new();
@@ -78,7 +79,7 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
         }
         sleep(FIRST_WAIT).await;
     }
-    // Killed processes may hold memory a moment longer; the next start tries again.
+    // Killed processes may hold memory a moment longer. If they hold it even longer, the next start tries again.
     let last = Instant::now() + HOLDS;
     loop {
         cleared.extend(leftovers::remove_abandoned());
@@ -95,16 +96,17 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
 /// The wait before a server starts, until the machine is as it was before the sweep's first one.
 #[derive(Debug, Default)]
 pub struct ReleaseWait {
-    /// Memory in use before the first server, by GPU. Without GPUs there is nothing to wait for later.
+    /// Memory in use before the first server, in MiB, by the GPU's UUID. Without GPUs, it is empty, and only the port is awaited.
     used_mib: BTreeMap<String, u64>,
-    /// Waiting times of the first server, and of the others.
+    /// Time limits for the first server, and for each of the others.
     limits: [Duration; 2],
+    /// True once the first server has waited.
     is_passed: Cell<bool>,
 }
 
 impl ReleaseWait {
-    /// Looks at the machine before the first server. Nothing of ours can be in its way, so it does not wait; unless Slurm gave us GPUs
-    /// for ourselves, of which a task before us, or an earlier try of this one, may not have let go yet.
+    /// Reads the memory in use before the first server, which then does not wait, because no earlier server is in its way. If Slurm assigned
+    /// GPUs to this job, it waits until they are empty, because an earlier task may not have released them yet.
     pub async fn now() -> ReleaseWait {
         let is_given = ["SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"]
             .iter()
@@ -117,7 +119,7 @@ impl ReleaseWait {
         release_wait
     }
 
-    /// A wait for sweeps in which others may take a GPU: each server waits at least `limit`.
+    /// Returns a wait for sweeps in which others may take a GPU. The time limit of each server is at least `limit`.
     pub async fn patient(limit: Duration) -> ReleaseWait {
         ReleaseWait::waiting([limit, limit.max(SETTLE_LIMIT)]).await
     }
@@ -131,8 +133,8 @@ impl ReleaseWait {
         }
     }
 
-    /// Waits until this server can be started as if it were the first, or says after the limit what is in its way; at once if
-    /// waiting would not help.
+    /// Waits until this server can be started as if it were the first. The error names the obstacle that is left after the limit, or one for
+    /// which waiting would not help.
     pub async fn wait(&self, argv: &[String], env: &BTreeMap<String, String>) -> Result<(), Failure> {
         let limit = self.limits[usize::from(self.is_passed.replace(true))];
         let address = Address::read(argv)?;
@@ -168,7 +170,7 @@ impl ReleaseWait {
         }
     }
 
-    /// The GPUs that hold more than they did before.
+    /// Returns the GPUs of which more memory is in use than before the first server.
     fn held<'a>(&self, gpus: &'a [Gpu]) -> Vec<&'a Gpu> {
         let above = |gpu: &&Gpu| {
             self.used_mib

@@ -1,5 +1,5 @@
-//! The phases of an engine's start, as its log tells: the one that it is in, and how long each took. Of several workers the slowest
-//! counts, since all wait for it.
+//! The phases of an engine's start, read from its log: the current one, and the duration of each. Of several workers the slowest counts,
+//! because all wait for it.
 
 use super::diagnose::read_log;
 use crate::plan::Params;
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// A column, the words before its seconds and those after them.
+/// Columns, each with the texts of the log before and after its seconds.
 const PHASES: [(&str, &str, &str); 6] = [
     ("startup_weights_s", "Loading weights took ", " seconds"),
     ("startup_model_s", " GiB memory and ", " seconds"),
@@ -20,13 +20,13 @@ const PHASES: [(&str, &str, &str); 6] = [
         " s",
     ),
 ];
-/// Parts of a compilation, for logs that do not report it as a whole.
+/// Texts before and after the seconds of a part of the compilation, for logs that do not report the whole.
 const COMPILATION: [(&str, &str); 2] = [
     ("Dynamo bytecode transform time: ", " s"),
     ("Compiling a graph for compile range ", " s"),
 ];
 
-/// Words of vLLM's log (the last three: SGLang's), and what the engine does from then on.
+/// Texts of vLLM's log (the last three are SGLang's), each with the activity of the engine from then on.
 const BEGINNINGS: [(&str, &str); 12] = [
     ("Initializing a V1 LLM engine", "starting its workers"),
     ("Starting to load model", "loading weights"),
@@ -45,8 +45,9 @@ const BEGINNINGS: [(&str, &str); 12] = [
     ("Capture cuda graph begin", "capturing graphs"),
 ];
 
-/// Reads what is new in a log whenever it is asked, and says what the engine does; empty before it says anything.
+/// Returns a function that reads the new part of a log at each call, and returns the activity of the engine; empty while it is unknown.
 pub fn follow(log: PathBuf) -> impl Fn() -> &'static str + Send + Sync {
+    // Number of bytes read so far, and the activity.
     let read = Mutex::new((0, ""));
     move || {
         let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,13 +60,13 @@ pub fn follow(log: PathBuf) -> impl Fn() -> &'static str + Send + Sync {
     }
 }
 
-/// The last beginning in a log.
+/// Returns the activity that begins last in a log.
 fn begun(log: &str) -> Option<&'static str> {
     let of = |line: &str| BEGINNINGS.iter().find(|(words, _)| line.contains(words));
     log.lines().rev().find_map(of).map(|(_, doing)| *doing)
 }
 
-/// Every phase that a log tells of, in seconds.
+/// Returns the duration of every phase that a log reports, in seconds, by column.
 pub fn phases(log: &str) -> Params {
     let mut figures = Params::new();
     for (column, before, after) in PHASES {

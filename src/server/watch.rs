@@ -1,4 +1,4 @@
-//! Watching a ready server: its process, its health, and whether requests in flight make progress.
+//! Watches a ready server: its process, its health, and the progress of requests in flight.
 
 use super::Server;
 use super::http::{Http, Silence};
@@ -8,16 +8,16 @@ use crate::units::show_duration;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Limit of one probe.
+/// Time limit of one request.
 const PROBE: Duration = Duration::from_secs(5);
-/// Longest wait between two looks: often enough to notice, seldom enough not to disturb what is measured.
+/// Longest time between two health checks: short enough to notice a failure, long enough not to disturb the measurement.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Wait between two looks at a server that is about to be idle.
+/// Time between two health checks of a server that should become idle.
 const SOON: Duration = Duration::from_millis(50);
-/// A server that says it is ill, or refuses connections, gets this long to end (its log then says why) or to recover.
+/// Time that a server which reports an error, or refuses connections, has to end (its log then has the reason) or to recover.
 const DYING: Duration = Duration::from_secs(8);
 
-/// Counters of which at least one moves when the engine does anything at all.
+/// Counters of which at least one grows when the engine does anything at all.
 const COUNTERS: [&str; 4] = [
     "vllm:prompt_tokens_total",
     "vllm:generation_tokens_total",
@@ -30,8 +30,7 @@ const SILENT: &str = "no answer from /health and /metrics";
 const IN_FLIGHT: [&str; 2] = ["vllm:num_requests_running", "vllm:num_requests_waiting"];
 
 impl Server {
-    /// Resolves when the server dies, loses its engine or hangs; pending as long as all is well. Safe to drop and call
-    /// again.
+    /// Waits until the server dies, loses its engine or hangs, and returns the failure. The future may be dropped and the method called again.
     pub async fn failed(&mut self) -> Failure {
         let Some(process) = &mut self.process else {
             return distress(&self.http, &mut self.progress).await;
@@ -40,7 +39,7 @@ impl Server {
             biased;
             failure = process.ended() => failure,
             failure = distress(&self.http, &mut self.progress) => match failure.cause {
-                // Its output may name the cause.
+                // The log may have the cause.
                 Cause::CrashedUnderLoad => Some(process.diagnose(None))
                     .filter(|diagnosed| diagnosed.cause != failure.cause)
                     .unwrap_or(failure),
@@ -49,14 +48,13 @@ impl Server {
         }
     }
 
-    /// Returns true if it reports right now that its engine is dead, or no longer listens. [`Server::failed`] may need some seconds more to
+    /// Returns true if the server reports now that its engine is dead, or no longer listens. [`Server::failed`] may need some seconds more to
     /// find the reason.
     pub async fn is_unhealthy(&self) -> bool {
         matches!(look(&self.http).await, Health::Ill(_))
     }
 
-    /// Waits until it has given up the requests that nobody waits for any more, as far as it says what it does, or until the limit is
-    /// over.
+    /// Waits until the server has no requests in flight, or until the limit has passed. Does not wait if the server does not report them.
     pub async fn idle(&self, limit: Duration) {
         let start = Instant::now();
         while let Health::Work { in_flight, .. } = look(&self.http).await
@@ -67,8 +65,8 @@ impl Server {
         }
     }
 
-    /// Looks whether it goes on with its work, or drops it, now that nobody waits for it any more; the failure of one that does
-    /// neither until the limit is over.
+    /// Checks that the server continues or drops requests for which the benchmark no longer waits. Returns the failure if it has done neither,
+    /// or has not answered, when the limit has passed.
     pub async fn is_hung(&self, limit: Duration) -> Option<Failure> {
         let start = Instant::now();
         let mut first = None;
@@ -90,7 +88,7 @@ impl Server {
     }
 }
 
-/// Resolves when the server's own answers, or their absence, say that it has failed.
+/// Waits until the server's answers, or their absence, show that it has failed, and returns the failure.
 async fn distress(http: &Http, progress: &mut Progress) -> Failure {
     let mut ill_since = None;
     loop {
@@ -115,11 +113,11 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
 /// Result of one health check.
 #[derive(Debug, Clone, PartialEq)]
 enum Health {
-    /// It reports that its engine is dead, or no longer listens.
+    /// The server reports that its engine is dead, or no longer listens.
     Ill(String),
-    /// Figures of `/metrics`.
+    /// Number of requests in flight and sum of the counters, from `/metrics`.
     Work { in_flight: f64, counted: f64 },
-    /// It answers, but reports no figures.
+    /// The server answers, but does not report these figures.
     Unknown,
     /// Neither `/health` nor `/metrics` answers.
     Silent,
@@ -152,17 +150,21 @@ fn work(metrics: &str) -> Health {
     }
 }
 
-/// Time of the last progress. Kept by the server, so that a watch can be dropped and resumed.
+/// The last progress of a server. It is kept between calls of [`Server::failed`].
 #[derive(Debug)]
 pub(super) struct Progress {
+    /// Time without progress after which the server counts as hung.
     limit: Duration,
+    /// Sum of the counters at the last check.
     counted: f64,
+    /// Time of the last progress.
     moved: Instant,
+    /// Time of the last check.
     looked: Instant,
 }
 
 impl Progress {
-    /// A server is hung when nothing has moved for `limit`.
+    /// Starts the clock. The server counts as hung after `limit` without progress.
     pub(super) fn new(limit: Duration) -> Progress {
         let now = Instant::now();
         Progress {
@@ -173,7 +175,7 @@ impl Progress {
         }
     }
 
-    /// Takes note of a look; `Some` says why the server counts as hung.
+    /// Records a health check. Returns the reason if the server counts as hung.
     fn note(&mut self, health: &Health, now: Instant) -> Option<String> {
         // After a pause in checking (between two runs), the clock starts anew.
         if now.duration_since(self.looked) > 2 * (PAUSE + 2 * PROBE) {

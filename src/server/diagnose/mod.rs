@@ -1,8 +1,7 @@
 //! Derives a cause of the closed list from the end of a server and from its log.
 //!
-//! The patterns come from real logs (tests/data/logs). The first pattern of the table that occurs on a line that complains
-//! decides; a line that only tells or warns accuses nobody. What no pattern fits has an unknown cause, and the last lines of
-//! the log are its detail.
+//! The patterns come from real logs (tests/data/logs). The first pattern of the table that occurs in the log decides; lines of information
+//! and warnings are not searched. If no pattern occurs, the cause is a crash, and the last lines of the log are its detail.
 
 mod patterns;
 #[cfg(test)]
@@ -18,9 +17,9 @@ use std::path::Path;
 
 /// Bytes of a log that are read: more than enough for the tracebacks of a few processes.
 const LOG_BYTES: u64 = 4 << 20;
-/// Number of a log's lines that are shown if the cause is unknown.
+/// Number of lines of a log that are shown if no pattern occurs.
 const LAST_LINES: usize = 3;
-/// Longest detail in characters.
+/// Longest detail, in characters.
 const DETAIL: usize = 400;
 
 /// State of a server before it failed.
@@ -33,7 +32,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The cause of an end that nothing explains.
+    /// The cause of an end that the log does not explain.
     pub fn crash(self) -> Cause {
         match self {
             Phase::Starting => Cause::CrashedStarting,
@@ -42,7 +41,7 @@ impl Phase {
     }
 }
 
-/// Names the cause of an end. `exit` is `None` if the process is still there or its end could not be seen.
+/// Returns the failure of a server that ended. `exit` is `None` if the process is still there or its end could not be seen.
 pub fn diagnose(phase: Phase, exit: Option<Exit>, log: &str) -> Failure {
     let usage = log.lines().rev().find(|line| line.contains(": error: "));
     if let (Phase::Starting, Some(Exit::Code(2)), Some(usage)) = (phase, exit, usage) {
@@ -56,7 +55,7 @@ pub fn diagnose(phase: Phase, exit: Option<Exit>, log: &str) -> Failure {
         _ => phase.crash(),
     };
     let how = match exit {
-        // SIGKILL that nobody here sent is nearly always the kernel's.
+        // A SIGKILL that vsweep did not send nearly always comes from the kernel.
         Some(Exit::Signal(9)) => "killed by SIGKILL, perhaps by the kernel because memory ran out".to_owned(),
         Some(exit) => exit.to_string(),
         None => "its end was not seen".to_owned(),
@@ -64,7 +63,7 @@ pub fn diagnose(phase: Phase, exit: Option<Exit>, log: &str) -> Failure {
     Failure::new(cause, format!("{how}; {}", clean(&last_lines(log))))
 }
 
-/// The failure of which the log has words, with the last line that has them.
+/// Returns the failure of the first pattern that occurs in the log, with the last line in which it occurs.
 fn recognise<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, phase: Phase, log: &str) -> Option<Failure> {
     let lines: Vec<&str> = log.lines().collect();
     let complaints: Vec<(usize, String)> = (lines.iter().enumerate())
@@ -73,27 +72,28 @@ fn recognise<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, phase: Phase, 
         .collect();
     patterns.into_iter().find_map(|pattern| {
         let cause = pattern.cause(phase)?;
-        let has_it = |(at, line): &&(usize, String)| pattern.is_in(line) && (!pattern.is_loose || is_error(lines[*at]));
-        let (at, _) = complaints.iter().rfind(has_it)?;
+        let is_match =
+            |(at, line): &&(usize, String)| pattern.is_in(line) && (!pattern.is_loose || is_error(lines[*at]));
+        let (at, _) = complaints.iter().rfind(is_match)?;
         Some(Failure::new(cause, complaint(&lines, *at)))
     })
 }
 
-/// A line and what belongs to it: pydantic names the field and what is wrong with it on the two lines after.
+/// Returns a line with those that belong to it. pydantic writes the field and its fault on the next two lines.
 fn complaint(lines: &[&str], at: usize) -> String {
     let more = match lines[at].contains("validation error for ") {
         true => 2,
         false => 0,
     };
-    let said: Vec<&str> = lines[at..]
+    let parts: Vec<&str> = lines[at..]
         .iter()
         .take(1 + more)
         .map(|line| without_prefix(line))
         .collect();
-    clean(&said.join("; "))
+    clean(&parts.join("; "))
 }
 
-/// Returns true if the level of a line is that of information or a warning.
+/// Returns true if a line is information or a warning, by its level.
 fn is_informative(line: &str) -> bool {
     let line = without_source(line);
     let levels = ["DEBUG", "INFO", "WARNING"];
@@ -101,11 +101,12 @@ fn is_informative(line: &str) -> bool {
     levels.iter().any(|level| {
         let after = line.strip_prefix(level);
         after.is_some_and(|after| after.starts_with([' ', ':'])) || line.contains(&format!("[{level}]"))
-    }) || is_glog_warning(line)
+    }) || is_glog_notice(line)
 }
 
-/// `W1122 21:49:45.013000 15322 torch/...] `, as PyTorch's C++ side warns, perhaps behind `[rank0]:[`.
-fn is_glog_warning(line: &str) -> bool {
+/// Returns true for a warning or information of PyTorch's C++ side, such as `W1122 21:49:45.013000 15322 torch/...] `, perhaps after
+/// `[rank0]:[`.
+fn is_glog_notice(line: &str) -> bool {
     let begin = line.rsplit_once('[').map_or(line, |(before, after)| {
         if before.is_empty() || before.ends_with(':') {
             after
@@ -135,38 +136,42 @@ fn is_exception(word: &str) -> bool {
     (word.ends_with("Error") || word.ends_with("Exception")) && word.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// Returns true if a line is part of a traceback: a place, or the source there.
+/// Returns true if a line is part of a traceback: a location, or its source line.
 fn is_of_traceback(line: &str) -> bool {
     let after = line.split_once("] ").map_or(line, |(_, after)| after);
     after.starts_with("  ") && !after.contains("Value error, ")
 }
 
-/// Returns the excerpt of a log without known words: the exception that ended it, else its last lines.
+/// Returns the excerpt of a log in which no pattern occurs: the exception that ended it, or else its last lines.
 fn last_lines(log: &str) -> String {
     let decisive = decisive_line(log);
     if is_error(decisive) {
         return decisive.to_owned();
     }
-    let mut last: Vec<&str> = words(log).rev().take(LAST_LINES).map(without_prefix).collect();
+    let mut last: Vec<&str> = lines_with_text(log)
+        .rev()
+        .take(LAST_LINES)
+        .map(without_prefix)
+        .collect();
     last.reverse();
     match last.is_empty() {
-        true => last_words(log).to_owned(),
+        true => last_text(log).to_owned(),
         false => last.join(" | "),
     }
 }
 
-/// The lines of a log that say something, without those of requests that were answered.
-fn words(log: &str) -> impl DoubleEndedIterator<Item = &str> {
+/// Returns the lines of a log that are not empty and not about answered requests.
+fn lines_with_text(log: &str) -> impl DoubleEndedIterator<Item = &str> {
     log.lines()
         .filter(|line| !is_access(line) && !without_prefix(line).is_empty())
 }
 
-/// Uvicorn's line for a request that was answered: `INFO:     127.0.0.1:1 - "GET /health HTTP/1.1" 200 OK`.
+/// Returns true for uvicorn's line about an answered request: `INFO:     127.0.0.1:1 - "GET /health HTTP/1.1" 200 OK`.
 fn is_access(line: &str) -> bool {
     line.contains(" HTTP/1.1\" ") && is_informative(line)
 }
 
-/// The line that says most where no pattern fits: the last one that ends a traceback, else the last one.
+/// Returns the line that most likely has the reason of a failure: the last one that ends a traceback, or else the last one.
 fn decisive_line(log: &str) -> &str {
     let ends_traceback = |line: &&str| {
         let text = without_prefix(line);
@@ -174,34 +179,34 @@ fn decisive_line(log: &str) -> &str {
         text.contains(": ") && !name.contains(' ') && is_exception(name.rsplit('.').next().unwrap_or_default())
     };
     // vLLM's parent process only repeats that its engine failed; the engine's own error comes before it.
-    let root = |line: &&str| {
+    let is_root = |line: &&str| {
         ends_traceback(line) && !line.contains("See root cause above") && !line.contains("See stack trace")
     };
     let lines = || log.lines().rev();
     lines()
-        .find(root)
+        .find(is_root)
         .or_else(|| lines().find(ends_traceback))
-        .unwrap_or_else(|| last_words(log))
+        .unwrap_or_else(|| last_text(log))
 }
 
-fn last_words(log: &str) -> &str {
-    words(log).next_back().unwrap_or(match log.trim().is_empty() {
+fn last_text(log: &str) -> &str {
+    lines_with_text(log).next_back().unwrap_or(match log.trim().is_empty() {
         true => "it wrote nothing",
         false => "it wrote of nothing but requests",
     })
 }
 
-/// The last line of a log that says something, without its prefix.
+/// Returns the last line of a log that is not empty and not about an answered request, without its prefix.
 pub fn last_line(log: &Path) -> String {
-    clean(last_words(&read_log(log, 0)))
+    clean(last_text(&read_log(log, 0)))
 }
 
-/// The line of a log that says most about why its program failed, without its prefix.
+/// Returns the line of a log that most likely has the reason why its program failed, without its prefix.
 pub fn decisive(log: &Path) -> String {
     clean(decisive_line(&read_log(log, 0)))
 }
 
-/// Returns one line, printable, without its log prefix and of limited length.
+/// Returns a line without its log prefix, made printable and cut to [`DETAIL`] characters.
 fn clean(line: &str) -> String {
     let text = printable(without_prefix(line));
     match text.char_indices().nth(DETAIL) {
@@ -210,7 +215,7 @@ fn clean(line: &str) -> String {
     }
 }
 
-/// Cuts `(APIServer pid=1) `.
+/// Removes a prefix such as `(APIServer pid=1) `.
 fn without_source(line: &str) -> &str {
     match line.trim().strip_prefix('(').and_then(|rest| rest.split_once(')')) {
         Some((head, tail)) if head.contains("pid=") => tail.trim_start(),
@@ -218,7 +223,7 @@ fn without_source(line: &str) -> &str {
     }
 }
 
-/// Cuts `(APIServer pid=1) ERROR 11-20 10:09:11 [core.py:906] ` in any of its parts.
+/// Removes a prefix such as `(APIServer pid=1) ERROR 11-20 10:09:11 [core.py:906] `, or a part of it.
 fn without_prefix(line: &str) -> &str {
     let mut text = without_source(line);
     for level in ["DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL "] {
@@ -232,7 +237,7 @@ fn without_prefix(line: &str) -> &str {
     text
 }
 
-/// Reads a log from `offset` on, without colours. Of a very long log the beginning is left out.
+/// Reads a log from the byte `offset` on, without colours. Only the last [`LOG_BYTES`] are read.
 pub fn read_log(path: &Path, offset: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = files::open(path)?;
@@ -247,7 +252,7 @@ pub fn read_log(path: &Path, offset: u64) -> String {
     without_colours(&String::from_utf8_lossy(&read().unwrap_or_default()))
 }
 
-/// Cuts terminal sequences such as `ESC [ 0 ; 36 m`.
+/// Removes terminal sequences such as `ESC [ 0 ; 36 m`.
 fn without_colours(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,7 +1,7 @@
 //! Messages of failing servers and their meaning: words that occur together on an error line.
 //!
-//! The words come from real logs (tests/data/logs, whose index names each one's source). Whole phrases come first, then words that identify
-//! a kind of failure in any phrase, so that messages of other releases or servers are understood too.
+//! The words come from real logs (tests/data/logs, whose index names the source of each). Whole phrases come first, then words that identify
+//! a kind of failure in any phrase, so that messages of other releases and servers are recognised as well.
 
 use super::Phase;
 use crate::cause::Cause;
@@ -12,7 +12,7 @@ pub(super) struct Pattern {
     /// Words that must all be on the line, in lower case.
     pub words: &'static [&'static str],
     cause: Cause,
-    /// True if they count only on the line that names an exception, because they are common elsewhere.
+    /// True if the words count only on lines of errors, because they are common elsewhere.
     pub is_loose: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
     phrase(&["outofmemoryerror"], Cause::OomAtLoad),
     loose(&["memoryerror"], Cause::SystemRefused),
     phrase(&["address already in use"], Cause::PortTaken),
-    // llama.cpp's words.
+    // Messages of llama.cpp.
     phrase(&["couldn't bind", "socket"], Cause::PortTaken),
     phrase(&["error: invalid argument: "], Cause::BadFlag),
     phrase(&["error while handling argument "], Cause::BadFlag),
@@ -86,7 +86,7 @@ impl Pattern {
         self.words.iter().all(|word| line.contains(word))
     }
 
-    /// Returns its cause for a server in this phase; `None` if the words do not explain the failure of a ready server.
+    /// Returns the cause for a server in this phase; `None` if the words do not explain the failure of a ready server.
     pub fn cause(&self, phase: Phase) -> Option<Cause> {
         match (phase, self.cause) {
             (Phase::Starting, cause) => Some(cause),

@@ -1,6 +1,6 @@
-//! vsweep's end of a guard: starts a command under one, hears how it goes, and ends it. Dropping a [`Guarded`] closes
-//! the guard's pipe, which ends the tree as [`Guarded::stop`] would, without anyone waiting for it. If the guard is killed,
-//! what it owned falls to us, and we end it here.
+//! vsweep's side of a guard: starts a command under one, receives its reports, and ends the command. Dropping a [`Guarded`] closes the
+//! guard's pipe, which ends the tree as [`Guarded::stop`] does, but without waiting. If the guard is killed, its processes become children
+//! of vsweep, which ends them here.
 
 use super::guard::{self, Exit, Report};
 use super::leftovers::{self, Leftovers};
@@ -27,8 +27,8 @@ use tokio::time::{sleep, timeout};
 
 /// Time that a guard may take beyond the grace period to end a tree and report it.
 const MARGIN: Duration = Duration::from_secs(5);
-/// Asks Python's `setproctitle`, by which vLLM names its processes, to leave their environment readable, and with it the mark
-/// of their tree.
+/// Variable that makes Python's `setproctitle`, by which vLLM names its processes, keep their environment readable. It contains the mark of
+/// their tree.
 const KEEP_ENVIRONMENT: (&str, &str) = ("SPT_NOENV", "1");
 
 /// A command to run under a guard.
@@ -38,21 +38,22 @@ pub struct Order<'a> {
     pub argv: &'a [String],
     /// Environment added to vsweep's own.
     pub env: &'a BTreeMap<String, String>,
-    /// Names of variables of vsweep's environment that it does not get.
+    /// Names of variables of vsweep's environment that the command does not get.
     pub without: &'a [String],
-    /// CPUs that it may run on; all of vsweep's own without.
+    /// CPUs on which it may run; `None` for all of vsweep's own.
     pub cpus: Option<&'a Cpus>,
     /// File for both output streams.
     pub log: File,
     /// Time from TERM to KILL.
     pub grace: Duration,
-    /// The command that ends what the command started elsewhere; empty if there is none.
+    /// Stop command, which ends what the command started elsewhere; empty if there is none.
     pub stop: &'a [String],
 }
 
 /// A command that runs under a guard.
 #[derive(Debug)]
 pub struct Guarded {
+    /// Process id of the guard.
     guard: i32,
     orders: PipeWriter,
     grace: Duration,
@@ -83,7 +84,7 @@ impl Guarded {
     }
 
     fn launch(argv: &[std::ffi::OsString], order: Order<'_>) -> io::Result<Guarded> {
-        // Should the guard be killed, its tree falls to us and not to init.
+        // If the guard is killed, its children become those of this process and not of init.
         prctl::set_child_subreaper(true)?;
         if let Some(fault) = procfs::fault() {
             return Err(io::Error::other(fault));
@@ -119,7 +120,7 @@ impl Guarded {
             .take()
             .ok_or_else(|| io::Error::other("it has no output"))?;
         if !order.stop.is_empty() {
-            // Not an argument, which everybody could read: it may hold a secret.
+            // Not sent as an argument, because every user can read those, and it may contain a secret.
             let _ = orders.write_all(format!("{}\n", serde_json::json!(order.stop)).as_bytes());
         }
         let (known, state) = watch::channel(TreeState::default());
@@ -158,10 +159,10 @@ impl Guarded {
         self.guard
     }
 
-    /// Waits until the command itself has ended, and says how. If somebody killed its guard, and the command with it, that counts as
-    /// `killed`.
+    /// Waits until the command itself has ended, and returns its exit. If its guard was killed, and the command with it, the failure has the
+    /// cause `killed`.
     pub async fn exited(&self, killed: Cause) -> Result<Exit, Failure> {
-        let state = self.once(|state| state.exit.is_some() || state.gone).await;
+        let state = self.wait_for(|state| state.exit.is_some() || state.gone).await;
         match (state.exit, state.failed) {
             (Some(exit), _) => Ok(exit),
             (None, Some(why)) => Err(Failure::new(Cause::SystemRefused, format!("its guard failed: {why}"))),
@@ -174,19 +175,19 @@ impl Guarded {
 
     /// Waits until no process of the tree is left.
     pub async fn gone(&self) {
-        self.once(|state| state.gone).await;
+        self.wait_for(|state| state.gone).await;
     }
 
-    async fn once(&self, holds: impl FnMut(&TreeState) -> bool) -> TreeState {
+    async fn wait_for(&self, holds: impl FnMut(&TreeState) -> bool) -> TreeState {
         let mut state = self.state.clone();
-        // The sender says `gone` before it goes away, so an error here means the same.
+        // The sender sets `gone` before it is dropped, so an error means that the tree is gone.
         match state.wait_for(holds).await {
             Ok(state) => state.clone(),
             Err(_) => self.state.borrow().clone(),
         }
     }
 
-    /// Ends the tree: TERM, grace, KILL. Returns when none is left, and in any case soon after the grace period.
+    /// Ends the tree: TERM, grace period, KILL. Returns when no process is left, or at the latest soon after the grace period.
     pub async fn stop(&mut self) {
         self.order(guard::STOP);
         if timeout(self.grace + self.margin, self.gone()).await.is_err() {
@@ -198,31 +199,31 @@ impl Guarded {
     pub async fn kill(&mut self) {
         self.order(guard::KILL);
         if timeout(self.margin, self.gone()).await.is_err() {
-            // The guard itself does not answer: our task takes over once it is dead.
+            // The guard does not react. Once it is dead, the task that reads its reports ends the tree.
             let _ = kill(Pid::from_raw(self.guard), Signal::SIGKILL);
             let _ = timeout(self.margin, self.gone()).await;
         }
     }
 
-    /// A guard that is gone takes no orders, and needs none.
+    /// Sends an order to the guard. Errors are ignored, because a guard that is gone needs no orders.
     fn order(&mut self, order: u8) {
         let _ = self.orders.write_all(&[order]);
     }
 }
 
-/// Does the work of a guard that was killed: kills every process of its tree, and removes the shared memory that the tree
-/// made. The processes are those of the leader's session, those with the tree's mark, those that fell to us, whatever has
-/// become of their session and environment, and all their descendants. They are our children now (we are a subreaper), so we
-/// also reap them.
+/// Does the work of a guard that was killed: kills every process of its tree, and removes the shared memory that the tree made. The
+/// processes are those of the leader's session, those with the tree's mark, those that this process adopted, and all their descendants. As
+/// this process is a subreaper, they become its children, and it also reaps them.
 async fn end_orphans(leader: Option<i32>, mark: &str) {
     let mut leftovers = Leftovers::of(mark);
     for _ in 0..100 {
         let all = procfs::processes();
         let is_marked = |pid| procfs::environment(pid, TREE).is_some_and(|found| found == mark);
-        let fell = fallen_to_us(&all);
-        let ours = |p: &&procfs::Process| Some(p.session) == leader || fell.contains(&p.pid) || is_marked(p.pid);
-        let roots: HashSet<i32> = all.iter().filter(ours).map(|p| p.pid).collect();
-        // Killed processes stay in the family until they are reaped.
+        let adopted = adopted_children(&all);
+        let is_of_tree =
+            |p: &&procfs::Process| Some(p.session) == leader || adopted.contains(&p.pid) || is_marked(p.pid);
+        let roots: HashSet<i32> = all.iter().filter(is_of_tree).map(|p| p.pid).collect();
+        // Killed processes are listed until they are reaped.
         let left = procfs::family(&all, &roots);
         if left.is_empty() {
             break;
@@ -238,14 +239,14 @@ async fn end_orphans(leader: Option<i32>, mark: &str) {
         sleep(Duration::from_millis(50)).await;
     }
     if let Some(leftovers) = leftovers {
-        // It may have to run a command.
+        // Removing may run the stop command.
         let _ = spawn_blocking(|| leftovers.remove()).await;
     }
 }
 
-/// Our children that we did not start. What we start stays in our session, and every tree begins with a session of its own,
-/// which nothing below it can leave for ours.
-fn fallen_to_us(all: &[procfs::Process]) -> HashSet<i32> {
+/// Returns the children that this process adopted. Children that it started are in its session. The processes of a tree are not: the leader
+/// begins a session, and no process can move into the session of another.
+fn adopted_children(all: &[procfs::Process]) -> HashSet<i32> {
     let me = std::process::id() as i32;
     let Some(our_session) = all.iter().find(|p| p.pid == me).map(|p| p.session) else {
         return HashSet::new();
@@ -257,8 +258,8 @@ fn fallen_to_us(all: &[procfs::Process]) -> HashSet<i32> {
     all.iter().filter(is_fallen).map(|p| p.pid).collect()
 }
 
-/// Children that this process had before it started its first guard, by id and start: a program that became vsweep may have
-/// had some.
+/// Children that this process had before it started its first guard, by id and start time. The program that executed vsweep in its place may
+/// have left some.
 fn children_from_before() -> &'static HashSet<(i32, u64)> {
     static CHILDREN: OnceLock<HashSet<(i32, u64)>> = OnceLock::new();
     CHILDREN.get_or_init(|| {
@@ -268,11 +269,11 @@ fn children_from_before() -> &'static HashSet<(i32, u64)> {
     })
 }
 
-/// Runs a command. `Err` says what it did instead of ending with 0: `ended with exit code 1`.
+/// Runs a command to its end, for at most `limit`. Unless it ends with 0, `Err` is the rest of a sentence: `ended with exit code 1`.
 pub async fn run_to_end(order: Order<'_>, limit: Duration) -> Result<(), String> {
     let mut guarded = Guarded::start(order).map_err(|failure| format!("could not be run: {}", failure.detail))?;
     let exited = timeout(limit, guarded.exited(Cause::BenchFailed)).await;
-    // What it left running ends with it.
+    // Processes that it left running are ended, too.
     guarded.stop().await;
     match exited {
         Ok(Ok(Exit::Code(0))) => Ok(()),

@@ -1,11 +1,11 @@
-//! Finds remains of a killed tree: shared memory and rendezvous files of vLLM, and servers that run elsewhere.
+//! Finds and removes remains of a killed tree: shared memory and rendezvous files of vLLM, and servers that run elsewhere.
 //!
 //! A server that its command started elsewhere is ended by the plan's stop command. The command runs once the tree is gone, in the process
 //! that then removes the remains: the tree's guard, the vsweep that started it, or the next one.
 //!
-//! A file is removed only if it was not there before the launch, was made by the tree (one of its processes held it, or
-//! the server's log names it), and nobody holds it once the tree is gone. The tree's guard finds and removes such files.
-//! Looking is cheap as long as nothing new appears: two directory listings.
+//! A file is removed only if it was not there before the launch, was made by the tree (one of its processes held it, or the server's log
+//! names it), and no process holds it once the tree is gone. The tree's guard finds and removes such files. A search costs two directory
+//! listings as long as there are no new files.
 //!
 //! The guard records remains at once, so that others can remove them if the guard is killed. The record is the tree's inventory,
 //! `/dev/shm/vsweep-<mark>`, in the same folder as the shared memory that it names. Both belong to one machine, and to one container unless
@@ -31,28 +31,29 @@ use std::time::{Duration, Instant};
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Prefix of an inventory's name.
 const PREFIX: &str = "vsweep-";
-/// vLLM's file for the rendezvous of its workers: `$TMPDIR/vllm_dist_<uuid>`; nobody keeps it open.
+/// Prefix of vLLM's file for the rendezvous of its workers: `$TMPDIR/vllm_dist_<uuid>`. No process keeps it open.
 const RENDEZVOUS: &str = "vllm_dist_";
-/// Looks at a new file that no process of the tree seems to hold, before waiting for the end to look again.
+/// Number of looks at a new file that no process of the tree seems to hold. After these, it is looked at only when the tree ends.
 const LOOKS: u32 = 3;
-/// Bytes of the log that are searched for names of rendezvous files, which vLLM prints while it starts.
+/// Bytes at the beginning of the log that are searched for names of rendezvous files, which vLLM prints while it starts.
 const LOG_BYTES: u64 = 4 << 20;
 
 /// Possible remains of a tree.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
+    /// Mark of the tree.
     mark: String,
     /// Files that existed before its launch.
     before: HashSet<PathBuf>,
     /// Files that it made, with their inodes.
     made: BTreeMap<PathBuf, u64>,
-    /// Processes that its guard adopted, by id and start.
+    /// Processes that its guard adopted, by id and start time.
     adopted: HashSet<(i32, u64)>,
     /// The command that ends what the tree started elsewhere; empty if there is none.
     stop: Vec<String>,
-    /// New files that nobody is known to have made, and how often they were looked at.
+    /// New files of unknown origin, with the number of looks at each.
     strange: BTreeMap<PathBuf, u32>,
-    /// The file with this record, if it can be written.
+    /// The open inventory, if it can be written.
     inventory: Option<File>,
 }
 
@@ -67,7 +68,7 @@ enum Note {
 }
 
 impl Leftovers {
-    /// Remembers what is there before the launch of our own tree: none of it is ever touched.
+    /// Records the files that exist before this guard launches its tree. They are never removed.
     pub fn before_launch(stop: Vec<String>) -> Leftovers {
         let mut tree = Leftovers::begin(std::env::var(TREE).unwrap_or_else(|_| new_mark()));
         tree.note(present().into_iter().map(Note::Before));
@@ -99,13 +100,13 @@ impl Leftovers {
             inventory: files::open_with(&path, OpenOptions::new().append(true)).ok(),
             ..Leftovers::default()
         };
-        // A torn last line was being written when its guard was killed.
+        // The last line may be incomplete, if the guard was killed while it wrote.
         let notes = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         notes.for_each(|note| tree.take(note));
         Some(tree)
     }
 
-    /// Adds what was learned. What cannot be written is missed only if the guard is killed, so errors are ignored.
+    /// Adds notes, also to the inventory. Write errors are ignored, because the inventory is needed only if the guard is killed.
     fn note(&mut self, notes: impl IntoIterator<Item = Note>) {
         let mut text = String::new();
         for note in notes {
@@ -133,7 +134,7 @@ impl Leftovers {
         self.note_adopted(leader);
     }
 
-    /// Looks for files once more before the tree's processes go, or after they went.
+    /// Looks for all new files, just before the tree's processes end, or after that.
     pub fn look_closely(&mut self) {
         self.attribute(u32::MAX);
     }
@@ -144,6 +145,7 @@ impl Leftovers {
         self.claim(held_by(left, &shared));
     }
 
+    /// Records new files that the tree made, among those that were looked at fewer than `looks` times.
     fn attribute(&mut self, looks: u32) {
         let (rendezvous, shared) = self.unclaimed(looks);
         if !shared.is_empty() {
@@ -160,7 +162,7 @@ impl Leftovers {
         }
     }
 
-    /// New files that nobody is known to have made and that were looked at less often than this: those of a rendezvous, and
+    /// Returns the new files of unknown origin that were looked at fewer than `looks` times, and counts this look: rendezvous files, and
     /// shared memory.
     fn unclaimed(&mut self, looks: u32) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
         let mut sought = present();
@@ -181,7 +183,7 @@ impl Leftovers {
         self.note(made.into_iter().filter_map(entry));
     }
 
-    /// Records adopted processes. A process that left its parent, and perhaps its environment, can then still be found and ended.
+    /// Records adopted processes. They can then be found and ended even if they changed their environment, and with it their mark.
     fn note_adopted(&mut self, leader: i32) {
         let children = procfs::children_of_this_thread().into_iter();
         let adopted = children.filter(|pid| *pid != leader).filter_map(procfs::process);
@@ -193,7 +195,7 @@ impl Leftovers {
         self.note(entries);
     }
 
-    /// Returns true if something runs elsewhere that a command must end.
+    /// Returns true if there is a stop command, so that a server may run elsewhere.
     pub fn is_elsewhere(&self) -> bool {
         !self.stop.is_empty()
     }
@@ -227,20 +229,19 @@ impl Leftovers {
     }
 }
 
-/// Writes down what these processes hold, before somebody ends them because their vsweep and their guard are dead.
+/// Records the shared memory that these processes hold, before they are ended. Their vsweep and their guard are dead.
 pub(in crate::server) fn note_held(left: impl Iterator<Item = i32> + Clone) {
     for mut tree in ownerless().iter().filter_map(|mark| Leftovers::of(mark)) {
         tree.look_at(left.clone());
     }
 }
 
-/// Returns true if there is an inventory of a dead vsweep, so that something must be removed or awaited.
+/// Returns true if there is an inventory of a dead vsweep, so that remains must be removed or awaited.
 pub(in crate::server) fn are_noted() -> bool {
     !ownerless().is_empty()
 }
 
-/// Removes what trees have left of which everybody is dead: their vsweep, their guard and every process of theirs. Returns
-/// what was removed.
+/// Removes the remains of trees whose vsweep, guard and processes are all dead. Returns what was removed.
 pub(in crate::server) fn remove_abandoned() -> Vec<String> {
     let marks = ownerless();
     if marks.is_empty() {
@@ -257,7 +258,7 @@ pub(in crate::server) fn remove_abandoned() -> Vec<String> {
     dead.flat_map(Leftovers::remove).collect()
 }
 
-/// Processes that guards adopted, by id and start, each with the mark of its tree.
+/// Processes that guards adopted, by id and start time, each with the mark of its tree.
 pub(super) fn adopted() -> Vec<((i32, u64), String)> {
     let trees = marks().into_iter().filter_map(|mark| Leftovers::of(&mark));
     let of_tree = |tree: Leftovers| {
@@ -288,7 +289,7 @@ fn is_ownerless(mark: &str) -> bool {
     owner(mark).is_some_and(is_process_dead)
 }
 
-/// Wakes who polls it when shared memory is made, so that even a process that lives for a moment is seen to hold it.
+/// Returns a watch that becomes readable when shared memory is made. So a file is noticed even if its process lives for a moment only.
 pub(super) fn births() -> Option<Inotify> {
     let births = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
     births.add_watch(SHARED_MEMORY, AddWatchFlags::IN_CREATE).ok()?;
@@ -305,7 +306,7 @@ fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.uid() == me)
 }
 
-/// Our own files of the kinds that vLLM leaves behind.
+/// Returns this user's files of the kinds that vLLM leaves behind.
 fn present() -> HashSet<PathBuf> {
     let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     list(Path::new(SHARED_MEMORY))
@@ -330,7 +331,7 @@ fn held_by(pids: impl IntoIterator<Item = i32>, files: &HashSet<PathBuf>) -> Has
     held.flatten().collect()
 }
 
-/// The start of the command's log, which is the guard's standard error.
+/// Returns the beginning of the command's log, which is the guard's standard error.
 fn log_text() -> String {
     let mut bytes = Vec::new();
     if let Ok(log) = File::open(format!("/proc/self/fd/{}", io::stderr().as_raw_fd())) {
@@ -342,11 +343,12 @@ fn log_text() -> String {
 // Ending a server that does not run below its command: in a container, or on another machine. Only the plan's stop command
 // reaches it, so the promise that no server is left rests on that command.
 
-/// Time limit of the command.
+/// Time limit of the stop command.
 pub(super) const ELSEWHERE_LIMIT: Duration = Duration::from_secs(60);
+/// Interval at which the end of the stop command is looked for.
 const ELSEWHERE_TICK: Duration = Duration::from_millis(50);
 
-/// Runs the command and says on standard error if it does not end with 0; returns whether it does.
+/// Runs the stop command, and returns true if it ends with 0. Otherwise the reason is written to standard error.
 pub(super) fn end_elsewhere(stop: &[String]) -> bool {
     let ended = try_end(stop);
     if let Err(why) = &ended {

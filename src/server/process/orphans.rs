@@ -1,5 +1,5 @@
-//! Finds and ends the remains of process trees whose owners have died. While a tree's guard or its vsweep lives, the tree belongs to them.
-//! If both are dead, its processes are found by their mark, named and ended.
+//! Finds and ends the remains of process trees whose owners have died. A tree belongs to its guard and its vsweep while one of them lives. If
+//! both are dead, its processes are found by their mark, reported and ended.
 
 use super::leftovers;
 use super::procfs::{self, GUARD, Process, TREE, owner};
@@ -19,7 +19,7 @@ pub struct Orphan {
     started: u64,
 }
 
-/// Remains of the trees of some dead vsweeps.
+/// Remains of the trees of dead vsweep processes.
 #[derive(Debug, Default)]
 pub struct Remains {
     /// True if a guard is still at work. It ends its tree by itself.
@@ -29,7 +29,7 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Finds remains of the trees that the vsweeps with these process ids started. Trees of a living vsweep are left out.
+    /// Finds remains of the trees that vsweep processes with these ids started. Trees of a living vsweep are left out.
     pub fn of(vsweeps: &[u32]) -> Remains {
         if vsweeps.is_empty() {
             return Remains::default();
@@ -58,10 +58,10 @@ impl Remains {
             .filter(is_unguarded)
             .map(|(process, _)| process.pid)
             .collect();
-        // A process that changed its environment may hide below one that did not.
+        // Descendants are included, because a process may have changed its environment.
         let mut lost = procfs::family(&all, &roots);
         lost.retain(|process| !process.zombie);
-        // Processes with a mark are named first.
+        // Processes with a mark come first in messages.
         lost.sort_by_key(|process| procfs::environment(process.pid, TREE).is_none());
         Remains {
             is_guarded: !guarded.is_empty(),
@@ -75,7 +75,7 @@ impl Remains {
     }
 }
 
-/// Processes of `all` that guards adopted, whatever their environment, with the marks of their trees.
+/// Processes of `all` that guards adopted, with the marks of their trees. Their environments may have changed.
 fn adopted(all: &[Process]) -> impl Iterator<Item = (Process, String)> {
     leftovers::adopted().into_iter().filter_map(|(known, mark)| {
         let process = all.iter().find(|process| (process.pid, process.started) == known)?;
@@ -98,7 +98,7 @@ impl Orphan {
         }
     }
 
-    /// Kills it. Another process that got its number meanwhile is left alone.
+    /// Kills the process. A later process with the same id is left alone.
     pub fn end(&self) {
         if procfs::lives(self.pid, self.started) {
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);

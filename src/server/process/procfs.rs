@@ -1,7 +1,6 @@
 //! Reads `/proc`: descendants of processes, and holders of files and ports.
 //!
-//! Reading only. Everything here can change or vanish between two reads, so nothing is an error: a process that went
-//! away is simply not in the answer.
+//! Processes can change or end between two reads, so nothing is an error: a process that has ended is missing from the result.
 
 use crate::files::{is_process_dead, this_process};
 use std::collections::HashSet;
@@ -10,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One process at one moment.
+/// The state of a process when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Process {
     /// Its id.
@@ -25,8 +24,8 @@ pub struct Process {
     pub started: u64,
 }
 
-/// Returns what keeps process trees from being seen here, with a remedy. A `/proc` of another namespace gives processes the numbers that
-/// they have there, which are those of others here.
+/// Returns the reason why process trees cannot be seen here, if there is one, with a remedy. In a `/proc` of another namespace, processes
+/// have other ids than here.
 pub fn fault() -> Option<&'static str> {
     let shown = fs::read_link("/proc/self").ok();
     match shown.is_some_and(|shown| shown.as_os_str() == std::process::id().to_string().as_str()) {
@@ -41,7 +40,7 @@ pub fn fault() -> Option<&'static str> {
     }
 }
 
-/// Every process that can be seen.
+/// Returns every process that can be seen.
 pub fn processes() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -53,23 +52,23 @@ pub fn processes() -> Vec<Process> {
         .collect()
 }
 
-/// One process, if it is there.
+/// Returns the process with this id, if there is one.
 pub fn process(pid: i32) -> Option<Process> {
     parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Returns true if the process with this id and start time has not ended. Ids are reused.
+/// Returns true if the process with this id and start time has not ended. The start time is needed because ids are reused.
 pub fn lives(pid: i32, started: u64) -> bool {
     process(pid).is_some_and(|process| process.started == started && !process.zombie)
 }
 
-/// The children of the thread that asks, those that it adopted included; none where the kernel does not list them.
+/// Returns the children of the calling thread, including adopted ones; none if the kernel does not list them.
 pub fn children_of_this_thread() -> Vec<i32> {
     let listed = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     listed.split_ascii_whitespace().flat_map(str::parse).collect()
 }
 
-/// `pid (name) state parent group session …`; the name may hold anything, also spaces and parentheses.
+/// Parses `pid (name) state parent group session …`. The name may contain anything, even spaces and parentheses.
 fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     let name_end = memchr::memrchr(b')', stat)?;
     let text = str::from_utf8(&stat[name_end + 1..]).ok()?;
@@ -83,14 +82,14 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     })
 }
 
-/// Every process below `ancestor`, without `ancestor` itself.
+/// Returns every process below `ancestor`, without `ancestor` itself.
 pub fn descendants(ancestor: i32) -> Vec<Process> {
     let mut family = family(&processes(), &HashSet::from([ancestor]));
     family.retain(|process| process.pid != ancestor);
     family
 }
 
-/// Every one of `all` that is one of `roots` or descends from one.
+/// Returns the processes of `all` that are among `roots` or descend from one of these.
 pub fn family(all: &[Process], roots: &HashSet<i32>) -> Vec<Process> {
     let mut family = roots.clone();
     loop {
@@ -108,13 +107,13 @@ pub fn family(all: &[Process], roots: &HashSet<i32>) -> Vec<Process> {
     }
 }
 
-/// The name of a process' program; its arguments may hold a stranger's secrets. Empty if it cannot be read.
+/// Returns the name of a process's program, without arguments, which may contain another user's secrets. Empty if it cannot be read.
 pub fn program_name(pid: i32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// The value of a variable in the environment that a process was started with, if it can be read.
+/// Returns the value of a variable in the environment with which a process was started, if it can be read.
 pub fn environment(pid: i32, name: &str) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = |entry: &[u8]| {
@@ -124,7 +123,7 @@ pub fn environment(pid: i32, name: &str) -> Option<String> {
     bytes.split(|&byte| byte == 0).find_map(value)
 }
 
-/// The files among `files` that a process has open or mapped.
+/// Returns the files among `files` that a process has open or mapped.
 pub fn held_files(pid: i32, files: &HashSet<PathBuf>) -> HashSet<PathBuf> {
     let mut held: HashSet<PathBuf> = open_files(pid).filter(|file| files.contains(file)).collect();
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -160,22 +159,22 @@ pub fn listener(port: u16) -> Option<Listener> {
     Some(holder.map_or(Listener::Hidden, Listener::Process))
 }
 
-/// The listener.
+/// The process that listens on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listener {
-    /// The process of this id.
+    /// The process with this id.
     Process(i32),
-    /// A process that cannot be looked into: another user's, or another container's.
+    /// A process whose files cannot be read, because it belongs to another user or container.
     Hidden,
 }
 
-/// Inodes of the sockets in state LISTEN (`0A`) on a port, from a table like `/proc/net/tcp`.
+/// Returns the inodes of the sockets in state LISTEN (`0A`) on a port, from a table like `/proc/net/tcp`.
 fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
     let inode = |line: &str| -> Option<u64> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let (_, hex) = fields.get(1)?.rsplit_once(':')?;
-        let ours = u16::from_str_radix(hex, 16).ok()? == port && *fields.get(3)? == "0A";
-        ours.then(|| fields.get(9)?.parse().ok())?
+        let is_listening = u16::from_str_radix(hex, 16).ok()? == port && *fields.get(3)? == "0A";
+        is_listening.then(|| fields.get(9)?.parse().ok())?
     };
     table.lines().skip(1).filter_map(inode).collect()
 }
@@ -184,25 +183,25 @@ fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
 // vsweep that owns the tree, described so precisely that no other process of this or another container is mistaken for it, and the number
 // of the tree.
 
-/// Name of the variable.
+/// Name of the variable with the mark.
 pub(super) const TREE: &str = "VSWEEP_TREE";
 
 /// Name of a guard's process: `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
 pub(super) const GUARD: &str = "server-guard";
 
-/// The vsweep that a mark names, in words.
+/// Returns the description of the vsweep that owns the tree with this mark.
 pub(super) fn owner(mark: &str) -> Option<&str> {
     Some(mark.rsplit_once('-')?.0)
 }
 
-/// Returns true if the process belongs to a tree that will be cleaned up anyway: one of ours, or of a dead vsweep.
+/// Returns true if the process belongs to a tree that will be ended anyway: one of this process, or of a dead vsweep.
 pub(in crate::server) fn will_end(pid: i32) -> bool {
     let mark = environment(pid, TREE);
     let owner = mark.as_deref().and_then(owner);
     owner.is_some_and(|owner| owner == this_process() || is_process_dead(owner))
 }
 
-/// The mark of a new tree of ours.
+/// Returns a mark for a new tree of this process.
 pub(super) fn new_mark() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", this_process(), COUNT.fetch_add(1, Ordering::Relaxed))

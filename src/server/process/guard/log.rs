@@ -1,8 +1,8 @@
 //! Limits the length of a tree's log. A server that repeats itself for a night must not fill the disk, so the guard, whose standard error
 //! is the log, keeps its two ends and removes the middle.
 //!
-//! The tree writes to the file itself, and only ever to its end, so the file can be shortened below its hands. What it
-//! writes in the instant of the cut may be lost or come before the kept end.
+//! The processes of the tree write to the file themselves, but always append, so the file can be shortened while they have it open. Text that
+//! they write during the cut may be lost or come before the kept end.
 
 use nix::fcntl::OFlag;
 use std::fs::{File, OpenOptions};
@@ -10,33 +10,35 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Bytes at which a log is cut.
+/// Length at which a log is cut, in bytes.
 const MOST: u64 = 64 << 20;
-/// Bytes that are kept of its start, which holds how the server was set up, and again of its end, which holds why it failed.
+/// Bytes that are kept of its beginning, which has the settings of the server, and also of its end, which has the reason of a failure.
 const KEPT: u64 = 16 << 20;
 
 /// The log of a tree.
 pub struct Log {
+    /// `None` if it is not a file.
     file: Option<File>,
-    /// Bytes at which it is cut, and those that are kept of either end.
+    /// Length at which it is cut, in bytes.
     most: u64,
+    /// Bytes that are kept of either end.
     kept: u64,
-    /// End of the kept beginning, once the log was cut.
+    /// Offset of the end of the kept beginning, once the log was cut.
     head: Option<u64>,
-    /// Bytes left out so far.
+    /// Number of bytes left out so far.
     left_out: u64,
-    /// Length of the line that says so, which the next cut leaves out, too.
+    /// Length of the line that reports this number, in bytes. The next cut replaces the line.
     notice: u64,
 }
 
 impl Log {
-    /// Our own standard error, if it is a file.
+    /// Returns the log that is the standard error of this process, if that is a file.
     pub fn of_stderr() -> Log {
         let path = format!("/proc/self/fd/{}", io::stderr().as_raw_fd());
         let file = OpenOptions::new()
             .read(true)
             .append(true)
-            // Opening a terminal must not make it ours.
+            // A terminal that is opened must not become the controlling terminal.
             .custom_flags(OFlag::O_NOCTTY.bits())
             .open(path)
             .ok()
@@ -65,7 +67,7 @@ impl Log {
         }
     }
 
-    /// Keeps whole lines of both ends.
+    /// Removes the middle of the log. Keeps whole lines of both ends.
     fn cut(&mut self, mut file: &File) -> io::Result<()> {
         let length = file.metadata()?.len();
         let start = match self.head {
@@ -85,7 +87,7 @@ impl Log {
     }
 }
 
-/// Returns the start of the first line at or after `at`; `at` itself if the line there is too long for text.
+/// Returns the offset of the first line that begins at or after `at`, or `at` itself if the line there is too long.
 fn after_line(mut file: &File, at: u64) -> io::Result<u64> {
     const LONGEST: u64 = 1 << 16;
     file.seek(SeekFrom::Start(at - 1))?;

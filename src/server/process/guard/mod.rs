@@ -1,14 +1,12 @@
-//! The guard: a small process between vsweep and one command, which outlives either and leaves nothing of the
-//! command's tree behind.
+//! The guard: a small process between vsweep and one command. It outlives both, and leaves no process of the command's tree behind.
 //!
 //! Its standard input is a pipe that vsweep holds. [`STOP`] or end of file (vsweep died) means: TERM to every
-//! descendant, a grace period, KILL. [`KILL`] skips the grace. Because the guard is a child subreaper, whatever the
-//! tree does (double forks, new sessions) stays below it, so "no children left" means that nothing is left. It reports
-//! on its standard output ([`Report`]) and does its work whether or not anyone still reads that. Its standard error is
-//! the command's log.
+//! descendant, a grace period, KILL. [`KILL`] skips the grace period. The guard is a child subreaper, so the processes of the tree stay
+//! below it, in spite of double forks and new sessions. If it has no children, nothing of the tree is left. It reports on its standard
+//! output ([`Report`]), and continues if nobody reads that any more. Its standard error is the command's log.
 //!
-//! Synchronous and single-threaded on purpose: the kernel ends the leader (PDEATHSIG) when the guard's thread ends, and
-//! there is little that can go wrong.
+//! It is synchronous and single-threaded, because the kernel ends the leader (PDEATHSIG) when the thread that started it ends, and because
+//! simple code has fewer faults.
 
 mod log;
 
@@ -36,16 +34,16 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Byte that asks the guard to stop the tree politely, like closing the pipe.
+/// Byte that asks the guard to stop the tree with a grace period, as closing the pipe does.
 pub const STOP: u8 = b's';
 /// Byte that asks the guard to kill the tree at once.
 pub const KILL: u8 = b'k';
 /// Exit code of a leader that could not execute its program, as in a shell.
 pub const NOT_EXECUTED: i32 = 127;
 
-/// Interval at which a quiet guard checks the log's length and the shared memory of the tree (it is also notified, if the kernel has a
-/// watch to spare), and a stopping one checks for new processes.
+/// Interval at which the log's length and the shared memory of the tree are checked. If possible, inotify reports new shared memory earlier.
 const QUIET_TICK: Duration = Duration::from_secs(1);
+/// Interval at which new processes are looked for while the tree is being ended.
 const STOPPING_TICK: Duration = Duration::from_millis(100);
 
 /// A message of the guard to its owner: one line of JSON for each fact, on its standard output.
@@ -84,9 +82,9 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left. Then runs the stop command, which
-/// ends what the tree started elsewhere, if the owner announced one. With it, a leader that ends with 0 has started its server there, and
-/// the guard stays. Errors are reported to the owner, too.
+/// Runs `command` on these CPUs as the leader of a tree, and owns that tree until nothing of it is left. With `has_stop`, the owner first
+/// sends a stop command, which ends what the tree started elsewhere, and which runs at the end. A leader that ends with 0 then has started
+/// its server elsewhere, and the guard stays. Errors are also reported to the owner.
 pub fn own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_stop: bool) -> io::Result<()> {
     let owned = try_own_tree(command, grace, cpus, has_stop);
     if let Err(error) = &owned {
@@ -101,9 +99,9 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_
     prctl::set_child_subreaper(true)?;
     let mut watched = SigSet::empty();
     watched.add(Signal::SIGCHLD);
-    let mut deaf = watched;
-    deaf.extend([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
-    deaf.thread_block()?;
+    let mut blocked = watched;
+    blocked.extend([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
+    blocked.thread_block()?;
     let deaths = SignalFd::with_flags(&watched, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
     let births = leftovers::births();
     let mut orders = File::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -114,7 +112,7 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_
         let mut ready: Vec<PollFd> = [Some(deaths.as_fd()), births.as_ref().map(AsFd::as_fd)]
             .into_iter()
             .flatten()
-            // Once it is closed, the pipe would wake us for ever.
+            // A closed pipe would be ready for ever.
             .chain((!tree.owner_gone).then_some(orders.as_fd()))
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
@@ -134,11 +132,11 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_
         }
         tree.advance();
     }
-    tree.bury();
+    tree.finish();
     Ok(())
 }
 
-/// The stop command, a line before all orders.
+/// Reads the stop command, which is one line before all orders.
 fn read_stop(orders: &mut File) -> io::Result<Vec<String>> {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
@@ -149,8 +147,8 @@ fn read_stop(orders: &mut File) -> io::Result<Vec<String>> {
     Ok(serde_json::from_slice(&line)?)
 }
 
-/// Becomes the leader: a session of its own, death with the guard, and then the command itself. Returns only if that
-/// cannot be executed.
+/// Turns this process into the leader: begins a session, arranges to be killed when the guard dies, and executes the command. Returns only
+/// if that fails.
 pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
     let prepared = || -> io::Result<()> {
         setsid()?;
@@ -169,15 +167,16 @@ pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
     }
 }
 
-/// The tree below the guard and how far its end has come.
+/// The tree below the guard, and the progress of its end.
 struct Tree {
     leader: Pid,
     grace: Duration,
-    /// Time from which the remaining processes are killed; `None` until an end is requested. Before that they get a polite signal.
+    /// Time from which the remaining processes are killed; `None` until the end is requested. Between the two, they get TERM.
     killed_from: Option<Instant>,
     owner_gone: bool,
     /// True if the leader has started the server elsewhere and ended.
     has_moved: bool,
+    /// Processes that got TERM.
     asked: HashSet<i32>,
     leftovers: Leftovers,
     log: Log,
@@ -208,7 +207,7 @@ impl Tree {
         })
     }
 
-    /// Reaps whatever has ended; true when no child is left, which means that the whole tree is gone.
+    /// Reaps children that have ended. Returns true if no child is left, which means that the whole tree is gone.
     fn reap(&mut self) -> bool {
         loop {
             let (pid, exit) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -225,7 +224,7 @@ impl Tree {
             {
                 self.has_moved = true;
             } else if pid == self.leader {
-                // A reader of this report reads the log.
+                // The owner reads the log after this report.
                 self.log.bound();
                 say(&Report::Exited(exit));
                 self.stop();
@@ -233,12 +232,12 @@ impl Tree {
         }
     }
 
-    /// Returns true if the server runs elsewhere, so that nothing has to be left here, and nobody asked for its end.
+    /// Returns true if the server runs elsewhere and its end is not requested. The tree may then be empty.
     fn is_elsewhere(&self) -> bool {
         self.has_moved && self.killed_from.is_none()
     }
 
-    /// Reads the owner's orders.
+    /// Reads the owner's orders and carries them out.
     fn obey(&mut self, orders: &mut File) {
         let mut bytes = [0; 16];
         match orders.read(&mut bytes) {
@@ -258,7 +257,7 @@ impl Tree {
         }
     }
 
-    /// Does what is due now.
+    /// Shortens the log if necessary, looks for leftovers, and sends the signals that are due.
     fn advance(&mut self) {
         self.log.bound();
         let tree = || procfs::descendants(std::process::id() as i32);
@@ -288,19 +287,19 @@ impl Tree {
         }
     }
 
-    fn bury(mut self) {
+    fn finish(mut self) {
         self.log.bound();
         self.leftovers.look_closely();
         self.leftovers.remove();
         if self.owner_gone {
-            // A vsweep that was killed has left its own.
+            // A killed vsweep has not removed the files of its presences.
             Presence::forget_dead();
         }
         say(&Report::Gone);
     }
 }
 
-/// Tells the owner, if there still is one.
+/// Sends a report to the owner. Errors are ignored, because the owner may be gone.
 fn say(report: &Report) {
     let mut out = io::stdout().lock();
     let line = serde_json::to_string(report).expect("plain data always serialises");

@@ -1,4 +1,4 @@
-//! Finds the directory of a plan's results and reads its record. Only reads; `vsweep run` and `vsweep submit` begin an experiment.
+//! Finds the directory of a plan's results and reads its record. Nothing here writes; `vsweep run` and `vsweep submit` begin an experiment.
 
 use super::output;
 use super::plan_file::{asking, show_all};
@@ -13,15 +13,15 @@ use crate::run::Changes;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The directory that the user named, else the plan's own.
+/// Returns the directory that the user named, or else the plan's own.
 pub fn folder(output: Option<&Path>, plan: &Plan) -> PathBuf {
     output.map_or_else(|| Path::new(RESULTS).join(&plan.name), Path::to_path_buf)
 }
 
-/// The folder of results where none is named.
+/// Folder of results if the user names none.
 const RESULTS: &str = "results";
 
-/// The directory that is named, else the experiment below `results/` that changed last.
+/// Returns the directory that is named, or else the experiment below `results/` whose manifest changed last.
 pub fn named_or_newest(named: Option<PathBuf>) -> Result<PathBuf> {
     if let Some(named) = named {
         return Ok(named);
@@ -47,7 +47,7 @@ pub fn named_or_newest(named: Option<PathBuf>) -> Result<PathBuf> {
     Ok(newest)
 }
 
-/// The directory at a path, unless something else is there.
+/// Returns the directory at a path. Refuses one that holds other files.
 pub fn ours(path: &Path) -> Result<Directory> {
     let directory = Directory::at(path);
     match directory.is_ours() {
@@ -59,7 +59,7 @@ pub fn ours(path: &Path) -> Result<Directory> {
     }
 }
 
-/// Rejects a directory whose results all belong to another plan. `otherwise` is a remedy in addition to another directory.
+/// Refuses a directory whose results all belong to another plan. `otherwise` is a further remedy for the message.
 pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &State, otherwise: &str) -> Result<()> {
     match changes.foreign(state) {
         None => Ok(()),
@@ -70,13 +70,13 @@ pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &Sta
     }
 }
 
-/// Says what is lost or damaged; the exit code that tells of it.
+/// Prints lost and damaged results, and returns the exit code for them.
 pub fn print_damage(damage: &[String]) -> Exit {
     damage.iter().for_each(output::print_note);
     exit_of(damage)
 }
 
-/// The exit code where something is lost or damaged.
+/// Returns the exit code for lost and damaged results, which may be none.
 pub fn exit_of(damage: &[String]) -> Exit {
     match damage.is_empty() {
         true => Exit::Done,
@@ -122,7 +122,7 @@ pub fn read_plan(
     let format = Format::of_text(text);
     let extension = if format == Format::Json { "json" } else { "toml" };
     let given = Manifest::plan_of(directory).unwrap_or_default();
-    // A plan without a name is called by its file.
+    // A plan without a name has the name of its file.
     let path = given.with_file_name(format!("{name}.{extension}"));
     let mut draft = plan::draft_of(text, format, &path).map_err(|errors| refuse(errors.into()))?;
     adapt(&mut draft.plan);
@@ -137,8 +137,8 @@ pub fn read_plan(
     Ok((plan, matrix))
 }
 
-/// The `[report]` table of the plan that was run, with the price that the user gave. Elsewhere than where it ran, the rest of the plan
-/// may refer to files and variables that are not there; nothing of it matters here.
+/// Returns the `[report]` table of the plan that was run, with the price that the user gave. The rest of the plan is not examined, because
+/// it may refer to files and variables that exist only where it ran.
 pub fn options(directory: &Directory, state: &State, price: Option<f64>) -> ReportOptions {
     let recorded = plan_text(directory, state);
     let mut options = recorded.map_or_else(ReportOptions::default, |(text, format)| {
@@ -157,8 +157,8 @@ pub fn options(directory: &Directory, state: &State, price: Option<f64>) -> Repo
     options
 }
 
-// Refuses to write to a directory that another user could have planted. On a machine of several users anybody can make a folder in `/tmp`
-// before another one does, and decide what becomes of the files in it.
+// Refusing to write to a directory that another user could have planted. Every user of a machine can make a folder in `/tmp` before another
+// user does, and can then change the files in it.
 
 /// Directories of other users that are written to.
 #[derive(Debug, Default, clap::Args)]
@@ -169,7 +169,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Refuses a directory that another user could have planted, and tells of one that another user owns.
+    /// Refuses a directory that another user could have planted, and prints a note about one that another user owns.
     pub fn check(&self, root: &Path) -> Result<()> {
         let Some(stranger) = stranger(root).filter(|_| !self.other_owner) else {
             return Ok(());

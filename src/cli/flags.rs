@@ -1,5 +1,4 @@
-//! Command-line flags made from a benchmark's table of parameters, and how flags of other commands are
-//! spelt and read.
+//! Command-line flags that are made from a benchmark's table of parameters, and parsers for the flags of other commands.
 
 use crate::bench::params::{Param, Table, Takes};
 use crate::plan::Params;
@@ -8,25 +7,26 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use serde_json::{Value, json};
 use std::marker::PhantomData;
 
-/// Source of a subcommand's flags.
+/// A table of parameters from which a subcommand's flags are made.
 pub trait FlagTable {
-    /// Its parameters. Those that it refuses are flags hidden from the help.
+    /// The table. The parameters that it refuses become flags that are hidden from the help.
     const TABLE: &'static Table;
-    /// Parameters that the subcommand has flags of its own for.
-    const OTHERWISE: &'static [&'static str] = &[];
+    /// Parameters for which the subcommand declares flags itself.
+    const DECLARED_ELSEWHERE: &'static [&'static str] = &[];
 
-    /// The other parameters, each with the title of its group.
+    /// Returns the other parameters, each with the title of its group.
     fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
         let params = Self::TABLE.all();
-        params.filter(|(_, param)| !Self::OTHERWISE.contains(&param.name))
+        params.filter(|(_, param)| !Self::DECLARED_ELSEWHERE.contains(&param.name))
     }
 }
 
 /// The parameters of a table as they were given, to be flattened into the arguments of a subcommand.
 #[derive(Debug)]
 pub struct TableFlags<T> {
+    /// Parameters that the subcommand has, with their given values.
     pub given: Params,
-    /// Flags that the subcommand lacks, with their given values.
+    /// Parameters that the table refuses, with their given values.
     pub refused: Vec<(&'static str, Vec<String>)>,
     table: PhantomData<T>,
 }
@@ -82,7 +82,7 @@ impl<T: FlagTable> FromArgMatches for TableFlags<T> {
     }
 }
 
-/// A word of a command line with dashes in its flag, which may have underscores as vLLM's.
+/// Returns a word of a command line with dashes instead of underscores in its flag. vLLM accepts both.
 pub fn dashed(word: &str) -> String {
     let (flag, value) = word.split_at(word.find('=').unwrap_or(word.len()));
     match flag.starts_with("--") && !flag.contains(' ') {
@@ -91,7 +91,7 @@ pub fn dashed(word: &str) -> String {
     }
 }
 
-/// Reads one of these names.
+/// Returns a parser that accepts one of these names and returns its value.
 pub fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
     values: [(&'static str, T); N],
 ) -> impl TypedValueParser<Value = T> {
@@ -102,7 +102,7 @@ pub fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
     PossibleValuesParser::new(values.map(|(name, _)| name)).map(value)
 }
 
-/// A number that fits; the error says what it `wants` instead.
+/// Parses a number for which `fits` is true. The error is `wants`.
 pub fn number(text: &str, wants: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
     let number = text.trim().parse().ok().filter(|number| fits(*number));
     number.ok_or_else(|| wants.to_owned())

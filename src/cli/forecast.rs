@@ -1,5 +1,5 @@
-//! The predictions that appear without a rehearsal: the likely duration of the whole plan or its rest, by the one forecast that `plan`,
-//! `run`, `status` and `rehearse` share, and servers that do not fit on this machine. They need a known GPU; no GPU is assumed.
+//! The predictions that appear without a rehearsal: the likely duration of the whole plan or its remaining work, and servers that do not fit
+//! on this machine. `plan`, `run`, `status` and `rehearse` share one forecast. Predictions need a known GPU; none is assumed.
 
 use super::output;
 use super::sweep::rehearse::{AssumedMachine, failing, failures_in_words, summary};
@@ -17,24 +17,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
-/// Most tokens that are computed unless a rehearsal is asked for: about a second's worth.
+/// Most tokens that a forecast computes without a rehearsal. They take about a second.
 pub const MOST_TOKENS: u64 = 100_000_000;
 
-/// Most servers and points that are played unless a rehearsal is asked for.
+/// Most runs, searches and servers together of a plan that is played without a rehearsal.
 const MOST_RUNS: u64 = 20_000;
 
-/// Longest time of a forecast that nobody asked for.
+/// Time limit of a forecast without a rehearsal.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Most servers that are looked at without being asked for a rehearsal.
+/// Most servers that are checked for misfits.
 const MOST_SERVERS: usize = 1000;
 
-/// Assumptions for commands other than `rehearse`.
+/// Returns the options of forecasts by commands other than `rehearse`.
 pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
     AssumedMachine::default().options(plan, matrix, limits(MOST_TOKENS))
 }
 
-/// These with an experiment directory: measured runs there, and those of its neighbours, calibrate the engine model.
+/// Returns these options for an experiment directory. Its measured runs, and those of its neighbours, calibrate the engine model.
 pub fn options_at(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Options {
     Options {
         known: Arc::new(Known::at(directory.clone())),
@@ -42,7 +42,7 @@ pub fn options_at(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Option
     }
 }
 
-/// The limits of a forecast that nobody asked for.
+/// Returns the limits of a forecast without a rehearsal.
 pub fn limits(tokens: u64) -> Limits {
     Limits {
         tokens: Some(tokens),
@@ -51,7 +51,7 @@ pub fn limits(tokens: u64) -> Limits {
     }
 }
 
-/// Predicts the remaining duration of a schedule, calibrated by a record. The error says why that is not possible.
+/// Predicts the duration of the work that a schedule lacks, calibrated by a record. The error is the reason why that is not possible.
 pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, String> {
     let counts = schedule.matrix.counts();
     let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
@@ -64,16 +64,16 @@ pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &
     })
 }
 
-/// Returns true if a plan of this size is played although nobody asked for a rehearsal.
+/// Returns true if a plan of this size is played without a rehearsal.
 pub fn is_playable(runs: u64, searches: u64, servers: u64) -> bool {
     runs + searches + servers <= MOST_RUNS
 }
 
-/// The time that what is left will likely take, in seconds, once something was measured.
+/// Returns the likely duration of the remaining work, in seconds. `None` if it cannot be predicted, or nothing was measured yet.
 pub fn seconds_left(schedule: Schedule<'_>, state: &State, options: &Options) -> Option<f64> {
     state.runs().next()?;
     if schedule.plan.optimize.is_some() {
-        // Nobody knows how many starts follow.
+        // The number of starts that follow is unknown.
         return None;
     }
     let rehearsal = estimate(schedule, state, state, options).ok()?;
@@ -85,7 +85,7 @@ pub fn is_known(matrix: &Matrix, options: &Options) -> bool {
     !needs_gpu(matrix) || options.card.is_some_and(|card| !card.is_assumed)
 }
 
-/// Servers of a plan that cannot start on this machine under any load: their names, and the reasons. Problems of flags are reported
+/// Returns the servers of a plan that cannot start on this machine, with the failures. Wrong flags are left out; they are reported
 /// elsewhere.
 pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
     let options = options(plan, matrix);
@@ -100,13 +100,13 @@ pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
     servers.filter_map(failure).collect()
 }
 
-/// Expected start time of the first server, in seconds.
+/// Expected duration of the first server's start, in seconds.
 pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
     let first = ModelledServer::of(&matrix.servers().next()?, options).ok()?;
     (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)
 }
 
-/// Prints how long the work that is left will likely take by its estimate, and which servers will not fit; the sweep goes on.
+/// Prints the likely duration of the remaining work, from its estimate, and the servers that will not fit. They do not end the sweep.
 pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
     let failing = match estimate {
@@ -127,16 +127,16 @@ pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
     failures_in_words(&failing).into_iter().for_each(output::print_note);
 }
 
-// The time left of a sweep in progress. It is predicted on a thread of its own after a result was recorded, so that no forecast
-// delays the sweep or a signal.
+// The time left of a sweep in progress. It is predicted on a separate thread when a result was recorded, so that forecasts delay neither the
+// sweep nor signals.
 
 /// Most tokens that a forecast computes while the sweep goes on.
 const MOST_TOKENS_MEANWHILE: u64 = 2_000_000;
 
 /// Pause after a forecast, as a multiple of the time that it took.
-const PAUSES: u32 = 100;
+const PAUSE_FACTOR: u32 = 100;
 
-/// Predicts the time left again and again while a sweep goes on.
+/// Predicts the time left repeatedly while a sweep runs.
 pub struct Countdown {
     /// Channel to the thread; `None` if the system refused one.
     records: Option<Sender<State>>,
@@ -146,14 +146,14 @@ pub struct Countdown {
 
 #[derive(Default)]
 struct Shared {
-    /// The last forecast in seconds, and when it was made.
+    /// The last forecast in seconds, and the time at which it was made.
     last: Option<(Instant, f64)>,
     /// Time at which the next one may begin; `None` while one is under way.
     next: Option<Instant>,
 }
 
 impl Countdown {
-    /// A countdown of what a schedule lacks, on a thread of `scope`; `options` has what was played of it before.
+    /// Starts a countdown of the work that a schedule lacks, on a thread of `scope`. `options` has the results of playing it before.
     pub fn start<'s, 'e>(scope: &'s Scope<'s, 'e>, schedule: Schedule<'e>, options: &Options) -> Countdown {
         let limits = limits(MOST_TOKENS_MEANWHILE);
         let is_cancelled = Arc::clone(&limits.is_cancelled);
@@ -218,7 +218,7 @@ fn predict(schedule: Schedule<'_>, records: &Receiver<State>, options: &Options,
         let ended = Instant::now();
         *lock(shared) = Shared {
             last: left.map(|left| (ended, left)),
-            next: Some(ended + (ended - began) * PAUSES),
+            next: Some(ended + (ended - began) * PAUSE_FACTOR),
         };
     }
 }

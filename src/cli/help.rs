@@ -1,4 +1,4 @@
-//! The help: commands in groups, and an example of each.
+//! The help: commands in groups, with an example of each.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -77,12 +77,17 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
 pub fn arrange(command: Command) -> Command {
     let mut command = command;
     for (name, example) in GROUPS.iter().flat_map(|(_, commands)| *commands) {
-        command = command.mut_subcommand(name, |own| own.after_help(format!("Example:\n  {example}")));
+        command = command.mut_subcommand(name, |subcommand| {
+            subcommand.after_help(format!("Example:\n  {example}"))
+        });
     }
     let groups = groups(&command);
-    let all: Vec<String> = command.get_subcommands().map(|own| own.get_name().to_owned()).collect();
+    let all: Vec<String> = command
+        .get_subcommands()
+        .map(|subcommand| subcommand.get_name().to_owned())
+        .collect();
     for name in all.iter().filter(|name| !is_grouped(name)) {
-        command = command.mut_subcommand(name, |own| own.hide(true));
+        command = command.mut_subcommand(name, |subcommand| subcommand.hide(true));
     }
     command
         .help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}\n")
@@ -92,7 +97,7 @@ pub fn arrange(command: Command) -> Command {
 fn is_grouped(name: &str) -> bool {
     GROUPS
         .iter()
-        .any(|(_, commands)| commands.iter().any(|(own, _)| *own == name))
+        .any(|(_, commands)| commands.iter().any(|(subcommand, _)| *subcommand == name))
 }
 
 /// The commands by group, each with its summary.

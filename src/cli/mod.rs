@@ -1,12 +1,12 @@
-//! The command line: one short file a subcommand. Arguments are read here and nowhere else; each subcommand calls the
-//! rooms below and ends in an [`Exit`].
+//! The command line, with one short file for each subcommand. Arguments are parsed here and nowhere else. Each subcommand calls rooms of
+//! lower layers and ends in an [`Exit`].
 
 /// Sweeps on several machines.
 mod cluster {
     pub mod submit;
     pub mod worker;
 }
-/// Plans from elsewhere, and results for elsewhere.
+/// Conversion between vsweep and other formats.
 mod convert {
     pub mod export;
     pub mod import;
@@ -17,7 +17,7 @@ mod flags;
 mod forecast;
 mod help;
 mod machine;
-/// Measuring one server, and being one.
+/// Benchmarks of one server, and the simulated server.
 mod one_server {
     pub mod bench;
     pub mod guard;
@@ -28,7 +28,7 @@ mod one_server {
 }
 mod output;
 mod plan_file;
-/// Reading what sweeps left behind.
+/// Reading the results of sweeps.
 mod read {
     pub mod charts;
     pub mod compare;
@@ -104,9 +104,9 @@ pub fn command() -> clap::Command {
     help::arrange(Cli::command())
 }
 
-/// Reads the arguments, runs the subcommand and reports how it ended.
+/// Parses the arguments, runs the subcommand, and returns its exit code.
 pub fn main() -> ExitCode {
-    refuse_long_files();
+    block_file_size_signal();
     if is_stack_wide() {
         return begin();
     }
@@ -132,7 +132,7 @@ fn begin() -> ExitCode {
     }
 }
 
-/// The command line with flags in one spelling, but for what is meant for another program.
+/// Returns the command line with dashes in its flags. The words for another program are unchanged.
 fn words() -> impl Iterator<Item = OsString> {
     let mut is_ours = true;
     std::env::args_os().map(move |word| {
@@ -153,18 +153,18 @@ fn end(ended: Result<Exit>) -> ExitCode {
         .into()
 }
 
-/// A file that outgrows its limit (`ulimit -f`) is an error of the write that meets it, not the end of this process. The signal
-/// is blocked for every thread to come; what runs under a guard has it again.
-fn refuse_long_files() {
+/// Blocks SIGXFSZ for this thread and all later ones. A file that exceeds the size limit (`ulimit -f`) is then an error of the write, and
+/// does not end the process. Programs under a guard do not inherit this.
+fn block_file_size_signal() {
     let signals: SigSet = [Signal::SIGXFSZ].into_iter().collect();
-    // Without this the process would end by the signal's default action.
+    // If this fails, the signal ends the process.
     let _ = signals.thread_block();
 }
 
-/// Below so many bytes of stack (`ulimit -s`) the first thread would overflow it.
+/// Least size of the stack of the first thread (`ulimit -s`), in bytes. A smaller one could overflow.
 const LEAST_STACK: u64 = 8 << 20;
 
-/// Raises the limit of the stack, which grows while this process runs, where it is too low; false if it may not be raised so far.
+/// Raises the limit of the stack if it is too low; the stack grows while the process runs. Returns false if it cannot be raised enough.
 fn is_stack_wide() -> bool {
     match getrlimit(Resource::RLIMIT_STACK) {
         Ok((soft, hard)) if soft < LEAST_STACK => {

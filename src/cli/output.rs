@@ -24,7 +24,7 @@ pub enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// Prints one of the two on standard output.
+    /// Prints the words or the value, depending on the format, on standard output.
     pub fn print<T: Serialize>(self, words: impl FnOnce() -> String, value: impl FnOnce() -> T) -> Result<Exit> {
         match self {
             OutputFormat::Text => finish(text().write_all(words().as_bytes())),
@@ -33,13 +33,13 @@ impl OutputFormat {
     }
 }
 
-/// First error of an output that was lost.
+/// First error of [`say`].
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
 /// True if text for people is unwanted.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Silences [`text`] from now on.
+/// Silences [`text`] and [`inform`] from now on.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
@@ -49,7 +49,7 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Refuses to write where something is.
+/// Refuses a path at which something exists.
 pub fn must_be_new(path: &Path) -> Result<()> {
     match path.exists() {
         false => Ok(()),
@@ -60,7 +60,7 @@ pub fn must_be_new(path: &Path) -> Result<()> {
     }
 }
 
-/// Ends a subcommand whose last act was to write.
+/// Returns the exit of a subcommand that ends by writing. A closed pipe is not an error.
 pub fn finish(written: io::Result<()>) -> Result<Exit> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::io("write", "standard output")(error)),
@@ -68,10 +68,10 @@ pub fn finish(written: io::Result<()>) -> Result<Exit> {
     }
 }
 
-/// Destination of output.
+/// Destination of output, which escapes control characters.
 type Out = Printable<Box<dyn Write>>;
 
-/// Standard output for text that people read.
+/// Returns standard output for text that people read.
 pub fn text() -> Out {
     Printable::lines(match QUIET.load(Ordering::Relaxed) {
         true => Box::new(io::sink()),
@@ -79,12 +79,12 @@ pub fn text() -> Out {
     })
 }
 
-/// Standard output for a file in text that a format asks for.
+/// Returns standard output for a requested text format such as CSV, which `--quiet` does not silence.
 pub fn file() -> Out {
     Printable::lines(Box::new(io::stdout().lock()))
 }
 
-/// Standard output for JSON.
+/// Returns standard output for JSON.
 pub fn json() -> Out {
     Printable::json(Box::new(io::stdout().lock()))
 }
@@ -95,7 +95,7 @@ pub fn print_json(value: &impl Serialize) -> Result<Exit> {
     finish(writeln!(json(), "{text}"))
 }
 
-/// Says a line on standard output while there is more to do. If it cannot be written, [`all_said`] tells of it at the end.
+/// Prints a line for people on standard output. The first error is kept for [`all_said`], so that the work goes on.
 pub fn say(line: impl Display) {
     if let Err(error) = writeln!(text(), "{line}")
         && error.kind() != ErrorKind::BrokenPipe
@@ -105,14 +105,14 @@ pub fn say(line: impl Display) {
     }
 }
 
-/// The error of a line that could not be said.
+/// Returns the first error of [`say`], if there was one.
 pub fn all_said() -> Result<()> {
     let lost = LOST.get().map(|error| io::Error::new(error.kind(), error.to_string()));
     lost.map_or(Ok(()), |error| Err(Error::io("write", "standard output")(error)))
 }
 
-/// Tells what the plan requires and whether it holds: what does not on standard error, the rest only where results are shown.
-/// The exit code for it.
+/// Prints the verdicts on the plan's requirements: broken and undecided ones on standard error, met ones on standard output if `is_shown` is
+/// true. Returns the exit code for them.
 pub fn print_requirements(judged: &[Judged], is_shown: bool) -> Exit {
     let mut exit = Exit::Done;
     for judged in judged {
@@ -126,7 +126,7 @@ pub fn print_requirements(judged: &[Judged], is_shown: bool) -> Exit {
     exit
 }
 
-/// The exit code for what a requirement came to.
+/// Returns the exit code for the verdict on a requirement.
 pub fn exit_for(verdict: Requirement) -> Exit {
     match verdict {
         Requirement::Met => Exit::Done,
@@ -147,13 +147,13 @@ pub fn inform(sentence: impl Display) {
     }
 }
 
-/// Prints text of several lines on standard error.
+/// Prints text, which may have several lines, on standard error.
 pub fn print_text(text: impl Display) {
     let text = show(&printable_lines(&text.to_string()), &Term::stderr());
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Prints coloured text, which must be printable otherwise.
+/// Prints coloured text on standard error. It must not contain other control characters.
 pub fn print_styled(text: impl Display) {
     let text = show_places(&text.to_string(), &Term::stderr());
     let _ = writeln!(io::stderr(), "{text}");

@@ -1,4 +1,4 @@
-//! The arguments of every subcommand that takes a plan, and how its problems are shown.
+//! The arguments of every subcommand that takes a plan, and the output of the plan's problems.
 
 use super::output::{inform, print_styled};
 use crate::error::{Error, Result};
@@ -23,8 +23,8 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Reads and expands the plan, whose defaults may depend on where its results are. All its problems go to standard error. So do
-    /// warnings, which end nothing; whether there were any comes last.
+    /// Reads and expands the plan. `adapt` sets defaults that depend on the place of its results. All problems and warnings are printed on
+    /// standard error. Warnings are not an error; the last value is true if there were any.
     pub fn open(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
         let read = self.read(Asks::InDoubt, adapt).map_err(show_all)?;
         let is_doubtful = read.warnings.is_some();
@@ -32,7 +32,7 @@ impl PlanFile {
         Ok((read.plan, read.matrix, is_doubtful))
     }
 
-    /// Like `check`, without output.
+    /// Like [`open`](Self::open), without output.
     pub fn read(&self, asks: Asks, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
         let mut draft = plan::draft(&self.plan, &self.overrides, self.budget.as_deref())?;
         adapt(&mut draft.plan);
@@ -40,7 +40,7 @@ impl PlanFile {
     }
 }
 
-/// Says that a program is asked for its flags.
+/// Informs that a program is asked for its flags.
 pub fn asking(program: &Path) {
     let program = program.display();
     inform(format_args!(
@@ -48,13 +48,13 @@ pub fn asking(program: &Path) {
     ));
 }
 
-/// Prints all problems of a plan.
+/// Prints all problems of a plan, warnings first, and returns the error that ends the command.
 pub fn show_all(objections: Objections) -> Error {
     objections.warnings.map(show);
     show(objections.errors)
 }
 
-/// Prints the problems of a plan and ends the command, if there are any.
+/// Prints the problems of a plan, and returns an error if there are any.
 pub fn refuse(plan: &Plan, found: Diagnostics) -> Result<()> {
     match found.is_empty() {
         true => Ok(()),
@@ -62,7 +62,7 @@ pub fn refuse(plan: &Plan, found: Diagnostics) -> Result<()> {
     }
 }
 
-/// Prints the problems.
+/// Prints problems, and returns the error that ends the command.
 pub fn show(problems: Problems) -> Error {
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     print_styled(problems.render(colours));

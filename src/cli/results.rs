@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 /// Summary that the scripts of vLLM's dashboard make from the other files in its folder.
 const DASHBOARD: &str = "benchmark_results.json";
 
-/// The runs in a directory or a file.
+/// Reads the runs in a directory or a file.
 pub fn read(path: &Path) -> Result<Runs> {
     Directory::at(path).must_have_its_journal()?;
     let files = match file(path) {
         _ if Directory::at(path).is_experiment() => Vec::new(),
         Some(file) => vec![file],
-        None => loose(path),
+        None => loose_files(path),
     };
     let read_all = || {
         let named = |file: &PathBuf| Ok((file.display().to_string(), records(file)?));
@@ -36,15 +36,16 @@ pub fn file(path: &Path) -> Option<PathBuf> {
     [path.to_owned()].into_iter().chain(inside).find(|path| path.is_file())
 }
 
-/// The figures in a file.
+/// Reads the figures in a file.
 pub fn records(file: &Path) -> Result<Vec<Params>> {
     let refused = |what: String| Error::Usage(format!("{} {what}", file.display()));
     let bytes = fs::read(file).map_err(|error| refused(format!("cannot be read: {error}")))?;
     read_results(&bytes).map_err(refused)
 }
 
-/// The JSON files directly in a folder, in the order of their names; one of vLLM's sweep is part of a tree.
-fn loose(folder: &Path) -> Vec<PathBuf> {
+/// Returns the JSON files directly in a folder, in the order of their names. `summary.json` is left out, because it is part of a result tree
+/// of vLLM's sweep.
+fn loose_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.path())

@@ -1,5 +1,5 @@
-//! Submission to a cluster: arrays of tasks, each of which is a worker with one server start. Owns the record of submissions, so that
-//! nothing is submitted twice on purpose, and the description of tasks. Results are in the journals; this room does not interpret them.
+//! Submission to a cluster: arrays of tasks, each of which is a worker with one server start. Owns the record of submissions, by which
+//! nothing is submitted twice, and the description of tasks. Results are in the journals; this room does not interpret them.
 
 pub mod slurm;
 
@@ -12,24 +12,24 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Server starts of one size, handed over together. Written before it is handed over, so that one which may have been is never
-/// handed over again without a question.
+/// Server starts with equal numbers of GPUs that are submitted together. The record is written before the submission. So an array that may
+/// have been submitted is known, and is not submitted again without asking the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Array {
-    /// Its name in the cluster, which nothing else has.
+    /// Unique name of the array in the cluster.
     pub name: String,
-    /// Counts the arrays of the directory.
+    /// Number of the array among those of the directory.
     pub number: u64,
-    /// GPUs of each task.
+    /// Number of GPUs of each task.
     pub gpus: u32,
     /// The group of each task, by its index.
     pub groups: Vec<String>,
-    /// Its id in the cluster, once that is known.
+    /// Id of the job in the cluster, once it is known.
     pub job: Option<String>,
 }
 
 impl Array {
-    /// Writes what is known of it.
+    /// Writes the record of the array.
     pub fn write(&self, directory: &Directory) -> Result<()> {
         let path = directory.submissions().join(format!("{}.json", self.name));
         let text = serde_json::to_vec_pretty(self).expect("plain data always serialises");
@@ -37,7 +37,8 @@ impl Array {
     }
 }
 
-/// Groups, each with its GPUs, in arrays of at most so many; each is of one size.
+/// Divides groups, each with its number of GPUs, into arrays of at most `most` groups with equal numbers. Numbers continue after those of
+/// `before`.
 pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Array> {
     let mut sizes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (name, gpus) in groups {
@@ -60,12 +61,13 @@ pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Ar
     .collect()
 }
 
-/// Time limit of one turn, which takes as long as Slurm needs to answer; a slower one counts as hung.
+/// Time limit for waiting until another command has submitted or cancelled, which takes as long as Slurm needs to answer.
 const LONGEST_TURN: Duration = Duration::from_secs(300);
+/// Time between two tries to take the lock.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits until nobody else hands over or cancels anything of the experiment, and keeps others waiting as long as the file is open: of two
-/// that look at the queue at the same time, both would hand over the same. Where files cannot be locked nobody waits.
+/// Waits until no other command submits or cancels tasks of the experiment, and makes others wait as long as the returned file is open. Two
+/// commands that look at the queue at once would submit the same starts. If the file system has no locks, no command waits.
 pub fn take_turn(directory: &Directory) -> Result<File> {
     let folder = directory.submissions();
     // Without the folder for its logs, Slurm ends a task without an error.
@@ -88,7 +90,7 @@ pub fn take_turn(directory: &Directory) -> Result<File> {
     Ok(file)
 }
 
-/// The submissions of an experiment, the earliest first.
+/// Returns the submissions of an experiment, the earliest first.
 pub fn handed_over(directory: &Directory) -> Result<Vec<Array>> {
     let folder = directory.submissions();
     let mut arrays: Vec<Array> = Vec::new();

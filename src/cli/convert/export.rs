@@ -1,4 +1,4 @@
-//! `vsweep export`: an experiment for the tools of others.
+//! `vsweep export`: writes an experiment in the format of other tools.
 
 use crate::cli::experiment::print_damage;
 use crate::cli::output::{must_be_new, say};

@@ -1,5 +1,4 @@
-//! `vsweep bench`: one native benchmark. Its flags are those of `vllm bench serve`, made from the native benchmark's
-//! table of parameters.
+//! `vsweep bench`: runs one native benchmark. Its flags are those of `vllm bench serve`, made from the native benchmark's table of parameters.
 
 use super::sweeping::{MeasuredServer, warnings_of};
 use crate::bench::native::settings::{NativeSettings, Output, TABLE};
@@ -70,8 +69,8 @@ pub fn run(args: Args) -> Result<Exit> {
         .then(|| ResultPlace::prepare(&settings.output))
         .transpose()?;
     if place.is_none() {
-        let idle = ["save_detailed", "result_filename", "result_dir"];
-        for name in idle.into_iter().filter(|name| params.contains_key(*name)) {
+        let unused = ["save_detailed", "result_filename", "result_dir"];
+        for name in unused.into_iter().filter(|name| params.contains_key(*name)) {
             print_note(format_args!(
                 "{} has no effect without --save-result: no file will be written",
                 as_typed(name)
@@ -118,7 +117,7 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
     ended
 }
 
-/// Saves and shows what was measured, in this order: nothing that is shown is lost.
+/// Saves the result, and then shows it. It is also shown if it cannot be saved.
 fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunResult, as_json: bool) -> Result<Exit> {
     let save = |place: ResultPlace| place.save(&result::file_name(settings, &result.values), result);
     let saved = place.map(save).transpose();
@@ -129,7 +128,7 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
         }
         false => block(&result.values),
     };
-    // They include the reasons for reading it with care.
+    // They include the reasons why the figures need care.
     warnings_of(result).for_each(print_note);
     if let Some(path) = saved? {
         print_note(format_args!("the result is in {}", path.display()));
@@ -142,11 +141,12 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
     })
 }
 
+/// Time between two updates of the progress bar.
 const BETWEEN_DRAWINGS: Duration = Duration::from_millis(100);
-/// Columns of the bar, before what is said.
+/// Columns of the bar, with the blank before the message.
 const BAR: usize = 17;
 
-/// Shows notes as they come, and how the requests fare.
+/// Shows new notes, and a progress bar of the requests. Does not end by itself.
 pub async fn progress(counters: Arc<Counters>, quiet: bool, as_json: bool) {
     let began = Instant::now();
     let bar = match quiet {
@@ -167,7 +167,7 @@ pub async fn progress(counters: Arc<Counters>, quiet: bool, as_json: bool) {
     }
 }
 
-/// Prints the new sentences. With JSON on standard output, only those for standard error.
+/// Prints new notes on standard output, unless that is for JSON, and new cautions on standard error.
 pub fn notes(counters: &Counters, as_json: bool) {
     for note in counters.take_notes().into_iter().filter(|_| !as_json) {
         let _ = writeln!(output::text(), "{note}");
@@ -175,7 +175,7 @@ pub fn notes(counters: &Counters, as_json: bool) {
     counters.take_cautions().iter().for_each(inform);
 }
 
-/// The block of `vllm bench serve`, after the commonest errors.
+/// Prints the block of `vllm bench serve`, after up to ten kinds of errors.
 pub fn block(result: &Params) -> io::Result<()> {
     let mut out = output::text();
     let reasons = result.get("failure_reasons").and_then(Value::as_object);
@@ -190,8 +190,8 @@ pub fn block(result: &Params) -> io::Result<()> {
     out.flush()
 }
 
-// Chooses the place for the result of `vsweep bench`. That it is writable is checked before anything is sent. A result that still cannot
-// be written goes elsewhere and is never thrown away. The content of the file is up to the benchmark.
+// The place for the result of `vsweep bench`. Before any request is sent, it is checked that the place is writable. If a result still cannot
+// be written, other folders are tried.
 
 /// The place of a result file.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ pub struct ResultPlace {
 }
 
 impl ResultPlace {
-    /// Creates the folders and tries whether a file can be written there.
+    /// Creates the folders, and checks that files can be written there.
     pub fn prepare(output: &Output) -> Result<ResultPlace> {
         let folder = output.result_dir.clone().unwrap_or_default();
         let chosen = output.result_filename.as_ref().map(|name| folder.join(name));
@@ -225,8 +225,8 @@ impl ResultPlace {
         })
     }
 
-    /// Writes the result, under `name` unless the user chose one; returns where it is. If that fails, the result goes into
-    /// the current folder or that for temporary files, and the error says which.
+    /// Writes the result under `name`, unless the user chose one, and returns its path. If that fails, writes it into the current folder or
+    /// that of temporary files, and the error has the path.
     pub fn save(&self, name: &str, result: &impl Serialize) -> Result<PathBuf> {
         let path = self.chosen.clone().unwrap_or_else(|| self.folder.join(name));
         let written = match (&self.chosen, self.append) {
@@ -278,13 +278,13 @@ fn try_folder(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!(".vsweep-{}.tmp", std::process::id()));
     File::create(&path)?;
     match fs::remove_file(path) {
-        // A process of the same number, in another container, tried the same folder.
+        // A process with the same id in another container may have checked the same folder.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
 }
 
-/// Puts a file in the place of another, or writes to a device.
+/// Replaces a file as a whole, or writes to a device.
 fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
     write_named(path, |to| python_json::write(content, to)).map_err(|error| match error {
         Error::Io { source, .. } => source,
@@ -292,7 +292,7 @@ fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
     })
 }
 
-/// Adds a line to a file, whole or not at all; others who do the same wait meanwhile.
+/// Appends a line to a file, whole or not at all. A lock makes other vsweep processes wait meanwhile.
 fn append(path: &Path, result: &impl Serialize) -> io::Result<()> {
     let file = File::options().append(true).create(true).open(path)?;
     match file.lock() {
@@ -314,7 +314,7 @@ fn append(path: &Path, result: &impl Serialize) -> io::Result<()> {
     written
 }
 
-/// Writes a file that was not there: under this name, or with a number behind it.
+/// Writes a new file with this name, or with a number after the name if there is such a file. Returns its path.
 fn write_new(folder: &Path, name: &str, result: &impl Serialize) -> io::Result<PathBuf> {
     let stem = name.strip_suffix(".json").unwrap_or(name);
     for count in 1u32.. {

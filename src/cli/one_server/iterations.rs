@@ -1,4 +1,4 @@
-//! `vsweep iterations`: prefill or decode batches of exactly known shape, one row for each shape.
+//! `vsweep iterations`: measures prefill or decode batches of exactly known shape, and prints one row for each shape.
 
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
@@ -20,6 +20,7 @@ const AFTER: &str = "--context-len, --input-len, --batch-size and --iterations t
 measured. The server must run with VLLM_SERVER_DEV_MODE=1.";
 /// Parameters that are swept, outermost first.
 const SWEPT: [&str; 4] = ["context_len", "input_len", "batch_size", "iterations"];
+/// Columns of the printed table.
 const WIDTH: usize = 110;
 
 /// Measure prefill or decode batches of exactly known shape
@@ -53,8 +54,8 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[IterationSettin
     let server = MeasuredServer::find(&params).await?;
     let mut rows: Vec<Params> = Vec::new();
     let loads = settings.iter().map(describe).zip(shapes);
-    let measured = |place: usize, _: &str, measurement: &Measurement| {
-        let row = row(&server, &settings[place], &measurement.result.values);
+    let measured = |index: usize, _: &str, measurement: &Measurement| {
+        let row = row(&server, &settings[index], &measurement.result.values);
         if rows.is_empty() {
             print_head(&row);
         }
@@ -70,7 +71,7 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[IterationSettin
     Ok(exit)
 }
 
-/// Every combination of the lists, context outermost. What a mode does not look at is not swept.
+/// Returns every combination of the lists, context outermost. The list that the mode ignores is left out.
 fn shapes(params: &Params) -> Vec<Params> {
     let mut params = params.clone();
     params.shift_remove(match params.get("mode").map(show).as_deref() {
@@ -99,7 +100,7 @@ fn describe(settings: &IterationSettings) -> String {
     }
 }
 
-/// A row of the file: the keys of `vllm bench iterations`, then ours.
+/// Returns a row of the file: the keys of `vllm bench iterations`, then further ones.
 fn row(server: &MeasuredServer, settings: &IterationSettings, result: &Params) -> Params {
     let endpoints = settings.endpoints();
     let endpoint = match endpoints.is_empty() {
@@ -123,7 +124,7 @@ fn row(server: &MeasuredServer, settings: &IterationSettings, result: &Params) -
     sweeping::row(theirs, result)
 }
 
-/// The columns behind the mode: title, width, key in a row, and digits after the point of a figure that was measured.
+/// The columns after the mode: title, width, key in a row, and for a measured figure the digits after the point.
 const COLUMNS: [(&str, usize, &str, Option<usize>); 10] = [
     ("Context", 9, "context_len", None),
     ("Input", 7, "input_len", None),
@@ -136,7 +137,7 @@ const COLUMNS: [(&str, usize, &str, Option<usize>); 10] = [
     ("Step(ms)", 9, "step_ms", Some(3)),
     ("Server(ms)", 10, SERVER, Some(3)),
 ];
-/// Name for the server's own measurement: of a step in the mode `decode`, else of the prefill.
+/// Stands in for the key of the server's own measurement: of a step in the mode `decode`, of the prefill otherwise.
 const SERVER: &str = "server";
 
 fn print_head(row: &Params) {
@@ -170,7 +171,7 @@ fn print_row(row: &Params) {
     say(format_args!("{mode:<8}{}", cells.concat()));
 }
 
-/// Writes what has been measured so far, whole or not at all.
+/// Writes the rows so far to the file, whole or not at all.
 fn save(args: &Args, rows: &[Params]) -> Result<()> {
     let Some(path) = &args.output else { return Ok(()) };
     let timestamp = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string();

@@ -1,4 +1,4 @@
-//! `vsweep phases`: prefill and decode throughput at rising concurrency, as JSON, Markdown and two pictures.
+//! `vsweep phases`: measures prefill and decode throughput at rising concurrency, and writes them as JSON, Markdown and pictures.
 
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
@@ -55,7 +55,7 @@ struct Lists {
 
 impl FlagTable for PhaseSettings {
     const TABLE: &'static Table = &TABLE;
-    const OTHERWISE: &'static [&'static str] = &["phase", "max_concurrency", "ratio"];
+    const DECLARED_ELSEWHERE: &'static [&'static str] = &["phase", "max_concurrency", "ratio"];
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Result<Exit> {
     machine::runtime()?.block_on(measure_all(&args, &levels, &read[0]))
 }
 
-/// Every measurement: prefill at each level, then decode by ratio and level.
+/// Returns the parameters of every measurement, by phase in the given order: prefill by level, decode by ratio and level.
 fn levels(args: &Args) -> Vec<Params> {
     let of_phase = |phase: Value| {
         let mut lists = vec![("max_concurrency", split(&args.lists.concurrency_levels))];
@@ -93,8 +93,8 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
     let file = |end: &str| args.output.join(format!("{stem}{end}"));
     let mut phases = Phases::new(&server.model, simulated);
     let loads = levels.iter().map(describe).zip(levels);
-    let measured = |place: usize, what: &str, measurement: &Measurement| {
-        let params = &levels[place];
+    let measured = |index: usize, what: &str, measurement: &Measurement| {
+        let params = &levels[index];
         let row = row(params, &measurement.result.values);
         let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(0.0);
         say(format_args!(
@@ -125,7 +125,7 @@ fn describe(params: &Params) -> String {
     format!("{phase}{}, concurrency {level}", ratio.unwrap_or_default())
 }
 
-/// A row of the file: the keys that the public window benchmark has, then ours.
+/// Returns a row of the file: the keys of the public window benchmark, then further ones.
 fn row(params: &Params, result: &Params) -> Params {
     let number = |key: &str| result.get(key).and_then(Value::as_f64);
     let (input, sequence) = (number("input_len").unwrap_or(0.0), number("seq_len").unwrap_or(1.0));

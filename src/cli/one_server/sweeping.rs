@@ -1,5 +1,5 @@
-//! Common parts of `vsweep bench`, `vsweep iterations` and `vsweep phases`: the server that they measure. The last two also share a loop of
-//! measurements, until the user ends it, and the rows of their files.
+//! Common parts of `vsweep bench`, `vsweep iterations` and `vsweep phases`: the server that they measure. The last two also share the loop over
+//! their measurements, and the rows of their files.
 
 use crate::bench::params::ServerParams;
 use crate::bench::{Job, Measurement, measure};
@@ -16,19 +16,19 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Limit for the answer that lists the models.
+/// Time limit for the answer that lists the models.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Limit for one measurement.
+/// Time limit for one measurement.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// The server, and the model's name and root there.
+/// The server that is measured, with the name and root of its model.
 pub struct MeasuredServer {
     pub base_url: String,
     pub model: String,
     pub root: String,
 }
 
-/// The settings of each load, or all that is wrong with any of them.
+/// Returns the settings of each load, or an error with the problems of all loads.
 pub fn read_each<S>(loads: &[Params], read: fn(&Params) -> Result<S, Vec<String>>) -> Result<Vec<S>> {
     let (settings, wrong): (Vec<S>, Vec<Vec<String>>) = loads.iter().map(read).partition_result();
     let problems: BTreeSet<String> = wrong.into_iter().flatten().collect();
@@ -39,7 +39,7 @@ pub fn read_each<S>(loads: &[Params], read: fn(&Params) -> Result<S, Vec<String>
 }
 
 impl MeasuredServer {
-    /// Asks the server for the first model that it lists, unless the user named one.
+    /// Returns the server with the model that the user named, or else the first one that the server lists.
     pub async fn find(server: &ServerParams) -> Result<MeasuredServer> {
         let base_url = server.url();
         if let Some(model) = server.model.clone() {
@@ -80,14 +80,14 @@ impl MeasuredServer {
         })
     }
 
-    /// A measurement with these parameters.
+    /// Returns the job of measuring the server with these parameters.
     pub fn job(&self, params: Params) -> Job {
         Job::new(&self.base_url, &self.model, &self.root, params)
     }
 }
 
-/// Measures each of these loads, which people call `kind`, by its name. One that fails as the one before did is the last. An interrupt
-/// ends it in order: nothing is left in flight, no server is left asleep. It is an error if no load was measured.
+/// Measures each of these loads, which have names and in messages are called `kind`. Stops if a load fails with the same message as the
+/// previous failure. An interrupt leaves no request in flight and no server asleep. It is an error if all loads that were tried failed.
 pub async fn measure_each(
     server: &MeasuredServer,
     runner: BenchRunner,
@@ -97,7 +97,7 @@ pub async fn measure_each(
 ) -> Result<Exit> {
     let mut is_any_measured = false;
     let mut last_failure = None;
-    for (place, (what, params)) in loads.into_iter().enumerate() {
+    for (index, (what, params)) in loads.into_iter().enumerate() {
         let job = Job {
             runner: runner.clone(),
             timeout: LONGEST,
@@ -117,7 +117,7 @@ pub async fn measure_each(
                 | Err(failure),
             ) => failure,
             Some(Ok(measurement)) => {
-                measured(place, &what, &measurement)?;
+                measured(index, &what, &measurement)?;
                 is_any_measured = true;
                 caution(&what, &measurement);
                 continue;
@@ -136,7 +136,7 @@ pub async fn measure_each(
     }
 }
 
-/// Prompts differ from run to run unless the user gave a seed: a server may still know those of the last one.
+/// Adds a seed from the clock unless the user gave one. Prompts then differ from those of the last run, which the server may have cached.
 fn with_seed(params: &Params) -> Params {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut params = params.clone();
@@ -144,7 +144,7 @@ fn with_seed(params: &Params) -> Params {
     params
 }
 
-/// Says on standard error why figures must be read with care.
+/// Prints the reasons why the figures must be read with care.
 fn caution(what: &str, measurement: &Measurement) {
     for warning in warnings_of(&measurement.result) {
         print_note(format_args!("{what}: {warning}"));
@@ -154,18 +154,18 @@ fn caution(what: &str, measurement: &Measurement) {
     }
 }
 
-/// The warnings in a result.
+/// Returns the warnings in a result.
 pub fn warnings_of(result: &RunResult) -> impl Iterator<Item = &str> {
     let warnings = result.get("warnings").and_then(Value::as_array);
     warnings.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The entries of a comma list.
+/// Returns the entries of a comma list.
 pub fn split(text: &str) -> Vec<Value> {
     text.split(',').map(|entry| Value::from(entry.trim())).collect()
 }
 
-/// Every combination of the values in these lists, each with the other parameters. The last list varies fastest.
+/// Returns every combination of the values in these lists, each with the other parameters. The last list varies fastest.
 pub fn combinations(params: &Params, lists: &[(&str, Vec<Value>)]) -> Vec<Params> {
     let named = |(name, values): &(&str, Vec<Value>)| {
         let named = values.iter().map(|value| ((*name).to_owned(), value.clone()));
@@ -176,7 +176,7 @@ pub fn combinations(params: &Params, lists: &[(&str, Vec<Value>)]) -> Vec<Params
     all.collect()
 }
 
-/// A row of a file: the keys that the files of others have, then the rest of the result.
+/// Returns a row of a file: these keys, which other tools use, then the rest of the result.
 pub fn row<const N: usize>(theirs: [(&str, Value); N], result: &Params) -> Params {
     let mut row: Params = theirs.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
     for (key, value) in result {

@@ -1,4 +1,4 @@
-//! Common parts of `plot` and `pareto`: the names in their arguments, the runs of several directories, and the delivery of their pictures.
+//! Common parts of `plot` and `pareto`: the names in their arguments, the runs of several directories, and the writing of their pictures.
 
 use crate::answer::Answer;
 use crate::cli::experiment::{named_or_newest, options, print_damage};
@@ -38,8 +38,8 @@ impl Directories {
         Ok(self)
     }
 
-    /// Their runs as one table, each table prepared before costs are added, with the whole answer of the only directory, or with estimates
-    /// of the metrics in `about`.
+    /// Reads the runs of all directories as one table. `prepare` changes the table of each directory before costs are added. `about` limits
+    /// the answers to estimates of these metrics.
     pub fn read(&self, about: Option<&[&str]>, prepare: impl Fn(&mut Table) -> Result<()>) -> Result<Experiments> {
         let mut twice = self.directories.iter().duplicates_by(|directory| canonical(directory));
         if let Some(twice) = twice.next() {
@@ -84,7 +84,7 @@ impl Directories {
         Ok(Experiments { table, answers, damage })
     }
 
-    /// Names of the directories: each one's own name, or its path if two share a name.
+    /// Returns the names of the directories, or their paths if two of them have the same name.
     fn names(&self) -> Vec<String> {
         let directories = self.directories.iter();
         let name = |directory: &PathBuf| {
@@ -108,12 +108,12 @@ impl Directories {
         }
     }
 
-    /// The joint name.
+    /// The names of all directories, separated by commas.
     pub fn name(&self) -> String {
         self.names().join(", ")
     }
 
-    /// Folder of pictures for which no other is named: that of the report's charts, if there is one.
+    /// Default folder of pictures: that of the charts, if there is only one directory and it is an experiment; otherwise [`Self::folder`].
     pub fn pictures(&self) -> PathBuf {
         let folder = self.folder();
         match self.only().is_some() && Directory::at(&folder).is_experiment() {
@@ -122,7 +122,7 @@ impl Directories {
         }
     }
 
-    /// Folder for pictures: the directory, or the current folder if there are several directories.
+    /// The directory, or the current folder if there are several directories.
     pub fn folder(&self) -> PathBuf {
         self.only().unwrap_or(Path::new(".")).to_path_buf()
     }
@@ -131,7 +131,7 @@ impl Directories {
 /// The runs of the directories.
 #[derive(Debug)]
 pub struct Experiments {
-    /// All of them.
+    /// The runs of all directories.
     pub table: Table,
     /// The answer of each directory, with its name.
     answers: Vec<(String, Answer)>,
@@ -154,7 +154,7 @@ pub fn list(names: &str) -> impl Iterator<Item = &str> {
     names.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// A price that a GPU can have.
+/// Parses the price of a GPU per hour.
 pub fn price(text: &str) -> Result<f64, String> {
     let wants = "must be a positive number: what one GPU costs per hour";
     number(text, wants, |price| price > 0.0 && price.is_finite())
@@ -164,7 +164,7 @@ fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Draws each chart and writes it into the folder, and says so; a dry run only says so. Charts of one name get numbers.
+/// Draws each chart, writes it into the folder, and prints its path. A dry run only prints the paths. Charts of the same name get numbers.
 pub fn deliver<'a>(
     folder: &Path,
     charts: impl Iterator<Item = (&'a str, &'a Chart)>,
@@ -197,7 +197,7 @@ pub fn deliver<'a>(
     Ok(())
 }
 
-/// `2 rows x 1 column, 8 points`
+/// Describes the contents of a chart: `2 rows x 1 column, 8 points`.
 fn content(chart: &Chart) -> String {
     let columns = chart.columns.max(1);
     let rows = chart.panels.len().div_ceil(columns);

@@ -1,4 +1,4 @@
-//! `vsweep compare`: whether new results are better, worse or the same, with the error of the answer.
+//! `vsweep compare`: compares new results with earlier ones, and gives a verdict with an interval for each metric.
 
 use crate::cli::experiment::print_damage;
 use crate::cli::flags::number;
@@ -119,8 +119,8 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     };
     let mut comparisons = Vec::new();
-    for (place, new) in others.iter().enumerate() {
-        question.margins.own = own_margins(new, args.new.get(place).unwrap_or(&args.base), &question);
+    for (index, new) in others.iter().enumerate() {
+        question.margins.own = own_margins(new, args.new.get(index).unwrap_or(&args.base), &question);
         comparisons.push(Comparison::of(base, new, &question).map_err(Error::Usage)?);
     }
     let text = match args.format {
@@ -145,10 +145,10 @@ pub fn run(args: Args) -> Result<Exit> {
     Ok(required.map_or(Exit::Done, output::exit_for).or(damage))
 }
 
-/// Margins from the machine's own noise, by metric, if no margin is stated.
+/// Returns the margins that follow from the machine's own noise, by metric; none if the user stated a margin.
 fn own_margins(new: &Side, root: &Path, question: &Question) -> BTreeMap<String, f64> {
-    let place = history::parent(root).zip(history::host_of(root));
-    let Some((folder, host)) = place.filter(|_| question.margins.stated.is_none()) else {
+    let folder_and_host = history::parent(root).zip(history::host_of(root));
+    let Some((folder, host)) = folder_and_host.filter(|_| question.margins.stated.is_none()) else {
         return BTreeMap::new();
     };
     let metrics: Vec<String> = question.measures().into_iter().map(|measure| measure.metric).collect();
@@ -174,7 +174,7 @@ impl Args {
         Ok(())
     }
 
-    /// The results that were named; one alone is taken apart.
+    /// Reads the results that were named. A BASE alone is split by tensor and pipeline parallel size.
     fn sides(&self) -> Result<Vec<Side>> {
         let filters = Filter::parse_list(&self.only).map_err(Error::Usage)?;
         let side = |path: &PathBuf| side(path)?.only(&filters).map_err(Error::Usage);
@@ -182,8 +182,8 @@ impl Args {
             return Ok(side(&self.base)?.by_parallelism());
         }
         let all: Vec<&PathBuf> = std::iter::once(&self.base).chain(&self.new).collect();
-        let place = |path: &&PathBuf| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        if let Some(twice) = all.iter().duplicates_by(|path| place(path)).next() {
+        let canonical = |path: &&PathBuf| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if let Some(twice) = all.iter().duplicates_by(|path| canonical(path)).next() {
             return Err(Error::Usage(format!(
                 "{} is named twice, and it does not differ from itself; name two results",
                 twice.display()
@@ -192,7 +192,7 @@ impl Args {
         all.into_iter().map(side).collect()
     }
 
-    /// Writes the result to its place.
+    /// Writes the comparison to the file that was named, or to standard output.
     fn write(&self, text: &str) -> Result<()> {
         match (&self.output, self.format) {
             (Some(path), _) => write_atomic(path, text.as_bytes()),
@@ -201,7 +201,7 @@ impl Args {
         }
     }
 
-    /// The comparison with the one NEW, for a format that holds no more.
+    /// Returns the only comparison, for a format that has room for one.
     fn single<'c>(&self, comparisons: &'c [Comparison]) -> Result<&'c Comparison> {
         match comparisons {
             [only] => Ok(only),

@@ -1,5 +1,5 @@
-//! `vsweep report --live`: the report of a directory, served while it grows. It reads what a sweep records and never writes, so it needs
-//! no link with the sweep and outlives it. It spends a small share of one core, however many look at it.
+//! `vsweep report --live`: serves the report of a directory while it grows. It only reads what a sweep records, so it needs no connection to
+//! the sweep, and goes on after its end. It uses a small share of one core, independent of the number of readers.
 
 use super::status::Remaining;
 use crate::cli::experiment::options;
@@ -31,15 +31,16 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Least time between two looks at the directory, and between two pages.
+/// Least time between two looks at the directory.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// Least time between two new pages.
 const BETWEEN_PAGES: Duration = Duration::from_secs(3);
-/// After some work it rests so many times as long as that took: 1 % of a core for looks, and 1 % for pages.
+/// Rest after a look or a new page, as a multiple of the time that it took. So looks use at most 1 % of a core, and pages another 1 %.
 const REST: u32 = 100;
 
 type Served = Arc<Mutex<LiveReport>>;
 
-/// Serves until it is interrupted. The first page is made before the address is printed.
+/// Serves the report until the user interrupts it. The first page is made before the address is printed.
 pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> Result<()> {
     let mut live = LiveReport::open(directory, price)?;
     live.look()?;
@@ -73,17 +74,18 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
     })
 }
 
-/// A directory as it was seen last. It is looked at when somebody reads, and not too often.
+/// The state of a directory at the last look. A request causes the next look, but not too soon.
 struct LiveReport {
     directory: Directory,
     options: ReportOptions,
     follower: Follower,
+    /// Predicts the time left of the sweep.
     rest: Option<Remaining>,
     now: LiveStatus,
     next_look: Instant,
-    /// Shared by all answers that are still to be sent.
+    /// The last page, shared by all answers that are being sent.
     page: Bytes,
-    /// Lines and results of what the page shows.
+    /// Lamport clock and number of runs of the state that the page shows.
     drawn: (u64, usize),
     next_page: Instant,
 }
@@ -106,13 +108,13 @@ impl LiveReport {
         })
     }
 
-    /// Looks again and draws anew where it is time to.
+    /// Looks at the directory, and makes a new page, if it is time for that.
     fn refresh(&mut self) {
         if Instant::now() < self.next_look {
             return;
         }
         if let Err(error) = self.look() {
-            // A disk that is unavailable for a while is read again.
+            // Not the end: a disk may be unavailable for a while.
             self.now.count = format!("the directory cannot be read now: {error}");
         } else if self.drawn != self.seen() && Instant::now() >= self.next_page {
             self.draw();
@@ -124,7 +126,7 @@ impl LiveReport {
         (state.lamport(), state.runs().count())
     }
 
-    /// Reads on, and says what goes on.
+    /// Reads new lines of the journals, and updates the status.
     fn look(&mut self) -> Result<()> {
         let began = Instant::now();
         let is_whole = self.follower.refresh().is_ok() && self.follower.damage().is_empty();
@@ -154,7 +156,7 @@ impl LiveReport {
     }
 }
 
-/// Looks again where it is time to, and reads something of it.
+/// Refreshes the report if it is time for that, and returns a part of it.
 async fn look<T: Send + 'static>(live: Served, read: fn(&LiveReport) -> T) -> Result<T, StatusCode> {
     let looking = spawn_blocking(move || {
         let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,8 +196,8 @@ async fn keep_private(request: Request, next: Next) -> Response {
     (HEADERS, answer).into_response()
 }
 
-/// Returns true if a page of another origin asks, which may not do so in its reader's name, or if another machine is asked for: a name that
-/// is led here later has the origin of the page that it came from.
+/// Returns true if the request comes from a page of another origin, or names another machine as its host. The second check defeats DNS
+/// rebinding: a foreign page whose name later resolves to this machine sends that name as the host.
 fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
     let head = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(asked) = head(header::HOST) else { return true };
@@ -210,25 +212,25 @@ fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
     !is_own || head(header::ORIGIN).is_some_and(|origin| origin != own)
 }
 
-// Connections to the live page. There are only so many, and a silent one is closed: who reaches the port without the address of the page
-// keeps nobody else from reading it.
+// Connections to the live page. Their number is limited, and silent ones are closed, so a client that does not know the address of the page
+// cannot keep others from reading it.
 
-/// Most connections at once; with one more the oldest is closed. A reader's requests take milliseconds, each.
+/// Most connections at once. A further one closes the oldest, which harms no reader, since each request takes milliseconds.
 const MOST: usize = 256;
-/// A connection on which nothing moves is closed after so long.
+/// Time without reads and writes after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Accepts connections within these limits.
+/// Accepts connections, with limits on their number and silence.
 pub struct Listener {
     tcp: TcpListener,
-    /// The ends of the open ones, oldest first: dropping one closes its connection.
+    /// One sender for each open connection, oldest first. Dropping it closes the connection.
     open: VecDeque<oneshot::Sender<()>>,
     most: usize,
     idle: Duration,
 }
 
 impl Listener {
-    /// Listener on a bound address.
+    /// Returns a listener on a bound address. At most half of the allowed open files are connections.
     pub fn of(tcp: TcpListener) -> Listener {
         let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(MOST, |(soft, _)| soft as usize);
         Listener {
@@ -266,7 +268,7 @@ impl axum::serve::Listener for Listener {
     }
 }
 
-/// A connection that ends when it is silent, or when there are too many.
+/// A connection that ends when it is silent for too long, or when its sender is dropped.
 pub struct Connection {
     tcp: TcpStream,
     ended: oneshot::Receiver<()>,
@@ -275,7 +277,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Passes on a read or a write, unless the connection is over.
+    /// Returns the result of a read or a write, or an error if the connection has to end.
     fn watch<T>(&mut self, cx: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if Pin::new(&mut self.ended).poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
@@ -304,7 +306,7 @@ impl AsyncWrite for Connection {
         self.watch(cx, moved)
     }
 
-    // Without these the whole page would be copied for each answer.
+    // Without this method and the next, the whole page would be copied for each answer.
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
+//! `vsweep pareto`: shows the trade-off between two metrics, with the points that no other point beats in both.
 
 use super::charts::{self, Directories, list};
 use crate::cli::output::{self, finish, print_json};
@@ -66,14 +66,14 @@ pub fn run(mut args: Args) -> Result<Exit> {
             x.metric
         )));
     }
-    // The default column is the one that a table counts by anyway, and a sweep without limits need not have it.
+    // Tables count users by the default column anyway. A sweep without limits may lack it, which is then no error.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
     let recount = |table: &mut Table| {
         table
             .recount(users, args.gpu_count_var.as_deref())
             .map_err(Error::Usage)
     };
-    // Of several directories the points of all compete, whatever the plan of one asks.
+    // The points of several directories compete with each other, so the questions of a single plan do not matter.
     let metrics = [x.metric.as_str(), y.metric.as_str()];
     let about = args.directories.only().is_none().then_some(&metrics[..]);
     let experiments = args.directories.read(about, recount)?;
@@ -105,12 +105,12 @@ pub fn run(mut args: Args) -> Result<Exit> {
 }
 
 fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String], form: Form) -> Result<()> {
-    let subject = ChartContext {
+    let context = ChartContext {
         experiment: &args.directories.name(),
         points,
     };
     let picture = |tradeoff: &Tradeoff<'_>| {
-        let mut chart = pareto::draw(&subject, tradeoff, labels, &[]);
+        let mut chart = pareto::draw(&context, tradeoff, labels, &[]);
         let row = tradeoff.placed[0].point.row;
         let shared = tradeoff.workload.settings.iter();
         chart.name = file_name(

@@ -1,4 +1,4 @@
-//! `vsweep plot`: line charts of any figure against any setting or figure, from results of vsweep or of vLLM.
+//! `vsweep plot`: draws line charts of any figure against any setting or figure, from results of vsweep or vLLM.
 
 use super::charts::{self, Directories, list};
 use crate::cli::flags::{number, one_of};
@@ -82,16 +82,16 @@ const SCALES: [(&str, Scale); 3] = [
     ("symlog", Scale::Symlog),
 ];
 
-/// A height that a panel can have.
+/// Parses the height of a panel, in inches.
 fn inches(text: &str) -> Result<f64, String> {
     number(text, "must be a number from 2 to 40", |inches| {
         (2.0..=40.0).contains(&inches)
     })
 }
 
-/// Units of length to an inch, at which text has the size of a chart in a report.
+/// Units of length per inch, chosen so that text has the size that it has in a report's charts.
 const UNITS_PER_INCH: f64 = 150.0;
-/// Width of a panel by its height.
+/// Ratio of a panel's width to its height.
 const ASPECT: f64 = 1.25;
 
 pub fn run(mut args: Args) -> Result<Exit> {
@@ -107,11 +107,11 @@ pub fn run(mut args: Args) -> Result<Exit> {
     let mut points = Points::of(&experiments.table);
     points.keep(&rows);
     experiments.estimate(&mut points);
-    let subject = ChartContext {
+    let context = ChartContext {
         experiment: &args.directories.name(),
         points: &points,
     };
-    let grid = grid(&args, &subject, &bins).map_err(Error::Usage)?;
+    let grid = grid(&args, &context, &bins).map_err(Error::Usage)?;
     let figures = grid.draw(&rows);
     warn(&figures);
     let panels = figures.iter().flat_map(|figure| &figure.chart.panels);
@@ -136,7 +136,7 @@ pub fn run(mut args: Args) -> Result<Exit> {
     Ok(experiments.damage)
 }
 
-/// The rows whose figures count, of those that pass every filter.
+/// Returns the rows whose figures count and that pass every filter. It is an error if there are none.
 fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
     let points = Points::of(table).points;
     let rows = points.iter().flat_map(|point| point.used.iter().copied());
@@ -159,8 +159,8 @@ fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
     Ok(rows)
 }
 
-fn grid<'a>(args: &Args, subject: &ChartContext<'a>, bins: &[Bin]) -> Result<Grid<'a>, String> {
-    let runs = subject.points.runs;
+fn grid<'a>(args: &Args, context: &ChartContext<'a>, bins: &[Bin]) -> Result<Grid<'a>, String> {
+    let runs = context.points.runs;
     let columns = |names: &str| {
         list(names)
             .map(|name| runs.known_column(name))
@@ -177,21 +177,21 @@ fn grid<'a>(args: &Args, subject: &ChartContext<'a>, bins: &[Bin]) -> Result<Gri
     if !x_is_setting {
         runs.numeric_column(&args.var_x)?;
     }
-    let apart: Vec<&Column> = [&fig_by, &row_by, &col_by].into_iter().flatten().copied().collect();
+    let facets: Vec<&Column> = [&fig_by, &row_by, &col_by].into_iter().flatten().copied().collect();
     let (curve_by, over) = match args.curve_by.as_deref().map(str::trim) {
         Some("") => (Vec::new(), Vec::new()),
         Some(names) => {
             let mut asked = columns(names)?;
-            let others = curves_along(subject.points, x, asked.clone(), &apart).split_off(asked.len());
+            let others = curves_along(context.points, x, asked.clone(), &facets).split_off(asked.len());
             let (workloads, over): (Vec<&Column>, _) = others.into_iter().partition(|column| column.is_of_workload());
             warn_of_others(&workloads);
             asked.extend(workloads);
             (asked, over)
         }
-        None => (curves_along(subject.points, x, Vec::new(), &apart), Vec::new()),
+        None => (curves_along(context.points, x, Vec::new(), &facets), Vec::new()),
     };
     Ok(Grid {
-        points: subject.points,
+        points: context.points,
         x,
         x_is_setting,
         y,
@@ -201,15 +201,15 @@ fn grid<'a>(args: &Args, subject: &ChartContext<'a>, bins: &[Bin]) -> Result<Gri
         curve_by,
         over,
         scales: (args.scale_x, args.scale_y),
-        // An estimate is of the figures as they were measured.
+        // Estimates are of the measured figures, not of bins.
         has_estimates: !is_binned(y),
         error_bars: !args.no_error_bars,
         name: args.fig_name.clone(),
-        footer: subject.footer(),
+        footer: context.footer(),
     })
 }
 
-/// Says which curves are there although nobody asked for them.
+/// Prints the parameters for which curves were added without being requested.
 fn warn_of_others(others: &[&Column]) {
     if !others.is_empty() {
         let names = others.iter().map(|column| &column.name).join(", ");

@@ -1,4 +1,4 @@
-//! `vsweep status`: what is done, failed and left of an experiment, by the plan and the journals in its directory.
+//! `vsweep status`: shows the done, failed and remaining work of an experiment, from the plan and the journals in its directory.
 
 use crate::agenda::Schedule;
 use crate::cli::experiment::{exit_of, named_or_newest, options, read_plan};
@@ -22,10 +22,10 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time between two looks of `--watch`.
+/// Time between two updates of `--watch`.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
-/// Time between two questions to a scheduler, whose time is everybody's.
+/// Time between two queries of a cluster's scheduler, which all its users share.
 const BETWEEN_QUESTIONS: Duration = Duration::from_secs(30);
 
 /// Show what is done, failed and left of an experiment
@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result<Exit> {
         drop(state);
         status = watch(&directory, status, &mut known)?;
     } else {
-        // The process ends. To free each run of a large record would take as long as to read a tenth of it.
+        // The process is about to end, and freeing every run of a large record takes a tenth of the time to read it.
         std::mem::forget(state);
     }
     args.format.print(|| status.to_text(), || &status)?;
@@ -80,7 +80,7 @@ fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
     Ok((status, state))
 }
 
-/// Parts of an experiment that are read once, although its status is read again and again.
+/// Parts of an experiment that are read only once, while its status is read repeatedly.
 #[derive(Default)]
 struct Known {
     rest: Option<Remaining>,
@@ -96,8 +96,7 @@ pub struct Remaining {
 }
 
 impl Remaining {
-    /// Remaining work of the current plan of a directory; `None` if the plan is too large to be played or
-    /// cannot be read here.
+    /// Returns the remaining work of the current plan of a directory; `None` if the plan is too large to be played or cannot be read here.
     pub fn of(directory: &Directory, state: &State) -> Option<Remaining> {
         let sha256 = state.plan_that_counts()?.1.to_owned();
         let planned = state.planning_session()?;
@@ -119,16 +118,18 @@ impl Remaining {
         })
     }
 
-    /// The time that it will likely take, in seconds; `at_work` says whether a session is at it.
+    /// Returns the likely duration of the remaining work, in seconds; `None` if it is unknown, or the plan has changed since. `at_work` is
+    /// true while a session works on it.
     pub fn seconds_left(&mut self, state: &State, at_work: bool) -> Option<f64> {
         self.options.at_work = at_work;
-        let is_meant = state.plan_that_counts()?.1 == self.sha256;
+        let is_current = state.plan_that_counts()?.1 == self.sha256;
         let schedule = Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false);
-        seconds_left(schedule, state, &self.options).filter(|_| is_meant)
+        seconds_left(schedule, state, &self.options).filter(|_| is_current)
     }
 }
 
-/// Shows the status until nobody works on the directory any more, or the output is closed. Returns the last status, which is not shown yet.
+/// Shows the status until no session works on the directory and no task waits, or the output is closed. Returns the last status, which is not
+/// shown yet.
 fn watch(directory: &Directory, mut status: Status, known: &mut Known) -> Result<Status> {
     let screen = Term::stdout();
     let mut asked = Instant::now();
@@ -136,7 +137,7 @@ fn watch(directory: &Directory, mut status: Status, known: &mut Known) -> Result
         let text = status.to_text();
         let shown = match screen.is_term() {
             true => screen.write_str(&top(&text, &screen)),
-            // Earlier output stays.
+            // Elsewhere, each status follows the previous one.
             false => output::text().write_all(text.as_bytes()),
         };
         thread::sleep(BETWEEN_LOOKS);
@@ -158,7 +159,7 @@ fn watch(directory: &Directory, mut status: Status, known: &mut Known) -> Result
     Ok(status)
 }
 
-/// As much of a text as a terminal shows at once, since lines above it cannot be cleared.
+/// Returns the lines of a text that fit on the terminal at once, because lines that scrolled off it cannot be cleared.
 fn top(text: &str, screen: &Term) -> String {
     let rows = usize::from(screen.size().0).saturating_sub(1).max(1);
     let lines = show(text, screen);

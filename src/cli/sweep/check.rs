@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Servers that are looked at, and programs of theirs.
+/// Most servers whose programs are looked for.
 const MOST_SERVERS: usize = 1000;
+/// Most programs that are looked for.
 const MOST_PROGRAMS: usize = 8;
 
 /// Check plans, and print every problem with its place
@@ -65,7 +66,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// Prints the problems of a plan that are not shown yet, or its size if there are none. `misfits` are servers that cannot start here.
+/// Prints the problems of a plan that are not shown yet, or its verdict and size. `misfits` are servers that cannot start here.
 fn print_verdict(
     path: &Path,
     read: Result<CheckedPlan, Objections>,
@@ -103,7 +104,7 @@ fn print_verdict(
     }
 }
 
-/// The verdict as JSON.
+/// Returns the verdict as JSON.
 fn to_json(path: &Path, read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) -> Value {
     let path = path.to_string_lossy();
     match read {
@@ -134,7 +135,7 @@ fn to_json(path: &Path, read: Result<CheckedPlan, Objections>, misfits: &[(Strin
     }
 }
 
-/// Notes about settings that are valid but probably a mistake.
+/// Returns notes about settings that are valid but probably a mistake.
 fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
     let mut notes = Vec::new();
     if plan.sla.is_some() && plan.origin.has(&["runs"]) {
@@ -160,7 +161,7 @@ fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
     notes.chain(absent_programs(matrix)).collect()
 }
 
-/// Notes about programs that this machine lacks. It may not be the one that runs the plan.
+/// Returns notes about programs that this machine lacks. Another machine may run the plan.
 fn absent_programs(matrix: &Matrix) -> impl Iterator<Item = String> {
     let servers = matrix
         .servers()

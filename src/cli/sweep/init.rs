@@ -1,5 +1,4 @@
-//! `vsweep init`: a commented plan to start from. What a plan may hold is the business of `plan`; here is only which plan suits
-//! which goal.
+//! `vsweep init`: writes a commented plan to start from. This file chooses the plan that suits a goal; `plan` defines the format of plans.
 
 use crate::cli::machine;
 use crate::cli::output;
@@ -49,10 +48,11 @@ enum Goal {
 
 const TEMPLATE: &str = include_str!("init/plan.toml.jinja");
 const DEMO: &str = include_str!("../../../plans/demo.toml");
-/// Tokens of a chat with some context, unless the model holds less.
+/// Prompt tokens of a chat with some context. A model with short sequences gets fewer.
 const INPUT_LEN: u64 = 1024;
+/// Output tokens of a chat. A model with short sequences gets fewer.
 const OUTPUT_LEN: u64 = 256;
-/// Limit of the questions to a running server.
+/// Time limit of the requests to a running server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         Goal::Demo => DEMO.to_owned(),
         _ => {
-            let (model, longest) = subject(&args)?;
+            let (model, longest) = model_of(&args)?;
             if let Some(why) = weights_gb(&model).and_then(|weights| too_few(weights, args.gpus?)) {
                 output::print_note(why);
             }
@@ -81,8 +81,8 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// The model's name by the arguments, or by the server itself, which also says how many tokens its longest sequence has.
-fn subject(args: &Args) -> Result<(String, Option<u64>)> {
+/// Returns the model's name from the arguments, or from the server. A server also reports its longest sequence, in tokens.
+fn model_of(args: &Args) -> Result<(String, Option<u64>)> {
     match (&args.model, &args.url) {
         (Some(model), _) => Ok((model.clone(), None)),
         (None, Some(url)) => ask(url),
@@ -123,10 +123,10 @@ fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
     plan.expect("the template fits its values") + "\n"
 }
 
-/// Memory of a GPU that weights may take, in GB: most of the 80 GB that GPUs for this have, so that a KV cache fits as well.
+/// Memory that weights may take on a GPU of 80 GB, in GB. The rest is for the KV cache.
 const ROOM_FOR_WEIGHTS_GB: f64 = 60.0;
 
-/// The parallel sizes to try on some GPUs: powers of two, without those on which weights of the size in the model's name do not fit.
+/// Returns the parallel sizes to try on some GPUs: powers of two, without those on which the weights of the model do not fit, by its name.
 fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
     let least = weights_gb(model).map_or(1.0, |weights| weights / ROOM_FOR_WEIGHTS_GB);
     let counts: Vec<u32> = (0..32)
@@ -144,7 +144,7 @@ fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
     }
 }
 
-/// The note that weights of a size do not fit on some GPUs.
+/// Returns a note if weights of this size do not fit on these GPUs.
 fn too_few(weights_gb: f64, gpus: u32) -> Option<String> {
     let least = (weights_gb / ROOM_FOR_WEIGHTS_GB).ceil();
     (f64::from(gpus) < least).then(|| {
@@ -154,7 +154,7 @@ fn too_few(weights_gb: f64, gpus: u32) -> Option<String> {
     })
 }
 
-/// Size of a model's weights by its name, such as `70B` or `8x7B-AWQ`. `None` if the name says nothing.
+/// Returns the size of a model's weights in GB, from its name, such as `70B` or `8x7B-AWQ`. `None` if the name has no size.
 fn weights_gb(model: &str) -> Option<f64> {
     let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let words = name.split(['-', '_']);
@@ -178,7 +178,7 @@ fn weights_gb(model: &str) -> Option<f64> {
     billions.reduce(f64::max).map(|billions| billions * bytes)
 }
 
-/// The last part of a model's name and the goal, as the name of a directory.
+/// Returns the name of the experiment: the last part of the model's name, and the goal. It can be the name of a directory.
 fn experiment(goal: &str, model: &str) -> String {
     let last = model.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let mut last = last.to_lowercase();
@@ -189,7 +189,7 @@ fn experiment(goal: &str, model: &str) -> String {
     }
 }
 
-/// A text as a plan holds it: quoted as in JSON, which TOML reads as well, and without variables.
+/// Quotes a text for a plan, as in JSON, which TOML accepts, and escapes `${`, so that it has no variables.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text.replace("${", "$${")).to_string()
 }

@@ -1,4 +1,4 @@
-//! `vsweep rehearse`: what a plan will likely take, before anything is started.
+//! `vsweep rehearse`: predicts the time of a plan and its failures, before anything is started.
 
 mod table;
 
@@ -80,7 +80,7 @@ pub fn run(args: Args) -> Result<Exit> {
         known: Arc::new(Known::at(directory)),
         ..args.machine.options(&plan, &matrix, Limits::default())
     };
-    // How many runs searches take is not known before; of a record or a share, fewer are left.
+    // The number of runs is unknown before searches. With a record or for a shard, fewer runs than the plan's are left.
     let is_whole = done.runs().next().is_none() && args.shard == Shard::WHOLE && !matrix.finds_its_loads();
     let working = print_progress_of(&options.plays, is_whole.then(|| matrix.counts().runs));
     let rehearsal = rehearse(schedule, done, &record, &options);
@@ -96,7 +96,7 @@ pub fn run(args: Args) -> Result<Exit> {
     })
 }
 
-/// The workloads of a plan by the settings in which they differ: `1024 in, 32 out`.
+/// Returns the workloads of a plan, named by the settings in which they differ: `1024 in, 32 out`.
 fn workloads(matrix: &Matrix) -> Vec<String> {
     let settings = |params: Params| {
         let of_workload = params.into_iter().filter(|(name, _)| !is_of_load(name));
@@ -111,19 +111,19 @@ fn workloads(matrix: &Matrix) -> Vec<String> {
     all.iter().map(name).unique().collect()
 }
 
-/// Loads among which workloads are sought.
+/// Most loads among which different workloads are looked for.
 const MOST_LOADS: usize = 1000;
 
 /// Interval between progress reports of a long rehearsal.
-const EVERY: Duration = Duration::from_secs(5);
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Says on standard error how far a rehearsal of so many runs has come, until the answer is dropped.
+/// Prints the progress of a rehearsal of `total` runs on standard error, until the returned sender is dropped.
 fn print_progress_of(plays: &Arc<PlayCache>, total: Option<u64>) -> Sender<()> {
     let (working, ended) = mpsc::channel();
     let plays = Arc::clone(plays);
     let print_on = move || {
         let began = Instant::now();
-        while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+        while ended.recv_timeout(REPORT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             print_note(format_args!("{}", progress(plays.count(), total, began.elapsed())));
         }
     };
@@ -132,7 +132,7 @@ fn print_progress_of(plays: &Arc<PlayCache>, total: Option<u64>) -> Sender<()> {
     working
 }
 
-/// `rehearsed 310 of 704 runs, about 12.4 s left`; servers that fail end it sooner.
+/// Describes the progress: `rehearsed 310 of 704 runs, about 12.4 s left`. Servers that fail shorten the rehearsal.
 fn progress(count: u64, total: Option<u64>, passed: Duration) -> String {
     match total {
         Some(total) if (1..=total).contains(&count) => {
@@ -149,7 +149,7 @@ fn progress(count: u64, total: Option<u64>, passed: Duration) -> String {
 }
 
 impl AssumedMachine {
-    /// Options for the rehearsal of a plan; `limits` bound its computation.
+    /// Returns the options for the rehearsal of a plan; `limits` bound its computation.
     pub fn options(&self, plan: &Plan, matrix: &Matrix, limits: Limits) -> Options {
         let chosen = self.gpu.map(|(_, gpu)| (gpu, "as told"));
         let known = chosen.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
@@ -159,7 +159,7 @@ impl AssumedMachine {
         // Simulators need no GPU to run at the same time.
         let assumed = match (plan.exec.parallel, needs_gpu(matrix)) {
             (Parallel::Servers(_), false) => 0,
-            _ => NODE,
+            _ => ASSUMED_GPUS,
         };
         let (gpus, gpus_whence) = count.unwrap_or((assumed, "choose with --gpu 8xh100"));
         Options {
@@ -177,10 +177,10 @@ impl AssumedMachine {
     }
 }
 
-/// GPUs of a machine of which nothing is known.
-const NODE: u32 = 8;
+/// Number of GPUs that is assumed for an unknown machine.
+const ASSUMED_GPUS: u32 = 8;
 
-/// `h100`, or `8xh100`.
+/// Parses `h100` or `8xh100`.
 fn read_gpus(text: &str) -> std::result::Result<(Option<u32>, Gpu), String> {
     let text = text.to_ascii_lowercase();
     let counted = text.split_once('x');
@@ -193,7 +193,7 @@ fn read_gpus(text: &str) -> std::result::Result<(Option<u32>, Gpu), String> {
     })
 }
 
-/// The GPUs of this machine, if the plan's servers share them out and there are any.
+/// Returns the number of GPUs of this machine, if servers of the plan run side by side and there are any.
 fn count_gpus(plan: &Plan) -> Option<u32> {
     if plan.exec.parallel == Parallel::No {
         return None;
@@ -202,7 +202,7 @@ fn count_gpus(plan: &Plan) -> Option<u32> {
     (gpus > 0).then_some(gpus)
 }
 
-/// The GPU that the servers of a plan will get on this machine, if its figures are known and they need one.
+/// Returns the kind of GPU that the servers of a plan will get on this machine, if they need one, all are of one kind, and it is known.
 fn installed(plan: &Plan, matrix: &Matrix) -> Option<Gpu> {
     if !needs_gpu(matrix) {
         return None;
@@ -212,9 +212,9 @@ fn installed(plan: &Plan, matrix: &Matrix) -> Option<Gpu> {
     Gpu::of_device(names.next()?).filter(|_| names.next().is_none())
 }
 
-/// A rehearsal for programs. Times in seconds.
+/// Returns a rehearsal as JSON, with times in seconds.
 fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
-    let server = |(place, server): (usize, &Forecast)| {
+    let server = |(index, server): (usize, &Forecast)| {
         let answers = server.answers.iter();
         let answers = answers.map(|answer| json!({"target": answer.name(), "value": answer.load}));
         json!({
@@ -228,7 +228,7 @@ fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
             "losses": server.losses,
             "answers": answers.collect::<Vec<Value>>(),
             "disk_bytes": server.disk_bytes,
-            "begins_seconds": rehearsal.packed.as_ref().map(|packed| packed.begins[place]),
+            "begins_seconds": rehearsal.packed.as_ref().map(|packed| packed.begins[index]),
         })
     };
     json!({

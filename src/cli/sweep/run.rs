@@ -1,4 +1,4 @@
-//! `vsweep run`: performs what the journal still lacks of a plan.
+//! `vsweep run`: performs the work of a plan that the journal still lacks.
 
 mod display;
 mod dry_run;
@@ -73,7 +73,7 @@ pub struct Args {
 
 const MODES: [(&str, Mode); 3] = [("text", Mode::Auto), ("plain", Mode::Plain), ("json", Mode::Json)];
 
-/// Ends a command that was interrupted before it had begun anything.
+/// Ends a command that is interrupted before it has begun anything.
 pub fn leave() {
     output::print_note("interrupted before anything was begun");
     std::process::exit(Exit::Interrupted as i32);
@@ -128,7 +128,7 @@ pub fn run(args: Args) -> Result<Exit> {
         };
         let exit = conclude((ending, args.table), &state, &plan, &directory, mode, &mut interrupt)?;
         if args.shard != Shard::WHOLE {
-            // Of shards that end together, the last to write may be the first that read.
+            // If shards end together, the one that writes last may have read before the others recorded their last runs.
             let latest = journal::load(&directory, Check::Lengths)?;
             if !report::is_current(&directory, &latest) {
                 report::write_all(&directory, &latest, &plan.report)?;
@@ -137,12 +137,13 @@ pub fn run(args: Args) -> Result<Exit> {
         Ok((ending, exit))
     };
     let ended = work(recorder);
-    // The command at the end does not hold the directory.
+    // The lock is given up before the command of `[on_finish]` runs.
     finish::follow(&plan, &directory, &ended, &mut interrupt);
     ended.map(|(_, exit)| exit)
 }
 
-/// Takes the directory, and says what is recorded there and what the plan changes. A new directory is made only for a sweep that can begin.
+/// Locks the directory, and returns its recorder, the recorded state, and the changes by the plan. A new directory is made only for a sweep
+/// that can begin.
 fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, Arc<State>, Changes)> {
     let plan = sweep.plan;
     let is_new = directory.is_new();
@@ -152,7 +153,7 @@ fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, Arc<Stat
     let mut recorder = Recorder::open(directory.clone(), sweep.shard)?;
     recorder.hide(plan.secrets.clone());
     if is_new {
-        // The points of a large plan take seconds, in which `vsweep status` knows of the sweep.
+        // Expanding a large plan takes seconds. `vsweep status` shows the sweep meanwhile.
         write_plan(plan, directory)?;
         recorder.announce()?;
     }
@@ -186,7 +187,7 @@ fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mu
     perform(sweep, &state, changes, recorder, mode, interrupt, Some(tables))
 }
 
-/// Brings tables and charts up to date, and says how it all ended.
+/// Brings tables and charts up to date, prints how the sweep ended, and returns the exit code.
 fn conclude(
     (ending, table): (Ending, bool),
     state: &State,
@@ -196,14 +197,14 @@ fn conclude(
     interrupt: &mut Interrupt,
 ) -> Result<Exit> {
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
-    let last_words = |ending| words::last(ending, directory, state);
+    let last_message = |ending| words::last(ending, directory, state);
     let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
     let judged = if has_results && (table || !report::is_current(directory, state)) {
         let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());
         let write = move || report::write_all(&root, &recorded, &options);
         let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
-            let last_words = last_words(Ending::Interrupted);
-            output::print_note(format_args!("{last_words}; tables and charts are not all written"));
+            let last_message = last_message(Ending::Interrupted);
+            output::print_note(format_args!("{last_message}; tables and charts are not all written"));
             // Files are replaced atomically, so the writer thread can be abandoned.
             std::process::exit(Exit::Interrupted as i32);
         };
@@ -224,9 +225,9 @@ fn conclude(
     let damage = print_damage(&state.damage);
     let required = output::print_requirements(&judged, is_shown);
     if ending == Ending::Interrupted {
-        output::print_note(last_words(ending));
+        output::print_note(last_message(ending));
     } else if is_shown {
-        output::say(last_words(ending));
+        output::say(last_message(ending));
     }
     Ok(match ending {
         Ending::Interrupted => Exit::Interrupted,
@@ -236,13 +237,13 @@ fn conclude(
     })
 }
 
-/// Returns the result of some work, or `None` as soon as the user asks to end.
+/// Returns the result of the work, or `None` as soon as the user presses Ctrl-C again.
 async fn unless_interrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     interrupt: &mut Interrupt,
 ) -> Option<T> {
     if !threads::is_allowed() {
-        // Without another thread, the user's signal cannot be awaited meanwhile.
+        // Without another thread, signals cannot be awaited during the work.
         return Some(work());
     }
     tokio::select! {
@@ -251,7 +252,7 @@ async fn unless_interrupted<T: Send + 'static>(
     }
 }
 
-/// Performs a sweep, with what can be foreseen of it from this state.
+/// Performs a sweep, with the predictions that are possible from this state.
 pub fn perform(
     sweep: Sweep<'_>,
     state: &State,
@@ -293,11 +294,11 @@ pub fn perform(
         output::print_note(margins);
     }
     let progress = Progress::new(mode, eta(&sweep, recorder.state(), &options));
-    // A forecast takes a while; until here a signal ends the command at once.
+    // Forecasts take a while. Until here, a signal ends the command at once.
     interrupt.heed();
     thread::scope(|scope| {
         let counts = sweep.wanted.counts();
-        // Of an optimisation nobody knows how many starts it takes.
+        // The number of starts of an optimisation is unknown.
         let is_foreseen = is_shown
             && sweep.plan.optimize.is_none()
             && forecast::is_playable(counts.runs, counts.searches, counts.servers);
@@ -323,7 +324,7 @@ pub fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
     write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())
 }
 
-/// The directory to work in. `--fresh` takes the first free name with a number behind it.
+/// Returns the directory for the results. With `--fresh`, it is the first free name with a number after it.
 fn choose_directory(args: &Args, plan: &Plan) -> Result<Directory> {
     let wanted = folder(args.output.as_deref(), plan);
     if args.fresh && wanted.exists() {

@@ -1,4 +1,4 @@
-//! The arguments of `vllm bench sweep`, with vLLM's names and defaults, of all its releases.
+//! Parses the arguments of `vllm bench sweep`, with vLLM's names and defaults, of all its releases.
 
 use crate::cli::flags::dashed;
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ enum SweepKind {
 
 /// Options of all subcommands.
 #[derive(Debug, clap::Args)]
-struct Usual {
+struct CommonOptions {
     #[arg(long)]
     serve_params: Option<PathBuf>,
     #[arg(long)]
@@ -40,11 +40,11 @@ struct Usual {
     dry_run: bool,
 }
 
-/// Further ones of `startup`.
+/// Further options of `startup`.
 #[derive(Debug, clap::Args)]
 struct Startup {
     #[command(flatten)]
-    usual: Usual,
+    common: CommonOptions,
     #[arg(long, allow_hyphen_values = true, default_value = "vllm bench startup")]
     startup_cmd: String,
     #[arg(long)]
@@ -57,11 +57,11 @@ struct Startup {
     resume: bool,
 }
 
-/// Further ones of the others, each of which had some of them at some time.
+/// Further options of the other subcommands. Each of these had some of them in some release.
 #[derive(Debug, clap::Args)]
 struct Serve {
     #[command(flatten)]
-    usual: Usual,
+    common: CommonOptions,
     #[arg(long, allow_hyphen_values = true)]
     serve_cmd: String,
     #[arg(long, allow_hyphen_values = true)]
@@ -92,7 +92,7 @@ struct Serve {
     sla_params: Option<PathBuf>,
 }
 
-/// Alternative to a subcommand that cannot become a plan.
+/// Returns the alternative to a subcommand that cannot become a plan.
 fn instead(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "plot" => "a picture is not a sweep; draw it with `vsweep plot DIR` and the same options",
@@ -102,7 +102,7 @@ fn instead(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads a command line, whatever starts vLLM in it.
+/// Parses a command line. The words that start vLLM in it do not matter.
 pub fn read(words: &[String]) -> Result<Sweep> {
     let words = own_words(words).ok_or_else(|| {
         let example = "give it after --, such as: vsweep import -- vllm bench sweep serve ...";
@@ -128,15 +128,15 @@ pub fn read(words: &[String]) -> Result<Sweep> {
             None if is_explored => Loads::Explored { vary, levels },
             None => Loads::Listed,
         },
-        remarks: remarks(&serve.usual, serve.resume.is_some()),
+        remarks: remarks(&serve.common, serve.resume.is_some()),
         serve_cmd: serve.serve_cmd,
         bench_cmd: serve.bench_cmd,
         after_bench_cmd: serve.after_bench_cmd,
         ready_timeout_s: serve.server_ready_timeout,
-        serve_params: serve.usual.serve_params,
+        serve_params: serve.common.serve_params,
         bench_params: serve.bench_params,
         link_vars: serve.link_vars,
-        experiment_name: serve.usual.experiment_name,
+        experiment_name: serve.common.experiment_name,
         num_runs: serve.num_runs,
         warmup_num_prompts: serve.warmup_num_prompts,
         continue_on_error: serve.continue_on_error,
@@ -144,23 +144,23 @@ pub fn read(words: &[String]) -> Result<Sweep> {
 }
 
 fn of_startup(startup: Startup) -> Sweep {
-    let usual = startup.usual;
+    let common = startup.common;
     Sweep {
         loads: Loads::Startup {
             has: |name| has(Offline::Startup, name),
             is_strict: startup.strict_params,
         },
-        remarks: remarks(&usual, startup.resume),
+        remarks: remarks(&common, startup.resume),
         bench_cmd: startup.startup_cmd,
-        serve_params: usual.serve_params,
+        serve_params: common.serve_params,
         bench_params: startup.startup_params,
-        experiment_name: usual.experiment_name,
+        experiment_name: common.experiment_name,
         num_runs: startup.num_runs,
         ..Sweep::default()
     }
 }
 
-/// The words from the subcommand on, with dashes in their flags. The subcommand follows `bench sweep`, or is run as a module.
+/// Returns the words from the subcommand on, with dashes in their flags. The subcommand follows `bench sweep`, or is run as a Python module.
 fn own_words(words: &[String]) -> Option<Vec<String>> {
     let module = |word: &String| {
         let path = word.trim_end_matches(".py").replace('/', ".");
@@ -168,29 +168,29 @@ fn own_words(words: &[String]) -> Option<Vec<String>> {
         (path.contains("benchmarks.sweep.") || name == "serve_multi").then_some(name)
     };
     let after = words.windows(2).position(|pair| pair[..] == ["bench", "sweep"]);
-    let mut own = match after {
-        Some(place) => words[place + 2..].to_vec(),
+    let mut arguments = match after {
+        Some(index) => words[index + 2..].to_vec(),
         None => {
-            let place = words.iter().position(|word| module(word).is_some())?;
-            let rest = words[place + 1..].iter().cloned();
-            module(&words[place]).into_iter().chain(rest).collect()
+            let index = words.iter().position(|word| module(word).is_some())?;
+            let rest = words[index + 1..].iter().cloned();
+            module(&words[index]).into_iter().chain(rest).collect()
         }
     };
-    own.iter_mut().for_each(|word| *word = dashed(word));
-    Some(own)
+    arguments.iter_mut().for_each(|word| *word = dashed(word));
+    Some(arguments)
 }
 
-/// Remarks about options without a key.
-fn remarks(usual: &Usual, resume: bool) -> Vec<String> {
-    let dir = &usual.output_dir;
+/// Returns remarks about the given options that have no key in a plan.
+fn remarks(common: &CommonOptions, resume: bool) -> Vec<String> {
+    let dir = &common.output_dir;
     let moved = format!("--output-dir {dir}: give `vsweep run` its directory with -o {dir}/NAME");
     let said = [
         (dir != "results", &*moved),
         (
-            usual.show_stdout,
+            common.show_stdout,
             "--show-stdout: logs of servers are always kept, in servers/ of the experiment",
         ),
-        (usual.dry_run, "--dry-run: `vsweep run --dry-run` and `vsweep plan`"),
+        (common.dry_run, "--dry-run: `vsweep run --dry-run` and `vsweep plan`"),
         (resume, "--resume: `vsweep run` always goes on where it was"),
     ];
     let given = said.iter().filter(|(is_given, _)| *is_given);

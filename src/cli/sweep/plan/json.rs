@@ -1,4 +1,4 @@
-//! The matrix as JSON, written piece by piece so that a million points need no more memory than one.
+//! Writes the matrix as JSON, piece by piece, so that a million points need no more memory than one.
 
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Params, Plan};
@@ -84,7 +84,7 @@ pub fn write(
     out.write_all(b"}\n")
 }
 
-/// A list of this name, which is not the last of the document.
+/// Writes a list with this name, and the comma before the next field.
 fn write_items(name: &str, items: impl Iterator<Item = Value>, out: &mut impl Write) -> io::Result<()> {
     write!(out, "\"{name}\":[")?;
     for (position, item) in items.enumerate() {

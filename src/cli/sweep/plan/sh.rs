@@ -18,10 +18,10 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The port of every server whose command line names none: one runs at a time.
+/// Port of every server whose command line has none. Only one server runs at a time.
 const PORT: u16 = 8000;
 
-/// Stand in words for what only the shell knows, its variables of these names. No plan can be typed with them by accident.
+/// Marks in words for variables of the script with these names. Their control characters do not occur in a plan by accident.
 const RUN: &str = "\u{1}run\u{1}";
 const MODEL: &str = "\u{1}model\u{1}";
 const ROOT: &str = "\u{1}root\u{1}";
@@ -34,9 +34,9 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         plan,
         matrix,
         folder: PathBuf::from(format!("results/{}-by-hand", plan.name)),
-        used: RefCell::default(),
+        secret_variables: RefCell::default(),
     };
-    // Made first, because the variables that they use precede them.
+    // Made first, because the head of the script lists the variables that they use.
     let mut servers = Vec::new();
     script.servers(&mut servers)?;
     let folder = script.folder.display().to_string();
@@ -45,7 +45,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         runs => show_many(plan.runs.least().into(), "run"),
         starts => plan.starts,
         results => script.comment(&folder),
-        variables => script.used.borrow().iter().join(" "),
+        variables => script.secret_variables.borrow().iter().join(" "),
         vsweep => script.quote(&this_program().display().to_string()),
         folder => script.quote(&folder),
         is_launched => script.is_launched(),
@@ -67,12 +67,12 @@ struct Script<'a> {
     matrix: &'a Matrix,
     /// Folder of logs and results.
     folder: PathBuf,
-    /// Variables that stand for secrets.
-    used: RefCell<BTreeSet<String>>,
+    /// Variables in place of secrets.
+    secret_variables: RefCell<BTreeSet<String>>,
 }
 
 impl Script<'_> {
-    /// Returns true if it starts servers. A benchmark without a server loads the engine itself.
+    /// Returns true if the script starts servers. A benchmark without a server loads the engine itself.
     fn is_launched(&self) -> bool {
         matches!(self.plan.serve.target, Target::Launch(_)) && self.plan.bench.runner.offline().is_none()
     }
@@ -128,7 +128,7 @@ impl Script<'_> {
         }
     }
 
-    /// The base URL of a server that the script starts, and what it takes to start and to stop it.
+    /// Returns the base URL of a server that the script starts, and the template's values for starting and stopping it.
     fn launch(&self, server: &ServerConfig) -> io::Result<(String, Value)> {
         let serve = &self.plan.serve;
         let mut argv = server.argv.clone();
@@ -155,7 +155,7 @@ impl Script<'_> {
         Ok((address.base_url(), launch))
     }
 
-    /// Commands that reset the server before each run.
+    /// Returns the commands that reset the server before each run.
     fn resets(&self, url: &str) -> Vec<String> {
         let post = |route: &str| format!("curl -s -o /dev/null -X POST {}", self.quote(&format!("{url}{route}")));
         match &self.plan.serve.reset {
@@ -172,7 +172,7 @@ impl Script<'_> {
         }
     }
 
-    /// Command for one run of a point.
+    /// Returns the command for one run of a point.
     fn bench(&self, server: &ServerConfig, point: &Point, url: &str) -> String {
         let bench = &self.plan.bench;
         let result = self.folder.join(format!("{}-{RUN}.json", point.id));
@@ -194,7 +194,7 @@ impl Script<'_> {
         self.command(&env, &command_line(&job, &result, argv))
     }
 
-    /// Command for one run of a point by a subcommand of ours.
+    /// Returns the command for one run of a point by a subcommand of vsweep.
     fn vsweep_command(&self, point: &Point, url: &str, result: &Path) -> String {
         let path = |path: &Path| path.display().to_string();
         let params = point.params.clone();
@@ -216,7 +216,7 @@ impl Script<'_> {
         format!("{words} --seed $(({seed} + run)) {output}")
     }
 
-    /// Text that stays within one comment line.
+    /// Returns a text that stays within one comment line, without secrets.
     fn comment(&self, text: &str) -> String {
         let redacted = self.plan.secrets.redact(text);
         printable(&redacted).into_owned()
@@ -234,7 +234,7 @@ impl Script<'_> {
         assignments.chain(words).join(" ")
     }
 
-    /// A word for the shell.
+    /// Quotes a word for the shell. Marks and secrets in it become variables.
     fn quote(&self, word: &str) -> String {
         let with_variables = |text: &str| {
             [RUN, MODEL, ROOT].iter().fold(shell_word(text), |word, mark| {
@@ -250,14 +250,14 @@ impl Script<'_> {
         quoted.collect()
     }
 
-    /// Returns the variable for a secret.
+    /// Returns a reference to the variable in place of a secret.
     fn secret(&self, name: &str) -> String {
         let mut variable = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_");
         if variable.starts_with(|c: char| c.is_ascii_digit()) {
             variable.insert(0, '_');
         }
         let reference = format!("\"${variable}\"");
-        self.used.borrow_mut().insert(variable);
+        self.secret_variables.borrow_mut().insert(variable);
         reference
     }
 }

@@ -1,4 +1,4 @@
-//! A rehearsal for people.
+//! Formats a rehearsal for people: a summary, assumptions, and a table of servers.
 
 use crate::cause::Failure;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
@@ -9,7 +9,7 @@ use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
 use std::time::Duration;
 
-/// A rehearsal, in a form that fits into the terminal. Several workloads are named above its rows, as every server runs them all.
+/// Formats a rehearsal such that it fits into the terminal. Several workloads are named above the rows, because every server runs them all.
 pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> String {
     if rehearsal.servers.is_empty() {
         return format!("nothing is left to do: {recorded} runs are recorded\n");
@@ -53,17 +53,17 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> St
         lines.push(format!("runs are of {count}: {}", workloads.join("; ")));
     }
     lines.push(String::new());
-    for (place, row) in table.lines().enumerate() {
+    for (line, row) in table.lines().enumerate() {
         lines.push(row.to_owned());
         // The first row has the headings.
-        if let Some(place) = place.checked_sub(1) {
-            lines.extend(remarks(listed[place].1));
+        if let Some(index) = line.checked_sub(1) {
+            lines.extend(remarks(listed[index].1));
         }
     }
     lines.join("\n") + "\n"
 }
 
-/// The heading, and a row a server; its name comes last, as it is the longest. Brief rows have the names of the settings in the heading.
+/// Returns the heading, and a row for each server with its name at the end. In a brief form, the heading has the names of the settings.
 fn rows(rehearsal: &Rehearsal, listed: &[(usize, &Forecast)], has_interval: bool, is_brief: bool) -> Vec<Vec<String>> {
     let packed = rehearsal.packed.as_ref();
     let labels = listed.iter().map(|(_, server)| server.name.as_str()).collect_vec();
@@ -74,14 +74,14 @@ fn rows(rehearsal: &Rehearsal, listed: &[(usize, &Forecast)], has_interval: bool
         };
         ("server".to_owned(), listed.iter().map(name).collect())
     });
-    let row = |((place, server), name): (&(usize, &Forecast), String)| {
+    let row = |((index, server), name): (&(usize, &Forecast), String)| {
         let TimeInterval { low, likely, high } = server.total.interval();
         let mut row = vec![server.starts.to_string(), show_count(server.runs)];
         row.extend(match has_interval {
             true => vec![show(low), show(likely), show(high)],
             false => vec![show(likely)],
         });
-        row.extend(packed.map(|packed| format!("+{}", show(packed.begins[*place]))));
+        row.extend(packed.map(|packed| format!("+{}", show(packed.begins[*index]))));
         row.push(name);
         row
     };
@@ -97,7 +97,7 @@ fn rows(rehearsal: &Rehearsal, listed: &[(usize, &Forecast)], has_interval: bool
     rows
 }
 
-/// Remarks about one server.
+/// Returns the lines below the row of a server: its failures, answers and unknown runs.
 fn remarks(server: &Forecast) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(failure) = &server.failure {
@@ -122,23 +122,23 @@ fn remarks(server: &Forecast) -> Vec<String> {
     remarks
 }
 
-/// The servers that will likely fail, and why.
+/// Returns the servers that will likely fail, with the failures.
 pub fn failing(rehearsal: &Rehearsal) -> Vec<(String, Failure)> {
     let servers = rehearsal.servers.iter();
     let failing = servers.filter_map(|server| Some((server.name.clone(), server.failure.clone()?)));
     failing.collect()
 }
 
-/// Describes such servers, in a sentence for each reason.
+/// Describes servers that will likely fail, in a sentence for each failure.
 pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
     let (ruled_out, others): (Vec<_>, Vec<_>) = failing.iter().partition(|(_, failure)| failure.ruled_out.is_some());
-    let say = |(name, failure): &(String, Failure)| {
+    let describe = |(name, failure): &(String, Failure)| {
         let alike = others.iter().filter(|(_, other)| other == failure).count();
         let (name, more) = (short_label(name), and_more(alike - 1));
         format!("server {name}{more}: will likely fail: {failure}")
     };
     let kinds = others.iter().unique_by(|(_, failure)| failure.to_string());
-    let mut lines: Vec<String> = kinds.map(|one| say(one)).collect();
+    let mut lines: Vec<String> = kinds.map(|one| describe(one)).collect();
     if let count @ 1.. = ruled_out.len() as u64 {
         let servers = show_many(count, "server");
         let need = if count == 1 { "needs" } else { "need" };
@@ -149,7 +149,7 @@ pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
     lines
 }
 
-/// Suffix for one of several.
+/// Returns the suffix of the first of several: ` and 2 more`.
 fn and_more(others: usize) -> String {
     match others {
         0 => String::new(),
@@ -157,7 +157,7 @@ fn and_more(others: usize) -> String {
     }
 }
 
-/// One line with the likely duration and cost.
+/// Returns one line with the likely duration and cost.
 pub fn summary(rehearsal: &Rehearsal) -> String {
     let TimeInterval { low, likely, high } = rehearsal.total.interval();
     let unknown = rehearsal.unknown_runs();

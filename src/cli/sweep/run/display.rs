@@ -1,4 +1,4 @@
-//! The display of a sweep in progress: passes what happens on to the progress lines, the countdown and the tables.
+//! The display of a sweep in progress: passes its updates to the progress lines, the countdown and the tables.
 
 use super::tables::Tables;
 use super::words;
@@ -15,18 +15,18 @@ use crate::server::startup;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shows a sweep while it goes on.
+/// Shows a sweep while it runs.
 pub struct Display<'a> {
     sweep: Sweep<'a>,
     progress: Progress,
     countdown: Option<Countdown>,
     tables: Option<Tables>,
-    /// Pairs of a comparison that were shown.
+    /// Number of pairs of a comparison that were shown.
     pairs: usize,
 }
 
 impl<'a> Display<'a> {
-    /// A display of `sweep`.
+    /// Returns a display of `sweep`.
     pub fn new(
         sweep: Sweep<'a>,
         progress: Progress,
@@ -61,7 +61,7 @@ impl<'a> Display<'a> {
         Ok(())
     }
 
-    /// Waits until the tables hold all that was recorded.
+    /// Waits until the tables have everything that was recorded.
     pub fn end(&mut self) -> Result<()> {
         self.tables.as_mut().map_or(Ok(()), Tables::end)
     }
@@ -70,7 +70,7 @@ impl<'a> Display<'a> {
         let state = recorder.state();
         let countdown = self.countdown.as_mut();
         let left = countdown.and_then(|countdown| countdown.seconds_left(entry, state));
-        // The finalists are known when the first start of the final begins.
+        // Finalists are unknown until the first start of the finals begins, and proposed servers until their start begins.
         if let Event::GroupBegun(begun) = &entry.event
             && (begun.slot >= self.sweep.plan.starts || begun.proposed.is_some())
             && !self.progress.eta().knows(&begun.server, begun.slot)
@@ -113,7 +113,7 @@ impl<'a> Display<'a> {
     }
 }
 
-/// The work of this invocation.
+/// Returns the work of this invocation, from which the display computes the progress.
 pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     let mut eta = Eta::default();
     eta.is_open_ended = sweep.plan.optimize.is_some();
@@ -131,7 +131,7 @@ pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     eta
 }
 
-/// Adds what these starts lack for sure.
+/// Adds the runs that these starts certainly lack, and their searches.
 fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
     let schedule = sweep.schedule();
     for start in starts {

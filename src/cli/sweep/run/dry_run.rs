@@ -1,4 +1,4 @@
-//! `vsweep run --dry-run`: what a plan still lacks in a directory, and what that will likely take.
+//! `vsweep run --dry-run`: shows the work of a plan that a directory still lacks, and its likely duration.
 
 use crate::agenda::{Group, Schedule, Start};
 use crate::cli::experiment::{print_damage, recorded};
@@ -21,12 +21,12 @@ pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
     Ok(print_damage(&state.damage))
 }
 
-/// The sums first, then each group. Of many groups, the first is shown in full, and the others have a line each.
+/// Writes the sums, then each group. Of many groups, the first is shown in full, and the others have a line each.
 fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {
     let schedule = sweep.schedule();
     let groups = || {
         let starts: Box<dyn Iterator<Item = Start>> = match sweep.plan.optimize {
-            // Those after them depend on their results.
+            // Later starts depend on the results of these.
             Some(_) => Box::new(schedule.wanted_starts(state, &[]).into_iter()),
             None => Box::new(schedule.foreseen(state)),
         };
@@ -75,7 +75,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     writeln!(out, "\nthe first server is shown in full; --only shows others")
 }
 
-/// A server with its command line, and what is left of its points and searches.
+/// Writes a server with its command line, and its remaining points and searches.
 fn write_group(
     plan: &Plan,
     group: &Group,
@@ -88,9 +88,9 @@ fn write_group(
         writeln!(out, "  {which}")?;
     }
     if let Some(grid) = &group.grid {
-        let row = |(place, _, runs): (usize, _, Vec<u32>)| {
+        let row = |(index, _, runs): (usize, _, Vec<u32>)| {
             let numbers = runs.iter().map(|run| format!("#{}", number(group.slot, *run)));
-            (grid.point(schedule, place), Some(numbers.format(" ").to_string()))
+            (grid.point(schedule, index), Some(numbers.format(" ").to_string()))
         };
         let mut left = grid.left(schedule, state);
         let listed = left.by_ref().take(table::MOST_LISTED).map(row).collect_vec();
@@ -100,7 +100,7 @@ fn write_group(
     table::write_finders(plan, "exploration", &group.explorations, out)
 }
 
-/// Number of runs, and of searches and explorations, that are left of a group.
+/// Returns the numbers of runs, and of searches and explorations, that are left of a group.
 fn left_of(group: &Group, schedule: Schedule<'_>, state: &State) -> (u64, u64) {
     let runs = group.grid.as_ref().map_or(0, |grid| grid.count(schedule, state));
     (runs, (group.searches.len() + group.explorations.len()) as u64)
@@ -113,7 +113,7 @@ fn in_words((runs, searches): (u64, u64)) -> String {
     }
 }
 
-/// Number of the start, if the plan has several for each server.
+/// Describes the start by its number, if the plan has several for each server.
 fn which_start(plan: &Plan, slot: u32) -> Option<String> {
     if plan.compare.is_some() {
         return Some(format!("start {}", slot + 1));

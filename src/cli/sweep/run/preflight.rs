@@ -1,4 +1,4 @@
-//! Checks before `run` and `worker` begin: the machine, the plan that the directory was begun with, and the expected duration.
+//! Preparations of `run` and `worker`: the check of the machine, values that stay as they were when the experiment began, and predictions.
 
 use crate::agenda::{Prediction, Predictions, predicted_values};
 use crate::answer::MetricNoise;
@@ -21,13 +21,14 @@ use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most tokens that are computed for the first guesses of searches: about a second's worth.
+/// Most tokens that are computed for the first guesses of searches. They take about a second.
 const MOST_TOKENS: u64 = 20_000_000;
 
-/// Changes of a predicted figure by one constant that are believed.
+/// Bound of a credible change of a predicted figure by one constant, as a difference of logarithms.
 const MOST_CHANGE: f64 = 1.0;
 
-/// Gives a comparison whose plan states no margin those that it was begun with, else what the machine's own noise makes of them. One that was begun keeps its own, whatever the machine shows meanwhile.
+/// Sets the margins of a comparison whose plan states none. They are those recorded when the comparison began, or else those that follow from
+/// the machine's own noise.
 pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
     let is_simulated = is_simulated(plan);
     let Some(compare) = plan.compare.as_mut().filter(|compare| compare.margins.stated.is_none()) else {
@@ -41,7 +42,8 @@ pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
     });
 }
 
-/// The noise that other experiments beside a new directory measured on this machine; none for one that was begun, which has its own.
+/// Returns the noise that other experiments in the folder of a new directory measured on this machine. Empty for an experiment that has begun,
+/// because its record has the noise.
 pub fn noise_beside(plan: &Plan, directory: &Directory, state: &State) -> Vec<MetricNoise> {
     if !state.sessions().is_empty() {
         return Vec::new();
@@ -50,7 +52,7 @@ pub fn noise_beside(plan: &Plan, directory: &Directory, state: &State) -> Vec<Me
     known_noise(&folder, &host(), is_simulated(plan))
 }
 
-/// Gives a plan that names no GPUs those of the machine that it was begun on, else of this one.
+/// Sets the number of GPUs of a plan that states none: that of the machine on which the experiment began, or else of this machine.
 pub fn settle_gpus(plan: &mut Plan, directory: &Directory) {
     let here = || {
         let all = runtime().ok()?.block_on(gpu::all());
@@ -75,13 +77,13 @@ pub fn margins_in_words(plan: &Plan) -> Option<String> {
     })
 }
 
-/// The margins of the comparison that was begun in a directory, by metric.
+/// Returns the margins of the comparison that was begun in a directory, in percent, by metric.
 fn recorded_margins(directory: &Directory) -> Option<BTreeMap<String, f64>> {
     let state = directory
         .is_experiment()
         .then(|| journal::load(directory, Check::Lengths).ok())??;
     let family = &state.compared()?.family;
-    // Converts from the logarithm to the original value.
+    // Converts the logarithm of a ratio to percent.
     let percent = |log: f64| (100.0 * log.exp_m1() * 1e6).round() / 1e6;
     let margins = family
         .iter()
@@ -98,7 +100,7 @@ fn is_simulated(plan: &Plan) -> bool {
     }
 }
 
-/// Looks for what the work that is left needs of this machine, and tells what is missing.
+/// Checks that this machine has everything that the remaining work needs. Prints what is missing, and returns an error.
 pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> Result<()> {
     let mut found = Diagnostics::default();
     if sweep.schedule().has_work(state) {
@@ -107,15 +109,15 @@ pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> Result<()> {
     plan_file::refuse(sweep.plan, found)
 }
 
-/// The machine as far as the plan shares it out.
+/// Returns the resources of this machine that the plan divides among servers.
 pub fn look_around(plan: &Plan) -> Option<Node> {
     runtime().ok()?.block_on(Node::of(plan))
 }
 
-/// Predicts the answers of the searches.
+/// Predicts the answers of the searches, as first loads to try.
 pub fn first_guesses(sweep: &Sweep<'_>, state: &State, options: &Options) -> Forecasts {
     let options = Options {
-        // A guess for a GPU that is not there would only lead the search astray.
+        // A guess for an assumed GPU could mislead the search.
         card: options.card.filter(|card| !card.is_assumed),
         limits: forecast::limits(MOST_TOKENS),
         known: Arc::clone(&options.known),
@@ -124,7 +126,7 @@ pub fn first_guesses(sweep: &Sweep<'_>, state: &State, options: &Options) -> For
     foresee(sweep.schedule(), state, &options)
 }
 
-/// The predicted answers of the searches of a rehearsal.
+/// Returns the predicted answers of the searches of a rehearsal; none if the GPU is unknown.
 pub fn answers(sweep: &Sweep<'_>, options: &Options, rehearsal: &Rehearsal) -> Forecasts {
     let mut answers = Forecasts::new();
     if !forecast::is_known(sweep.wanted, options) {
@@ -139,29 +141,29 @@ pub fn answers(sweep: &Sweep<'_>, options: &Options, rehearsal: &Rehearsal) -> F
     answers
 }
 
-/// Expected duration of the work on each server.
+/// Returns the likely duration of the work on each server, in seconds.
 pub fn lengths(estimate: &std::result::Result<Rehearsal, String>) -> Lengths {
     let servers = estimate.iter().flat_map(|rehearsal| &rehearsal.servers);
     let length = |forecast: &Forecast| (forecast.server.clone(), forecast.total.interval().likely);
     servers.map(length).collect()
 }
 
-/// Predictions of all servers for an optimisation that has not begun, by the rehearsal of its plan.
+/// Returns the predictions of all servers for an optimisation that has not begun, from the rehearsal of its plan.
 pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options, rehearsal: &Rehearsal) -> Predictions {
     let results: Vec<Option<&Results>> = rehearsal.servers.iter().map(|own| own.results.as_ref()).collect();
     let values = match forecast::is_known(sweep.wanted, options) {
         true => values(sweep.plan, rehearsal, &results),
-        // The figures of a GPU that is not there would only lead the choice astray.
+        // Figures for an assumed GPU could mislead the choice.
         false => vec![None; rehearsal.servers.len()],
     };
-    // The simulator's constants are known.
+    // Simulated servers need no slopes, because their constants are known.
     let moved = if needs_gpu(sweep.wanted) && values.iter().any(Option::is_some) {
         moved_values(sweep, state, options, rehearsal)
     } else {
         Vec::new()
     };
-    let slopes = |at: usize| moved.iter().map(|moved| slope(values[at], moved[at])).collect();
-    let prediction = |(at, forecast): (usize, &Forecast)| {
+    let slopes = |index: usize| moved.iter().map(|moved| slope(values[index], moved[index])).collect();
+    let prediction = |(index, forecast): (usize, &Forecast)| {
         let lacks_memory = |failure: &Failure| matches!(failure.cause, Cause::OomAtLoad | Cause::KvCacheTooSmall);
         let shared = forecast.shared.as_ref();
         let saved_s = shared.filter(|own| own.is_compiled).map_or(0.0, |own| own.saved_s);
@@ -171,22 +173,23 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options, rehearsa
             warm: shared.map(|own| (own.key.clone(), start_s - own.saved_s)),
             measure_s: forecast.total.runs.likely,
             fits: !forecast.failure.as_ref().is_some_and(lacks_memory),
-            value: values[at],
-            slopes: slopes(at),
+            value: values[index],
+            slopes: slopes(index),
         };
         (forecast.server.clone(), prediction)
     };
     rehearsal.servers.iter().enumerate().map(prediction).collect()
 }
 
-/// The values of a rehearsal's servers with these results.
+/// Returns the predicted values of a rehearsal's servers with these results.
 fn values(plan: &Plan, rehearsal: &Rehearsal, results: &[Option<&Results>]) -> Vec<Option<Predicted>> {
     let errors = rehearsal.servers.iter().map(|own| own.total.runs.error());
     let foreseen = results.iter().copied().zip(errors);
     predicted_values(plan, &foreseen.collect::<Vec<_>>())
 }
 
-/// The values with each of the twin's constants a standard deviation larger; none where that takes too long.
+/// Returns the values with each of the twin's constants a standard deviation larger, one list for each constant; empty if that takes too
+/// long.
 fn moved_values(
     sweep: &Sweep<'_>,
     state: &State,
@@ -209,7 +212,7 @@ fn moved_values(
                 time,
                 ..options.limits.clone()
             },
-            // What is played with other constants is of no use later.
+            // Plays with other constants are of no use later.
             plays: Arc::default(),
             ..options.clone()
         };
@@ -220,7 +223,8 @@ fn moved_values(
     (0..COUNT).map(moved).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The change of a value: none where a server stops meeting what is asked, since nobody knows at which constant. A few digits suffice.
+/// Returns the change of the logarithm of a value, to four decimals. It is 0 if a value is missing or the change is not credible: a server
+/// then ceases to meet its targets at an unknown value of the constant.
 fn slope(here: Option<Predicted>, moved: Option<Predicted>) -> f64 {
     let change = here
         .zip(moved)

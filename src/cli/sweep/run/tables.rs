@@ -11,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 
 /// The thread that writes the tables.
 pub struct Tables {
-    /// Tells it that there is something new, until it is to end.
+    /// Notifies the thread of new events. Dropping it ends the thread.
     news: Option<Sender<()>>,
     /// The writing thread; `None` once its result was returned.
     thread: Option<JoinHandle<Result<()>>>,
@@ -19,8 +19,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Tables of a directory with the plan's options. They are made from the files on disk, because the runs of other shards belong in
-    /// them, too.
+    /// Starts the thread for the tables of a directory, with the plan's options. They are made from the files on disk, because they also have
+    /// the runs of other shards.
     pub fn of(directory: &Directory, options: &ReportOptions) -> Result<Tables> {
         let directory_read = directory.clone();
         let mut tables = LiveTables::of(directory, options);
@@ -31,7 +31,7 @@ impl Tables {
             let mut follower = None;
             while receiver.recv().is_ok() {
                 while receiver.try_recv().is_ok() {}
-                // A sweep with nothing left to do needs no tables, and its journals may be large.
+                // Opened only now, because a sweep with nothing left to do needs no tables, and its journals may be large.
                 let follower = match &mut follower {
                     Some(follower) => follower,
                     none => none.insert(Follower::open(&directory_read)?),
@@ -50,12 +50,12 @@ impl Tables {
         })
     }
 
-    /// The best server by the tables that are written.
+    /// Returns the best server by the last tables.
     pub fn best(&self) -> Option<Best> {
         self.best.lock().expect("no thread panics with it").clone()
     }
 
-    /// Something was recorded. An error is that of any table so far.
+    /// Notifies the thread that something was recorded. Returns the error of an earlier round, if there was one.
     pub fn renew(&mut self) -> Result<()> {
         match &self.news {
             Some(news) if news.send(()).is_err() => self.end(),
@@ -63,7 +63,7 @@ impl Tables {
         }
     }
 
-    /// Waits until all reported events are written.
+    /// Waits until the tables have all events, and ends the thread. Returns its error, if there was one.
     pub fn end(&mut self) -> Result<()> {
         self.news = None;
         let Some(thread) = self.thread.take() else {

@@ -1,4 +1,4 @@
-//! Words of `vsweep run` for its actions, and its last message: how the sweep ended, and the command that continues it.
+//! Messages of `vsweep run`: its current action, and at last how the sweep ended, with the command that continues it.
 
 use crate::agenda::{Action, Ending};
 use crate::journal::{Directory, State};
@@ -63,7 +63,7 @@ pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
     }
 }
 
-/// The recorded part of the plan.
+/// Describes the recorded part of the plan.
 fn progress(state: &State) -> String {
     let recorded = state.recorded_runs();
     match state.searches_left() {
@@ -73,7 +73,7 @@ fn progress(state: &State) -> String {
     }
 }
 
-/// The arguments that go on in a directory: `--fresh` would leave it and begin another one.
+/// Returns the arguments that continue in this directory. `-o` replaces `--fresh`, which would begin another directory.
 fn again(args: impl Iterator<Item = OsString>, root: &Path) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
     let Some(fresh) = args.iter().position(|arg| arg == "--fresh") else {

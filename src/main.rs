@@ -3,8 +3,8 @@
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// The record of a long sweep consists of many small objects that several threads read. The system's allocator needs a fifth more memory for
-/// them.
+/// The record of a long sweep consists of many small objects that several threads read. The system's allocator needs a fifth more memory
+/// for them.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

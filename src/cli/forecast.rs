@@ -1,5 +1,5 @@
-//! The predictions that appear without a rehearsal: the likely duration of the whole plan or its remaining work, and servers that do not fit
-//! on this machine. `plan`, `run`, `status` and `rehearse` share one forecast. Predictions need a known GPU; none is assumed.
+//! The predictions that appear without a rehearsal: the likely duration of the whole plan or its remaining work, and servers that do not
+//! fit on this machine. `plan`, `run`, `status` and `rehearse` share one forecast. Predictions need a known GPU; none is assumed.
 
 use super::output;
 use super::sweep::rehearse::{AssumedMachine, failing, failures_in_words, summary};
@@ -127,8 +127,8 @@ pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
     failures_in_words(&failing).into_iter().for_each(output::print_note);
 }
 
-// The time left of a sweep in progress. It is predicted on a separate thread when a result was recorded, so that forecasts delay neither the
-// sweep nor signals.
+// The time left of a sweep in progress. It is predicted on a separate thread when a result was recorded, so that forecasts delay neither
+// the sweep nor signals.
 
 /// Most tokens that a forecast computes while the sweep goes on.
 const MOST_TOKENS_MEANWHILE: u64 = 2_000_000;

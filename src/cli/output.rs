@@ -111,8 +111,8 @@ pub fn all_said() -> Result<()> {
     lost.map_or(Ok(()), |error| Err(Error::io("write", "standard output")(error)))
 }
 
-/// Prints the verdicts on the plan's requirements: broken and undecided ones on standard error, met ones on standard output if `is_shown` is
-/// true. Returns the exit code for them.
+/// Prints the verdicts on the plan's requirements: broken and undecided ones on standard error, met ones on standard output if `is_shown`
+/// is true. Returns the exit code for them.
 pub fn print_requirements(judged: &[Judged], is_shown: bool) -> Exit {
     let mut exit = Exit::Done;
     for judged in judged {

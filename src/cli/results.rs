@@ -43,8 +43,8 @@ pub fn records(file: &Path) -> Result<Vec<Params>> {
     read_results(&bytes).map_err(refused)
 }
 
-/// Returns the JSON files directly in a folder, in the order of their names. `summary.json` is left out, because it is part of a result tree
-/// of vLLM's sweep.
+/// Returns the JSON files directly in a folder, in the order of their names. `summary.json` is left out, because it is part of a result
+/// tree of vLLM's sweep.
 fn loose_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries

@@ -27,8 +27,8 @@ pub const PROMPTS: usize = FIRST.len() + OTHERS.len();
 pub const TOKENS: u32 = 32;
 /// Number of tokens requested for the answer to a long question.
 pub const LONG_TOKENS: u32 = 8;
-/// Numbers of filler lines of long questions, the longest first. That one has at least 4096 tokens, at which some servers cut. Models with a
-/// short context get fewer.
+/// Numbers of filler lines of long questions, the longest first. That one has at least 4096 tokens, at which some servers cut. Models with
+/// a short context get fewer.
 pub const LINES: [u32; 3] = [400, 100, 25];
 /// Upper estimate of the tokens of a line, for most tokenizers.
 const TOKENS_A_LINE: u64 = 14;
@@ -62,8 +62,8 @@ struct Asking<'a> {
 }
 
 impl Server {
-    /// Asks the fixed questions: each alone, all at once, and two of them with a long text. Asking ends if an answer takes `hangs` or longer,
-    /// the time after which a server counts as hung.
+    /// Asks the fixed questions: each alone, all at once, and two of them with a long text. Asking ends if an answer takes `hangs` or
+    /// longer, the time after which a server counts as hung.
     pub async fn ask(&self, identity: &Identity, hangs: Duration) -> AnswerCheck {
         let mut asking = Asking {
             http: &self.http,

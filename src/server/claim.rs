@@ -1,7 +1,7 @@
 //! File locks by which vsweep processes on one machine see each other; the kernel releases them when a process dies. A claim reserves a GPU
 //! until its server fills the memory, so that no other vsweep takes it meanwhile. It only saves work, because the memory in use is checked
-//! as well. A presence shows that a server is up, so that other sessions know that they are not alone. Containers with separate `/dev/shm` do not see
-//! each other.
+//! as well. A presence shows that a server is up, so that other sessions know that they are not alone. Containers with separate `/dev/shm`
+//! do not see each other.
 
 use crate::files;
 use nix::errno::Errno;

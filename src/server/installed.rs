@@ -32,8 +32,8 @@ pub struct InstalledFlags {
 
 impl InstalledFlags {
     /// Returns the flags of a command (`serve`) of the program that this word starts in this environment. If they are not in the cache,
-    /// calls `announce` and runs the program. `None` if the program does not exist, if its help is not like vLLM's, or if it would have to be
-    /// run but `announce` is `None`.
+    /// calls `announce` and runs the program. `None` if the program does not exist, if its help is not like vLLM's, or if it would have to
+    /// be run but `announce` is `None`.
     pub fn of(
         program: &str,
         command: &[&str],
@@ -165,8 +165,8 @@ pub fn find_program(argv: &[String], env: &BTreeMap<String, String>) -> Result<V
         .collect())
 }
 
-/// Returns the file of a program: the word itself if it has a slash, or else the first file of that name on the PATH of `env`, or on that of
-/// this process.
+/// Returns the file of a program: the word itself if it has a slash, or else the first file of that name on the PATH of `env`, or on that
+/// of this process.
 pub(super) fn locate(program: &str, env: &BTreeMap<String, String>) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_executable(path));

@@ -197,8 +197,8 @@ impl Server {
         self.process.is_some() || http::is_loopback(self.base_url())
     }
 
-    /// Resets the server's caches, and tries again if the server refuses. `Err` says what was refused. Does nothing for `Restart`, which the
-    /// caller performs. If the server fails meanwhile, returns `Ok`; [`Server::failed`] then has the failure at once.
+    /// Resets the server's caches, and tries again if the server refuses. `Err` says what was refused. Does nothing for `Restart`, which
+    /// the caller performs. If the server fails meanwhile, returns `Ok`; [`Server::failed`] then has the failure at once.
     pub async fn reset(&mut self, reset: &Reset) -> Result<(), String> {
         let http = self.http.clone();
         let routes = self.cache_routes();

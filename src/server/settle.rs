@@ -1,6 +1,6 @@
-//! The wait before the next server: until the remains of dead trees are gone, the port is free, and no more GPU memory is in use than before
-//! the first server. Memory is released some time after the last process of the previous server has ended. A server that is started earlier
-//! fails for the wrong reason.
+//! The wait before the next server: until the remains of dead trees are gone, the port is free, and no more GPU memory is in use than
+//! before the first server. Memory is released some time after the last process of the previous server has ended. A server that is started
+//! earlier fails for the wrong reason.
 
 use super::address::Address;
 use super::claim::{Claim, Presence};
@@ -105,8 +105,8 @@ pub struct ReleaseWait {
 }
 
 impl ReleaseWait {
-    /// Reads the memory in use before the first server, which then does not wait, because no earlier server is in its way. If Slurm assigned
-    /// GPUs to this job, it waits until they are empty, because an earlier task may not have released them yet.
+    /// Reads the memory in use before the first server, which then does not wait, because no earlier server is in its way. If Slurm
+    /// assigned GPUs to this job, it waits until they are empty, because an earlier task may not have released them yet.
     pub async fn now() -> ReleaseWait {
         let is_given = ["SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"]
             .iter()
@@ -133,8 +133,8 @@ impl ReleaseWait {
         }
     }
 
-    /// Waits until this server can be started as if it were the first. The error names the obstacle that is left after the limit, or one for
-    /// which waiting would not help.
+    /// Waits until this server can be started as if it were the first. The error names the obstacle that is left after the limit, or one
+    /// for which waiting would not help.
     pub async fn wait(&self, argv: &[String], env: &BTreeMap<String, String>) -> Result<(), Failure> {
         let limit = self.limits[usize::from(self.is_passed.replace(true))];
         let address = Address::read(argv)?;

@@ -13,7 +13,7 @@ const PROBE: Duration = Duration::from_secs(5);
 /// Longest time between two health checks: short enough to notice a failure, long enough not to disturb the measurement.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Time between two health checks of a server that should become idle.
-const SOON: Duration = Duration::from_millis(50);
+const IDLE_POLL: Duration = Duration::from_millis(50);
 /// Time that a server which reports an error, or refuses connections, has to end (its log then has the reason) or to recover.
 const DYING: Duration = Duration::from_secs(8);
 
@@ -30,7 +30,8 @@ const SILENT: &str = "no answer from /health and /metrics";
 const IN_FLIGHT: [&str; 2] = ["vllm:num_requests_running", "vllm:num_requests_waiting"];
 
 impl Server {
-    /// Waits until the server dies, loses its engine or hangs, and returns the failure. The future may be dropped and the method called again.
+    /// Waits until the server dies, loses its engine or hangs, and returns the failure. The future may be dropped and the method called
+    /// again.
     pub async fn failed(&mut self) -> Failure {
         let Some(process) = &mut self.process else {
             return distress(&self.http, &mut self.progress).await;
@@ -48,30 +49,30 @@ impl Server {
         }
     }
 
-    /// Returns true if the server reports now that its engine is dead, or no longer listens. [`Server::failed`] may need some seconds more to
-    /// find the reason.
+    /// Returns true if the server reports now that its engine is dead, or no longer listens. [`Server::failed`] may need some seconds more
+    /// to find the reason.
     pub async fn is_unhealthy(&self) -> bool {
-        matches!(look(&self.http).await, Health::Ill(_))
+        matches!(check_health(&self.http).await, Health::Ill(_))
     }
 
     /// Waits until the server has no requests in flight, or until the limit has passed. Does not wait if the server does not report them.
     pub async fn idle(&self, limit: Duration) {
         let start = Instant::now();
-        while let Health::Work { in_flight, .. } = look(&self.http).await
+        while let Health::Work { in_flight, .. } = check_health(&self.http).await
             && in_flight > 0.0
             && start.elapsed() < limit
         {
-            sleep(SOON).await;
+            sleep(IDLE_POLL).await;
         }
     }
 
-    /// Checks that the server continues or drops requests for which the benchmark no longer waits. Returns the failure if it has done neither,
-    /// or has not answered, when the limit has passed.
+    /// Checks that the server continues or drops requests for which the benchmark no longer waits. Returns the failure if it has done
+    /// neither, or has not answered, when the limit has passed.
     pub async fn is_hung(&self, limit: Duration) -> Option<Failure> {
         let start = Instant::now();
         let mut first = None;
         loop {
-            let what = match look(&self.http).await {
+            let what = match check_health(&self.http).await {
                 Health::Work { in_flight, counted } if in_flight > 0.0 && *first.get_or_insert(counted) == counted => {
                     format!("{in_flight} requests in flight that the benchmark gave up")
                 }
@@ -83,7 +84,7 @@ impl Server {
                 let detail = format!("{what}, no progress for {waited}");
                 return Some(Failure::new(Cause::Hung, detail));
             }
-            sleep(SOON).await;
+            sleep(IDLE_POLL).await;
         }
     }
 }
@@ -92,7 +93,7 @@ impl Server {
 async fn distress(http: &Http, progress: &mut Progress) -> Failure {
     let mut ill_since = None;
     loop {
-        match look(http).await {
+        match check_health(http).await {
             Health::Ill(what) => {
                 let since: &mut Instant = ill_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= DYING {
@@ -101,7 +102,7 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
             }
             health => {
                 ill_since = None;
-                if let Some(stuck) = progress.note(&health, Instant::now()) {
+                if let Some(stuck) = progress.record(&health, Instant::now()) {
                     return Failure::new(Cause::Hung, stuck);
                 }
             }
@@ -123,7 +124,7 @@ enum Health {
     Silent,
 }
 
-async fn look(http: &Http) -> Health {
+async fn check_health(http: &Http) -> Health {
     let (health, route) = (http.health(PROBE).await, http.health_route());
     match &health {
         Ok(answer) if answer.status.is_server_error() => {
@@ -160,7 +161,7 @@ pub(super) struct Progress {
     /// Time of the last progress.
     moved: Instant,
     /// Time of the last check.
-    looked: Instant,
+    checked: Instant,
 }
 
 impl Progress {
@@ -171,17 +172,17 @@ impl Progress {
             limit,
             counted: f64::NAN,
             moved: now,
-            looked: now,
+            checked: now,
         }
     }
 
     /// Records a health check. Returns the reason if the server counts as hung.
-    fn note(&mut self, health: &Health, now: Instant) -> Option<String> {
+    fn record(&mut self, health: &Health, now: Instant) -> Option<String> {
         // After a pause in checking (between two runs), the clock starts anew.
-        if now.duration_since(self.looked) > 2 * (PAUSE + 2 * PROBE) {
+        if now.duration_since(self.checked) > 2 * (PAUSE + 2 * PROBE) {
             self.moved = now;
         }
-        self.looked = now;
+        self.checked = now;
         let what = match health {
             Health::Work { in_flight, counted } => {
                 if *in_flight == 0.0 || *counted != self.counted {
@@ -213,7 +214,7 @@ mod tests {
         let start = Instant::now();
         (0..60).find(|&second| {
             progress
-                .note(&sights(second), start + Duration::from_secs(second))
+                .record(&sights(second), start + Duration::from_secs(second))
                 .is_some()
         })
     }
@@ -257,8 +258,8 @@ mod tests {
             counted: 3.0,
         };
         let start = Instant::now();
-        assert_eq!(progress.note(&stuck, start), None);
-        assert_eq!(progress.note(&stuck, start + 10 * LIMIT), None);
+        assert_eq!(progress.record(&stuck, start), None);
+        assert_eq!(progress.record(&stuck, start + 10 * LIMIT), None);
     }
 
     #[test]

@@ -216,8 +216,8 @@ impl Flags {
         self.model_tag.as_deref().or_else(|| self.text("model"))
     }
 
-    /// Returns the given arguments for vLLM's log line of non-default arguments, as Python prints a dict. The simulator's own flags are left
-    /// out.
+    /// Returns the given arguments for vLLM's log line of non-default arguments, as Python prints a dict. The simulator's own flags are
+    /// left out.
     pub fn non_default(&self) -> String {
         let model = self
             .model_tag

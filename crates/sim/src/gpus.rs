@@ -1,6 +1,6 @@
-//! The memory of simulated GPUs, for supervisors that read GPU memory. With `VSWEEP_SIM_GPUS=FOLDER`, every server records in the folder the
-//! memory that its engine holds. `vsweep sim nvidia-smi` answers the queries of `nvidia-smi` from these records. Memory is free once the
-//! process has ended, or after a configured delay. The node has eight GPUs of one kind: that of the recorded GPU with the most memory.
+//! The memory of simulated GPUs, for supervisors that read GPU memory. With `VSWEEP_SIM_GPUS=FOLDER`, every server records in the folder
+//! the memory that its engine holds. `vsweep sim nvidia-smi` answers the queries of `nvidia-smi` from these records. Memory is free once
+//! the process has ended, or after a configured delay. The node has eight GPUs of one kind: that of the recorded GPU with the most memory.
 
 use super::engine::gpu::{GPUS, Gpu};
 use serde::{Deserialize, Serialize};

@@ -157,13 +157,13 @@ fn start_driver(
     vocabulary: u32,
 ) -> std::io::Result<(Handle, UnboundedReceiver<TimedFault>)> {
     let truth = settings.truth.as_deref().map(Truth::create).transpose()?;
-    let (due_faults_in, due_faults) = unbounded_channel();
+    let (sender, due_faults) = unbounded_channel();
     let mut pending_faults = Vec::new();
     for fault in &settings.faults {
         match *fault {
             Fault::Timed(timed, After::Requests(after)) => pending_faults.push((after, timed)),
             Fault::Timed(timed, After::Time(time)) => {
-                let due_faults = due_faults_in.clone();
+                let due_faults = sender.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(time).await;
                     let _ = due_faults.send(timed);
@@ -174,10 +174,7 @@ fn start_driver(
     }
     let replicas = 0..settings.cost.data_parallel as u64;
     let engines = replicas.map(|replica| settings.engine(vocabulary, replica)).collect();
-    Ok((
-        Handle::start(engines, truth, pending_faults, due_faults_in)?,
-        due_faults,
-    ))
+    Ok((Handle::start(engines, truth, pending_faults, sender)?, due_faults))
 }
 
 fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {

@@ -152,11 +152,8 @@ impl<'a, 'o> Drive<'a, 'o> {
             if self.is_broken_off {
                 break;
             }
-            let until = self
-                .coming
-                .front()
-                .map_or(f64::INFINITY, |(at, ..)| self.engine_seconds(*at));
-            let deadline = until.min(self.engine_seconds(self.next_report));
+            let until = self.coming.front().map_or(f64::INFINITY, |(at, ..)| self.seconds(*at));
+            let deadline = until.min(self.seconds(self.next_report));
             if self.server.leaps && self.leap(deadline, &mut ends) {
                 continue;
             }
@@ -211,10 +208,10 @@ impl<'a, 'o> Drive<'a, 'o> {
     /// Hands requests that have arrived to the engine.
     fn admit(&mut self) {
         while let Some((at, ..)) = self.coming.front()
-            && self.engine_seconds(*at) <= self.server.now
+            && self.seconds(*at) <= self.server.now
             && let Some((at, index, request)) = self.coming.pop_front()
         {
-            let at = self.engine_seconds(at);
+            let at = self.seconds(at);
             let key = self.server.engine.add(at, request);
             self.book.admit(key, index);
             if self.observer.is_some() {
@@ -301,7 +298,7 @@ impl<'a, 'o> Drive<'a, 'o> {
     }
 
     /// Converts a time of the load to one of the engine, in seconds.
-    fn engine_seconds(&self, at: Nanos) -> f64 {
+    fn seconds(&self, at: Nanos) -> f64 {
         self.zero + at as f64 / 1e9
     }
 

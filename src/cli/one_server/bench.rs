@@ -1,4 +1,5 @@
-//! `vsweep bench`: runs one native benchmark. Its flags are those of `vllm bench serve`, made from the native benchmark's table of parameters.
+//! `vsweep bench`: runs one native benchmark. Its flags are those of `vllm bench serve`, made from the native benchmark's table of
+//! parameters.
 
 use super::sweeping::{MeasuredServer, warnings_of};
 use crate::bench::native::settings::{NativeSettings, Output, TABLE};
@@ -190,8 +191,8 @@ pub fn block(result: &Params) -> io::Result<()> {
     out.flush()
 }
 
-// The place for the result of `vsweep bench`. Before any request is sent, it is checked that the place is writable. If a result still cannot
-// be written, other folders are tried.
+// The place for the result of `vsweep bench`. Before any request is sent, it is checked that the place is writable. If a result still
+// cannot be written, other folders are tried.
 
 /// The place of a result file.
 #[derive(Debug)]

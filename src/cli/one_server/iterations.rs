@@ -137,7 +137,7 @@ const COLUMNS: [(&str, usize, &str, Option<usize>); 10] = [
     ("Step(ms)", 9, "step_ms", Some(3)),
     ("Server(ms)", 10, SERVER, Some(3)),
 ];
-/// Stands in for the key of the server's own measurement: of a step in the mode `decode`, of the prefill otherwise.
+/// Placeholder for the key of the server's own measurement: of a step in the mode `decode`, of the prefill otherwise.
 const SERVER: &str = "server";
 
 fn print_head(row: &Params) {

@@ -1,5 +1,5 @@
-//! `vsweep report --live`: serves the report of a directory while it grows. It only reads what a sweep records, so it needs no connection to
-//! the sweep, and goes on after its end. It uses a small share of one core, independent of the number of readers.
+//! `vsweep report --live`: serves the report of a directory while it grows. It only reads what a sweep records, so it needs no connection
+//! to the sweep, and goes on after its end. It uses a small share of one core, independent of the number of readers.
 
 use super::status::Remaining;
 use crate::cli::experiment::options;

@@ -128,8 +128,8 @@ impl Remaining {
     }
 }
 
-/// Shows the status until no session works on the directory and no task waits, or the output is closed. Returns the last status, which is not
-/// shown yet.
+/// Shows the status until no session works on the directory and no task waits, or the output is closed. Returns the last status, which is
+/// not shown yet.
 fn watch(directory: &Directory, mut status: Status, known: &mut Known) -> Result<Status> {
     let screen = Term::stdout();
     let mut asked = Instant::now();

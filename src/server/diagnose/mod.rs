@@ -1,7 +1,7 @@
 //! Derives a cause of the closed list from the end of a server and from its log.
 //!
 //! The patterns come from real logs (tests/data/logs). The first pattern of the table that occurs in the log decides; lines of information
-//! and warnings are not searched. If no pattern occurs, the cause is a crash, and the last lines of the log are its detail.
+//! and warnings are not searched. If no pattern occurs, the cause follows from the exit, and the last lines of the log are its detail.
 
 mod patterns;
 #[cfg(test)]
@@ -237,7 +237,7 @@ fn without_prefix(line: &str) -> &str {
     text
 }
 
-/// Reads a log from the byte `offset` on, without colours. Only the last [`LOG_BYTES`] are read.
+/// Reads a log from the byte `offset` on, without colours. Only the end of a very long log is read.
 pub fn read_log(path: &Path, offset: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = files::open(path)?;

@@ -1,7 +1,7 @@
 //! Messages of failing servers and their meaning: words that occur together on an error line.
 //!
-//! The words come from real logs (tests/data/logs, whose index names the source of each). Whole phrases come first, then words that identify
-//! a kind of failure in any phrase, so that messages of other releases and servers are recognised as well.
+//! The words come from real logs (tests/data/logs, whose index names the source of each). Whole phrases come first, then words that
+//! identify a kind of failure in any phrase, so that messages of other releases and servers are recognised as well.
 
 use super::Phase;
 use crate::cause::Cause;

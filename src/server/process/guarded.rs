@@ -159,8 +159,8 @@ impl Guarded {
         self.guard
     }
 
-    /// Waits until the command itself has ended, and returns its exit. If its guard was killed, and the command with it, the failure has the
-    /// cause `killed`.
+    /// Waits until the command itself has ended, and returns its exit. If its guard was killed, and the command with it, the failure has
+    /// the cause `killed`.
     pub async fn exited(&self, killed: Cause) -> Result<Exit, Failure> {
         let state = self.wait_for(|state| state.exit.is_some() || state.gone).await;
         match (state.exit, state.failed) {
@@ -258,8 +258,8 @@ fn adopted_children(all: &[procfs::Process]) -> HashSet<i32> {
     all.iter().filter(is_fallen).map(|p| p.pid).collect()
 }
 
-/// Children that this process had before it started its first guard, by id and start time. The program that executed vsweep in its place may
-/// have left some.
+/// Children that this process had before it started its first guard, by id and start time. The program that executed vsweep in its place
+/// may have left some.
 fn children_from_before() -> &'static HashSet<(i32, u64)> {
     static CHILDREN: OnceLock<HashSet<(i32, u64)>> = OnceLock::new();
     CHILDREN.get_or_init(|| {

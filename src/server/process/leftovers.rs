@@ -52,7 +52,7 @@ pub(super) struct Leftovers {
     /// The command that ends what the tree started elsewhere; empty if there is none.
     stop: Vec<String>,
     /// New files of unknown origin, with the number of looks at each.
-    strange: BTreeMap<PathBuf, u32>,
+    unattributed: BTreeMap<PathBuf, u32>,
     /// The open inventory, if it can be written.
     inventory: Option<File>,
 }
@@ -168,7 +168,7 @@ impl Leftovers {
         let mut sought = present();
         sought.retain(|path| !self.before.contains(path) && !self.made.contains_key(path));
         sought.retain(|path| {
-            let seen = self.strange.entry(path.clone()).or_default();
+            let seen = self.unattributed.entry(path.clone()).or_default();
             *seen = seen.saturating_add(1);
             *seen <= looks
         });
@@ -290,10 +290,10 @@ fn is_ownerless(mark: &str) -> bool {
 }
 
 /// Returns a watch that becomes readable when shared memory is made. So a file is noticed even if its process lives for a moment only.
-pub(super) fn births() -> Option<Inotify> {
-    let births = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
-    births.add_watch(SHARED_MEMORY, AddWatchFlags::IN_CREATE).ok()?;
-    Some(births)
+pub(super) fn watch_shared_memory() -> Option<Inotify> {
+    let watch = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
+    watch.add_watch(SHARED_MEMORY, AddWatchFlags::IN_CREATE).ok()?;
+    Some(watch)
 }
 
 fn inventory(mark: &str) -> PathBuf {

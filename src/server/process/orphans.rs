@@ -1,5 +1,5 @@
-//! Finds and ends the remains of process trees whose owners have died. A tree belongs to its guard and its vsweep while one of them lives. If
-//! both are dead, its processes are found by their mark, reported and ended.
+//! Finds and ends the remains of process trees whose owners have died. A tree belongs to its guard and its vsweep while one of them lives.
+//! If both are dead, its processes are found by their mark, reported and ended.
 
 use super::leftovers;
 use super::procfs::{self, GUARD, Process, TREE, owner};

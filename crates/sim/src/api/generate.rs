@@ -203,7 +203,7 @@ fn logprobs(style: Style, body: &Body) -> Result<Option<usize>, ApiError> {
     })
 }
 
-/// Returns true, as a pair, if the stream ends with usage, and if every chunk has it.
+/// Returns two flags: the stream ends with usage, and every chunk has usage.
 fn usage(app: &App, body: &Body) -> (bool, bool) {
     let options = body.get("stream_options");
     let option = |name: &str| options.is_some_and(|options| options[name] == true);

@@ -163,7 +163,8 @@ pub struct Constants {
     pub kv: f64,
     /// Share of the peak arithmetic that large matrix products reach.
     pub matmul: f64,
-    /// Share of the peak arithmetic in 8 bits that they reach, from published prefill-bound throughput (tests/data/calibration: 2048/128 on H100 and H200).
+    /// Share of the peak arithmetic in 8 bits that they reach, from published prefill-bound throughput (tests/data/calibration: 2048/128 on
+    /// H100 and H200).
     pub matmul_8: f64,
     /// Share of the peak arithmetic that attention over long contexts reaches.
     pub attention: f64,

@@ -19,7 +19,8 @@ pub struct Gpu {
     pub link: f64,
     /// Fixed cost of one collective operation in seconds.
     pub link_latency: f64,
-    /// Error of the engine model against published throughput on this GPU: root mean square of the ratio's logarithm (tests/pure/calibration.rs).
+    /// Error of the engine model against published throughput on this GPU: root mean square of the ratio's logarithm
+    /// (tests/pure/calibration.rs).
     pub model_error: f64,
 }
 

@@ -12,7 +12,7 @@ const FIXED: f64 = 1.3 * GIB;
 pub enum Misfit {
     /// The weights and the fixed costs are larger than the memory of the GPU.
     OutOfMemory(String),
-    /// There is no room for the KV cache, or less than one request of the greatest length needs.
+    /// The KV cache has no room, or less than one request of the greatest length needs.
     KvCache(String),
 }
 

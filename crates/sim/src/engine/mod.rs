@@ -213,8 +213,8 @@ impl Engine {
         idle
     }
 
-    /// Plans a step that begins at `now`: schedules tokens, takes blocks, and returns the duration of the step in seconds; `None` if nothing
-    /// can run. Requests may be added or aborted before [`Engine::end_step`].
+    /// Plans a step that begins at `now`: schedules tokens, takes blocks, and returns the duration of the step in seconds; `None` if
+    /// nothing can run. Requests may be added or aborted before [`Engine::end_step`].
     pub fn begin_step(&mut self, now: f64) -> Option<f64> {
         debug_assert!(!self.stepping, "one step at a time");
         self.settle();

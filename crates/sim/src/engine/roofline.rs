@@ -212,8 +212,8 @@ fn link(cost: &CostModel) -> (f64, f64) {
 //
 // - Model FLOPs utilisation (Chowdhery et al., PaLM, 2022, appendix B): two operations for each active parameter and token (of the output
 //   layer, each sampled token), and four for each layer, head, its width and pair of tokens in attention, by the peak of all GPUs.
-// - Memory-bandwidth utilisation (Agarwal et al., LLM Inference Performance Engineering, Databricks, 2023): each step reads the weights once
-//   and the keys and values of its sequences, by the peak bandwidth. Writing and activations are left out.
+// - Memory-bandwidth utilisation (Agarwal et al., LLM Inference Performance Engineering, Databricks, 2023): each step reads the weights
+//   once and the keys and values of its sequences, by the peak bandwidth. Writing and activations are left out.
 //
 // Work done twice after a preemption, and guesses of speculative decoding, are not the model's and do not count.
 

@@ -122,7 +122,8 @@ pub(super) struct Decoders {
     ends: BinaryHeap<Reverse<(u64, u64, Key)>>,
     /// Number of requests that have joined so far.
     joined: u64,
-    /// Requests in the order in which they joined, by the remainder (modulo the block size) of the rounds after which their blocks are full.
+    /// Requests in the order in which they joined, by the remainder (modulo the block size) of the rounds after which their blocks are
+    /// full.
     full: Vec<Vec<Key>>,
 }
 

@@ -139,8 +139,8 @@ impl Stats {
         }
     }
 
-    /// Counts `count` tokens of a request, from `index` on, that came at `now`. The previous token came at `previous`. As in vLLM, a step is
-    /// one latency, however many tokens it yields.
+    /// Counts `count` tokens of a request, from `index` on, that came at `now`. The previous token came at `previous`. As in vLLM, a step
+    /// is one latency, however many tokens it yields.
     pub(super) fn tokens(&mut self, index: usize, count: usize, now: f64, arrived: f64, previous: f64) {
         self.generation_tokens += count as u64;
         match index {

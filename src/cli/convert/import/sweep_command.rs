@@ -160,7 +160,8 @@ fn of_startup(startup: Startup) -> Sweep {
     }
 }
 
-/// Returns the words from the subcommand on, with dashes in their flags. The subcommand follows `bench sweep`, or is run as a Python module.
+/// Returns the words from the subcommand on, with dashes in their flags. The subcommand follows `bench sweep`, or is run as a Python
+/// module.
 fn own_words(words: &[String]) -> Option<Vec<String>> {
     let module = |word: &String| {
         let path = word.trim_end_matches(".py").replace('/', ".");

@@ -7,7 +7,7 @@ use crate::journal::Directory;
 use crate::plan::Plan;
 use crate::run::{Interrupt, on_finish};
 
-/// Runs the command, if the plan has one and the session did anything. If the user presses Ctrl-C again, it is not awaited.
+/// Runs the command, if the plan has one and the session did anything. Pressing Ctrl-C again ends it.
 pub fn follow(plan: &Plan, directory: &Directory, ended: &Result<(Ending, Exit)>, interrupt: &mut Interrupt) {
     let Some(hook) = &plan.on_finish else { return };
     let ending = match ended {

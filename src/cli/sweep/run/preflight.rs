@@ -27,8 +27,8 @@ const MOST_TOKENS: u64 = 20_000_000;
 /// Bound of a credible change of a predicted figure by one constant, as a difference of logarithms.
 const MOST_CHANGE: f64 = 1.0;
 
-/// Sets the margins of a comparison whose plan states none. They are those recorded when the comparison began, or else those that follow from
-/// the machine's own noise.
+/// Sets the margins of a comparison whose plan states none. They are those recorded when the comparison began, or else those that follow
+/// from the machine's own noise.
 pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
     let is_simulated = is_simulated(plan);
     let Some(compare) = plan.compare.as_mut().filter(|compare| compare.margins.stated.is_none()) else {
@@ -42,8 +42,8 @@ pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
     });
 }
 
-/// Returns the noise that other experiments in the folder of a new directory measured on this machine. Empty for an experiment that has begun,
-/// because its record has the noise.
+/// Returns the noise that other experiments in the folder of a new directory measured on this machine. Empty for an experiment that has
+/// begun, because its record has the noise.
 pub fn noise_beside(plan: &Plan, directory: &Directory, state: &State) -> Vec<MetricNoise> {
     if !state.sessions().is_empty() {
         return Vec::new();
@@ -109,7 +109,7 @@ pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> Result<()> {
     plan_file::refuse(sweep.plan, found)
 }
 
-/// Returns the resources of this machine that the plan divides among servers.
+/// Returns the resources of this machine that the plan divides among servers; `None` if servers run one after the other.
 pub fn look_around(plan: &Plan) -> Option<Node> {
     runtime().ok()?.block_on(Node::of(plan))
 }

@@ -19,8 +19,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Starts the thread for the tables of a directory, with the plan's options. They are made from the files on disk, because they also have
-    /// the runs of other shards.
+    /// Starts the thread for the tables of a directory, with the plan's options. They are made from the files on disk, because they also
+    /// have the runs of other shards.
     pub fn of(directory: &Directory, options: &ReportOptions) -> Result<Tables> {
         let directory_read = directory.clone();
         let mut tables = LiveTables::of(directory, options);

@@ -41,7 +41,8 @@ pub const KILL: u8 = b'k';
 /// Exit code of a leader that could not execute its program, as in a shell.
 pub const NOT_EXECUTED: i32 = 127;
 
-/// Interval at which the log's length and the shared memory of the tree are checked. If possible, inotify reports new shared memory earlier.
+/// Interval at which the log's length and the shared memory of the tree are checked. If possible, inotify reports new shared memory
+/// earlier.
 const QUIET_TICK: Duration = Duration::from_secs(1);
 /// Interval at which new processes are looked for while the tree is being ended.
 const STOPPING_TICK: Duration = Duration::from_millis(100);
@@ -103,13 +104,13 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_
     blocked.extend([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
     blocked.thread_block()?;
     let deaths = SignalFd::with_flags(&watched, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-    let births = leftovers::births();
+    let new_memory = leftovers::watch_shared_memory();
     let mut orders = File::from(io::stdin().as_fd().try_clone_to_owned()?);
 
     let stop = if has_stop { read_stop(&mut orders)? } else { Vec::new() };
     let mut tree = Tree::start(command, grace, stop)?;
     while !tree.reap() || tree.is_elsewhere() {
-        let mut ready: Vec<PollFd> = [Some(deaths.as_fd()), births.as_ref().map(AsFd::as_fd)]
+        let mut ready: Vec<PollFd> = [Some(deaths.as_fd()), new_memory.as_ref().map(AsFd::as_fd)]
             .into_iter()
             .flatten()
             // A closed pipe would be ready for ever.
@@ -126,7 +127,7 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_
         let ordered = !tree.owner_gone && ready.last().and_then(PollFd::any) == Some(true);
         while let Ok(Some(_)) = deaths.read_signal() {}
         // The events only show that there are files; the folder has their names.
-        let _ = births.as_ref().map(Inotify::read_events);
+        let _ = new_memory.as_ref().map(Inotify::read_events);
         if ordered {
             tree.obey(&mut orders);
         }

@@ -130,7 +130,7 @@ pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
 // The time left of a sweep in progress. It is predicted on a separate thread when a result was recorded, so that forecasts delay neither
 // the sweep nor signals.
 
-/// Most tokens that a forecast computes while the sweep goes on.
+/// Most tokens that a forecast computes while the sweep runs.
 const MOST_TOKENS_MEANWHILE: u64 = 2_000_000;
 
 /// Pause after a forecast, as a multiple of the time that it took.

@@ -60,7 +60,7 @@ impl StartPhases {
     }
 
     /// Scales the phases so that together they take `total`.
-    pub fn within(self, total: Duration) -> StartPhases {
+    pub fn scaled_to(self, total: Duration) -> StartPhases {
         let whole = self.total().as_secs_f64();
         let share = |phase: Duration| match whole > 0.0 {
             true => total.mul_f64(phase.as_secs_f64() / whole),
@@ -108,14 +108,16 @@ mod tests {
 
     #[test]
     fn the_phases_fill_a_stated_time() {
-        let phases = StartPhases::of(&cost("8b", false), 256, false).within(Duration::from_secs(10));
+        let phases = StartPhases::of(&cost("8b", false), 256, false).scaled_to(Duration::from_secs(10));
         assert!((phases.total().as_secs_f64() - 10.0).abs() < 1e-6);
         let none = CostModel {
             speed: f64::INFINITY,
             ..cost("8b", false)
         };
         assert_eq!(
-            StartPhases::of(&none, 1, false).within(Duration::from_secs(10)).total(),
+            StartPhases::of(&none, 1, false)
+                .scaled_to(Duration::from_secs(10))
+                .total(),
             Duration::from_secs(10)
         );
     }

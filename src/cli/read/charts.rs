@@ -135,7 +135,7 @@ pub struct Experiments {
     pub table: Table,
     /// The answer of each directory, with its name.
     answers: Vec<(String, Answer)>,
-    /// The exit code for what is damaged.
+    /// The exit code for damaged results.
     pub damage: Exit,
 }
 

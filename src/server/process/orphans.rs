@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use std::collections::HashSet;
 use std::fmt;
 
-/// A process of a tree that nobody owns any more.
+/// A process of a tree without an owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Orphan {
     /// Its process id.

@@ -141,7 +141,7 @@ impl CostModel {
 
 #[cfg(test)]
 impl CostModel {
-    /// The model of 8 billion parameters on so many H100s.
+    /// A model of 8 billion parameters on this number of H100s.
     pub(super) fn h100(tensor_parallel: usize) -> CostModel {
         CostModel {
             tensor_parallel,

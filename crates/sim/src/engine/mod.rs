@@ -226,8 +226,8 @@ impl Engine {
         Some(self.time(now, &work))
     }
 
-    /// Slows the engine down by the given contention.
-    pub fn among(self, contention: ContentionFactor) -> Engine {
+    /// Returns the engine, slowed down by this contention.
+    pub fn with_contention(self, contention: ContentionFactor) -> Engine {
         Engine { contention, ..self }
     }
 

@@ -206,7 +206,7 @@ impl ServerSettings {
     /// Returns the engine of one replica; `limits.num_blocks` must be set before. Ids of generated tokens are less than `vocabulary`.
     pub fn engine(&self, vocabulary: u32, replica: u64) -> Engine {
         let noise = Noise::new(mix(self.seed ^ replica), mix(self.server ^ replica), self.spread);
-        Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).among(self.contention.clone())
+        Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).with_contention(self.contention.clone())
     }
 
     /// Returns the duration of each phase of the start.
@@ -219,7 +219,7 @@ impl ServerSettings {
         let phases = StartPhases::of(&self.cost, self.limits.max_num_seqs, warm);
         match self.start {
             None => phases,
-            Some(total) => phases.within(total),
+            Some(total) => phases.scaled_to(total),
         }
     }
 

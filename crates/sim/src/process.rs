@@ -163,10 +163,10 @@ fn start_driver(
         match *fault {
             Fault::Timed(timed, After::Requests(after)) => pending_faults.push((after, timed)),
             Fault::Timed(timed, After::Time(time)) => {
-                let due_faults = sender.clone();
+                let sender = sender.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(time).await;
-                    let _ = due_faults.send(timed);
+                    let _ = sender.send(timed);
                 });
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! The plan's own comparison: its result as data, and while it goes on what the model of noise says.
+//! The comparison that a plan asks for: its result as data, and, while it goes on, the ratio by the model of noise.
 
 use super::recorded::push;
 use super::{MARGIN, Names, side};
@@ -8,8 +8,8 @@ use vsweep_answer::{Comparing, Estimate, LocatedChange, PairedFinding, PlannedCo
 use vsweep_strategy::selection::{Finding, Located};
 use vsweep_strategy::stats::{self, ALPHA, Interval};
 
-/// New over base in the first question of a comparison of two servers, by the model of noise. It is known from the first pair on, long
-/// before the pairs have an interval that may decide.
+/// Returns the ratio of new to base in the first question of a comparison of two servers, by the model of noise. It is known from the first
+/// pair on, long before the pairs have an interval that may decide. `None` for an axis, or without results of both servers.
 pub fn ratio_so_far(compared: &Compared, state: &State) -> Option<Estimate> {
     let asked = compared.family.first()?;
     let [base, new] = compared.entrants.as_slice() else {
@@ -42,7 +42,7 @@ pub fn ratio_so_far(compared: &Compared, state: &State) -> Option<Estimate> {
     Some(found.points.first()?.ratio)
 }
 
-/// The servers of some runs at one load.
+/// Names the config of a row by its server. All rows have the same load and workload.
 struct Servers<'a>(&'a [&'a RunRecord]);
 
 impl Names for Servers<'_> {
@@ -59,7 +59,7 @@ impl Names for Servers<'_> {
     }
 }
 
-/// The comparison of a record; none without one.
+/// Returns the comparison of a record, or `None` if its plan asks for none.
 pub(super) fn planned(state: &State) -> Option<PlannedComparison> {
     let compared = state.compared()?;
     let mut found = PlannedComparison {
@@ -107,7 +107,7 @@ fn change(compared: &Compared, located: &Located) -> Option<LocatedChange> {
     })
 }
 
-/// A ratio from logarithms.
+/// Converts a ratio and its interval from logarithms; `None` without an interval.
 fn estimate(ratio: stats::Estimate, interval: Option<Interval>) -> Option<Estimate> {
     let (low, high) = interval?.exp();
     Some(Estimate {

@@ -1,5 +1,5 @@
-//! The metrics that an answer knows: those that points are judged by, that targets bound, and that frontiers trade; and
-//! the assertions of a plan as targets of its questions, each with the points that it is about.
+//! The metrics of an answer: those of its questions, targets and frontiers. Also the assertions of a plan as targets of its questions, each
+//! with the points that it is about.
 
 use super::Evidence;
 use crate::journal::Objective;
@@ -12,15 +12,15 @@ use vsweep_strategy::stats::split_class;
 
 /// The axes of the frontier: speed per user against throughput per GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
-/// The money for a million output tokens, where GPUs have a price.
+/// Metric of the price of a million output tokens, which is known if GPUs have a price.
 pub(super) const COST: &str = "cost_per_million_output_tokens";
-/// The energy of an output token, where it was measured.
+/// Metric of the energy of an output token, which is known if power was measured.
 pub(super) const ENERGY: &str = "joules_per_output_token";
 
 /// Counts of a run that have no noise.
 const COUNTS: [&str; 3] = ["completed", "failed", "preemptions"];
 
-/// The metrics of an experiment that some run has.
+/// Returns the metrics of an experiment for which at least one run has a number.
 pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<Metric> {
     let judged = workloads.iter().flat_map(|workload| {
         let metric_set = MetricSet::of(evidence.points, workload);
@@ -61,7 +61,7 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
         .collect()
 }
 
-/// A metric on the scale that the values of its runs allow. `known` is the noise that other experiments measured.
+/// Returns a metric on the scale that the values of its runs allow. `known` is the noise that other experiments measured.
 pub(super) fn metric(
     points: &Points<'_>,
     name: &str,
@@ -98,12 +98,12 @@ pub(super) fn metric(
     }
 }
 
-/// Every bound of every assertion.
+/// Returns every bound of every assertion.
 pub(super) fn criteria<'e>(evidence: &Evidence<'e>) -> impl Iterator<Item = &'e Criterion> {
     evidence.requirements.iter().flat_map(Requirement::criteria)
 }
 
-/// The assertions as targets, each with the points that it is about.
+/// Returns the bounds of the assertions as targets, each with the points that its assertion is about.
 pub(super) fn targets(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<Target> {
     let of_assertion = |assertion: &Assertion| {
         let about = about(evidence, workloads, assertion);
@@ -119,7 +119,7 @@ pub(super) fn targets(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
     assertions.flat_map(of_assertion).collect()
 }
 
-/// The points that an assertion with conditions is about; none listed where it is about all.
+/// Returns the points that an assertion is about. The list is empty for an assertion without conditions, which is about all points.
 fn about(evidence: &Evidence<'_>, workloads: &[Workload<'_>], assertion: &Assertion) -> Vec<About> {
     if assertion.conditions.is_empty() {
         return Vec::new();
@@ -144,7 +144,7 @@ fn about(evidence: &Evidence<'_>, workloads: &[Workload<'_>], assertion: &Assert
     };
     let about = workloads.iter().flat_map(of_workload).collect_vec();
     match about.is_empty() {
-        // One that is about no point of the plan bounds none.
+        // An empty list would mean all points, so an assertion about no point of the plan gets an entry that matches none.
         true => vec![About {
             config: String::new(),
             workload: String::new(),

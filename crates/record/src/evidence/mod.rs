@@ -1,4 +1,4 @@
-//! The evidence of an experiment: its configs, points, runs and searches, and what the plan asks, as the room that answers takes them.
+//! The evidence of an experiment: its configs, points, runs and searches, and the questions of its plan, as the input of `vsweep_answer`.
 //! Nothing is judged here.
 
 mod comparison;
@@ -21,7 +21,7 @@ pub use recorded::Recorded;
 use vsweep_answer::{Config, Experiment, MetricNoise, Point};
 use vsweep_plan::Requirement;
 
-/// The relative difference that does not matter, where a plan does not say.
+/// The largest relative difference that does not matter, unless the plan gives another.
 pub const MARGIN: f64 = 0.01;
 
 /// The sources of an experiment.
@@ -29,36 +29,36 @@ pub const MARGIN: f64 = 0.01;
 pub struct Evidence<'a> {
     /// The points with their runs.
     pub points: &'a Points<'a>,
-    /// The run of each row of the table; empty where rows are of no journal.
+    /// The run of each row of the table; empty if the rows are not from a journal.
     pub runs: &'a [&'a RunRecord],
-    /// The record.
+    /// The state of the record.
     pub state: &'a State,
-    /// Only the starts of a search whose slot is below this count.
+    /// Starts of a search count only if their slot is below this number; `u32::MAX` for all.
     pub starts: u32,
     /// The requirements of the plan.
     pub requirements: &'a [Requirement],
-    /// The relative difference that does not matter.
+    /// The largest relative difference that does not matter.
     pub margin: f64,
-    /// The GPUs that the user has; none if unknown.
+    /// Number of GPUs that the user has; `None` if unknown.
     pub gpus: Option<u32>,
-    /// The figure to optimise, whose question comes first; none without an optimisation.
+    /// The figure to optimise, whose question comes first; `None` without an optimisation.
     pub objective: Option<&'a Objective>,
-    /// The names of configs, loads and workloads.
+    /// Names of configs, loads and workloads.
     pub names: &'a dyn Names,
 }
 
-/// The names of what is in an experiment. Equal loads have equal names, as have equal workloads.
+/// Names of the configs, loads and workloads of an experiment. Equal loads have equal names, and so have equal workloads.
 pub trait Names {
-    /// The server config of a row.
+    /// Returns the name of the server config of a row.
     fn config(&self, row: usize) -> String;
-    /// The load of a row, without its workload.
+    /// Returns the name of the load of a row, without its workload.
     fn load(&self, row: usize) -> String;
-    /// A workload; empty if it is the only one.
+    /// Returns the name of a workload; empty if it is the only one.
     fn workload(&self, workload: &Workload<'_>) -> String;
 }
 
 impl Evidence<'_> {
-    /// The experiment with its questions. One that compares configs or searches loads has no questions about single points.
+    /// Returns the experiment with its questions. A comparison and a search have no questions about single points.
     pub fn experiment(&self) -> Experiment {
         let workloads = self.points.workloads();
         let metrics = metrics::metrics(self, &workloads);
@@ -81,7 +81,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// The experiment with the points' figures of some metrics, and no questions.
+    /// Returns the experiment with the figures of the wanted metrics alone, and without questions.
     pub fn about(&self, wanted: &[&str]) -> Experiment {
         let workloads = self.points.workloads();
         let mut metrics = metrics::metrics(self, &workloads);
@@ -97,7 +97,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// The identity of the server config of a row: its id in the record, else the text of its settings.
+    /// Returns the identity of the server config of a row: its id in the record, else its name.
     fn config_of(&self, row: usize) -> String {
         match self.runs.get(row) {
             Some(run) => run.server.to_string(),
@@ -106,8 +106,8 @@ impl Evidence<'_> {
     }
 }
 
-/// The experiment of a side. `known` is the noise that other experiments measured before it began; `node` names the node of a row, and is
-/// empty where that is not known.
+/// Returns the experiment of one side of a comparison. `known` is the noise that other experiments measured before it began. `node` returns
+/// the name of a row's node, empty if unknown.
 pub fn side(
     points: &Points<'_>,
     measures: &[Measure],

@@ -14,13 +14,13 @@ use vsweep_base::ids::ServerId;
 use vsweep_plan::Requirement;
 use vsweep_strategy::selection::optimized::{CompiledGraphs, Ended, Optimized, Reason, Trial};
 
-/// An optimisation with what is known of it.
+/// An optimisation with the results of its starts so far.
 #[derive(Debug, Clone)]
 pub struct OptimizationProgress<'a> {
     record: &'a Optimization,
     optimized: Optimized,
     begun: Vec<BegunStart>,
-    /// The good direction of the figure.
+    /// The direction in which the figure gets better.
     better: Better,
     /// The name of the question that ranks the servers.
     question: String,
@@ -33,27 +33,27 @@ pub struct BegunStart {
     pub contestant: usize,
     /// The number of the start.
     pub slot: u32,
-    /// The reason for it; none if the optimisation did not ask for it.
+    /// The reason for it; `None` if the optimisation did not ask for it.
     pub reason: Option<Reason>,
-    /// True unless its server was ruled out before it was launched.
+    /// True if its server was launched. A server that was ruled out never is.
     pub is_launched: bool,
-    /// The result, and the seconds that the server took; none while results are missing.
+    /// The result, and the duration of the start in seconds; `None` while results are missing.
     pub result: Option<(Trial, f64)>,
 }
 
-/// A start to be measured.
+/// A start to measure next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NextProposal {
     /// The position of its server.
     pub contestant: usize,
     /// The number of the start.
     pub slot: u32,
-    /// The reason for it; none if it was begun without one.
+    /// The reason for it; `None` if it was begun without one.
     pub reason: Option<Reason>,
 }
 
 impl<'a> OptimizationProgress<'a> {
-    /// The state of an optimisation. A failed start for which `retries` returns true is measured again.
+    /// Folds the starts of a record. A failed start for which `retries` returns true counts as not measured.
     pub fn of(
         record: &'a Optimization,
         state: &'a State,
@@ -66,7 +66,7 @@ impl<'a> OptimizationProgress<'a> {
             let own = &record.contestants[contestant];
             let is_complete = is_complete(own, slot, record.runs, state)
                 && !(retries(&own.server, slot) && has_failed(own, slot, record.runs, state));
-            // What nobody asked for counts once it is there.
+            // A start that the optimisation did not ask for counts once it is complete.
             if reason.is_none() && !is_complete {
                 continue;
             }
@@ -96,13 +96,17 @@ impl<'a> OptimizationProgress<'a> {
         }
     }
 
-    /// The starts that have begun, in their order.
+    /// Returns the starts that have begun, in order.
     pub fn begun(&self) -> &[BegunStart] {
         &self.begun
     }
 
-    /// The next starts, if so many servers run at once. Those of `taken` are under way, or were; what an earlier session left open comes
-    /// first. None if those under way must end first; an error is the reason for the end.
+    /// Returns the next starts, if at most `at_once` servers run at the same time. The starts in `taken` are under way or have ended.
+    /// Starts that an earlier session left open come first. The list is empty if a start under way must end first.
+    ///
+    /// # Errors
+    ///
+    /// The reason for the end of the optimisation, if it is over.
     pub fn next(&self, at_once: usize, taken: &[(ServerId, u32)]) -> Result<Vec<NextProposal>, Ended> {
         let is_taken = |contestant: usize, slot: u32| {
             let server = &self.record.contestants[contestant].server;
@@ -111,7 +115,7 @@ impl<'a> OptimizationProgress<'a> {
         let open = self.begun.iter().filter(|start| start.result.is_none());
         let (under_way, left): (Vec<&BegunStart>, Vec<&BegunStart>) =
             open.partition(|start| is_taken(start.contestant, start.slot));
-        // A start that was taken a moment ago has not begun in the record.
+        // A start that was just taken may not have begun in the record.
         let is_begun = |contestant: usize, slot: u32| {
             let mut begun = self.begun.iter();
             begun.any(|start| start.contestant == contestant && start.slot == slot)
@@ -147,7 +151,7 @@ impl<'a> OptimizationProgress<'a> {
         if room == 0 {
             return Ok(next);
         }
-        // The default settings are measured whatever the budget.
+        // The default settings are measured first, even if the budget does not suffice.
         if let (Some(contestant), true) = (
             self.record.rules.defaults,
             self.begun.is_empty() && under_way.is_empty(),
@@ -182,13 +186,13 @@ impl<'a> OptimizationProgress<'a> {
         Ok(next)
     }
 
-    /// The reason for its end; none while it goes on.
+    /// Returns the reason for the end of the optimisation; `None` while it goes on.
     pub fn ended(&self) -> Option<Ended> {
         self.next(1, &[]).err()
     }
 }
 
-/// The results of a server's first start by what a state says of it; none of a server that is not chosen from.
+/// Returns the results of a server's first start; `None` if the server is not one of the contestants.
 pub fn first_results(
     record: &Optimization,
     server: &ServerId,
@@ -200,7 +204,8 @@ pub fn first_results(
     Some(trials.results(contestant, FIRST_SLOT))
 }
 
-/// The starts that were asked for, after those of servers that were measured before anybody asked.
+/// Returns the starts of the record: first those of servers that were used without being asked for, then those that the optimisation asked
+/// for.
 fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reason>)> {
     let proposals = state.proposals().iter();
     let asked = proposals.filter_map(|own| Some((record.position(&own.server)?, own.slot, Some(own.reason))));
@@ -218,8 +223,8 @@ fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reaso
     others.chain(asked.iter().copied()).collect()
 }
 
-/// The costs of the starts so far as a multiple of what was predicted of them. Costs that were only assumed count for nothing before the
-/// first start has ended.
+/// Returns the durations of the measured starts as a multiple of their predictions. Before the first result this is 1 for predicted
+/// durations, and 0 for durations that were only assumed.
 fn costs(record: &Optimization, begun: &[BegunStart]) -> f64 {
     let (mut took, mut predicted) = (0.0, 0.0);
     let mut compiled = CompiledGraphs::default();
@@ -239,7 +244,7 @@ fn costs(record: &Optimization, begun: &[BegunStart]) -> f64 {
     }
 }
 
-/// True if a start has all its results.
+/// Returns true if a start has all its results.
 fn is_complete(contestant: &Contestant, slot: u32, runs: u32, state: &State) -> bool {
     let mut points = contestant.points.iter();
     let mut searches = contestant.searches.iter();
@@ -247,7 +252,7 @@ fn is_complete(contestant: &Contestant, slot: u32, runs: u32, state: &State) -> 
     points.all(|point| (0..runs).all(|run| state.outcome(point, slot, run).is_some())) && searches.all(is_ended)
 }
 
-/// True if a start has a run that failed, or a search that was given up.
+/// Returns true if a start has a run that failed, or a search that was given up.
 fn has_failed(contestant: &Contestant, slot: u32, runs: u32, state: &State) -> bool {
     let is_failed = |point| (0..runs).any(|run| state.outcome(point, slot, run) == Some(Outcome::Failed));
     let is_given_up = |search| {
@@ -266,7 +271,7 @@ pub type Results = BTreeMap<String, Trial>;
 /// The best value of each workload so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shares {
-    /// Its logarithm; none where no start has one.
+    /// Logarithm of the best value; `None` if no start has a value.
     best: BTreeMap<String, Option<f64>>,
 }
 
@@ -283,12 +288,13 @@ impl Shares {
         Shares { best }
     }
 
-    /// True if values are shares of several workloads' best.
+    /// Returns true if values are shares of the best values of several workloads.
     pub fn are_of_several(&self) -> bool {
         self.best.len() > 1
     }
 
-    /// Joins the results of a start; none if it has no result. One that failed or met no target for one workload has no value at all.
+    /// Joins the results of a start over all workloads: the smallest share, or the first result without a value. A start that failed or met
+    /// no target for one workload has no value at all. `None` if it has no results.
     pub fn join(&self, results: &Results) -> Option<Trial> {
         let joined = results.iter().map(|(workload, trial)| self.share(workload, *trial));
         joined.reduce(|one, other| match (one, other) {

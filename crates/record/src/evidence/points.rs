@@ -1,4 +1,4 @@
-//! The points of an experiment with the runs that count, and each run's figures with their sampling errors.
+//! The points of an experiment with the runs that count, each run's figures with their sampling errors, and the server configs.
 
 use super::Evidence;
 use crate::journal::StartRecord;
@@ -12,10 +12,10 @@ use vsweep_base::threads;
 use vsweep_base::validity::Code;
 use vsweep_metrics::median;
 
-/// The largest sampling error, relative: what was measured lies within a factor of ten of the truth.
-const WIDEST: f64 = 1.0;
+/// Upper bound of relative sampling errors: even a poor figure lies within a factor of about ten of the truth.
+const LARGEST_ERROR: f64 = 1.0;
 
-/// Every point that has a run that counts.
+/// Returns every point, with its runs that count.
 pub(super) fn points(
     evidence: &Evidence<'_>,
     workloads: &[Workload<'_>],
@@ -24,7 +24,7 @@ pub(super) fn points(
     points_by(evidence, workloads, metrics, &|point| Some(&point.used))
 }
 
-/// Every point that was measured on a start without neighbours, by these runs alone.
+/// Returns every point that was measured on a start without neighbours, with the runs of that start alone.
 pub(super) fn alone(
     evidence: &Evidence<'_>,
     workloads: &[Workload<'_>],
@@ -35,7 +35,7 @@ pub(super) fn alone(
     })
 }
 
-/// The points by some of their rows; without those that `rows` leaves out.
+/// Returns the points with the runs of the rows that `rows` selects, without points for which it returns `None`.
 fn points_by(
     evidence: &Evidence<'_>,
     workloads: &[Workload<'_>],
@@ -67,7 +67,7 @@ fn points_by(
     found
 }
 
-/// Doubts about the figures of a point, without those that the answer knows of its runs and of its config.
+/// Returns the names of the doubts about a point, by metric. Disturbances and failed requests are left out: runs and configs have them.
 fn doubts(point: &table::Point, metrics: &[(&Metric, Sampling)]) -> BTreeMap<String, Vec<String>> {
     let is_new = |code: &Code| !code.is_disturbance() && *code != Code::RequestErrors;
     let touching = metrics.iter().map(|(metric, _)| {
@@ -80,13 +80,13 @@ fn doubts(point: &table::Point, metrics: &[(&Metric, Sampling)]) -> BTreeMap<Str
     touching.filter(|(_, codes)| !codes.is_empty()).collect()
 }
 
-/// Metrics, each with the chance errors of its figures.
+/// Returns the metrics, each with the sampling errors of its figures.
 pub(super) fn sampled<'m>(points: &Points<'_>, metrics: &'m [Metric]) -> Vec<(&'m Metric, Sampling)> {
     let samplings = threads::map(threads::cores(), metrics, |metric| points.sampling(&metric.name));
     metrics.iter().zip(samplings).collect()
 }
 
-/// The runs of some rows. `node` names the node of a row; it is empty where that is not known.
+/// Returns the runs of some rows. `node` returns the name of a row's node, empty if unknown.
 pub(super) fn runs(
     table: &Table,
     rows: &[usize],
@@ -99,7 +99,7 @@ pub(super) fn runs(
         let figures = figures
             .filter_map(|((metric, sampling), name)| Some((Arc::clone(name), figure(table, *row, metric, sampling)?)));
         Run {
-            // Runs whose launch is not known count as one start.
+            // All runs whose launch is unknown count as one start.
             start: table.launch(*row).map_or_else(String::new, |launch| launch.to_string()),
             node: node(*row),
             disturbed: table.is_disturbed(*row),
@@ -121,8 +121,8 @@ pub(super) fn runs(
     runs
 }
 
-/// Gives the runs of a point one sampling error, the middle of theirs: they sent the same requests. Each estimate by itself may be far too
-/// small, as where a median happens to lie in a cluster of latencies, and its run would outweigh all others.
+/// Gives all runs of a point the median of their sampling errors, because they sent the same requests. A single estimate may be far too
+/// small, for example if a median lies in a cluster of latencies. Its run would then outweigh all others.
 fn share_errors(runs: &mut [Run], metric: &str) {
     let squares = errors_of(runs, metric).map(|(_, error)| *error * *error);
     let Some(shared) = median(squares).map(f64::sqrt) else {
@@ -131,7 +131,7 @@ fn share_errors(runs: &mut [Run], metric: &str) {
     errors_of(runs, metric).for_each(|(_, error)| *error = shared);
 }
 
-/// The figures of a metric, each with its sampling error for changing it.
+/// Returns the figures of a metric, each with a mutable reference to its sampling error.
 fn errors_of<'r>(runs: &'r mut [Run], metric: &'r str) -> impl Iterator<Item = (f64, &'r mut f64)> {
     let figures = runs.iter_mut().flat_map(|run| run.figures.iter_mut());
     figures.filter_map(move |(name, figure)| match figure {
@@ -140,7 +140,8 @@ fn errors_of<'r>(runs: &'r mut [Run], metric: &'r str) -> impl Iterator<Item = (
     })
 }
 
-/// Gives figures of 0, whose relative error is not known, the largest error of the point's runs. Without it they would outweigh all others.
+/// Gives figures of 0 or less the largest error of the point's runs, because their relative error is unknown. Without it they would
+/// outweigh all others.
 fn spread_errors(runs: &mut [Run], metric: &str) {
     let largest = errors_of(runs, metric).fold(0.0, |largest: f64, (_, error)| largest.max(*error));
     let zeros = errors_of(runs, metric).filter(|(value, _)| *value <= 0.0);
@@ -154,8 +155,8 @@ fn figure(table: &Table, row: usize, metric: &Metric, sampling: &Sampling) -> Op
     {
         return Some(Figure::Share { met: value * of, of });
     }
-    let error = sampling.error(row).unwrap_or(0.0).min(WIDEST);
-    // Errors are relative; those of other scales are in the figure's own unit.
+    let error = sampling.error(row).unwrap_or(0.0).min(LARGEST_ERROR);
+    // Sampling errors are relative, as the logarithmic scale needs them. Other scales need them in the unit of the figure.
     let size = if metric.scale == Scale::Log { 1.0 } else { value.abs() };
     Some(Figure::Value {
         value,
@@ -163,7 +164,7 @@ fn figure(table: &Table, row: usize, metric: &Metric, sampling: &Sampling) -> Op
     })
 }
 
-/// The requests of a run, failed ones included.
+/// Returns the number of requests of a run, failed ones included.
 fn requests(table: &Table, row: usize) -> Option<f64> {
     let count = |name: &str| table.cell(name, row).number();
     Some(count("completed")? + count("failed").unwrap_or(0.0))
@@ -172,7 +173,7 @@ fn requests(table: &Table, row: usize) -> Option<f64> {
 // The server configs of an experiment: their settings as far as they differ, their GPUs, the time of a start, and what happened to their
 // servers.
 
-/// Every config that has a row, in the order of the rows.
+/// Returns every config that has a point, in the order of the points.
 pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let rows = evidence.points.points.iter().map(|point| point.row);
     let firsts = rows.map(|row| (evidence.config_of(row), row));
@@ -181,7 +182,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let settings = columns.filter(|column| column.section == Section::Serve && !column.is_combo());
     let differing = settings.filter(|column| !firsts.iter().map(|(_, row)| column.cells.at(*row)).all_equal());
     let differing = differing.collect_vec();
-    // Results that count no more because their run was tried again.
+    // Results that no longer count because their run was tried again.
     let spares = evidence.state.spares().into_iter();
     let retries = spares.map(|spare| &*spare.run.server.0).counts();
     let mut tallies = tallies(evidence);
@@ -214,7 +215,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     firsts.into_iter().map(config).collect()
 }
 
-/// Mean time until a start is ready, and of the runs on it.
+/// Returns the mean duration of a launch, until it is ready and of the runs on it, in seconds; `None` if none was ready.
 fn seconds_per_start(starts: &[StartRecord], measured: f64) -> Option<f64> {
     let ready = starts.iter().filter_map(StartRecord::ready_seconds).collect_vec();
     let launches = ready.len() as f64;
@@ -230,7 +231,7 @@ struct Tally {
     is_simulated: bool,
 }
 
-/// The sums of each config, in one pass over the rows.
+/// Returns the sums of each config.
 fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
     let table = evidence.points.runs;
     let mut tallies: HashMap<String, Tally> = HashMap::new();
@@ -240,7 +241,7 @@ fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
         tally.is_simulated |= table.cell("simulated", row) == Cell::Bool(true);
     }
     let count = |name: &str, row: usize| table.cell(name, row).number().unwrap_or(0.0) as u64;
-    // Requests of runs that failed are among them: too many failed requests are a reason for that.
+    // Failed runs count too, because too many failed requests make a run fail.
     for row in 0..table.rows() {
         let tally = tallies.entry(evidence.config_of(row)).or_default();
         let failed = count("failed", row);

@@ -1,5 +1,5 @@
-//! The questions of an experiment. A search is asked for the highest load of each target, a comparison for its verdicts alone, and any
-//! other plan for throughput, cost and energy, and for latency at the load of the highest throughput.
+//! The questions of an experiment. A plan with searches asks for the highest load that meets each target. A comparison asks none: its
+//! verdicts are the result. Any other plan asks for throughput, cost and energy, and for latency at the load of the highest throughput.
 
 use super::Evidence;
 use super::metrics::{COST, ENERGY, FRONTIER};
@@ -9,7 +9,7 @@ use itertools::Itertools;
 use vsweep_answer::{FrontierQuestion, Goal, Question, Search, Target};
 use vsweep_strategy::search::Vary;
 
-/// The questions, in the order of the answer.
+/// Returns the questions, in the order of the answer.
 pub(super) fn questions(
     evidence: &Evidence<'_>,
     workloads: &[Workload<'_>],
@@ -25,7 +25,7 @@ pub(super) fn questions(
         .any(|record| !record.started.targets.is_empty())
     {
         let found = searches.iter().map(|search| (&*search.target, &*search.workload));
-        // Where no search found a load, the question has no entrant.
+        // A target for which no search found a load keeps its question, without entrants.
         let begun = evidence.state.searches().flat_map(|record| {
             let targets = record.started.targets.iter();
             targets.map(|target| (&*target.name, record.started.workload()))
@@ -48,11 +48,11 @@ pub(super) fn questions(
     workloads.iter().flat_map(of_workload).collect()
 }
 
-/// The questions about a workload, after the one for the figure to optimise.
+/// Puts the question for the figure to optimise before the other questions about a workload.
 fn with_objective(metric: &str, mut questions: Vec<Question>) -> Vec<Question> {
     let is_it = |question: &Question| matches!(&question.goal, Goal::Metric { name, .. } if name == metric);
-    let own = match questions.iter().position(is_it) {
-        // A latency is asked for at the load of the highest throughput; as an objective it stands alone.
+    let question = match questions.iter().position(is_it) {
+        // Latency is otherwise asked for at the load of the highest throughput. As an objective it is asked for at any load.
         Some(at) => Question {
             load_of: None,
             ..questions.remove(at)
@@ -72,7 +72,7 @@ fn with_objective(metric: &str, mut questions: Vec<Question>) -> Vec<Question> {
             }
         }
     };
-    questions.insert(0, own);
+    questions.insert(0, question);
     questions
 }
 
@@ -136,14 +136,14 @@ fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target
     asked.into_iter().flatten().collect()
 }
 
-/// Returns true if the number of GPUs differs. Otherwise throughput per GPU ranks like throughput.
+/// Returns true if the points have different numbers of GPUs. Otherwise throughput per GPU ranks them like throughput.
 fn gpus_differ(evidence: &Evidence<'_>, workload: &Workload<'_>) -> bool {
     let points = workload.points.iter().map(|at| &evidence.points.points[*at]);
     let counts = points.map(|point| evidence.points.param(point, "gpu_count").to_string());
     counts.unique().count() > 1
 }
 
-/// The frontiers of the workloads that give output.
+/// Returns a question for the frontier of each workload that gives output.
 pub(super) fn frontiers(
     evidence: &Evidence<'_>,
     workloads: &[Workload<'_>],

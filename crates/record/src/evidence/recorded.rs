@@ -1,4 +1,4 @@
-//! The experiment by the figures in the journal alone, without any run file: what every session and every report sees alike.
+//! The experiment from the figures in the journals alone, without run files, so that all sessions and reports see the same.
 
 use super::{Evidence, Names};
 use crate::journal::{Objective, RunRecord, State};
@@ -8,26 +8,27 @@ use vsweep_answer::Experiment;
 use vsweep_base::ids::ServerId;
 use vsweep_plan::{Params, Requirement};
 
-/// The runs that count, and what is asked of them.
+/// The sources of an experiment that needs no run files.
 #[derive(Clone, Copy)]
 pub struct Recorded<'a> {
-    /// The record.
+    /// The state of the record.
     pub state: &'a State,
-    /// The servers, each with its parameters and GPUs. Runs of others do not count.
+    /// The servers, each with its parameters and number of GPUs. Runs of other servers do not count.
     pub servers: &'a BTreeMap<ServerId, (Params, f64)>,
-    /// Only the starts of a search whose slot is below this count.
+    /// Starts of a search count only if their slot is below this number; `u32::MAX` for all.
     pub starts: u32,
     /// The requirements of the plan.
     pub requirements: &'a [Requirement],
-    /// The relative difference that does not matter.
+    /// The largest relative difference that does not matter.
     pub margin: f64,
-    /// The GPUs that the user has; none if unknown.
+    /// Number of GPUs that the user has; `None` if unknown.
     pub gpus: Option<u32>,
-    /// The figure to optimise, where it is one of an optimisation.
+    /// The figure to optimise; `None` without an optimisation.
     pub objective: Option<&'a Objective>,
 }
 
-/// Adds a run by the figures of its journal line. `server` has the parameters and the GPUs of its server, where those matter.
+/// Adds a run to a table, with the figures of its journal line. `server` has the parameters and the number of GPUs of its server, if they
+/// matter.
 pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, server: Option<&(Params, f64)>) {
     builder.push(RunRow {
         point: &run.point.0,
@@ -48,7 +49,7 @@ pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, s
 }
 
 impl Recorded<'_> {
-    /// The experiment by the runs for which `is_in` holds.
+    /// Returns the experiment with the runs for which `is_in` returns true.
     pub fn experiment(self, is_in: impl Fn(&RunRecord) -> bool) -> Experiment {
         let is_in = |run: &&RunRecord| is_in(run) && !run.is_lost() && self.servers.contains_key(&run.server);
         let runs: Vec<&RunRecord> = self.state.runs().filter(is_in).collect();

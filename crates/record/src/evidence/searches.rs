@@ -1,4 +1,5 @@
-//! The results of searches: for each target the load that a config holds, over its starts, with the posterior of each start's search.
+//! The results of searches: for each target the highest load at which a config meets it, over its starts, with the posterior of each
+//! start's search.
 
 use super::Evidence;
 use super::metrics::FRONTIER;
@@ -7,10 +8,10 @@ use crate::table::{SearchResult, search_results};
 use vsweep_answer::{Located, Search};
 use vsweep_strategy::search::{Criterion, Found};
 
-/// The slope at a limit that was not located.
+/// Assumed slope `d ln(figure) / d ln(load)` at a limit that no search located.
 const TYPICAL_SLOPE: f64 = 1.0;
 
-/// Every target of every search that found a load.
+/// Returns the result of each target for which a search found a load.
 pub(super) fn searches(evidence: &Evidence<'_>) -> Vec<Search> {
     let all = search_results(evidence.state);
     let found = all.iter().filter_map(|own| search(evidence, own, &all));
@@ -24,13 +25,13 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         _ => own.planned_answer()?,
     };
     let load = answer.found.value()?;
-    let is_beside = |other: &&SearchResult<'_>| {
+    let is_same_search = |other: &&SearchResult<'_>| {
         let other = &other.record().started;
         other.search == started.search
     };
     let others = all
         .iter()
-        .filter(is_beside)
+        .filter(is_same_search)
         .filter(|other| other.target.name != own.target.name);
     let is_held = |other: &&SearchResult<'_>| other.load().is_some_and(|held| held >= load);
     let row = evidence.runs.iter().position(|run| {
@@ -75,7 +76,7 @@ fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Opti
     Some(Located {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
-        // A search that holds the highest load allowed has no upper quantiles.
+        // A search without a posterior, such as one that met the target at the highest load allowed, has a single quantile.
         quantiles: match &answer.posterior {
             Some(posterior) => posterior.quantiles.clone(),
             None => vec![load],

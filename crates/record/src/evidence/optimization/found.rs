@@ -1,18 +1,18 @@
-//! The part of the answer's document that an optimisation is told in.
+//! The part of the answer's document about an optimisation.
 
 use super::trials::{judged, sign};
 use super::{BegunStart, OptimizationProgress};
 use vsweep_answer::{Answer, CandidateFound, CandidateState, Estimate, OptimizationFound, StartFound};
 use vsweep_strategy::selection::optimized::{self, Exclusion, Predicted, Trial};
 
-/// Standard deviations of a normal distribution that hold 95 %.
-const OF_95: f64 = 1.96;
+/// Standard deviations from the mean to the ends of the 95 % interval of a normal distribution.
+const Z_95: f64 = 1.96;
 const HOUR_S: f64 = 3600.0;
-/// An estimate wider than this factor says nothing.
+/// An estimate is given only if the ends of its interval lie within this factor of it.
 const WIDEST: f64 = 20.0;
 
 impl OptimizationProgress<'_> {
-    /// The state of the optimisation for people, with the winner of an answer.
+    /// Returns the state of the optimisation as data, with the winner of `answer`.
     pub fn found(&self, answer: &Answer) -> OptimizationFound {
         let mut optimized = self.optimized.clone();
         optimized.judge(judged(self.record, answer));
@@ -40,7 +40,7 @@ impl OptimizationProgress<'_> {
         }
     }
 
-    /// A start, if it has all its results.
+    /// Returns a start as data, if it has all its results.
     fn ended_start(&self, start: &BegunStart) -> Option<StartFound> {
         let (trial, seconds) = start.result?;
         let value = match trial {
@@ -51,8 +51,8 @@ impl OptimizationProgress<'_> {
         Some(StartFound { config, seconds, value })
     }
 
-    /// The seconds that a start of every server would take: what was predicted, times the ratio of what measured starts took to their own
-    /// predictions.
+    /// Returns the seconds that one start of every server would take: the sum of the predictions, scaled by the ratio of the measured
+    /// starts' durations to their predictions.
     fn grid_seconds(&self) -> f64 {
         let predicted = |at: usize| {
             let own = &self.record.contestants[at].candidate;
@@ -97,7 +97,7 @@ impl OptimizationProgress<'_> {
         self.record.contestants[at].candidate.predicted
     }
 
-    /// The median error of the predictions, each held against all starts on which its server was measured.
+    /// Returns the median relative error of the predictions. Each is compared with the geometric mean of its server's measured starts.
     fn prediction_error(&self) -> Option<f64> {
         let errors = (0..self.record.contestants.len()).filter_map(|at| {
             let measured = self.begun_of(at).into_iter().filter_map(|start| match start.result? {
@@ -113,20 +113,20 @@ impl OptimizationProgress<'_> {
         errors.get(errors.len() / 2).map(|error| error.exp_m1())
     }
 
-    /// The figure with its 95 % interval; none where nothing is known of it.
+    /// Returns the figure with its 95 % interval; `None` if the interval is too wide.
     fn value(&self, estimate: optimized::Estimate) -> Option<Estimate> {
-        let is_known = estimate.ln_value.is_finite() && estimate.sd * OF_95 < WIDEST.ln();
+        let is_known = estimate.ln_value.is_finite() && estimate.sd * Z_95 < WIDEST.ln();
         is_known.then(|| self.figure(estimate.ln_value, estimate.sd))
     }
 
-    /// A figure by its logarithm, with its 95 % interval.
+    /// Converts the logarithm of a value to its figure, with the 95 % interval.
     fn figure(&self, ln_value: f64, sd: f64) -> Estimate {
         let sign = sign(self.better);
         let at = |deviations: f64| (sign * (ln_value + sign * deviations * sd)).exp();
         Estimate {
             value: at(0.0),
-            low: at(-OF_95),
-            high: at(OF_95),
+            low: at(-Z_95),
+            high: at(Z_95),
         }
     }
 

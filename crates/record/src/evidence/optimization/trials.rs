@@ -1,5 +1,5 @@
 //! The result of each start of an optimisation: its value with its error, for each workload and for all together, or the reason why it has
-//! none; and the time that it took.
+//! none. Also its duration.
 
 use super::{Results, Shares};
 use crate::evidence::Recorded;
@@ -13,10 +13,10 @@ use vsweep_plan::{Params, Requirement};
 use vsweep_strategy::search::Found;
 use vsweep_strategy::selection::optimized::{Judged, Trial};
 
-/// Relative error of a load whose search says nothing of its certainty.
-const UNKNOWN_LOAD: f64 = 0.03;
-/// Least relative error of a load that a search found.
-const LEAST_LOAD: f64 = 0.005;
+/// Assumed relative error of a load that a search found without a posterior.
+const ASSUMED_LOAD_ERROR: f64 = 0.03;
+/// Smallest relative error of a load that a search found.
+const LEAST_LOAD_ERROR: f64 = 0.005;
 
 /// The results of the starts of an optimisation.
 pub(super) struct Trials<'a> {
@@ -24,13 +24,13 @@ pub(super) struct Trials<'a> {
     state: &'a State,
     /// The experiment by all starts, with the question that ranks the servers, once for each workload.
     experiment: Experiment,
-    /// Worth of each server on each start, by its slot and by workload.
+    /// Values by slot, workload and server.
     standings: BTreeMap<u32, BTreeMap<String, BTreeMap<String, Standing>>>,
     /// Seconds of runs, and the cause of the last failure, by server and slot.
     tallies: HashMap<(ServerId, u32), Tally>,
-    /// The best of each workload.
+    /// The best value of each workload.
     shares: Shares,
-    /// The good direction of the figure.
+    /// The direction in which the figure gets better.
     pub better: Better,
     /// The name of the question.
     pub question: String,
@@ -47,8 +47,8 @@ impl<'a> Trials<'a> {
         let mut tallies: HashMap<(ServerId, u32), Tally> = HashMap::new();
         for run in state.measured() {
             let tally = tallies.entry((run.server.clone(), run.slot)).or_default();
-            let beside = run.warmup_seconds.unwrap_or(0.0) + run.reset_seconds.unwrap_or(0.0);
-            tally.seconds += run.seconds + beside;
+            let preparation = run.warmup_seconds.unwrap_or(0.0) + run.reset_seconds.unwrap_or(0.0);
+            tally.seconds += run.seconds + preparation;
             if run.outcome == Outcome::Failed {
                 tally.cause = run.cause.or(tally.cause);
             }
@@ -115,18 +115,18 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// The winner of the question among the servers that were measured, as the answer finds it.
+    /// Returns the winner of the question among the servers that were measured, as the answer finds it.
     pub fn winner(self) -> Option<Judged> {
         judged(self.record, &answer(self.experiment))
     }
 
-    /// The starts with runs, each by the position of its server and its slot.
+    /// Returns the starts with runs, each as the position of its server and its slot.
     fn measured(&self) -> impl Iterator<Item = (usize, u32)> {
         let starts = self.tallies.keys();
         starts.filter_map(|(server, slot)| Some((self.record.position(server)?, *slot)))
     }
 
-    /// The value of a start that has all its results, and the seconds that its server took.
+    /// Returns the result of a start that is complete, joined over all workloads, and its duration in seconds.
     pub fn result(&self, contestant: usize, slot: u32) -> (Trial, f64) {
         let server = &self.record.contestants[contestant].server;
         let trial = self.shares.join(&self.results(contestant, slot));
@@ -134,7 +134,7 @@ impl<'a> Trials<'a> {
         (trial, self.seconds(server, slot))
     }
 
-    /// The results of a start, one for each workload.
+    /// Returns the results of a start, one for each workload.
     pub fn results(&self, contestant: usize, slot: u32) -> Results {
         let own = &self.record.contestants[contestant];
         match &self.record.objective {
@@ -179,7 +179,7 @@ impl<'a> Trials<'a> {
         of_cause(tally.and_then(|tally| tally.cause))
     }
 
-    /// The load that a search found, of all replicas.
+    /// Returns the load that a search found, for all replicas that fit on the user's GPUs.
     fn load(&self, contestant: usize, slot: u32, target: &str, record: &SearchRecord) -> Trial {
         let own = &self.record.contestants[contestant];
         let replicas = match (self.record.gpus, own.candidate.gpus) {
@@ -207,7 +207,8 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Seconds of a server's launches for a start: of each until it ended, or as far as it is known.
+    /// Returns the total duration of a server's launches for a start, in seconds: the recorded times until they ended, or the times until
+    /// they were ready and of their runs, whichever is longer.
     fn seconds(&self, server: &ServerId, slot: u32) -> f64 {
         let launches = || {
             self.state
@@ -225,9 +226,9 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The winner of the first question of an answer, which is that of the optimisation; of several workloads together where it is asked for
-/// each. A budget is spent as long as more starts are expected to bring anything; without one, only as long as certainty is expected of
-/// them.
+/// Returns the winner of the first question of an answer, which is that of the optimisation. If the question is asked for several
+/// workloads, the winner is the one for all together. With a budget, the choice is decidable as long as the answer advises more starts;
+/// without one, only if these are expected to bring certainty.
 pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
     let first = answer.questions.first()?;
     let (config, probability) = match answer.together.iter().find(|own| own.question == first.question) {
@@ -248,7 +249,7 @@ pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
     })
 }
 
-/// The settings of all servers, and the GPUs of each.
+/// Returns the settings of all servers, and the number of GPUs of each.
 fn servers(state: &State) -> BTreeMap<ServerId, (Params, f64)> {
     let of = |(id, server): (&ServerId, &ServerRecord)| {
         let gpus = used_gpus(&server.params, &server.argv, &server.starts);
@@ -257,7 +258,7 @@ fn servers(state: &State) -> BTreeMap<ServerId, (Params, f64)> {
     state.servers.iter().map(of).collect()
 }
 
-/// The sign that makes higher better.
+/// Returns the factor, 1 or -1, that makes higher better.
 pub(super) fn sign(better: Better) -> f64 {
     match better {
         Better::Higher => 1.0,
@@ -272,16 +273,16 @@ fn of_cause(cause: Option<Cause>) -> Trial {
     }
 }
 
-/// Relative error of a load, by the middle two thirds of the search's posterior.
+/// Returns the relative error of a load: half the logarithmic width of the middle 68 % of the search's posterior.
 fn error_of_load(record: &SearchRecord, target: &str) -> f64 {
     let answer = record.answer(target);
     let Some(posterior) = answer.and_then(|answer| answer.posterior.as_ref()) else {
-        return UNKNOWN_LOAD;
+        return ASSUMED_LOAD_ERROR;
     };
     let quantiles = &posterior.quantiles;
     let at = |part: f64| quantiles.get((part * quantiles.len() as f64) as usize);
     match (at(0.16), at(0.84)) {
-        (Some(low), Some(high)) if *low > 0.0 => ((high / low).ln() / 2.0).max(LEAST_LOAD),
-        _ => UNKNOWN_LOAD,
+        (Some(low), Some(high)) if *low > 0.0 => ((high / low).ln() / 2.0).max(LEAST_LOAD_ERROR),
+        _ => ASSUMED_LOAD_ERROR,
     }
 }

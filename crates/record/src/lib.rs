@@ -1,5 +1,5 @@
-//! The results of a sweep: `journal` owns the events, their file and the state they fold to, `table` the runs as typed rows, `evidence`
-//! what of both is judged.
+//! The results of a sweep: `journal` has the events, their files and the state folded from them, `table` the runs as typed rows, and
+//! `evidence` the input of an answer, made from both.
 
 pub mod evidence;
 pub mod journal;

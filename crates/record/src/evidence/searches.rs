@@ -76,7 +76,7 @@ fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Opti
     Some(Located {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
-        // A search without a posterior, such as one that met the target at the highest load allowed, has a single quantile.
+        // Without a posterior, the load itself is the only quantile.
         quantiles: match &answer.posterior {
             Some(posterior) => posterior.quantiles.clone(),
             None => vec![load],

@@ -1,5 +1,6 @@
-//! Declarations of a session before it works: its plan with the ids of its points and searches, written once per directory for all sessions
-//! that have it; each server config, without its secrets; and the comparison, if any.
+//! Declarations of a session before it measures: its plan, with the ids of its points and searches; each server config, without its
+//! secrets; and the comparison or optimisation, if any. A plan is written once per directory, and other sessions with the same plan refer
+//! to it.
 
 use super::rank::{Nonce, Rank};
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use vsweep_plan::{Params, Secrets};
 use vsweep_strategy::selection::optimized::{Axis, Candidate, Optimized, Reason, Rules, WarmStart};
 use vsweep_strategy::selection::{Member, Placement};
 
-/// A plan as meant. A point belongs to the experiment if it is in the plan of the last session.
+/// A plan with all its points and searches. A point belongs to the experiment if it is in the plan of the last session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedPlan {
     /// Name of the plan.
@@ -22,7 +23,7 @@ pub struct RecordedPlan {
 }
 
 impl RecordedPlan {
-    /// A plan with all its points and searches.
+    /// Returns a plan that is written out.
     pub fn new<'a>(
         name: &str,
         text: String,
@@ -41,11 +42,11 @@ impl RecordedPlan {
     }
 }
 
-/// The content of a plan, or where it is.
+/// The content of a plan, or a reference to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanContent {
-    /// Here.
+    /// The content itself.
     Here {
         /// The plan's text after `--set` and the files it names, secrets masked.
         text: String,
@@ -54,11 +55,11 @@ pub enum PlanContent {
         /// Every search and exploration.
         searches: Ids,
     },
-    /// In the beginning of the journal of this nonce, which has the same plan.
+    /// A reference to the beginning of the journal with this nonce, which has the same plan.
     In(Nonce),
 }
 
-/// A plan of nothing.
+/// A plan without points and searches.
 impl Default for PlanContent {
     fn default() -> PlanContent {
         PlanContent::Here {
@@ -98,23 +99,23 @@ impl ServerDeclared {
     }
 }
 
-/// Server configs that are held against each other: two arms in pairs of starts, or an ordered axis that is bisected.
+/// A comparison of server configs: two arms in pairs of starts, or an ordered axis that is bisected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
-    /// In their order; the first is the base, or the old end.
+    /// The configs in order; the first is the base, or the old end of the axis.
     pub entrants: Vec<Entrant>,
     /// Names of the loads.
     pub loads: Vec<String>,
-    /// Questions about metrics; one for an axis.
+    /// Questions about metrics; an axis has one.
     pub family: Vec<AskedMetric>,
     /// Repetitions of each load on each start.
     pub runs: u32,
-    /// At most this many starts, failed ones included.
+    /// Largest number of starts, failed ones included.
     pub max_starts: usize,
-    /// No start begins after this much time in starts and runs, in seconds.
+    /// Time in starts and runs after which no start begins, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
-    /// Placement of two arms.
+    /// Placement of the starts of two arms.
     #[serde(default, skip_serializing_if = "is_in_turn")]
     pub placement: Placement,
 }
@@ -123,7 +124,7 @@ fn is_in_turn(placement: &Placement) -> bool {
     *placement == Placement::InTurn
 }
 
-/// One of the server configs.
+/// A server config of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entrant {
     /// The server config.
@@ -139,20 +140,20 @@ pub struct Entrant {
 pub struct AskedMetric {
     /// The metric of the result.
     pub metric: String,
-    /// The load, by its place.
+    /// Index of the load.
     pub load: usize,
-    /// The question.
+    /// Direction, margin and requirement of the question.
     #[serde(flatten)]
     pub member: Member,
 }
 
 impl Compared {
-    /// Returns true if it is an axis instead of two arms.
+    /// Returns true if the configs are an axis instead of two arms.
     pub fn is_axis(&self) -> bool {
         self.entrants.len() > 2
     }
 
-    /// The runs that it takes at most.
+    /// Returns the largest number of runs that the comparison can take.
     pub fn most_runs(&self) -> u64 {
         (self.max_starts * self.loads.len()) as u64 * u64::from(self.runs)
     }
@@ -164,7 +165,7 @@ impl Compared {
 /// The servers to choose from, and the rules of the choice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Optimization {
-    /// The figure to optimise; none for the first question that the results allow.
+    /// The figure to optimise; `None` for that of the first question that the results allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
     /// The settings in which the servers differ.
@@ -173,10 +174,10 @@ pub struct Optimization {
     pub contestants: Vec<Contestant>,
     /// The rules.
     pub rules: Rules,
-    /// At most this many starts, failed ones included, beside the budget of the rules.
+    /// Largest number of starts, failed ones included. It applies in addition to the budget of the rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_starts: Option<usize>,
-    /// GPUs that the user has; none if unknown.
+    /// Number of GPUs that the user has; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
     /// Repetitions of each load on each start.
@@ -195,7 +196,7 @@ pub enum Objective {
     Load(String),
 }
 
-/// A server that may be started.
+/// A server to choose from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contestant {
     /// The server config.
@@ -226,7 +227,7 @@ pub struct ProposedStart {
 }
 
 impl Optimization {
-    /// The optimisation before any result, with costs that are so many times those predicted.
+    /// Returns the optimisation before any result. All predicted durations are multiplied by `costs`.
     pub fn begin(&self, costs: f64) -> Optimized {
         let candidates = self.contestants.iter().map(|own| Candidate {
             start_s: own.candidate.start_s * costs,
@@ -240,7 +241,7 @@ impl Optimization {
         Optimized::new(&self.axes, candidates.collect(), self.rules.clone())
     }
 
-    /// The position of a server.
+    /// Returns the position of a server among the contestants.
     pub fn position(&self, server: &ServerId) -> Option<usize> {
         self.contestants.iter().position(|own| own.server == *server)
     }

@@ -1,4 +1,4 @@
-//! The layout of an experiment directory (contract): every path in it is made here.
+//! The layout of an experiment directory, on which other programs rely. Every path in it is made here.
 
 use super::rank::{Launch, LineId};
 use std::fmt;
@@ -10,7 +10,7 @@ use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{REFUSED, create_folder, create_folder_in, is_trusted, open};
 use vsweep_base::ids::{PointId, ServerId};
 
-/// Declares the files and folders of which there is one in a directory.
+/// Declares the files and folders that occur once in a directory.
 macro_rules! names {
     ($($(#[$doc:meta])+ $name:ident $path:literal;)+) => {
         const NAMES: &[&str] = &[$($path),+];
@@ -31,21 +31,21 @@ names! {
     runs_folder "runs";
     /// Versions, host, GPUs and format version.
     manifest "manifest.json";
-    /// One row a run.
+    /// Table with one row for each run.
     summary_csv "summary.csv";
     /// Like `summary.csv`, with the types of its columns.
     summary_parquet "summary.parquet";
-    /// One row a point.
+    /// Table with one row for each point.
     points_csv "points.csv";
-    /// Results that do not count, one row each.
+    /// Table with one row for each result that does not count.
     duplicates_csv "duplicates.csv";
-    /// One row a start of a server.
+    /// Table with one row for each start of a server.
     starts_csv "starts.csv";
-    /// One row a target of a search.
+    /// Table with one row for each target of a search.
     sla_csv "sla.csv";
-    /// One row a server of an optimisation.
+    /// Table with one row for each server of an optimisation.
     optimize_csv "optimize.csv";
-    /// The answer as data.
+    /// The answer as JSON.
     answer_json "answer.json";
     /// Output of the command at the end of the sweep.
     on_finish_log "on_finish.log";
@@ -59,11 +59,11 @@ names! {
     timelines "timelines";
     /// Folder of the winners' configuration files.
     best "best";
-    /// The files in `charts` and `best` that reports wrote, one a line: others there are the user's.
+    /// List of the files in `charts` and `best` that reports wrote, one on each line. Other files there are the user's.
     written "written.txt";
-    /// Folder of the leases by which workers share the work out.
+    /// Folder of the leases by which workers share the work.
     leases "leases";
-    /// Folder of what was handed to a cluster.
+    /// Folder of the submissions to a cluster.
     submissions "submissions";
 }
 
@@ -74,12 +74,16 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory at this path; nothing is created.
+    /// Returns the directory at this path. Creates nothing.
     pub fn at(root: impl Into<PathBuf>) -> Directory {
         Directory { root: root.into() }
     }
 
-    /// An existing experiment, or a message that says what is wrong with the path.
+    /// Opens an existing experiment.
+    ///
+    /// # Errors
+    ///
+    /// A message that says what is wrong with the path.
     pub fn open(root: impl Into<PathBuf>) -> Result<Directory> {
         let directory = Directory::at(root);
         if directory.is_experiment() {
@@ -105,7 +109,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Creates a folder in it. Follows no links, because the maker of the directory may have planted some.
+    /// Creates a folder in the directory. Follows no links, because another user may have made the directory and planted some.
     pub fn create_folder(&self, folder: &Path) -> Result<()> {
         create_folder_in(&self.root, folder)
     }
@@ -115,7 +119,7 @@ impl Directory {
         self.journals().is_ok_and(|journals| !journals.is_empty())
     }
 
-    /// An error for an experiment whose journal is gone: its other files may be those of another program then.
+    /// Returns an error if the experiment has lost its journal.
     pub fn must_have_its_journal(&self) -> Result<()> {
         let is_gone = self.manifest().is_file() && self.runs_folder().is_dir() && !self.is_experiment();
         match is_gone {
@@ -124,7 +128,7 @@ impl Directory {
         }
     }
 
-    /// The message for results whose journal is gone.
+    /// Returns the message for results whose journal is gone.
     pub(super) fn lost_journal(&self) -> String {
         format!(
             "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with --fresh",
@@ -132,7 +136,8 @@ impl Directory {
         )
     }
 
-    /// Returns true if an experiment may begin or continue here: the directory holds one already, or nothing else.
+    /// Returns true if an experiment may begin or continue here: the directory holds one already, or nothing but files and folders with
+    /// vsweep's names.
     pub fn is_ours(&self) -> bool {
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
@@ -153,18 +158,18 @@ impl Directory {
         &self.root
     }
 
-    /// The experiment's name: that of the directory.
+    /// Returns the experiment's name, which is that of the directory.
     pub fn name(&self) -> String {
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
         root.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The text that was run; `json` if the plan was written in JSON.
+    /// Path of the plan's text; `json` if the plan is written in JSON.
     pub fn plan(&self, json: bool) -> PathBuf {
         self.root.join(if json { "plan.json" } else { "plan.toml" })
     }
 
-    /// The lock of one shard; the whole experiment's is `lock`.
+    /// Path of the lock of a shard. That of the whole experiment is `lock`.
     pub fn lock(&self, shard: Shard) -> PathBuf {
         self.root.join(if shard == Shard::WHOLE {
             "lock".into()
@@ -173,7 +178,7 @@ impl Directory {
         })
     }
 
-    /// Returns true if no sweep was begun here yet.
+    /// Returns true if no sweep has begun here.
     pub fn is_new(&self) -> bool {
         !self.journal_folder().exists() && !self.has_runs()
     }
@@ -183,7 +188,7 @@ impl Directory {
         fs::read_dir(self.runs_folder()).is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// The experiments in a folder that are of this user or of root, the ones changed last first. Folders of others teach nothing.
+    /// Returns the experiments in a folder that belong to this user or to root, latest first. Those of other users are not trusted.
     pub fn all_in(folder: &Path) -> Vec<Directory> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let is_own =
@@ -213,7 +218,7 @@ impl Directory {
         refused.collect()
     }
 
-    /// Bytes of all journals together, as far as they can be read.
+    /// Returns the size of all readable journals together, in bytes.
     pub fn journal_bytes(&self) -> u64 {
         let journals = self.journals().unwrap_or_default();
         let bytes = journals
@@ -222,7 +227,7 @@ impl Directory {
         bytes.sum()
     }
 
-    /// Every journal that exists, in name order.
+    /// Returns the path of every journal that exists, in name order.
     pub fn journals(&self) -> Result<Vec<PathBuf>> {
         let folder = self.journal_folder();
         let mut journals = Vec::new();
@@ -240,7 +245,7 @@ impl Directory {
         Ok(journals)
     }
 
-    /// The log of one start of a server.
+    /// Path of the log of a launch.
     pub fn server_log(&self, server: &ServerId, launch: Launch) -> PathBuf {
         self.root.join(Directory::server_log_file(server, launch))
     }
@@ -250,7 +255,7 @@ impl Directory {
         format!("servers/{server}/{launch}.log")
     }
 
-    /// The timeline of one run's requests as a web page.
+    /// Path of the timeline of a run's requests, a web page.
     pub fn timeline(&self, point: &PointId, number: &str) -> PathBuf {
         self.timelines().join(format!("{point}-{number}.html"))
     }
@@ -264,24 +269,24 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
-    /// Files of the run of a point on a start slot, which a line began.
+    /// Returns the names for a repetition of a point on a start slot. `line` is the line that began it.
     pub fn of(point: &PointId, slot: u32, run: u32, line: LineId) -> RunFiles {
         RunFiles {
             stem: format!("runs/{point}/{slot}.{run}-{line}"),
         }
     }
 
-    /// Its figures, relative to the directory.
+    /// Path of its figures, relative to the directory.
     pub fn json(&self) -> String {
         format!("{}.json", self.stem)
     }
 
-    /// Readings of the server and the machine during the run.
+    /// Path of the readings of the server and the machine during the run.
     pub fn telemetry(&self, directory: &Directory) -> PathBuf {
         directory.root.join(format!("{}.telemetry.csv", self.stem))
     }
 
-    /// Scratch folder of an external benchmark; its output is kept there.
+    /// Path of the scratch folder of an external benchmark, which keeps its output.
     pub fn scratch(&self, directory: &Directory) -> PathBuf {
         directory.root.join(format!("{}.bench", self.stem))
     }
@@ -297,7 +302,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Everything in one journal.
+    /// The shard of all server groups.
     pub const WHOLE: Shard = Shard { index: 1, count: 1 };
 
     /// Returns true if the server group at this position belongs to the shard.

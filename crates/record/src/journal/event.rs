@@ -28,7 +28,7 @@ pub const FORMAT: (u32, u32) = (1, 1);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// First line of a journal: a reader refuses the directory by it.
+    /// First line of a journal. A reader that does not know its format refuses the directory.
     JournalCreated {
         /// `major.minor` of [`FORMAT`].
         format: String,
@@ -37,7 +37,7 @@ pub enum Event {
         /// The share of the server groups that the session takes, e.g. `1-of-1`.
         shard: String,
     },
-    /// Second line of a journal: who works here, on which plan.
+    /// Second line of a journal: the session and its plan.
     SessionStarted(Box<SessionStarted>),
     /// The session is about to work on a server config.
     GroupBegun(Box<GroupBegun>),
@@ -47,13 +47,13 @@ pub enum Event {
     SearchFinished {
         /// The search.
         search: SearchId,
-        /// The last probe of the chain that led here; the search's beginning if it asked nothing.
+        /// The line that began the last probe of its chain; the search's own beginning if it asked nothing.
         after: LineId,
-        /// One a target; empty if it was given up.
+        /// One answer for each target; empty if it was given up.
         answers: Vec<Answer>,
         /// Cause, if it was given up.
         cause: Option<Cause>,
-        /// The observation; empty if there is nothing to say.
+        /// What was observed, as text; may be empty.
         detail: String,
     },
     /// A server process is being started, or a connection made to one that runs.
@@ -64,28 +64,28 @@ pub enum Event {
         slot: u32,
         /// Counts the launches of this session from 1.
         launch: u32,
-        /// The GPUs that it was given, by their numbers; none where servers do not run side by side on GPUs.
+        /// Numbers of the GPUs that it was given; empty unless servers run at the same time on different GPUs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         gpus: Vec<u32>,
     },
-    /// It answers and serves the expected model.
+    /// A server answers, and serves the expected model.
     ServerReady(Box<ServerReady>),
-    /// It is gone: stopped by us (no cause), or by itself.
+    /// A server is gone: vsweep stopped it (no cause), or it ended by itself.
     ServerExited(Box<ServerExited>),
     /// A run is about to be measured.
     RunStarted(Box<RunStarted>),
     /// A run has a result; if it was measured, its file is on disk.
     RunFinished(Box<RunFinished>),
-    /// Runs that will not be tried, because their server or their point is beyond hope: each of them has failed.
+    /// Runs that will not be tried, because their server or their point was given up. Each of them counts as failed.
     GroupGivenUp(Box<GroupGivenUp>),
-    /// The results on a server that this session knows no longer count: another server answers there now.
+    /// The results on a server that this session knows no longer count, because another server answers at its address now.
     ResultsRetired {
         /// The config.
         server: ServerId,
         /// The reason, as a sentence.
         reason: String,
     },
-    /// The session ended in order.
+    /// The session ended without being killed.
     SessionEnded {
         /// `finished`, `interrupted`, `stopped` or `superseded`; `imported` for results of another program, `submitted` if it only
         /// recorded a plan for workers.
@@ -98,7 +98,7 @@ pub enum Event {
 pub struct SessionStarted {
     /// Name of the machine.
     pub host: String,
-    /// The boot of that machine: process ids are only unique within one.
+    /// Identifier of the machine's boot. Process ids are only unique within one boot.
     pub boot: String,
     /// Process id of vsweep.
     pub pid: u32,
@@ -112,21 +112,21 @@ pub struct SessionStarted {
     pub joined: bool,
     /// The plan to measure.
     pub plan: RecordedPlan,
-    /// Servers of the plan.
+    /// Number of server configs of the plan.
     pub servers: u64,
-    /// Points of the plan.
+    /// Number of points of the plan.
     pub points: u64,
-    /// Planned starts of each server config.
+    /// Number of planned starts of each server config.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub starts: u32,
-    /// Runs of the plan, on all starts; the fewest where intervals decide how many.
+    /// Number of runs of the plan, on all starts; the smallest number if intervals decide how many.
     pub runs: u64,
-    /// Searches of the plan; they decide on their runs themselves.
+    /// Number of searches of the plan. They decide on their runs themselves.
     pub searches: u64,
-    /// The comparison that the plan asks for; it decides itself on its starts.
+    /// The comparison that the plan asks for. It decides on its starts itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Box<Compared>>,
-    /// The optimisation that the plan asks for; it decides itself on its starts.
+    /// The optimisation that the plan asks for. It decides on its starts itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimize: Option<Box<Optimization>>,
     /// The noise that other experiments measured on this machine before this one began.
@@ -157,7 +157,7 @@ pub struct SeenJournal {
     pub sum: Sum,
 }
 
-/// A server config, and what the session has read of other journals since it said so last.
+/// A server config to work on, and the parts of other journals that the session has read since it last recorded them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupBegun {
     /// Its identity.
@@ -166,20 +166,20 @@ pub struct GroupBegun {
     pub slot: u32,
     /// Its description.
     pub config: ServerDeclared,
-    /// The reason for which an optimisation asked for it.
+    /// Reason for which an optimisation asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposed: Option<Reason>,
-    /// Journals that have grown.
+    /// The read part of each journal that has grown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seen: Seen,
 }
 
-/// A server that is ready, and what it says of itself.
+/// A server that is ready, and the properties that it reports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerReady {
     /// The config.
     pub server: ServerId,
-    /// The launch of this session.
+    /// Number of its launch in this session, from 1.
     pub launch: u32,
     /// Time from launch to ready, in seconds.
     pub seconds: f64,
@@ -189,7 +189,7 @@ pub struct ServerReady {
     pub version: Option<String>,
     /// True if it is the simulator.
     pub simulated: bool,
-    /// Identifies it among other servers, if somebody else runs it.
+    /// Properties that distinguish it from other servers, if vsweep did not launch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Fingerprint>>,
     /// Result of the fixed questions; `None` if they were not asked.
@@ -202,16 +202,16 @@ pub struct ServerReady {
 pub struct ServerExited {
     /// The config.
     pub server: ServerId,
-    /// The launch of this session.
+    /// Number of its launch in this session, from 1.
     pub launch: u32,
-    /// Cause, unless we stopped it.
+    /// Cause, unless vsweep stopped it.
     pub cause: Option<Cause>,
-    /// The observation.
+    /// What was observed, as text.
     pub detail: String,
-    /// Time that ending it took, in seconds, once it has ended.
+    /// Time that stopping it took, in seconds; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Time from its launch to its end by a clock that nobody sets, in seconds; `None` if we did not launch it.
+    /// Time from its launch to its end by a monotonic clock, in seconds; `None` if vsweep did not launch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<f64>,
 }
@@ -251,7 +251,7 @@ pub struct RunStarted {
     pub slot: u32,
     /// Number of the repetition, from 0.
     pub run: u32,
-    /// The launch of this session.
+    /// Number of its launch in this session, from 1.
     pub launch: u32,
     /// Short text of the point for people.
     pub name: String,
@@ -263,17 +263,17 @@ pub struct RunStarted {
     /// The search that asks for it; `None` for a point of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Link>,
-    /// The line of this journal that retired what was measured on the server before.
+    /// Number of the line of this journal that retired earlier results on the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anew: Option<u64>,
 }
 
-/// A run's place in the chain of a search.
+/// Position of a run in the chain of probes of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The search.
     pub id: SearchId,
-    /// The `run_started` of the probe before; the search's beginning for the first one.
+    /// The `run_started` line of the previous probe; the search's own beginning for the first one.
     pub after: LineId,
     /// Number of probes before it.
     pub step: u32,
@@ -284,7 +284,7 @@ pub struct Link {
 /// Result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunFinished {
-    /// Its `run_started` in the same journal.
+    /// Number of its `run_started` line in the same journal.
     pub started: u64,
     /// Outcome of the run.
     pub outcome: Outcome,
@@ -295,12 +295,12 @@ pub struct RunFinished {
     pub doubts: Vec<Doubt>,
     /// Cause of the failure, if it failed.
     pub cause: Option<Cause>,
-    /// The observation, in one line; empty if there is nothing to say.
+    /// What was observed, in one line of text; may be empty.
     pub detail: String,
     /// The most frequent error of failed requests, if they are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<Box<RequestError>>,
-    /// Relative sampling errors of its figures (standard errors of their logarithms), as far as the run tells.
+    /// Relative sampling errors of its figures (standard errors of their logarithms), as far as they are known.
     #[serde(default, skip_serializing_if = "Figures::is_empty")]
     pub errors: Figures,
     /// Time from start to end of the benchmark without its warm-up, in seconds.
@@ -325,14 +325,14 @@ pub struct RunFinished {
 /// Other activity of the session on the machine during a run: shares of the run's time from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct NeighbourShares {
-    /// Other servers were measured.
+    /// Share in which other servers were measured.
     pub servers: f64,
-    /// Other servers were starting.
+    /// Share in which other servers were starting.
     pub starts: f64,
 }
 
 impl SearchStarted {
-    /// The workload it searches for; empty if it is the only one.
+    /// Returns the name of its workload; empty if it is the only one.
     pub fn workload(&self) -> &str {
         match self.name.as_str() {
             "default" => "",
@@ -342,7 +342,7 @@ impl SearchStarted {
 }
 
 impl RunFinished {
-    /// Shares the names of its figures with another run of the same benchmark.
+    /// Shares the memory of its figures' names with another run of the same benchmark.
     pub(super) fn share(&mut self, other: &RunFinished) {
         self.errors.share(&other.errors);
         if let (Some(Learned::Figures(own)), Some(Learned::Figures(others))) = (&mut self.learned, &other.learned) {
@@ -350,7 +350,7 @@ impl RunFinished {
         }
     }
 
-    /// The failure, if it failed.
+    /// Returns the failure, if it failed.
     pub fn failure(&self) -> Option<Failure> {
         Some(Failure {
             cause: self.cause?,
@@ -365,7 +365,7 @@ impl RunFinished {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Learned {
-    /// For a search: its question, and the readings. Apart like the others, as every run of a record has room for what it learned.
+    /// For a search: its question, and the readings. Boxed, because every run in memory has room for the largest variant.
     Probe(Box<Probe>),
     /// For an exploration: the load, and the figures.
     Level(Box<Level>),
@@ -373,7 +373,7 @@ pub enum Learned {
     Figures(Figures),
 }
 
-/// A file that the journal vouches for.
+/// A file whose size and hash the journal records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFile {
     /// Relative to the experiment directory, with forward slashes.
@@ -385,7 +385,7 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    /// The entry of a journal for a file with this content.
+    /// Returns the entry for a file with this content.
     pub fn of(path: String, content: &[u8]) -> StoredFile {
         StoredFile {
             path: path.into(),

@@ -1,5 +1,5 @@
-//! Numbers of a run by the name of the metric. A record has dozens for each of its runs, so runs of one benchmark share their names, and
-//! copies share everything.
+//! Numbers of a run by the name of the metric. A run has dozens of them, so runs of one benchmark share the names in memory, and copies
+//! share everything.
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 thread_local! {
-    /// The last names of each number that this thread has read: those of the next run are the same.
+    /// Names of the figures that this thread has read last, by their number. The next run usually has the same names.
     static NAMES: RefCell<HashMap<usize, Arc<[Box<str>]>>> = RefCell::default();
 }
 
@@ -23,18 +23,18 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The number of a metric, if there is one.
+    /// Returns the number of a metric, if there is one.
     pub fn get(&self, metric: &str) -> Option<f64> {
         let at = self.names.iter().position(|name| **name == *metric)?;
         Some(self.values[at])
     }
 
-    /// The names with their numbers, in the order of the names.
+    /// Returns the names with their numbers, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.names.iter().map(|name| &**name).zip(self.values.iter().copied())
     }
 
-    /// The names, in their order.
+    /// Returns the names, in order.
     pub(crate) fn names(&self) -> &Arc<[Box<str>]> {
         &self.names
     }
@@ -44,7 +44,7 @@ impl Figures {
         self.names.is_empty()
     }
 
-    /// Shares the names with those of another run where they are equal.
+    /// Shares the memory of the names with another run, if the names are equal.
     pub(super) fn share(&mut self, other: &Figures) {
         if self.names == other.names {
             self.names = Arc::clone(&other.names);

@@ -1,4 +1,5 @@
-//! Compares the run files with the journals: finds files that were changed, files that replace a lost line, and files that no line names.
+//! Compares the run files with the journals: finds files that are missing or changed, files that replace a lost line, and files that no
+//! line names.
 
 use super::declared::ServerDeclared;
 use super::directory::Directory;
@@ -24,25 +25,26 @@ use vsweep_plan::{Secrets, spelling};
 /// Thoroughness of the comparison of run files with the journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// By their lengths, for a quick look at the status.
+    /// Compares lengths only, for a quick status.
     Lengths,
-    /// Byte for byte.
+    /// Compares lengths and hashes.
     Hashes,
 }
 
-/// Files that are named where many are meant.
+/// Most files that a message names; it counts the others.
 const MOST_NAMED: usize = 3;
 
-/// A run file that is there.
+/// A run file that exists.
 #[derive(Debug)]
 pub(super) struct ListedFile {
     /// Its path below the experiment directory.
     pub path: String,
-    /// Its length, where that was asked for and it is a regular file.
+    /// Length in bytes, if [`Check::Lengths`] asks for it and the file is regular.
     bytes: Option<u64>,
 }
 
-/// Every run file in a directory. Taken before the journals are read: a line precedes its file.
+/// Returns every run file in a directory. Must be called before the journals are read: the line that begins a run precedes its file, so a
+/// listed file of a running sweep has a line.
 pub(super) fn list(directory: &Directory, check: Check) -> Result<Vec<ListedFile>> {
     let folder = directory.runs_folder();
     let Ok(points) = fs::read_dir(&folder) else {
@@ -71,7 +73,7 @@ pub(super) fn list(directory: &Directory, check: Check) -> Result<Vec<ListedFile
     Ok(listed.into_iter().flatten().collect())
 }
 
-/// Compares the run files with what the journals say, and makes good from them what lines have lost.
+/// Compares the run files with the journals, and restores the content of lost lines from them.
 pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[ListedFile], check: Check) {
     recover(directory, state);
     let root = directory.root();
@@ -127,7 +129,7 @@ fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
     }
 }
 
-/// Results whose line is missing, the beginnings of results, and what servers are, from run files that hold all of it.
+/// Restores from run files the results whose line is missing, the beginnings of results, and the descriptions of servers.
 fn recover(directory: &Directory, state: &mut State) {
     let read = |path: &str| {
         let content = read(&directory.root().join(path), RESULT).ok()?;
@@ -164,7 +166,7 @@ fn recover(directory: &Directory, state: &mut State) {
 // The file of a run: its result with parameters and the content of its lines, with a checksum of its own. It is a commit by itself: the
 // content of a lost line can be read here.
 
-/// The key of what its lines say.
+/// Key of the content of the run's lines.
 pub(super) const PROVENANCE: &str = "vsweep";
 
 /// The result of a benchmark, and the kind of server.
@@ -179,7 +181,7 @@ pub struct Measured {
 /// The content of a run's lines.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Provenance {
-    /// Its `run_started`.
+    /// Its `run_started` line.
     pub line: LineId,
     /// The rank of that line.
     pub lamport: u64,
@@ -191,7 +193,7 @@ pub(super) struct Provenance {
 }
 
 impl Provenance {
-    /// Rank of the line that began the run.
+    /// Returns the rank of the line that began the run.
     pub fn rank(&self) -> Rank {
         Rank {
             lamport: self.lamport,
@@ -212,8 +214,8 @@ impl Provenance {
     }
 }
 
-/// The content of a run's file: the result, then the parameters; one never overwrites a figure of the same name.
-/// Whatever holds a secret is written without it.
+/// Returns the content of a run's file: the result, then the parameters. A parameter never overwrites a figure of the same name. Secrets
+/// are redacted.
 pub(super) fn encode(provenance: &Provenance, measured: Measured, secrets: &Secrets) -> Vec<u8> {
     let mut result = measured.result;
     result.values = secrets.redact_result(&result.values);
@@ -236,7 +238,7 @@ pub(super) fn encode(provenance: &Provenance, measured: Measured, secrets: &Secr
     {
         keep(key.clone(), value);
     }
-    // The plain name says only one side's value where both have it.
+    // If both sides have a parameter of this name, the plain name holds only one of the values.
     for (key, value) in server_params {
         if let Some(other) = spelling::find(bench_params, key) {
             keep(format!("serve.{key}"), value);
@@ -247,6 +249,6 @@ pub(super) fn encode(provenance: &Provenance, measured: Measured, secrets: &Secr
     content.pop();
     content.extend_from_slice(format!(",\"{PROVENANCE}\":").as_bytes());
     serde_json::to_writer(&mut content, provenance).expect("plain data always serialises");
-    // Columns are texts of servers too.
+    // Keys may come from servers too, so they are also redacted.
     sealed(secrets.redact_json(content)).0
 }

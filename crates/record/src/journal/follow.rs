@@ -1,5 +1,5 @@
-//! All journals of a directory as one state, read once and then followed as they grow. Compares what sessions saw of each
-//! other's journals with what is there, so that a journal that was lost or cut is named and never missed in silence.
+//! All journals of a directory as one state, read once and then followed as they grow. Compares what sessions saw of each other's journals
+//! with what is there, so that a journal that was lost or shortened is always reported.
 
 use super::directory::Directory;
 use super::event::{Seen, SeenJournal};
@@ -17,12 +17,12 @@ use vsweep_base::files::REFUSED;
 #[derive(Debug)]
 pub struct Follower {
     directory: Directory,
-    /// Shared, because copies of a large one would fill the memory.
+    /// Shared, because copies of a large state would fill the memory.
     state: Arc<State>,
     readers: BTreeMap<Nonce, Reader>,
-    /// The journal that this process writes itself, and how many lines it has.
+    /// The journal that this process writes itself, and its number of lines.
     own: Option<(Nonce, u64)>,
-    /// Defects of files of the journal folder.
+    /// Defects of files in the journal folder.
     damage: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Reads what was written since, by others than this process.
+    /// Reads the lines that other processes have written since the last call.
     pub fn refresh(&mut self) -> Result<()> {
         self.damage = self.directory.irregular();
         for path in self.directory.journals()? {
@@ -91,17 +91,17 @@ impl Follower {
         Ok(())
     }
 
-    /// The current state.
+    /// Returns the current state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The current state, as it stays when more is read.
+    /// Returns the current state. It does not change when more is read.
     pub fn snapshot(&self) -> Arc<State> {
         Arc::clone(&self.state)
     }
 
-    /// The state by itself, with everything that is wrong.
+    /// Returns the state, with all defects added to its `damage`.
     pub fn into_state(self) -> State {
         let (damage, seen) = (self.damage(), self.seen());
         let mut state = Arc::unwrap_or_clone(self.state);
@@ -119,14 +119,14 @@ impl Follower {
         Arc::make_mut(&mut self.state)
     }
 
-    /// Notes a line that this process has written itself.
+    /// Applies a line that this process has written itself.
     pub(super) fn note_own(&mut self, entry: Entry) {
         let line = entry.rank.line;
         self.own = Some((line.journal, line.seq + 1));
         self.state_mut().apply(entry);
     }
 
-    /// Defects of the journals, one sentence each.
+    /// Returns the defects of the journals, one sentence each.
     pub fn damage(&self) -> Vec<String> {
         let of_readers = self.readers.values().flat_map(|reader| reader.damage.iter().cloned());
         let mut damage: Vec<String> = self.damage.iter().cloned().chain(of_readers).collect();
@@ -161,13 +161,13 @@ impl Follower {
                 "journal/{nonce}.jsonl has {length} lines, and a session saw {many}; {remedy}"
             ));
         }
-        // A damaged line has no sum, and is named by itself.
+        // A damaged line has no sum, and is reported on its own.
         let sum = many.checked_sub(1).and_then(|last| reader.sum(last));
         let is_other = sum.is_some_and(|sum| sum != seen.sum && seen.sum != Default::default());
         is_other.then(|| format!("journal/{nonce}.jsonl is not what a session saw of it; {remedy}"))
     }
 
-    /// Missing records without which nothing can be said of the experiment.
+    /// Returns the missing records without which the experiment cannot be evaluated.
     pub fn gaps(&self) -> Vec<MissingRecord> {
         let mut gaps = self.state.gaps();
         for reader in self.readers.values() {
@@ -195,7 +195,7 @@ impl Follower {
         gaps
     }
 
-    /// The read part of each journal, except this process's own.
+    /// Returns the read part of each journal, except this process's own.
     pub(super) fn seen(&self) -> Seen {
         let seen = self.readers.values().map(|reader| {
             let (lines, sum) = (reader.length(), reader.last_sum());

@@ -1,4 +1,4 @@
-//! Runs that were given up untried, all in one line: what each of them is, said as briefly as it can be.
+//! Runs that were given up untried, described together in one line in a compact form.
 
 use super::rank::LineId;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,8 @@ use vsweep_base::cause::{Cause, Failure, RuledOut};
 use vsweep_base::ids::{Ids, PointId, SearchId, ServerId};
 use vsweep_plan::Params;
 
-/// Points that one line describes. A million of them would fill the memory, and all say that one server failed.
+/// Most points that one line describes; of further points it has the ids. Descriptions of a million points would fill the memory, although
+/// all say that one server failed.
 pub const MOST_LISTED: usize = 10_000;
 
 /// Runs that will not be tried.
@@ -19,21 +20,21 @@ pub struct GroupGivenUp {
     pub slot: u32,
     /// The cause.
     pub cause: Cause,
-    /// The observation.
+    /// What was observed, as text.
     pub detail: String,
     /// The comparison with another server, if it was not started for want of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruled_out: Option<Box<RuledOut>>,
-    /// The run in this journal under which the server died; `None` if it did not start.
+    /// Number of the line of this journal that began the run under which the server died; `None` if it did not start.
     pub blamed: Option<u64>,
-    /// Parameters that are the same in all the points.
+    /// Parameters that have equal values in all points.
     pub common: Params,
     /// The points, in the order of the plan.
     pub points: Vec<Untried>,
     /// Further points, if there are more than [`MOST_LISTED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlisted: Vec<Unlisted>,
-    /// The searches that end here without an answer, each with the last probe of its chain.
+    /// The searches that end here without an answer, each with the line that began the last probe of its chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<(SearchId, LineId)>,
 }
@@ -67,7 +68,7 @@ pub struct Unlisted {
 }
 
 impl Untried {
-    /// Every parameter, in its order.
+    /// Returns every parameter in its order, with the values in `common`.
     pub fn params_with(&self, common: &Params) -> Params {
         let whole = |(name, value): (&String, &Value)| (name.clone(), common.get(name).unwrap_or(value).clone());
         self.params.iter().map(whole).collect()
@@ -75,7 +76,7 @@ impl Untried {
 }
 
 impl GroupGivenUp {
-    /// The failure for which they were given up.
+    /// Returns the failure for which they were given up.
     pub fn failure(&self) -> Failure {
         Failure {
             ruled_out: self.ruled_out.clone(),
@@ -83,14 +84,14 @@ impl GroupGivenUp {
         }
     }
 
-    /// Number of runs.
+    /// Returns the number of runs, of all points.
     pub fn runs(&self) -> u64 {
         let listed = self.points.iter().map(|point| point.runs.len());
         let unlisted = self.unlisted.iter().map(|own| own.runs.len() * own.points.len());
         listed.chain(unlisted).sum::<usize>() as u64
     }
 
-    /// Says the parameters that all points have alike once.
+    /// Moves the values of parameters that are equal in all points to `common`, and leaves null in their place.
     pub fn compact(mut self) -> GroupGivenUp {
         let Some((first, others)) = self.points.split_first() else {
             return self;

@@ -1,28 +1,28 @@
-//! A line of a journal: its event, its position among all lines, and its text with the checksum. See `docs/formats.md`. It knows no files
-//! and no folds.
+//! A line of a journal: its event, its position among all lines, and its text with the checksum. See `docs/formats.md`. Nothing here reads
+//! files or folds events.
 
 use super::event::Event;
 use super::rank::{Rank, Sum};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One line.
+/// A line with its event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// Its rank.
     pub rank: Rank,
-    /// Time of writing, RFC 3339 in UTC. No decision depends on it but how much of `max_time` is left.
+    /// Time of writing, RFC 3339 in UTC. No decision depends on it, except how much of `max_time` is left.
     pub at: String,
     /// The event.
     pub event: Event,
-    /// The sum of the line before; the nonce in the first line.
+    /// Sum of the previous line; the journal's nonce in the first line.
     pub prev: Sum,
 }
 
-/// A line as it is written but for its sum.
+/// A line as it is written, without its sum.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Line<A, E> {
-    /// Its place in its journal.
+    /// Number of the line in its journal, from 0.
     pub seq: u64,
     /// Its lamport number.
     pub lamport: u64,
@@ -30,7 +30,7 @@ pub struct Line<A, E> {
     pub at: A,
     /// The event.
     pub event: E,
-    /// The sum of the line before.
+    /// Sum of the previous line.
     pub prev: Sum,
 }
 
@@ -50,14 +50,14 @@ impl<A, E> Line<A, E> {
 const BEFORE_SUM: &str = ",\"sum\":\"";
 const AFTER_SUM: &str = "\"}";
 
-/// The bytes with the sum of all that was written so far as the last member of the object; they must end before its brace.
+/// Appends the sum of the bytes as the last member of a JSON object, and its closing brace. `bytes` are the object without that brace.
 pub fn sealed(mut bytes: Vec<u8>) -> (Vec<u8>, Sum) {
     let sum = Sum::of(&bytes);
     bytes.extend_from_slice(format!("{BEFORE_SUM}{sum}{AFTER_SUM}").as_bytes());
     (bytes, sum)
 }
 
-/// The sum of a sealed object; `None` if its bytes are not what was sealed.
+/// Returns the sum of a sealed object; `None` if its bytes were changed since.
 pub fn sum_of(bytes: &[u8]) -> Option<Sum> {
     let at = bytes.len().checked_sub(BEFORE_SUM.len() + 16 + AFTER_SUM.len())?;
     let (before, seal) = bytes.split_at(at);
@@ -69,7 +69,7 @@ pub fn sum_of(bytes: &[u8]) -> Option<Sum> {
 }
 
 impl Entry {
-    /// The line with its line feed, and its sum.
+    /// Returns the line with its line feed, and its sum.
     pub fn encode(&self) -> (Vec<u8>, Sum) {
         let line = Line {
             seq: self.rank.line.seq,
@@ -85,7 +85,7 @@ impl Entry {
         (bytes, sum)
     }
 
-    /// The line without its line feed, as `--format json` shows it.
+    /// Returns the line without its line feed, as `--format json` shows it.
     pub fn to_text(&self) -> String {
         let (mut bytes, _) = self.encode();
         bytes.pop();
@@ -104,14 +104,14 @@ pub fn decode(bytes: &[u8]) -> Option<(DecodedLine, Sum)> {
         Ok(line) => line.map(Ok),
         Err(error) => {
             let line: Line<String, Value> = serde_json::from_str(text).ok()?;
-            line.map(|_| Err(without_place(&error)))
+            line.map(|_| Err(without_position(&error)))
         }
     };
     Some((line, sum))
 }
 
-/// An error of a line without its place in the line, of which nobody sees the text.
-fn without_place(error: &serde_json::Error) -> String {
+/// Returns the message of an error without its position, because users do not see the text of the line.
+fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     message
         .rsplit_once(" at line ")

@@ -1,5 +1,5 @@
-//! Limits a directory to one vsweep at a time, or to several that share it, to save work: no result depends on it. The lock is the
-//! operating system's, so a killed vsweep leaves none behind. The file's content only names the holder.
+//! Limits a directory to one vsweep at a time, or to several that share it. This only saves work: no result depends on it. The lock is the
+//! operating system's, so a killed vsweep leaves none behind. The content of a lock file is the pid of its holder, for messages only.
 
 use super::directory::{Directory, Shard};
 use std::fs::{self, File, TryLockError};
@@ -17,16 +17,19 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock for a shard. The error names the process that holds it: a second vsweep on the same share, a whole sweep, or shards
-    /// of another count.
+    /// Takes the lock for a shard.
+    ///
+    /// # Errors
+    ///
+    /// A message with the process that holds it, if known: another vsweep on the same shard, a whole sweep, or a shard of another count.
     pub fn take(directory: &Directory, shard: Shard) -> Result<Lock> {
         let whole = directory.lock(Shard::WHOLE);
         if shard == Shard::WHOLE {
-            let held = hold(&whole, Hold::Alone, directory)?;
+            let held = hold(&whole, Hold::Exclusive, directory)?;
             return Ok(Lock { _held: vec![held] });
         }
-        let shared = hold(&whole, Hold::Together, directory)?;
-        let own = hold(&directory.lock(shard), Hold::Alone, directory)?;
+        let shared = hold(&whole, Hold::Shared, directory)?;
+        let own = hold(&directory.lock(shard), Hold::Exclusive, directory)?;
         let is_other_count = |path: &PathBuf| !path.to_string_lossy().ends_with(&format!("-of-{}", shard.count));
         let of_shards = locks(directory)?.into_iter().filter(|path| *path != whole);
         if let Some(pid) = of_shards.filter(is_other_count).find_map(|path| holder(&path)) {
@@ -37,20 +40,20 @@ impl Lock {
         })
     }
 
-    /// Takes the lock together with other workers: leases share the directory out among them.
+    /// Takes the lock together with other workers, which divide the work by leases.
     pub fn join(directory: &Directory) -> Result<Lock> {
-        let held = hold(&directory.lock(Shard::WHOLE), Hold::Together, directory)?;
+        let held = hold(&directory.lock(Shard::WHOLE), Hold::Shared, directory)?;
         Ok(Lock { _held: vec![held] })
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    Alone,
-    Together,
+    Exclusive,
+    Shared,
 }
 
-/// Attempts to take a lock, and the time between two. Another process may hold it only for a moment to find its owner.
+/// Attempts to take a lock, and the pause between two. Another process may hold the lock for a moment, only to find out who holds it.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -60,8 +63,8 @@ fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
     let mut file = open_with(path, &mut options).map_err(Error::io("open", path))?;
     for attempt in 1.. {
         let locked = match how {
-            Hold::Alone => file.try_lock(),
-            Hold::Together => file.try_lock_shared(),
+            Hold::Exclusive => file.try_lock(),
+            Hold::Shared => file.try_lock_shared(),
         };
         match locked {
             Ok(()) => break,
@@ -70,7 +73,7 @@ fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
             Err(TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
         }
     }
-    if how == Hold::Alone {
+    if how == Hold::Exclusive {
         file.set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()))
@@ -92,13 +95,14 @@ fn taken(directory: &Directory, pid: Option<u32>) -> Error {
     })
 }
 
-/// Pids of the vsweeps that work on a directory now.
+/// Returns the known pids of the processes that hold a lock of a directory exclusively: a whole sweep, or shards. Workers share theirs, and
+/// are not among them.
 pub fn holders(directory: &Directory) -> Result<Vec<u32>> {
     let held = locks(directory)?.into_iter().filter_map(|path| holder(&path));
     Ok(held.flatten().collect())
 }
 
-/// The lock files of a directory, that of the whole first.
+/// Returns the lock files of a directory, that of the whole experiment first.
 fn locks(directory: &Directory) -> Result<Vec<PathBuf>> {
     let root = directory.root();
     let mut locks = Vec::new();
@@ -112,7 +116,7 @@ fn locks(directory: &Directory) -> Result<Vec<PathBuf>> {
     Ok(locks)
 }
 
-/// The pid of the process that holds a lock, as far as it is known; `None` if nobody holds it.
+/// Returns the pid of the process that holds a lock exclusively, or `Some(None)` if it is unknown; `None` if no process does.
 fn holder(path: &Path) -> Option<Option<u32>> {
     let file = open(path).ok()?;
     match file.try_lock_shared() {

@@ -1,4 +1,4 @@
-//! The journal of this session: one line an event, each on disk before the next thing happens.
+//! The journal of this session: one line for each event. A line is on disk before its event takes effect.
 
 use super::event::Event;
 use super::line::Entry;
@@ -23,7 +23,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins a journal in a folder, under a name that nobody else has.
+    /// Begins a journal in a folder. It is an error if its file exists.
     pub fn create(folder: &Path, nonce: Nonce) -> Result<Log> {
         let path = folder.join(format!("{nonce}.jsonl"));
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
@@ -42,8 +42,8 @@ impl Log {
         })
     }
 
-    /// Appends one event and waits until it is on disk. After an error nothing of the event remains in the file, or
-    /// nothing is appended any more.
+    /// Appends one event and waits until it is on disk. After an error, either the event is removed from the file, or the journal accepts
+    /// no more events.
     pub fn append(&mut self, lamport: u64, event: Event) -> Result<Entry> {
         if !self.is_in_place() {
             return Err(Error::Fatal(format!(

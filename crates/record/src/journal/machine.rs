@@ -5,7 +5,7 @@ use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A node, as far as it matters to what is measured there.
+/// The properties of a node that affect measurements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Machine {
     /// Its name in the cluster, or else its own.
@@ -13,7 +13,7 @@ pub struct Machine {
     /// Model name of the processor; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cpu: String,
-    /// Its kinds of GPUs; none without any, and where that is not known.
+    /// Its kinds of GPUs; empty if it has none, or if they are unknown.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub gpus: BTreeSet<GpuKind>,
     /// Version of the GPU driver.
@@ -21,24 +21,24 @@ pub struct Machine {
     pub gpu_driver: Option<String>,
 }
 
-/// A kind of GPU, as it is set up.
+/// A kind of GPU with its settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GpuKind {
-    /// `NVIDIA H100 80GB HBM3`
+    /// Model name, such as `NVIDIA H100 80GB HBM3`.
     pub name: String,
-    /// The highest clock of its processors that is allowed.
+    /// Highest clock of its multiprocessors that is allowed, in MHz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_clock_mhz: Option<u32>,
-    /// The highest clock of its memory.
+    /// Highest clock of its memory that is allowed, in MHz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_clock_mhz: Option<u32>,
-    /// The power that it is limited to.
+    /// Power limit, in watts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_limit_watts: Option<u32>,
 }
 
 impl GpuKind {
-    /// `NVIDIA H100 80GB HBM3 (1980 MHz, 700 W)`
+    /// Returns a text such as `NVIDIA H100 80GB HBM3 (1980 MHz, 700 W)`.
     pub fn describe(&self) -> String {
         let facts = [
             self.sm_clock_mhz.map(|clock| format!("{clock} MHz")),
@@ -54,19 +54,19 @@ impl GpuKind {
 }
 
 impl Machine {
-    /// Its GPUs in words; empty without any.
+    /// Returns its GPUs in words; empty without any.
     pub fn describe_gpus(&self) -> String {
         let kinds: Vec<String> = self.gpus.iter().map(GpuKind::describe).collect();
         kinds.join(" and ")
     }
 
-    /// Returns true if these are one unchanged node, as far as it is known.
+    /// Returns true if all these are the same node, without known changes.
     pub fn are_one(machines: &BTreeSet<Machine>) -> bool {
         let is_one = |pair: [&Machine; 2]| pair[0].node == pair[1].node && pair[0].differences(pair[1]).is_empty();
         machines.iter().array_combinations().all(is_one)
     }
 
-    /// Known differences between two nodes: `GPU driver 550.54 and 570.12`.
+    /// Returns the known differences between two nodes, such as `GPU driver 550.54 and 570.12`.
     pub fn differences(&self, other: &Machine) -> Vec<String> {
         let driver = |machine: &Machine| machine.gpu_driver.clone().unwrap_or_default();
         let facts = [

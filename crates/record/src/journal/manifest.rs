@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
 use vsweep_base::files::{FACTS, read_text, write_atomic};
 
-/// The facts that a reader of the results will ask for.
+/// Facts about the machine and the software that readers of results need.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Manifest {
     /// Format version of the directory, `major.minor`; filled in when written.
@@ -20,7 +20,7 @@ pub struct Manifest {
     pub os: String,
     /// Model name of the processor.
     pub cpu: String,
-    /// Logical processors.
+    /// Number of logical processors.
     pub cpus: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,
@@ -40,19 +40,20 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The path of the plan that the manifest of a directory names, if there is one.
+    /// Returns the path of the plan that the manifest of a directory names, if there is one.
     pub fn plan_of(directory: &Directory) -> Option<PathBuf> {
         Some(Manifest::of(directory)?.plan.into())
     }
 
-    /// The path of that plan, and the options that changed it: the arguments that continue with it. None if the file is not there.
+    /// Returns the arguments that continue the experiment: the path of its plan, and the options that changed the plan. `None` if that file
+    /// does not exist.
     pub fn continuing(directory: &Directory) -> Option<Vec<String>> {
         let manifest = Manifest::of(directory)?;
         let is_there = Path::new(&manifest.plan).is_file();
         is_there.then(|| std::iter::once(manifest.plan).chain(manifest.options).collect())
     }
 
-    /// The number of GPUs of the machine that the manifest of a directory is about; none if it has none, or that is not known.
+    /// Returns the number of GPUs of the machine that the manifest of a directory describes; `None` if it has none, or if that is unknown.
     pub fn gpus_of(directory: &Directory) -> Option<u32> {
         Some(Manifest::of(directory)?.gpus.len() as u32).filter(|count| *count > 0)
     }

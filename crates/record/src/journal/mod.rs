@@ -1,7 +1,7 @@
-//! The record of an experiment: an append-only file of events, the files of the runs it vouches for, and the folds that
-//! turn events into what is known. The journal is the result; everything else in the directory can be rebuilt from it.
+//! The record of an experiment: append-only files of events, the files of the runs that they record, and the folds that turn events into
+//! states. The journals and the run files are the result; tables and reports can be rebuilt from them.
 //!
-//! Owns the directory layout, the lock, the commit protocol and recovery. Does not know how a run is made or shown.
+//! Owns the directory layout, the lock, the commit protocol and recovery. Does not measure or show runs.
 
 mod declared;
 mod directory;

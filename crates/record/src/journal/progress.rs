@@ -14,20 +14,20 @@ use vsweep_strategy::stats::Start;
 /// State of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ComparisonProgress {
-    /// These starts are to be measured next; of two arms side by side both at once.
+    /// The starts to measure next. Two arms that run side by side start at the same time.
     Starts(Vec<NextStart>),
-    /// It has ended.
+    /// The comparison has ended.
     Ended(Conclusion),
 }
 
-/// A start to be measured.
+/// A start to measure next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextStart {
     /// Index of its entrant.
     pub entrant: usize,
     /// The number of its planned start.
     pub slot: u32,
-    /// The set of GPUs that it gets, of two; `None` if all starts get the same.
+    /// Index of the set of GPUs that it gets, of two sets; `None` if all starts get the same.
     pub set: Option<usize>,
 }
 
@@ -53,7 +53,7 @@ pub enum ComparisonFound {
     Axis(Option<Located>),
 }
 
-/// The two kinds.
+/// The two kinds of comparison.
 enum Selection {
     Pairs(Paired),
     Axis(Bisected),
@@ -63,15 +63,15 @@ enum Selection {
 #[derive(Clone, Copy)]
 struct Wanted {
     entrant: usize,
-    /// Its place in a pair; none of an axis.
+    /// Its position in a pair; `None` for an axis.
     slot: Option<Slot>,
 }
 
 /// A start that has all its results.
 struct MeasuredStart {
-    /// None if it failed.
+    /// Mean logarithm of each metric; `None` if the start failed.
     logs: Option<Logs>,
-    /// The time that it took until it was ready, and its runs.
+    /// Time until it was ready, and of its runs, in seconds.
     seconds: f64,
     machines: BTreeSet<Machine>,
 }
@@ -99,32 +99,32 @@ impl Compared {
                 Err(None) => return ComparisonProgress::Starts(next),
                 Ok(found) => return ended(found.on_one_node(apart), starts, apart, false),
             };
-            let Wanted { entrant, slot: rank } = wanted;
+                       let Wanted { entrant, slot: in_pair } = wanted;
             let slot = slots[entrant];
             let Some(start) = self.measured(entrant, slot, state, retries) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
                     return ended(selection.found_so_far(starts), starts, apart, true);
                 }
                 let has_sets = self.placement == Placement::SideBySide;
-                let set = rank.filter(|_| has_sets).map(Slot::set);
+                let set = in_pair.filter(|_| has_sets).map(Slot::set);
                 next.push(NextStart { entrant, slot, set });
-                match rank {
-                    Some(rank) => pending.push(rank),
+                match in_pair {
+                    Some(in_pair) => pending.push(in_pair),
                     None => return ComparisonProgress::Starts(next),
                 }
                 continue;
             };
             seconds[entrant] += start.seconds;
-            match (measured_on.add(rank, &start), rank) {
+            match (measured_on.add(in_pair, &start), in_pair) {
                 (NodeMatch::Same, _) => selection.add(wanted, start.logs),
-                // It is measured once more.
+                // The start ran on several nodes, and is measured once more.
                 (NodeMatch::Mixed, _) => apart += 1,
-                // It says nothing of any metric.
+                // The two starts of a pair ran on different nodes, so the pair has no ratio of any metric.
                 (NodeMatch::Other, Some(_)) => {
                     apart += 2;
                     selection.add(wanted, Some(vec![None; self.family.len()]));
                 }
-                // An axis that has moved to another node is measured anew there.
+                // A bisection that has moved to another node begins anew there.
                 (NodeMatch::Other, None) => {
                     apart = starts;
                     selection = self.selection(self.max_starts.saturating_sub(starts));
@@ -166,14 +166,14 @@ impl Compared {
         let until_ready: f64 = launches.filter_map(StartRecord::ready_seconds).sum();
         let runs = || by_load.iter().flatten();
         Some(MeasuredStart {
-            // A start that was measured without these figures has not failed; it says nothing of them.
+            // A start whose runs lack a figure has not failed; it only has no value for that metric.
             logs: runs().any(|run| is_valid(&run)).then_some(logs),
             seconds: until_ready + runs().map(|run| run.seconds).sum::<f64>(),
             machines: runs().filter_map(|run| state.measured_at(run)).collect(),
         })
     }
 
-    /// The time that is spent, by that of each entrant. Arms side by side take theirs at once.
+    /// Returns the time spent so far, in seconds, from that of each entrant. Arms side by side spend theirs at the same time.
     fn spent(&self, seconds: &[f64]) -> f64 {
         match self.placement {
             Placement::InTurn => seconds.iter().sum(),
@@ -221,7 +221,7 @@ impl Selection {
         }
     }
 
-    /// Takes in what a start that was asked for showed.
+    /// Adds the result of a start that was asked for.
     fn add(&mut self, wanted: Wanted, logs: Option<Logs>) {
         match (self, wanted.slot) {
             (Selection::Pairs(paired), Some(slot)) => paired.add(slot, logs),
@@ -235,7 +235,7 @@ impl Selection {
 }
 
 impl ComparisonFound {
-    /// An axis whose ends were not compared has failed entries only if no start was left out for its node.
+    /// Corrects the finding that an axis has no entry that starts: if starts were left out because of their node, nothing was found.
     fn on_one_node(self, apart: usize) -> ComparisonFound {
         match self {
             ComparisonFound::Axis(Some(Located::Unstartable)) if apart > 0 => ComparisonFound::Axis(None),
@@ -253,23 +253,23 @@ struct MeasuredOn {
 
 /// Comparison of a start's node with the nodes of earlier starts.
 enum NodeMatch {
-    /// It is the same, or not known.
+    /// The node is the same, or unknown.
     Same,
-    /// It is another one.
+    /// The node is another one.
     Other,
-    /// The start itself was measured on several.
+    /// The start itself was measured on several nodes.
     Mixed,
 }
 
 impl MeasuredOn {
-    fn add(&mut self, rank: Option<Slot>, start: &MeasuredStart) -> NodeMatch {
+    fn add(&mut self, in_pair: Option<Slot>, start: &MeasuredStart) -> NodeMatch {
         if start.logs.is_none() {
             return NodeMatch::Same;
         }
         if !Machine::are_one(&start.machines) {
             return NodeMatch::Mixed;
         }
-        let pair = rank.map(|rank| rank.pair);
+        let pair = in_pair.map(|slot| slot.pair);
         if self.pair != pair {
             (self.pair, self.machines) = (pair, BTreeSet::new());
         }

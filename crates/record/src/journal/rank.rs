@@ -17,16 +17,16 @@ pub type Nonce = Hex64;
 pub type Sum = Hex64;
 
 impl Hex64 {
-    /// The session of what is only played.
+    /// The session of events that a rehearsal or a forecast imagines.
     pub const IMAGINED: Nonce = Hex64(u64::MAX);
 
-    /// A nonce that nobody else has.
+    /// Returns a random nonce, which no other session has.
     pub fn random() -> Nonce {
-        // The keys of a new `RandomState` come from the system. 0 names no session.
+        // The keys of a new `RandomState` come from the system. 0 and `IMAGINED` name no real session.
         Hex64(RandomState::new().build_hasher().finish().clamp(1, u64::MAX - 1))
     }
 
-    /// The checksum of some bytes.
+    /// Returns the checksum of some bytes.
     pub fn of(bytes: &[u8]) -> Sum {
         Hex64(digest_start(bytes))
     }
@@ -48,8 +48,8 @@ impl FromStr for Hex64 {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Hex64, Self::Err> {
-        let is_written_so = text.len() == 16 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
-        let bits = u64::from_str_radix(text, 16).ok().filter(|_| is_written_so);
+        let is_canonical = text.len() == 16 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+        let bits = u64::from_str_radix(text, 16).ok().filter(|_| is_canonical);
         bits.map(Hex64).ok_or("no 16 hex digits")
     }
 }
@@ -59,7 +59,7 @@ impl FromStr for Hex64 {
 pub struct LineId {
     /// The session that wrote it.
     pub journal: Nonce,
-    /// Counts the lines of a journal from 0.
+    /// Number of the line in its journal, from 0.
     pub seq: u64,
 }
 
@@ -81,12 +81,12 @@ impl FromStr for LineId {
     }
 }
 
-/// One start of a server process: the unit of intervals. Written `<nonce>-<n>`.
+/// One start of a server process, written `<nonce>-<n>`. Intervals group runs by it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Launch {
     /// The session that started it.
     pub session: Nonce,
-    /// Counts its launches from 1.
+    /// Number of the launch in its session, from 1.
     pub n: u32,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Launch {
     }
 }
 
-/// Writes and reads a type as its text.
+/// Serialises a type as its text.
 macro_rules! as_text {
     ($($type:ty),*) => {$(
         impl Serialize for $type {
@@ -117,8 +117,8 @@ as_text!(Hex64, LineId);
 /// Position of a line in the total order of all lines of a directory. No clock is part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank {
-    /// One more than the greatest that the session had seen.
+    /// One more than the greatest number that the session had seen.
     pub lamport: u64,
-    /// The line; decides between sessions that had not seen each other.
+    /// The line. Orders lines of equal `lamport`, from sessions that had not seen each other.
     pub line: LineId,
 }

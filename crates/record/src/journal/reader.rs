@@ -1,5 +1,5 @@
-//! Reads one journal as far as it is written, and goes on later from there. Every line is checked by itself; its `prev` tells
-//! a line that is missing, moved or doubled from one that is damaged. What is wrong is named and costs that line only.
+//! Reads one journal as far as it is written, and continues from there later. Every line has its own checksum; its `prev` shows whether
+//! lines are missing, moved or doubled. A defect is reported, and costs only the line that has it.
 
 use super::event::{Event, FORMAT};
 use super::line::{DecodedLine, Entry, decode};
@@ -11,15 +11,16 @@ use vsweep_base::error::{Error, Result};
 use vsweep_base::files::open;
 use vsweep_base::threads;
 
-/// A line further on than this is not of the journal: it would take more memory than there is to note what is missing.
+/// Largest number of lines that may be missing before a line. A line with a higher number is not of the journal: the list of missing lines
+/// would fill the memory.
 const LONGEST_GAP: u64 = 1 << 24;
-/// A longer line is none of vsweep's, and would take more memory than there is.
+/// Length of a line, in bytes, from which on it is not vsweep's. A longer one could fill the memory.
 const LONGEST_LINE: u64 = 1 << 28;
 
-/// Lines that are decoded at once have so many bytes.
-const MOST_BYTES: usize = 1 << 20;
-/// Fewer lines are decoded without further threads.
-const FEWEST: usize = 64;
+/// Size from which on a batch of lines is decoded, in bytes.
+const BATCH_BYTES: usize = 1 << 20;
+/// Smallest number of lines that are decoded by several threads.
+const FEWEST_FOR_THREADS: usize = 64;
 
 /// A journal as far as it was read.
 #[derive(Debug)]
@@ -28,14 +29,14 @@ pub(super) struct Reader {
     pub nonce: Nonce,
     /// Defects, one sentence each.
     pub damage: Vec<String>,
-    /// Physical lines that are damaged and may have retired results.
+    /// Numbers of damaged lines in the file, from 1, that may have retired results.
     pub doubtful: Vec<u64>,
     offset: u64,
-    /// Physical lines read.
+    /// Number of lines in the file that were read.
     lines: u64,
-    /// Sums of the lines, by their number; none of those that are missing or damaged.
+    /// Sums of the lines, by their `seq`; `None` for missing and damaged lines.
     sums: Vec<Option<Sum>>,
-    /// Sums that missing lines must have, by their number.
+    /// Sums that missing lines must have, by their `seq`.
     wanted: BTreeMap<u64, Sum>,
     /// Number of damaged lines since the last intact one.
     damaged: u64,
@@ -47,19 +48,19 @@ pub(super) struct Reader {
 pub(super) enum Read {
     /// Everything was read.
     On,
-    /// The file has changed before where reading went on: all of it must be read again.
+    /// The file has become shorter than the part that was read.
     Changed,
-    /// It is not the journal that its name claims.
+    /// The file is not the journal that its name claims.
     Foreign,
 }
 
 /// A line without its line feed, and its content; `None` if it is damaged.
 type ReadLine = (Vec<u8>, Option<(DecodedLine, Sum)>);
 
-/// Whole lines.
+/// Complete lines that are decoded together.
 struct Batch {
     lines: Vec<ReadLine>,
-    /// Result of reading if no whole line follows.
+    /// Result of reading if no complete line follows.
     end: Option<Read>,
 }
 
@@ -67,7 +68,7 @@ impl Batch {
     fn read(file: &mut impl BufRead) -> io::Result<Batch> {
         let (mut lines, mut bytes) = (Vec::new(), 0);
         let end = loop {
-            if bytes >= MOST_BYTES {
+            if bytes >= BATCH_BYTES {
                 break None;
             }
             let mut line = Vec::new();
@@ -82,8 +83,8 @@ impl Batch {
             bytes += read;
             lines.push(line);
         };
-        // The few lines that a sweep in progress adds are not worth a thread.
-        let threads = if lines.len() < FEWEST { 1 } else { threads::cores() };
+        // For the few lines that a sweep in progress adds, threads do not pay.
+        let threads = if lines.len() < FEWEST_FOR_THREADS { 1 } else { threads::cores() };
         let decoded = threads::map(threads, &lines, |line| decode(line));
         Ok(Batch {
             lines: lines.into_iter().zip(decoded).collect(),
@@ -93,7 +94,7 @@ impl Batch {
 }
 
 impl Reader {
-    /// A journal of which nothing was read yet; `None` if its name is not a nonce.
+    /// Returns a journal of which nothing was read yet; `None` if its name is not a nonce.
     pub fn of(path: &Path) -> Option<Reader> {
         let nonce = path.file_stem()?.to_str()?.parse().ok()?;
         Some(Reader {
@@ -110,7 +111,7 @@ impl Reader {
         })
     }
 
-    /// Reads on, and hands over every intact line.
+    /// Reads the lines that follow, and passes every intact one to `take`.
     pub fn read(&mut self, take: &mut dyn FnMut(Entry)) -> Result<Read> {
         let mut file = open(&self.path).map_err(Error::io("read", &self.path))?;
         let length = file.metadata().map_err(Error::io("read", &self.path))?.len();
@@ -130,7 +131,7 @@ impl Reader {
             match (taken?, batch.end) {
                 (Read::On, None) => {}
                 (Read::On, Some(Read::On)) => {
-                    self.note_damaged();
+                    self.number_damaged();
                     return Ok(Read::On);
                 }
                 (Read::On, Some(other)) | (other, _) => return Ok(other),
@@ -151,17 +152,17 @@ impl Reader {
         Ok(Read::On)
     }
 
-    /// Number of lines of the journal, including missing and damaged ones.
+    /// Returns the number of lines of the journal, including missing and damaged ones.
     pub fn length(&self) -> u64 {
         self.sums.len() as u64 + self.damaged
     }
 
-    /// The sum of a line, if it is intact.
+    /// Returns the sum of a line, if it is intact.
     pub fn sum(&self, seq: u64) -> Option<Sum> {
         *self.sums.get(usize::try_from(seq).ok()?)?
     }
 
-    /// The sum of the last line; zero if that is not intact.
+    /// Returns the sum of the last line; zero if that is not intact.
     pub fn last_sum(&self) -> Sum {
         self.length()
             .checked_sub(1)
@@ -173,7 +174,7 @@ impl Reader {
         format!("{}:{}", self.path.display(), self.lines)
     }
 
-    /// Says what is wrong with the line that was read last.
+    /// Notes a defect of the line that was read last.
     fn note_damage(&mut self, what: &str) {
         self.damage.push(format!("{}: {what}", self.place()));
     }
@@ -258,7 +259,7 @@ impl Reader {
         Read::On
     }
 
-    /// Says how many lines are not even there as damaged ones, of those that are missing before an intact one.
+    /// Notes lines that are missing before an intact one. `missing` includes the damaged lines there, which are subtracted.
     fn note_gap(&mut self, missing: u64) {
         let more = missing.saturating_sub(std::mem::take(&mut self.damaged));
         if more > 0 {
@@ -271,27 +272,27 @@ impl Reader {
         }
     }
 
-    /// Damaged lines at the end keep their numbers, so that a later look goes on behind them.
-    fn note_damaged(&mut self) {
+    /// Reserves numbers for damaged lines at the end, so that lines that are read later follow them.
+    fn number_damaged(&mut self) {
         let damaged = std::mem::take(&mut self.damaged) as usize;
         self.sums.resize(self.sums.len() + damaged, None);
     }
 }
 
-/// Returns true if a word occurs at the beginning of a line, with up to two wrong bytes.
+/// Returns true if a word occurs in the first 200 bytes of a line, with up to two wrong bytes.
 fn looks_like(line: &[u8], word: &[u8]) -> bool {
     let head = &line[..line.len().min(200)];
     let wrong = |window: &[u8]| window.iter().zip(word).filter(|(one, other)| one != other).count();
     head.windows(word.len()).any(|window| wrong(window) <= 2)
 }
 
-/// `major.minor` as numbers.
+/// Reads `major.minor` as numbers.
 fn version_of(format: &str) -> Option<(u32, u32)> {
     let (major, minor) = format.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The refusal of a journal that is in a format of another major version.
+/// Returns the error for a journal in a format of another major version.
 fn refuse_format(format: &str, vsweep: &str, path: &Path) -> Error {
     let (path, major) = (path.display(), FORMAT.0);
     Error::Fatal(format!(

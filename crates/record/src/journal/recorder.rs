@@ -1,5 +1,5 @@
-//! The one writer of a session: its journal, and the files of its runs. Holds the lock while it lives, which only saves work:
-//! what two sessions write at once is never mixed.
+//! The only writer of a session: of its journal, and of the files of its runs. It holds the lock, which only saves work: sessions that
+//! write at the same time use different files.
 
 use super::directory::{Directory, RunFiles, Shard};
 use super::event::{Event, FORMAT, RunFinished, Seen, StoredFile};
@@ -25,10 +25,10 @@ pub struct Recorder {
     log: Option<Arc<Mutex<Log>>>,
     nonce: Nonce,
     shard: Shard,
-    /// Hidden in whatever is written.
+    /// Redacted in everything that is written.
     secrets: Secrets,
     launches: u32,
-    /// The runs that were begun and have no result, by their lines.
+    /// The runs that were begun and have no result, by the numbers of their lines.
     begun: BTreeMap<u64, Entry>,
     /// The parts of other journals that were recorded as read.
     last_seen: Seen,
@@ -71,33 +71,34 @@ impl Recorder {
         })
     }
 
-    /// Hides these secrets in everything that is written from now on.
+    /// Redacts these secrets in everything that is written from now on.
     pub fn hide(&mut self, secrets: Secrets) {
         self.secrets = secrets;
     }
 
-    /// The experiment's directory.
+    /// Returns the experiment's directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// The current state.
+    /// Returns the current state.
     pub fn state(&self) -> &State {
         self.follower.state()
     }
 
-    /// The current state, as it stays when more is recorded.
+    /// Returns the current state. It does not change when more is recorded.
     pub fn snapshot(&self) -> Arc<State> {
         self.follower.snapshot()
     }
 
-    /// Ends without a record of its own: the state with what others recorded meanwhile, as [`load`] reads it, and the lock.
+    /// Ends the recorder without an event. Returns the state as [`load`] reads it, with the events that other sessions have recorded
+    /// meanwhile, and the lock.
     pub fn into_state(mut self) -> Result<(State, Lock)> {
         self.refresh()?;
         Ok((whole(self.follower)?, self.lock))
     }
 
-    /// Lost and damaged records, one sentence each.
+    /// Returns the lost and damaged records, one sentence each.
     pub fn damage(&self) -> Vec<String> {
         let mut damage = self.state().damage.clone();
         damage.extend(self.follower.damage());
@@ -105,17 +106,17 @@ impl Recorder {
         damage
     }
 
-    /// The name of this session.
+    /// Returns the name of this session.
     pub fn nonce(&self) -> Nonce {
         self.nonce
     }
 
-    /// Missing records that this session replaces by what it records.
+    /// Returns the missing records that this session replaces by its own.
     pub fn gaps(&self) -> Vec<MissingRecord> {
         self.follower.gaps()
     }
 
-    /// Returns true if another session's plan counts now.
+    /// Returns true if another plan counts now.
     pub fn is_superseded(&self) -> bool {
         let sessions = self.state().sessions();
         let own = sessions.iter().find(|session| session.rank.line.journal == self.nonce);
@@ -124,7 +125,7 @@ impl Recorder {
             .is_some_and(|(own, last)| own.plan.sha256 != last.plan.sha256)
     }
 
-    /// Reads what other sessions have written since.
+    /// Reads the lines that other sessions have written since the last call.
     pub fn refresh(&mut self) -> Result<()> {
         self.follower.refresh()
     }
@@ -143,7 +144,7 @@ impl Recorder {
         Ok(self.settle(draft.write()?))
     }
 
-    /// Commits a measured run: its file first, then the line that vouches for it.
+    /// Commits a measured run: writes its file first, then the line with the file's hash.
     pub fn commit(&mut self, finished: RunFinished, measured: Measured) -> Result<Entry> {
         let draft = self.draft(Event::RunFinished(Box::new(finished)), Some(measured))?;
         Ok(self.settle(draft.write()?))
@@ -157,9 +158,9 @@ impl Recorder {
         }
     }
 
-    /// An event that is to be written, with what only the writer knows of it: the count of a launch, what was read of other journals,
-    /// and the line that retired earlier results. Of a measured run its figures are written before it. Nothing else may be drafted
-    /// before it is settled, or could not be written.
+    /// Prepares an event for writing. Adds the facts that only the recorder knows: the number of a launch, the parts of other journals that
+    /// were read, and the line that retired earlier results. The file of a measured run is written before the event. No other event may be
+    /// drafted before this one is settled, or its writing has failed.
     pub fn draft(&mut self, mut event: Event, measured: Option<Measured>) -> Result<Draft> {
         let mut run = None;
         match &mut event {
@@ -186,7 +187,7 @@ impl Recorder {
         })
     }
 
-    /// Takes notice of a draft that was written.
+    /// Applies a draft that was written to the state.
     pub fn settle(&mut self, written: Entry) -> Entry {
         match &written.event {
             Event::RunStarted(_) => _ = self.begun.insert(written.rank.line.seq, written.clone()),
@@ -245,7 +246,7 @@ pub struct Draft {
     lamport: u64,
     secrets: Secrets,
     event: Event,
-    /// The run that the event gives a result to, if it was measured: its file is written first, then the line that vouches for it.
+    /// The run that the event finishes, if it was measured. Its file is written first, then the line with the file's hash.
     run: Option<Box<MeasuredRun>>,
 }
 
@@ -284,7 +285,7 @@ impl MeasuredRun {
     }
 }
 
-/// Reads the journals of a directory and looks at the run files.
+/// Reads the journals of a directory, and compares the run files with them.
 pub(super) fn follow(directory: &Directory, check: Check) -> Result<Follower> {
     let listed = files::list(directory, check)?;
     let mut follower = Follower::open(directory)?;
@@ -295,8 +296,11 @@ pub(super) fn follow(directory: &Directory, check: Check) -> Result<Follower> {
     Ok(follower)
 }
 
-/// Loads the state from the journals and run files of a directory, without changing anything. Fails if a missing record would bring back
-/// the tables of an earlier time.
+/// Loads the state from the journals and run files of a directory, without changing anything.
+///
+/// # Errors
+///
+/// A record is missing without which the tables would show an earlier state.
 pub fn load(directory: &Directory, check: Check) -> Result<State> {
     whole(follow(directory, check)?)
 }

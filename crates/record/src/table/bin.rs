@@ -1,5 +1,5 @@
-//! Binning a column (`c%10`): each number becomes the lower edge of its bin. Computed in decimals, as people write them:
-//! `0.3 % 0.1` is 0.3, which binary floating point would put one bin too low.
+//! Binning a column (`c%10`): each number becomes the lower edge of its bin. Computed in decimals, as people write them: in bins of 0.1,
+//! the edge of 0.3 is 0.3, but binary floating point would give 0.2.
 
 use super::filter::items;
 use super::{Cell, Table};
@@ -13,7 +13,7 @@ pub struct Bin {
     pub size: f64,
 }
 
-/// The most digits that are computed exactly; wider numbers lie far beyond any measurement.
+/// Most digits that are computed exactly. Longer numbers are far beyond any measurement.
 const MOST_DIGITS: usize = 36;
 
 impl Bin {
@@ -57,7 +57,7 @@ impl Bin {
     }
 }
 
-/// The largest multiple of `size` that is not above `value`.
+/// Returns the largest multiple of `size` that is not above `value`.
 fn lower_edge(value: f64, size: f64) -> f64 {
     decimal_edge(value, size).unwrap_or_else(|| (value / size).floor() * size)
 }

@@ -9,28 +9,28 @@ use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_strategy::checks::{AnswerCheck, AnsweredStart, judge};
 
 impl State {
-    /// The doubt about the runs of a start because of its answers.
+    /// Returns the doubt about the runs of a start because of its answers.
     pub fn doubted_for_answers(&self, launch: Launch) -> Option<&Doubt> {
         self.answers_doubted.get(&launch)
     }
 
-    /// The doubt about a server: that of the first of its starts that has one.
+    /// Returns the doubt about a server: that of the first of its starts that has one.
     pub fn doubted_server(&self, server: &ServerId) -> Option<&Doubt> {
         let mut starts = self.starts_of(server).iter();
         starts.find_map(|start| self.doubted_for_answers(start.launch))
     }
 
-    /// Holds the answers of all starts against each other, and the runs against what comes of it.
+    /// Compares the answers of all starts with each other, and marks the runs of starts whose answers differ.
     pub(in crate::journal) fn judge_answers(&mut self) {
         if std::mem::replace(&mut self.are_answers_judged, true) {
             return;
         }
         let starts = self.servers.iter().flat_map(|(id, server)| {
-            let standing = server
+            let counting = server
                 .starts
                 .iter()
                 .filter(|start| self.retired_from(id, start.rank.line).is_none());
-            standing.filter_map(move |start| match start.answers() {
+            counting.filter_map(move |start| match start.answers() {
                 Some(AnswerCheck::Answered(answers)) => {
                     let asked = AnsweredStart {
                         server: &id.0,
@@ -46,29 +46,29 @@ impl State {
         let mut starts: Vec<_> = starts.collect();
         starts.sort_by_key(|(rank, ..)| *rank);
         let asked: Vec<AnsweredStart<'_>> = starts.iter().map(|(_, _, asked)| *asked).collect();
-        let said = starts.iter().zip(judge(&asked));
-        let doubted: BTreeMap<Launch, Doubt> = said
-            .filter_map(|((_, launch, _), said)| Some((*launch, Doubt::new(Code::AnswersDiffer, said?))))
+        let judged = starts.iter().zip(judge(&asked));
+        let doubted: BTreeMap<Launch, Doubt> = judged
+            .filter_map(|((_, launch, _), difference)| Some((*launch, Doubt::new(Code::AnswersDiffer, difference?))))
             .collect();
         if doubted != self.answers_doubted {
             self.answers_doubted = doubted;
-            self.hold_all();
+            self.mark_all();
             self.forget_chains();
         }
     }
 }
 
 impl State {
-    /// Holds every run against what is known of its start.
-    pub(super) fn hold_all(&mut self) {
+    /// Marks every run by the answers of its start.
+    pub(super) fn mark_all(&mut self) {
         let answers = &self.answers_doubted;
-        self.attempts.iter_mut().for_each(|run| run.hold(answers));
+        self.attempts.iter_mut().for_each(|run| run.mark(answers));
     }
 }
 
 impl RunRecord {
-    /// Notes what speaks against it beyond what the run itself says. What failed stays as it is.
-    pub(super) fn hold(&mut self, answers: &BTreeMap<Launch, Doubt>) {
+    /// Restores the recorded outcome and validity, and applies the doubt about the answers of its start. A failed run stays as it is.
+    pub(super) fn mark(&mut self, answers: &BTreeMap<Launch, Doubt>) {
         let result = &mut self.result;
         result.doubts.retain(|doubt| doubt.code != Code::AnswersDiffer);
         (result.outcome, result.validity) = self.as_recorded;

@@ -16,13 +16,13 @@ use vsweep_base::ids::{SearchId, ServerId};
 use vsweep_strategy::selection::optimized::Reason;
 
 impl State {
-    /// Takes one more line into account.
+    /// Applies one line.
     pub fn apply(&mut self, entry: Entry) {
         self.take(entry);
         self.judge_answers();
     }
 
-    /// Takes one of several lines into account; [`State::judge_answers`] follows after the last one.
+    /// Applies one of several lines. [`State::judge_answers`] must follow the last one.
     pub(in crate::journal) fn take(&mut self, entry: Entry) {
         let Entry { rank, at, event, .. } = entry;
         self.lamport = self.lamport.max(rank.lamport);
@@ -80,7 +80,7 @@ impl State {
             }
             Event::ServerReady(mut ready) => {
                 let start = self.start(&ready.server, launched(ready.launch), rank);
-                // A server of ours has no other properties.
+                // A server that vsweep launched needs no other properties.
                 ready.identity.get_or_insert_with(|| {
                     Box::new(Fingerprint {
                         model: Some(ready.model.clone()).filter(|model| !model.is_empty()),
@@ -139,7 +139,7 @@ impl State {
         self.sessions.insert(at, session);
     }
 
-    /// Notes a start that an optimisation asked for. One that was killed begins again, at its first place.
+    /// Notes a start that an optimisation asked for. A start that begins again keeps its first position.
     fn propose(&mut self, rank: Rank, server: &ServerId, slot: u32, reason: Reason) {
         let known = self
             .proposals
@@ -182,14 +182,14 @@ impl State {
         slots.for_each(|(_, facts)| facts.counts = OnceLock::new());
     }
 
-    /// Returns the lines of a search on a start slot for changing them; its chain is then chosen anew.
+    /// Returns the lines of a search on a start slot for a change. Its chain will be chosen anew.
     fn search_facts(&mut self, search: &SearchId, slot: u32) -> &mut SearchLines {
         let facts = self.searches.entry((search.clone(), slot)).or_default();
         facts.counts = OnceLock::new();
         facts
     }
 
-    /// Chains are to be chosen anew.
+    /// Discards the chosen chains and the counts, so that they are computed anew.
     pub(super) fn forget_chains(&mut self) {
         (self.counted, self.unlisted_counts) = (OnceLock::new(), OnceLock::new());
         self.searches
@@ -197,7 +197,7 @@ impl State {
             .for_each(|facts| facts.counts = OnceLock::new());
     }
 
-    /// The record of a launch, made where the line that began it was not read.
+    /// Returns the record of a launch, and makes one if there is none yet.
     fn start(&mut self, server: &ServerId, launch: Launch, rank: Rank) -> &mut StartRecord {
         let starts = &mut self.servers.entry(server.clone()).or_default().starts;
         let at = match starts.iter().rposition(|start| start.launch == launch) {
@@ -216,7 +216,7 @@ impl State {
         &mut starts[at]
     }
 
-    /// A run begins, by its line or by what its file says of that.
+    /// Begins a run, by its line or by the copy of that line in its file.
     pub(in crate::journal) fn begin_run(&mut self, rank: Rank, started: RunStarted) {
         let line = rank.line;
         if self.by_line.contains_key(&line) {
@@ -243,7 +243,7 @@ impl State {
         at
     }
 
-    /// The run that a line began has a result: by the line `by`, or by its file alone.
+    /// Gives a result to the run that `line` began. `by` is the line of the result; `None` if only the run's file has it.
     pub(in crate::journal) fn finish_run(
         &mut self,
         line: LineId,
@@ -252,23 +252,23 @@ impl State {
         mut finished: RunFinished,
     ) {
         self.counted = OnceLock::new();
-        let Some(rank) = self.by_line.get(&line).copied() else {
+        let Some(index) = self.by_line.get(&line).copied() else {
             self.orphans.insert(line, (by, at, finished));
             return;
         };
-        let begun = &self.attempts[rank];
+        let begun = &self.attempts[index];
         if self.unlisted_at(&begun.point, begun.slot, begun.run).is_some() {
             self.unlisted_counts = OnceLock::new();
         }
-        if let Some(before) = rank.checked_sub(1) {
+        if let Some(before) = index.checked_sub(1) {
             finished.share(&self.attempts[before].result);
         }
-        let run = &mut self.attempts[rank];
+        let run = &mut self.attempts[index];
         run.standing = RunStatus::Done;
         run.finished = by;
         run.as_recorded = (finished.outcome, finished.validity);
         (run.finished_at, *run.result) = (at, finished);
-        run.hold(&self.answers_doubted);
+        run.mark(&self.answers_doubted);
         let slot = run.slot;
         if let Some(search) = run.search.clone() {
             self.search_facts(&search, slot);
@@ -318,12 +318,12 @@ impl State {
             let of_run = move |run| RunRecord { run, ..record.clone() };
             untried.runs.into_iter().map(of_run)
         });
-        // Repetitions go round.
+        // In the order of a sweep, which measures every point once before any is measured twice.
         let records = records.sorted_by_key(|record| record.run);
         for (index, record) in (0..).zip(records) {
             self.add(RunRecord {
                 index,
-                // The server was tried for the first one.
+                // If the server did not start, it was the first run for which a start was tried.
                 tried: index == 0 && given_up.blamed.is_none(),
                 ..record
             });
@@ -331,9 +331,9 @@ impl State {
     }
 }
 
-/// Events that nobody has written: of what is only played, and of tests.
+/// Events that no session has written: those of rehearsals, forecasts and tests.
 impl State {
-    /// An event as the line that would be written next. Nothing is taken into account.
+    /// Returns an event as the line that would be written next. Does not apply it.
     pub fn next_entry(&self, event: Event) -> Entry {
         Entry {
             rank: Rank {
@@ -349,7 +349,7 @@ impl State {
         }
     }
 
-    /// Takes an event into account as if it were written next: for what is only played, and for tests.
+    /// Applies an event as if it were written next: for rehearsals, forecasts and tests.
     pub fn apply_hypothetical(&mut self, event: Event) -> Entry {
         let entry = self.next_entry(event);
         self.apply(entry.clone());

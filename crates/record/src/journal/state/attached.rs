@@ -1,4 +1,4 @@
-//! Recognises the server behind an address: compares what is read from it with the records of each launch that still counts.
+//! Recognises the server behind an address: compares its properties with the record of each launch that still counts.
 
 use super::records::RunStatus;
 use super::{Launch, RunRecord, StartRecord, State};
@@ -10,7 +10,7 @@ use vsweep_base::ids::ServerId;
 /// Result of comparing a server with its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerMatch {
-    /// No contradiction: its results may continue.
+    /// No difference was found, so its results may continue.
     Same,
     /// Another server was measured here before.
     Replaced(Differences),
@@ -19,9 +19,8 @@ pub enum ServerMatch {
 }
 
 impl State {
-    /// Compares a reading, its secrets masked, with the launches of a server config whose results count. In one session no server
-    /// comes back once another has answered, and none is replaced before anything was measured on it: otherwise they answer
-    /// in turn.
+    /// Compares a reading, with masked secrets, with the launches of a server config whose results count. Servers answer in turn if, within
+    /// one session, a server comes back after another one has answered, or is replaced before anything was measured on it.
     pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> ServerMatch {
         let starts = self.starts_of(server);
         let ready = starts.iter().filter_map(|start| Some((start, start.identity()?)));
@@ -48,8 +47,8 @@ impl State {
         }
     }
 
-    /// The start of a server that a run was measured on, for intervals over starts: connections to one process behind a URL are one
-    /// start, whichever session made them.
+    /// Returns the start of the server on which a run was measured, for intervals over starts. All connections to one process behind a URL
+    /// are one start, in whatever session.
     pub fn start_of(&self, run: &RunRecord) -> Option<Launch> {
         let launch = run.launch?;
         let starts = self.starts_of(&run.server);
@@ -67,7 +66,7 @@ impl State {
             .any(|run| run.server == *server && self.retirement_of(run).is_none())
     }
 
-    /// The retirements, oldest first: the reason, and the number of retired results of points in the plan.
+    /// Returns the retirements that retired results of points in the plan, oldest first: the reason, and the number of these results.
     pub fn retired(&self) -> Vec<(&str, usize)> {
         let planned = self.planned_points();
         let mut counts = vec![0; self.retirements.len()];
@@ -81,7 +80,7 @@ impl State {
         behind.map(|(retired, runs)| (retired.reason.as_str(), runs)).collect()
     }
 
-    /// The results of points in the plan that a line retired, one for each run.
+    /// Returns the results of points in the plan that a line retired, one for each run.
     pub fn retired_at(&self, line: LineId) -> Vec<&RunRecord> {
         let planned = self.planned_points();
         let is_its = |run: &&RunRecord| {

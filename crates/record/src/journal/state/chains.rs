@@ -1,5 +1,5 @@
-//! The chains of a search. Each probe names the one before it, so that the probes of two sessions that did not know of each
-//! other are never taken for one search. One chain counts: one that has answers, else the longest, else the first.
+//! The chains of a search. Each probe refers to the previous one, so that probes of two sessions that did not know of each other never form
+//! one chain. One chain counts: one that has answers, else the longest, else the first.
 
 use super::records::RunStatus;
 use super::{FIRST_SLOT, SearchEnd, SearchRecord, State};
@@ -15,23 +15,23 @@ use vsweep_base::ids::SearchId;
 pub(super) struct SearchLines {
     /// Beginnings: one for each session that did not know of an earlier one.
     pub roots: Vec<(Rank, SearchStarted)>,
-    /// The attempts that it asked for.
+    /// Indices of the attempts that it asked for.
     pub asked: Vec<usize>,
     /// Ends: rank, last line, and result. Ends on every start slot are kept with the first one.
     pub ends: Vec<(Rank, LineId, SearchEnd)>,
-    /// The chain that counts; made when asked for.
+    /// The chain that counts; computed on first use.
     pub counts: OnceLock<Option<SearchRecord>>,
 }
 
 impl SearchLines {
-    /// First beginning.
+    /// Returns the rank of its first beginning.
     pub fn began(&self) -> Option<Rank> {
         self.roots.iter().map(|(rank, _)| *rank).min()
     }
 }
 
 impl State {
-    /// The record of a search on a planned start, by the chain that counts; `None` if it has not begun. It may be in the plan or not.
+    /// Returns the record of a search on a planned start, by the chain that counts, in the plan or not; `None` if it has not begun.
     pub fn search(&self, search: &SearchId, slot: u32) -> Option<&SearchRecord> {
         let facts = self.searches.get(&(search.clone(), slot))?;
         let first = self.searches.get(&(search.clone(), FIRST_SLOT));
@@ -64,27 +64,27 @@ impl State {
                 next.entry(after).or_default().push(*at);
             }
         }
-        // A search that began or ended on a server that was since replaced begins anew.
+        // Beginnings and ends on a server that was replaced since do not count.
         let server = &facts.roots.first()?.1.server;
         let is_retired = |line: LineId| self.retired_from(server, line).is_some();
         let ends: Vec<_> = ends.iter().filter(|(rank, ..)| !is_retired(rank.line)).collect();
         let roots = facts.roots.iter().filter(|(rank, _)| !is_retired(rank.line));
-        // One that is answered, else the longest, else the first from the beginning on.
+        // An answered chain, else the longest, else the one whose lines come first.
         let mut best: Option<(bool, usize, Reverse<Vec<Rank>>)> = None;
         let mut open: Vec<Vec<Rank>> = roots.map(|(rank, _)| vec![*rank]).collect();
-        while let Some(places) = open.pop() {
-            let line = places[places.len() - 1].line;
+        while let Some(chain) = open.pop() {
+            let line = chain[chain.len() - 1].line;
             let further = next.get(&line).into_iter().flatten().map(|at| self.attempts[*at].rank);
             // Damage could make lines follow each other in a circle.
-            let further = further.filter(|rank| !places.contains(rank));
-            open.extend(further.map(|rank| [&places[..], &[rank]].concat()));
+            let further = further.filter(|rank| !chain.contains(rank));
+            open.extend(further.map(|rank| [&chain[..], &[rank]].concat()));
             let is_answered = ends.iter().any(|(_, after, end)| *after == line && end.is_final());
-            best = best.max(Some((is_answered, places.len(), Reverse(places))));
+            best = best.max(Some((is_answered, chain.len(), Reverse(chain))));
         }
-        let (.., Reverse(places)) = best?;
-        let begun = places[0];
-        let (_, started) = facts.roots.iter().find(|(rank, _)| *rank == begun)?;
-        let tip = places[places.len() - 1].line;
+        let (.., Reverse(chain)) = best?;
+        let root = chain[0];
+        let (_, started) = facts.roots.iter().find(|(rank, _)| *rank == root)?;
+        let tip = chain[chain.len() - 1].line;
         let of_tip = ends.into_iter().filter(|(_, after, _)| *after == tip);
         // An answer is final. A search that was given up may have continued and been given up again.
         let ended = of_tip.max_by_key(|(rank, _, end)| match end {
@@ -95,7 +95,7 @@ impl State {
             started: started.clone(),
             ended: ended.map(|(_, _, end)| end.clone()),
             tip,
-            probes: places[1..].iter().map(|rank| self.by_line[&rank.line]).collect(),
+            probes: chain[1..].iter().map(|rank| self.by_line[&rank.line]).collect(),
         })
     }
 }

@@ -11,7 +11,7 @@ use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{Ids, PointId, SearchId, ServerId};
 use vsweep_base::validity::Validity;
 
-/// Rank of a candidate, best first. A better one counts, whatever the order of the lines.
+/// Quality of a result, best first. The best result of a run counts, whatever the order of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Ok,
@@ -35,7 +35,7 @@ pub struct Duplicate<'s> {
 }
 
 impl State {
-    /// The attempts that count, of points in the plan, in the order in which their runs were first begun.
+    /// Returns the attempts that count, of points in the plan, in the order in which their runs were first begun.
     pub(super) fn counted(&self) -> &[usize] {
         self.counted.get_or_init(|| {
             let planned = self.planned_points();
@@ -55,24 +55,24 @@ impl State {
                 }
             }
             counted.sort_unstable();
-            // Not in the place of the longer list.
+            // Borrowed, because `into_iter` would keep the memory of the larger list.
             counted.iter().map(|(_, at)| *at).collect()
         })
     }
 
-    /// The attempt that counts for a run, in the plan or not.
+    /// Returns the attempt that counts for a run, in the plan or not.
     pub(super) fn counting(&self, point: &PointId, slot: u32, run: u32) -> Option<usize> {
         let attempts = self.by_point.get(point)?;
         self.best(attempts.iter().copied().filter(|at| self.key(*at) == (slot, run)))
     }
 
-    /// On which start slot an attempt is, and at which repetition.
+    /// Returns the start slot and the repetition of an attempt.
     fn key(&self, at: usize) -> (u32, u32) {
         (self.attempts[at].slot, self.attempts[at].run)
     }
 
-    /// The best of some attempts at one run. Of measured ones the first counts: nobody measures until a run looks good. Of
-    /// failed ones the last, which knows best.
+    /// Returns the best of several attempts at one run. Of equally good results the first counts, so that nobody can measure until a run
+    /// looks good. Of failed ones the last counts, because it has the latest cause.
     fn best(&self, attempts: impl Iterator<Item = usize>) -> Option<usize> {
         let ranked = attempts.filter_map(|at| Some((self.class(at)?, at)));
         let best = ranked.min_by(|(class, one), (other_class, other)| {
@@ -87,7 +87,7 @@ impl State {
         best.map(|(_, at)| at)
     }
 
-    /// Returns the rank of an attempt; `None` if it cannot count.
+    /// Returns the quality of an attempt; `None` if it cannot count.
     fn class(&self, at: usize) -> Option<Class> {
         let run = &self.attempts[at];
         if run.standing == RunStatus::Open || self.retirement_of(run).is_some() || !self.is_chained(at) {
@@ -104,12 +104,12 @@ impl State {
         })
     }
 
-    /// Returns the retirement of an attempt that its session retired: it was measured on a server that was replaced.
+    /// Returns the retirement of an attempt, if it was measured on a server that was replaced.
     pub(super) fn retirement_of(&self, run: &RunRecord) -> Option<&Retirement> {
         self.retired_from(&run.server, run.rank.line)
     }
 
-    /// Returns the retirement of a server's line, if a session that had read the line retired its knowledge of that server.
+    /// Returns the retirement of a line about a server, if a session that had read the line retired the earlier results of that server.
     pub(super) fn retired_from(&self, server: &ServerId, line: LineId) -> Option<&Retirement> {
         let of_server = self.retirements.iter().filter(|retired| retired.server == *server);
         of_server
@@ -123,7 +123,7 @@ impl State {
             return other.seq < of.seq;
         }
         if of.journal == Nonce::IMAGINED {
-            // A forecast knows everything that is recorded.
+            // A rehearsal or a forecast has read all lines.
             return true;
         }
         let seen = self.seen.get(&of.journal).into_iter().flatten();
@@ -131,7 +131,7 @@ impl State {
         seen.any(|(_, seen)| seen.get(&other.journal).is_some_and(|seen| other.seq < seen.lines))
     }
 
-    /// The last session's plan: its points and its searches. `None` where the plan is lost.
+    /// Returns the points and the searches of the plan that counts; `None` if that plan is lost.
     pub(super) fn plan(&self) -> Option<(&Ids, &Ids)> {
         self.planning_session().and_then(|session| self.plan_of(session))
     }
@@ -141,7 +141,7 @@ impl State {
         Some((points, searches))
     }
 
-    /// The first session that wrote out a plan, and its text, points and searches.
+    /// Returns the first session that wrote out a plan, and the plan's text, points and searches.
     fn written_plan(&self, plan: &RecordedPlan) -> Option<(Nonce, &str, &Ids, &Ids)> {
         let same = self.sessions.iter().filter(|other| other.plan.sha256 == plan.sha256);
         same.into_iter().find_map(|session| match &session.plan.content {
@@ -155,8 +155,8 @@ impl State {
         self.plan().is_none_or(|(_, searches)| searches.contains(&search.0))
     }
 
-    /// Number of planned runs without a result, or of searches where the plan has some; 0 of a comparison or an optimisation, which find
-    /// their starts themselves.
+    /// Returns the number of planned runs without a result, or of searches that have not ended, if the plan has searches. It is 0 for a
+    /// comparison or an optimisation, which decide on their starts themselves.
     pub fn open_work(&self) -> u64 {
         let planned = self.planning_session();
         let planned = planned.filter(|planned| planned.compare.is_none() && planned.optimize.is_none());
@@ -166,13 +166,13 @@ impl State {
         })
     }
 
-    /// The noise that other experiments measured on the machine before this one began; empty where none did.
+    /// Returns the noise that other experiments measured on the machine before this one began; empty if none did.
     pub fn known_noise(&self) -> &[MetricNoise] {
         self.sessions.first().map_or(&[], |session| &session.noise)
     }
 
-    /// Every point whose results are in the tables: of the plan, or asked for by one of its searches. Without any session nothing is
-    /// known of a plan, and everything counts.
+    /// Returns every point whose results are in the tables: those of the plan, or asked for by one of its searches. If the plan is unknown,
+    /// every point with a result counts.
     pub fn planned_points(&self) -> HashSet<&PointId> {
         let plan = self.plan();
         let is_planned = |run: &RunRecord| {
@@ -189,14 +189,14 @@ impl State {
         points.map(|(point, _)| point).collect()
     }
 
-    /// The name, the hash and the text of the plan that counts, if it is still there.
+    /// Returns the name, the hash and the text of the plan that counts, if it is not lost.
     pub fn plan_that_counts(&self) -> Option<(&str, &str, &str)> {
         let plan = &self.planning_session()?.plan;
         let (_, text, ..) = self.written_plan(plan)?;
         Some((&plan.name, &plan.sha256, text))
     }
 
-    /// The plan, or where it is if another session has written out the same.
+    /// Returns the plan, with a reference for its content if a session has already written out the same plan.
     pub fn refer(&self, plan: RecordedPlan) -> RecordedPlan {
         match self.written_plan(&plan) {
             Some((journal, ..)) => RecordedPlan {
@@ -207,8 +207,8 @@ impl State {
         }
     }
 
-    /// Every result that does not count although its point is in the plan: measured twice, tried again after a failure, of a
-    /// chain that another one has overtaken, or retired; in the total order.
+    /// Returns every result that does not count although its point is in the plan, in the total order. It was measured twice, tried again
+    /// after a failure, lost or retired, or belongs to a chain that does not count.
     pub fn spares(&self) -> Vec<Duplicate<'_>> {
         let counted: HashSet<usize> = self.counted().iter().copied().collect();
         let planned = self.planned_points();

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use vsweep_base::ids::ServerId;
 
 impl State {
-    /// The files of all results, each with its attempt.
+    /// Returns the files of all results, each with the index of its attempt.
     pub(in crate::journal) fn files(&self) -> Vec<(usize, &StoredFile)> {
         let runs = self.attempts.iter().enumerate();
         let done = runs.filter(|(_, run)| run.standing == RunStatus::Done);
         done.filter_map(|(at, run)| Some((at, run.file.as_ref()?))).collect()
     }
 
-    /// The files of these attempts are missing or damaged.
+    /// Marks attempts as lost, because their files are missing or damaged.
     pub(in crate::journal) fn lose(&mut self, attempts: &[usize]) {
         for at in attempts {
             self.attempts[*at].standing = RunStatus::Lost;
@@ -26,15 +26,15 @@ impl State {
         }
     }
 
-    /// The files of those lost attempts that are missed: whatever counts in their place was not measured because of that.
+    /// Returns the files of those lost attempts that no session has replaced.
     pub(in crate::journal) fn missed(&self, lost: &[usize]) -> Vec<String> {
-        let missed = lost.iter().filter(|at| !self.is_made_good(**at));
+        let missed = lost.iter().filter(|at| !self.is_replaced(**at));
         let files = missed.filter_map(|at| self.attempts[*at].file.as_ref());
         files.map(|file| file.path.to_string()).collect()
     }
 
-    /// Returns true if a session that knew of a lost result has measured it again, or the result would not count.
-    fn is_made_good(&self, at: usize) -> bool {
+    /// Returns true if a session that knew of a lost result has measured its run again, or if the result was retired.
+    fn is_replaced(&self, at: usize) -> bool {
         let run = &self.attempts[at];
         if self.retirement_of(run).is_some() {
             return true;
@@ -53,14 +53,14 @@ impl State {
         instead.is_some_and(|instead| self.had_seen(instead, known))
     }
 
-    /// Runs without a result, each with the file that it would have.
+    /// Returns the runs without a result, each with the path of the file that it would have.
     pub(in crate::journal) fn open_runs(&self) -> Vec<(LineId, String)> {
         self.attempts_with(RunStatus::Open)
             .map(|run| (run.rank.line, run.files().json()))
             .collect()
     }
 
-    /// Files of results whose beginning was not read, by its line.
+    /// Returns the files of results whose `run_started` line was not read, by that line.
     pub(in crate::journal) fn orphans(&self) -> Vec<(LineId, StoredFile)> {
         let files = self.orphans.iter();
         files
@@ -68,7 +68,7 @@ impl State {
             .collect()
     }
 
-    /// Servers of which no line says what they are, or whether they are the simulator, each with a file of a run on it.
+    /// Returns the servers that no line declares, or that no line shows ready, each with the file of a run on it.
     pub(in crate::journal) fn unknown_servers(&self) -> BTreeMap<ServerId, String> {
         let is_known = |server: &ServerId| {
             let record = self.servers.get(server);

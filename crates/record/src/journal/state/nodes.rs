@@ -1,4 +1,4 @@
-//! The nodes of runs.
+//! The nodes on which runs were measured, and the time that sessions worked.
 
 use super::{RunRecord, Session, State};
 use crate::journal::machine::Machine;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Seconds that spans of time cover together.
+/// Returns the length of the union of time spans, in seconds.
 pub fn covered_s(spans: impl Iterator<Item = (Timestamp, Timestamp)>) -> f64 {
     let merged = spans.sorted_unstable().coalesce(|one, next| match next.0 <= one.1 {
         true => Ok((one.0, one.1.max(next.1))),
@@ -21,18 +21,18 @@ pub fn covered_s(spans: impl Iterator<Item = (Timestamp, Timestamp)>) -> f64 {
 }
 
 impl State {
-    /// The machine of a session; none of one that measured nothing itself.
+    /// Returns the machine of a session; `None` if it measured nothing itself.
     pub fn machine_of(&self, session: Nonce) -> Option<Machine> {
         let session = self.sessions.iter().find(|other| other.nonce() == session)?;
         session.machine.as_deref().cloned()
     }
 
-    /// The moment of the last line of a session.
+    /// Returns the time of the last line of a session, RFC 3339.
     pub fn last_moment(&self, session: Nonce) -> Option<&str> {
         self.last_lines.get(&session).map(|(_, at)| at.as_str())
     }
 
-    /// Time in which at least one session was at work, as far as it left lines.
+    /// Returns the time in which at least one session was at work, each from its beginning to its last line.
     pub fn time_of_work(&self) -> Duration {
         let span = |session: &Session| -> Option<(Timestamp, Timestamp)> {
             let last = self.last_moment(session.nonce())?;
@@ -41,12 +41,12 @@ impl State {
         Duration::from_secs_f64(covered_s(self.sessions.iter().filter_map(span)))
     }
 
-    /// Node of a run.
+    /// Returns the node on which a run was measured.
     pub fn measured_at(&self, run: &RunRecord) -> Option<Machine> {
         self.machine_of(run.rank.line.journal)
     }
 
-    /// Nodes of the tables' runs: each node as each of its sessions found it.
+    /// Returns the nodes of the runs in the tables. Sessions that found a node changed yield several entries.
     pub fn machines(&self) -> BTreeSet<Machine> {
         let sessions: BTreeSet<Nonce> = self.runs().map(|run| run.rank.line.journal).collect();
         sessions

@@ -29,7 +29,7 @@ pub struct RunRecord {
     pub slot: u32,
     /// Number of the repetition, from 0.
     pub run: u32,
-    /// The start of a server process that it was measured on; intervals group by it. `None` where none was ready.
+    /// The start of a server process on which it was measured; intervals group runs by it. `None` if none was ready.
     pub launch: Option<Launch>,
     /// Short text of the point for people.
     pub name: Arc<str>,
@@ -37,9 +37,9 @@ pub struct RunRecord {
     pub params: Arc<Params>,
     /// Name of the load's combination, if the plan names one.
     pub combo: Option<Arc<str>>,
-    /// True if it was tried. An untried run failed because of another one's failure.
+    /// True if it was tried. An untried run failed because another run failed.
     pub tried: bool,
-    /// The comparison with another server, if its own was not started for want of memory and so it was not tried.
+    /// The comparison with another server, if its own server was not started for want of memory.
     pub ruled_out: Option<Arc<RuledOut>>,
     /// The search that asked for it.
     pub search: Option<SearchId>,
@@ -47,18 +47,18 @@ pub struct RunRecord {
     pub rank: Rank,
     /// Time of its end, RFC 3339; for people only.
     pub finished_at: String,
-    /// Apart, so that the list of runs stays short while it grows.
+    /// Boxed, so that the growing list of runs moves less memory.
     pub(super) result: Box<RunFinished>,
-    /// Outcome and validity as the run itself has them, whatever is known of its server.
+    /// Outcome and validity as recorded, before doubts about the server's answers.
     pub(super) as_recorded: (Outcome, Validity),
     pub(super) standing: RunStatus,
-    /// The line of its result, which may have given it up; none where only the run's file has it.
+    /// The line of its result, or the line that gave it up; `None` if only the run's file has the result.
     pub(super) finished: Option<LineId>,
-    /// Its place among the runs that one line gave up.
+    /// Its position among the runs that one line gave up.
     pub(super) index: u32,
     /// The line that it follows in the chain of a search.
     pub(super) after: Option<LineId>,
-    /// The line of its journal that retired what was measured before it.
+    /// Number of the line of its journal that retired earlier results on its server.
     pub(super) anew: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum RunStatus {
     Open,
     /// It has a result.
     Done,
-    /// It had one, but the file is missing or not what was recorded.
+    /// It had a result, but the file is missing or differs from the record.
     Lost,
 }
 
@@ -82,12 +82,12 @@ impl Deref for RunRecord {
 }
 
 impl RunRecord {
-    /// True if a forecast played it.
+    /// Returns true if a rehearsal or a forecast imagined it.
     pub fn is_imagined(&self) -> bool {
         self.rank.line.journal == Nonce::IMAGINED
     }
 
-    /// A run without a result, as the line at a place begins it.
+    /// Returns a run without a result, as the line of this rank begins it.
     pub(super) fn begun(rank: Rank, started: RunStarted) -> RunRecord {
         let session = rank.line.journal;
         let result = RunFinished {
@@ -118,7 +118,7 @@ impl RunRecord {
         }
     }
 
-    /// Shares with another run what both have alike: all repetitions of a point have one text of each kind.
+    /// Shares the memory of equal texts and parameters with another run.
     pub(super) fn share(&mut self, other: &RunRecord) {
         fn share(own: &mut Arc<str>, other: &Arc<str>) {
             if own == other {
@@ -134,7 +134,7 @@ impl RunRecord {
         if let (Some(own), Some(other)) = (&mut self.search, &other.search) {
             share(&mut own.0, &other.0);
         }
-        // In one order, as one plan writes them, they are compared without a look-up of each.
+        // Parameters of one plan are in the same order, so they are compared without a look-up of each.
         if self.params.iter().eq(other.params.iter()) {
             self.params = Arc::clone(&other.params);
         }
@@ -150,22 +150,22 @@ impl RunRecord {
         self.finished == Some(self.rank.line)
     }
 
-    /// Returns true if it ended by itself.
+    /// Returns true if it has a result of its own, instead of being given up with others.
     pub(super) fn is_result(&self) -> bool {
         self.standing != RunStatus::Open && !self.is_given_up()
     }
 
-    /// Position among all runs.
+    /// Returns its position in the total order of all runs.
     pub(super) fn order(&self) -> (Rank, u32) {
         (self.rank, self.index)
     }
 
-    /// Names of its files.
+    /// Returns the names of its files.
     pub fn files(&self) -> RunFiles {
         RunFiles::of(&self.point, self.slot, self.run, self.rank.line)
     }
 
-    /// Its number among the runs of its point: `2`, on a later start than the first `1.2`.
+    /// Returns its number among the runs of its point, as [`number`] writes it.
     pub fn number(&self) -> String {
         number(self.slot, self.run)
     }
@@ -175,7 +175,7 @@ impl RunRecord {
         self.doubts.iter().any(|doubt| doubt.code.is_disturbance())
     }
 
-    /// The question and what the run says, if a search asked and it says something.
+    /// Returns the question and the readings, if a search asked and the run has readings.
     pub fn probe(&self) -> Option<&Probe> {
         match &self.learned {
             Some(Learned::Probe(probe)) => Some(probe),
@@ -183,13 +183,13 @@ impl RunRecord {
         }
     }
 
-    /// True if a search ran it on this server at this load, as an answer writes both.
+    /// Returns true if a search ran it on this server at this load. Both are texts of an answer.
     pub fn is_probe_of(&self, server: &str, load: &str) -> bool {
         let is_at = |probe: &Probe| load.parse() == Ok(probe.question.value);
         *self.server.0 == *server && self.probe().is_some_and(is_at)
     }
 
-    /// The load and what was measured, if an exploration asked.
+    /// Returns the load and the figures, if an exploration asked.
     pub fn level(&self) -> Option<&Level> {
         match &self.learned {
             Some(Learned::Level(level)) => Some(level),
@@ -197,7 +197,7 @@ impl RunRecord {
         }
     }
 
-    /// The figures by which decisions judge it.
+    /// Returns the figures by which decisions judge it.
     pub fn figures(&self) -> Figures {
         match &self.learned {
             Some(Learned::Figures(figures)) => figures.clone(),
@@ -210,7 +210,8 @@ impl RunRecord {
     }
 }
 
-/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `alone.2` on the one without neighbours.
+/// Returns the number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `alone.2` on the one without
+/// neighbours.
 pub fn number(slot: u32, run: u32) -> String {
     match slot {
         FIRST_SLOT => run.to_string(),
@@ -226,14 +227,14 @@ pub struct SearchRecord {
     pub started: SearchStarted,
     /// Its end, if it has ended.
     pub ended: Option<SearchEnd>,
-    /// The line that the next probe follows: the last probe, or the search's beginning.
+    /// The line that the next probe must refer to: that of the last probe, or the search's beginning.
     pub tip: LineId,
-    /// The attempts of its probes, in their order.
+    /// Indices of the attempts of its probes, in order.
     pub(super) probes: Vec<usize>,
 }
 
 impl SearchRecord {
-    /// One a target, once it has ended with answers.
+    /// Returns one answer for each target; empty unless it has ended with answers.
     pub fn answers(&self) -> &[Answer] {
         match &self.ended {
             Some(SearchEnd::Answered(answers)) => answers,
@@ -241,12 +242,12 @@ impl SearchRecord {
         }
     }
 
-    /// The answer for a target.
+    /// Returns the answer for a target.
     pub fn answer(&self, target: &str) -> Option<&Answer> {
         self.answers().iter().find(|answer| answer.target == target)
     }
 
-    /// Number of its probes.
+    /// Returns the number of its probes.
     pub fn steps(&self) -> u32 {
         self.probes.len() as u32
     }
@@ -255,7 +256,7 @@ impl SearchRecord {
 /// End of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SearchEnd {
-    /// With an answer for each target.
+    /// It ended with an answer for each target.
     Answered(Vec<Answer>),
     /// It was given up.
     GivenUp(Failure),
@@ -278,19 +279,19 @@ pub struct ServerRecord {
     pub config: ServerDeclared,
     /// Its starts, oldest first.
     pub starts: Vec<StartRecord>,
-    /// True if a run's file says that it is the simulator and no line does.
+    /// True if it is the simulator by the file of a run; `None` unless that was read in place of a lost line.
     pub(super) simulated: Option<bool>,
     /// Rank of its last declaration; `None` if no intact line has one.
     pub(super) declared: Option<Rank>,
 }
 
 impl ServerRecord {
-    /// Returns true if it is the simulator; `None` if it never became ready.
+    /// Returns true if it is the simulator; `None` if that is unknown, because it never became ready.
     pub fn is_simulated(&self) -> Option<bool> {
         self.ready().last().map(|ready| ready.simulated).or(self.simulated)
     }
 
-    /// The records of its starts that became ready, oldest first.
+    /// Returns the events of its starts that became ready, oldest first.
     pub fn ready(&self) -> impl Iterator<Item = &ServerReady> {
         self.starts.iter().filter_map(|start| start.ready.as_deref())
     }
@@ -317,31 +318,31 @@ pub struct StartRecord {
     pub launch: Launch,
     /// The planned start, from 0.
     pub slot: u32,
-    /// The GPUs that it was given, by their numbers, if any were.
+    /// Numbers of the GPUs that it was given; may be empty.
     pub gpus: Vec<u32>,
     /// Time of the launch, RFC 3339.
     pub started_at: String,
-    /// Its record from the moment it was ready, if it got there. That always includes its identity.
+    /// Its event when it became ready, if it did. The event's `identity` is always set.
     pub ready: Option<Box<ServerReady>>,
     /// Time of its end, RFC 3339.
     pub exited_at: Option<String>,
-    /// Its end.
+    /// Its end; the default while `exited_at` is `None`.
     pub exit: ServerExited,
     pub(super) rank: Rank,
 }
 
 impl StartRecord {
-    /// Time from launch to ready, in seconds, if it became ready.
+    /// Returns the time from launch to ready, in seconds, if it became ready.
     pub fn ready_seconds(&self) -> Option<f64> {
         self.ready.as_ref().map(|ready| ready.seconds)
     }
 
-    /// Identifies it among other servers, once it was ready.
+    /// Returns the properties that distinguish it from other servers, if it became ready.
     pub fn identity(&self) -> Option<&Fingerprint> {
         self.ready.as_ref()?.identity.as_deref()
     }
 
-    /// Result of the fixed questions; `None` if they were not asked.
+    /// Returns the result of the fixed questions; `None` if they were not asked.
     pub fn answers(&self) -> Option<&AnswerCheck> {
         self.ready.as_ref()?.answers.as_deref()
     }
@@ -352,7 +353,7 @@ impl StartRecord {
 pub struct Session {
     /// Time of its beginning, RFC 3339.
     pub started_at: String,
-    /// Its end; `None` if it was killed, or is still running.
+    /// Reason for its end; `None` if it was killed, or is still running.
     pub ended: Option<String>,
     pub(in crate::journal) rank: Rank,
     pub(in crate::journal) said: SessionStarted,
@@ -368,7 +369,7 @@ impl Deref for Session {
 }
 
 impl Session {
-    /// Its name, which is that of its journal.
+    /// Returns its name, which is that of its journal.
     pub fn nonce(&self) -> Nonce {
         self.rank.line.journal
     }

@@ -1,5 +1,5 @@
-//! Facts that a continuing session needs about earlier ones: tries that are used up, points that were lost in a row, and missing records
-//! that prevent any statement.
+//! Facts that a continuing session needs about earlier ones: tries that are used up, runs that were lost in a row, and missing records
+//! without which the experiment cannot be evaluated.
 
 use super::records::RunStatus;
 use super::{RunRecord, State};
@@ -22,7 +22,8 @@ pub struct MissingRecord {
 }
 
 impl State {
-    /// Failures of the server in tries of a run since its last result. These tries are used up, also those of a session that was killed.
+    /// Returns the failures of the server in attempts at a run since its last result. These tries are used up, even those of a session that
+    /// was killed.
     pub fn deaths(&self, point: &PointId, slot: u32, run: u32) -> Vec<Failure> {
         let of_point = self.by_point.get(point).into_iter().flatten();
         let mut tries: Vec<&RunRecord> = of_point
@@ -35,7 +36,7 @@ impl State {
         since.filter_map(|run| self.death_under(run)).collect()
     }
 
-    /// The failure of the server under a run, if it died: the last run that was begun on a launch.
+    /// Returns the failure of the server if it died under a run, which is then the last run that was begun on its launch.
     fn death_under(&self, run: &RunRecord) -> Option<Failure> {
         let launch = run.launch?;
         let starts = self.starts_of(&run.server);
@@ -46,8 +47,8 @@ impl State {
         is_last.then(|| Failure::new(cause, start.exit.detail.clone()))
     }
 
-    /// Number of runs in a row during which a planned start of a server config died, since something was measured on it or a session ended
-    /// its work. A killed or interrupted session passes this number on to the next one.
+    /// Returns the number of latest runs in a row under which the server died, on a planned start of a server config. Only runs since the
+    /// last session that finished or stopped count: a killed or interrupted session passes this number on to the next one.
     pub fn lost_in_a_row(&self, server: &ServerId, slot: u32) -> u32 {
         let since = self.sessions.iter().rev().find(|session| {
             let ended = session.ended.as_deref();
@@ -94,8 +95,7 @@ impl State {
         None
     }
 
-    /// Number of launches for a slot of a server config that failed in a row for a transient cause, at the end of a session that was
-    /// killed.
+    /// Returns the number of the latest launches for a slot that failed in a row in one session, if that session was killed; 0 if it ended.
     pub fn failed_starts(&self, server: &ServerId, slot: u32) -> u32 {
         let starts = self.starts_of(server);
         let Some(last) = starts.iter().rfind(|start| start.slot == slot) else {
@@ -114,7 +114,7 @@ impl State {
         failed.filter(|start| start.exit.cause.is_some()).count() as u32
     }
 
-    /// The last line of a journal that retired what was measured on a server.
+    /// Returns the number of the last line of a journal that retired earlier results on a server.
     pub fn retired_by(&self, server: &ServerId, journal: Nonce) -> Option<u64> {
         let own = self
             .retirements
@@ -123,7 +123,7 @@ impl State {
         own.map(|retired| retired.rank.line.seq).max()
     }
 
-    /// Missing records without which nothing can be said of the experiment.
+    /// Returns the missing records without which the experiment cannot be evaluated.
     pub fn gaps(&self) -> Vec<MissingRecord> {
         let mut gaps = Vec::new();
         gaps.extend(self.lost_plan());
@@ -134,7 +134,7 @@ impl State {
 
     fn lost_plan(&self) -> Option<MissingRecord> {
         let planning = self.planning_session()?;
-        // A session that joined a plan later knows of a later plan, whose own session may be lost.
+        // A session that joined may refer to a later plan, whose own session is lost.
         let later = self.sessions.iter().filter(|session| session.rank >= planning.rank);
         let mut lost = later.filter(|session| self.plan_of(session).is_none());
         let PlanContent::In(journal) = lost.next()?.plan.content else {

@@ -7,14 +7,14 @@ use std::sync::{Arc, OnceLock};
 use vsweep_base::cause::{Cause, Outcome, RuledOut};
 use vsweep_base::ids::{Ids, PointId, ServerId};
 
-/// Runs of one start that failed alike.
+/// Runs of one start that failed for the same reason.
 #[derive(Debug, Clone)]
 pub struct UnlistedRuns {
     /// The server config.
     pub server: ServerId,
     /// The cause.
     pub cause: Cause,
-    /// The observation.
+    /// What was observed, as text.
     pub detail: String,
     /// The comparison with another server, if it was not started for want of memory.
     pub ruled_out: Option<Arc<RuledOut>>,
@@ -31,7 +31,7 @@ impl State {
         self.unlisted.insert(at, unlisted);
     }
 
-    /// The runs that a run without a result of its own was given up with.
+    /// Returns the unlisted runs that include a run, if it has no result of its own.
     pub(super) fn unlisted_at(&self, point: &PointId, slot: u32, run: u32) -> Option<&UnlistedRuns> {
         let has_run = |own: &&UnlistedRuns| {
             let is_in = own.slot == slot && own.runs.contains(&run) && own.points.contains(&point.0);
@@ -41,12 +41,12 @@ impl State {
         self.counting(point, slot, run).is_none().then_some(own)
     }
 
-    /// True if runs of a point were given up so.
+    /// Returns true if unlisted runs of a point were given up.
     pub fn is_unlisted(&self, point: &PointId) -> bool {
         self.unlisted.iter().any(|own| own.points.contains(&point.0))
     }
 
-    /// The runs of the plan that were given up so, each with the number of points and of runs.
+    /// Returns the unlisted runs of the plan, each with the number of points and of runs that have no result of their own.
     pub fn unlisted(&self) -> impl Iterator<Item = (&UnlistedRuns, u64, u64)> {
         let counts = self.unlisted_counts.get_or_init(|| {
             let plan = self.plan();
@@ -73,18 +73,18 @@ impl State {
             .filter(|(_, points, _)| *points > 0)
     }
 
-    /// Number of runs of the plan that were given up so.
+    /// Returns the number of unlisted runs of the plan.
     pub fn unlisted_runs(&self) -> u64 {
         self.unlisted().map(|(.., runs)| runs).sum()
     }
 
-    /// Number of failed runs that were not tried, because the failure of another meant theirs.
+    /// Returns the number of failed runs that were not tried, because the failure of another run implied theirs.
     pub fn skipped_runs(&self) -> u64 {
         let is_skipped = |run: &&RunRecord| run.outcome == Outcome::Failed && !run.tried;
         self.measured().filter(is_skipped).count() as u64 + self.unlisted_runs()
     }
 
-    /// Number of runs with a result, listed or not.
+    /// Returns the number of runs with a result, listed or not.
     pub fn recorded_runs(&self) -> u64 {
         self.runs().count() as u64 + self.unlisted_runs()
     }

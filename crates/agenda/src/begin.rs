@@ -1,5 +1,5 @@
-//! Chooses a search's starting load, and the rivals that may rule its server out, from what is already recorded. Both are recorded when
-//! the search begins, so that an interrupted search continues from the same values.
+//! Chooses a search's starting load, and the rivals that may rule its server out, from earlier results. Both are recorded when the search
+//! begins, so that an interrupted search continues from the same values.
 
 use std::collections::BTreeMap;
 use vsweep_base::ids::SearchId;
@@ -13,7 +13,7 @@ use vsweep_strategy::search::{Question, Rival, Seed, SeedBasis, Vary};
 pub struct Hint {
     /// Its expected answers, by the name of the target.
     pub forecast: Option<BTreeMap<String, f64>>,
-    /// Mean input and output of its requests, in tokens.
+    /// Mean lengths of input and output of its requests, in tokens.
     pub lengths: Option<(f64, f64)>,
 }
 
@@ -21,8 +21,8 @@ pub struct Hint {
 pub type Hints = BTreeMap<SearchId, Hint>;
 
 impl Hint {
-    /// The lengths of a search's requests, where the size of the server's KV cache would say with them where it starts: requests in
-    /// flight, of which nothing better is known.
+    /// Returns the lengths of a search's requests, if they are needed to derive its starting load from the size of the server's KV cache:
+    /// it varies the requests in flight, and nothing better is known.
     pub(super) fn lengths_for(&self, started: &SearchStarted) -> Option<(f64, f64)> {
         let is_unknown = started.seed.basis == SeedBasis::Nothing;
         self.lengths
@@ -30,7 +30,7 @@ impl Hint {
     }
 }
 
-/// A run that a search may ask for, used to find the lengths of its requests.
+/// Returns a run that a search may ask for, from which the lengths of its requests are found.
 pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix::Point {
     let settings = &planned.settings;
     let question = Question {
@@ -78,7 +78,7 @@ pub(super) fn search_started(
     }
 }
 
-/// The beginning of a search or exploration of which no more is known.
+/// Returns the definition of a search or exploration, without targets, rivals and a starting point.
 pub(super) fn begun<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Plan) -> SearchStarted {
     SearchStarted {
         search: planned.id.clone(),
@@ -105,7 +105,7 @@ fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
     (one.vary, &one.params, &one.targets) == (other.vary, &other.params, &other.targets) && one.search != other.search
 }
 
-/// The best answer for a target so far; of equal ones the first.
+/// Returns the highest load that was found for a target so far; of equal ones the first.
 fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<f64>) -> Option<Rival> {
     let held = |record: &&SearchRecord| {
         let load = record.answer(target)?.found.value()?;

@@ -1,5 +1,5 @@
-//! The starts of plans that choose them by the results so far: of a comparison, and of an
-//! optimisation. The `[compare]` table of a plan becomes entrants and questions about each metric at each load.
+//! The starts of comparisons and optimisations, which choose them by the results so far. The `[compare]` table of a plan becomes entrants
+//! and questions about each metric at each load.
 
 use super::optimization::{Predictions, optimization};
 use super::schedule::{Schedule, Start};
@@ -13,13 +13,13 @@ use vsweep_strategy::selection::{Member, Placement};
 use vsweep_strategy::stats::{Bound, Margin};
 
 impl Schedule<'_> {
-    /// True if the plan chooses its starts one after another by their results: a comparison, or an optimisation.
+    /// Returns true if the plan chooses its starts one after another by their results: a comparison, or an optimisation.
     pub fn is_chosen(self) -> bool {
         self.plan.compare.is_some() || self.plan.optimize.is_some()
     }
 
-    /// The starts that a comparison or an optimisation wants next, after those that were `tried` by this session already: they are not
-    /// retried again.
+    /// Returns the starts that a comparison or an optimisation wants next. This session has already tried the starts in `tried`, and does
+    /// not retry them.
     pub fn wanted_starts(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
         let retries = |server: &ServerId, slot: u32| {
             let is_tried = tried.iter().any(|(other, at)| other == server && *at == slot);
@@ -31,13 +31,13 @@ impl Schedule<'_> {
         }
     }
 
-    /// A start of a server on which everything is measured.
+    /// Returns a start of a server of the plan, on which everything is measured.
     pub fn start_of(self, server: &ServerId, slot: u32) -> Option<Start> {
         let server = self.matrix.servers().find(|own| own.id == *server)?;
         Some(Start::of(server, slot))
     }
 
-    /// The starts that a comparison wants next.
+    /// Returns the starts that a comparison wants next.
     fn paired_starts(self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> Vec<Start> {
         let Some(compared) = compared(self.plan, self.matrix) else {
             return Vec::new();
@@ -54,7 +54,7 @@ impl Schedule<'_> {
         next.into_iter().filter_map(start).collect()
     }
 
-    /// The starts that an optimisation wants next.
+    /// Returns the starts that an optimisation wants next.
     fn promising_starts(
         self,
         state: &State,
@@ -78,7 +78,7 @@ impl Schedule<'_> {
     }
 }
 
-/// The comparison of a plan, as its session records it; none if it asks for none.
+/// Returns the comparison of a plan, as its session records it; `None` if the plan asks for none.
 pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
     let compare = plan.compare.as_ref()?;
     let servers: Vec<ServerConfig> = matrix.servers().collect();
@@ -107,7 +107,7 @@ pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
     })
 }
 
-/// The questions at one load. A metric with a limit is judged by the limit alone.
+/// Returns the questions at one load. A metric with a limit is judged by the limit alone.
 fn metrics_at(compare: &Compare, load: usize) -> Vec<AskedMetric> {
     let limited = |metric: &String| compare.fail_on.iter().any(|limit| limit.metric == *metric);
     let plain = compare.metrics.iter().filter(|metric| !limited(metric));

@@ -1,5 +1,5 @@
-//! Every strategy ends, whatever a stage answers: also if runs succeed and teach nothing, as those of a forecast for an unknown
-//! server do.
+//! Tests that every strategy ends, whatever the outcomes of its actions. That includes runs that succeed without results, such as those of
+//! a forecast for an unknown server.
 
 use super::*;
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn plan(strategy: usize, servers: &str) -> (Plan, Matrix) {
     (plan, matrix)
 }
 
-/// An outcome of an action, drawn by a number.
+/// Returns an outcome of an action, chosen by a random number.
 fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
     let failure = Failure::new(Cause::BenchFailed, "in this test");
     match action {
@@ -82,7 +82,7 @@ fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
     }
 }
 
-/// Performs a plan to its end; false if that takes more steps than any plan needs.
+/// Performs a plan to its end. Returns false if that takes more steps than any plan needs.
 fn ends(plan: &Plan, matrix: &Matrix, drawn: &[u8]) -> bool {
     let schedule = Schedule::new(plan, matrix, Shard::WHOLE, false);
     let mut state = State::default();

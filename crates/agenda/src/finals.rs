@@ -1,5 +1,5 @@
-//! The starts beyond the planned ones: of the configs among which the answer does not decide. Found by the figures in the journal alone, so
-//! that every session decides alike.
+//! The starts beyond the planned ones: those of configs between which the answer does not decide, and those on a machine without
+//! neighbours. They follow from the figures in the journal alone, so that all sessions agree.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,13 +22,13 @@ pub struct Finals {
     pub points: BTreeSet<PointId>,
     /// The searches.
     pub searches: BTreeSet<SearchId>,
-    /// The starts.
+    /// Slots of the starts.
     pub slots: Range<u32>,
-    /// True if nothing else may run on the machine meanwhile.
+    /// True if nothing else may run on the machine at the same time.
     pub is_alone: bool,
 }
 
-/// The metrics that a run keeps in the journal: those by which points are judged and their number of runs is decided.
+/// Returns the metrics that a run keeps in the journal: those by which points are judged, and by which the number of runs is decided.
 pub(super) fn figures(plan: &Plan) -> Vec<String> {
     let mut figures = BTreeSet::new();
     if let Runs::Until { metric, .. } = &plan.runs {
@@ -48,7 +48,7 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
     figures.into_iter().collect()
 }
 
-/// The finalists by the planned starts: they are started afresh as often as they were. None where every winner is clear.
+/// Returns the finalists by the planned starts, with as many fresh starts as planned ones. Empty if every winner is clear.
 pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let found = judge(plan, matrix, state, plan.starts);
     let undecided = found.questions.iter();
@@ -56,7 +56,8 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     entered(matrix, state, undecided, plan.starts..2 * plan.starts)
 }
 
-/// The starts that the answer advises, so that it is surer; none where it is sure. A start that some finalist lacks comes first.
+/// Returns the starts that the answer advises to become surer; none if it is sure. They begin with the first slot on which some finalist
+/// was not started.
 pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let found = judge(plan, matrix, state, u32::MAX);
     let advised = || found.questions.iter().filter(|answered| answered.advice.is_some());
@@ -76,7 +77,7 @@ pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     }
 }
 
-/// The servers, points and searches that are finalists of some questions.
+/// Returns the servers, points and searches that are finalists of some questions.
 fn entered<'q>(
     matrix: &Matrix,
     state: &State,
@@ -108,11 +109,11 @@ fn entered<'q>(
 }
 
 thread_local! {
-    /// The last answer: an agenda asks for it at every step.
+    /// The last experiment and its answer, because an agenda asks for the answer at every step.
     static LAST: RefCell<Option<(Experiment, Answer)>> = const { RefCell::new(None) };
 }
 
-/// The answer by the starts below a slot.
+/// Returns the answer from the starts whose slots are below `starts`.
 pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
     let servers: BTreeMap<ServerId, (Params, f64)> = matrix
         .servers()
@@ -142,10 +143,11 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
     })
 }
 
-/// Ties that are measured alone as well. Where many servers are equal, a machine for each in turn would cost more than the sweep.
+/// Largest number of equal servers that are measured alone in addition to the first. If many are equal, one after the other on an empty
+/// machine would take longer than the sweep.
 const TIES: usize = 3;
 
-/// The servers and points to measure alone: the recommended ones that had neighbours.
+/// Returns the servers and points to measure alone: the recommended ones that had neighbours.
 pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let mut alone = Finals {
         slots: ALONE_SLOT..ALONE_SLOT + 1,
@@ -154,7 +156,7 @@ pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     };
     let found = judge(plan, matrix, state, ALONE_SLOT);
     for answered in found.leading() {
-        // A search does not know here by which of several equal servers the report will choose.
+        // It is not known here which of several equal servers of a search the report will choose.
         let equals = answered
             .as_good
             .iter()
@@ -173,7 +175,7 @@ pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     alone
 }
 
-/// True if some run had neighbours; without one nothing is measured alone.
+/// Returns true if some run had neighbours. Otherwise nothing needs to be measured alone.
 pub(super) fn is_packed(state: &State) -> bool {
     state.measured().any(had_neighbours)
 }
@@ -182,7 +184,7 @@ fn had_neighbours(run: &RunRecord) -> bool {
     run.neighbours.as_ref().is_some_and(|shares| shares.servers > 0.0)
 }
 
-/// The point by which an entrant competes; of a search the probe at the load that it found.
+/// Returns the point by which an entrant competes; for a search, that of the probe at the load that it found.
 fn point_of(answered: &Answered, entrant: &Entrant, state: &State) -> Option<PointId> {
     if let Some(point) = &entrant.point {
         return Some(PointId(point.as_str().into()));
@@ -196,7 +198,7 @@ fn point_of(answered: &Answered, entrant: &Entrant, state: &State) -> Option<Poi
     state.measured().find(is_it).map(|run| run.point.clone())
 }
 
-/// The points of a server's searches among those to be measured alone.
+/// Returns the points of a server's searches that are to be measured alone.
 pub(super) fn probed_points(finals: &Finals, server: &ServerConfig, matrix: &Matrix, state: &State) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     for search in matrix.searches_of(server) {

@@ -13,7 +13,7 @@ use vsweep_strategy::selection::optimized::Reason;
 pub struct Group {
     /// The server.
     pub server: ServerConfig,
-    /// Number of the planned start.
+    /// Number of the planned start, from 0.
     pub slot: u32,
     /// The reason for which an optimisation asked for it.
     pub proposed: Option<Reason>,
@@ -26,7 +26,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group with nothing to measure.
+    /// Returns a group with nothing to measure.
     pub fn of(server: ServerConfig, slot: u32) -> Group {
         Group {
             server,
@@ -40,17 +40,17 @@ impl Group {
 }
 
 impl Schedule<'_> {
-    /// Returns the possible remaining work of a start, if any.
+    /// Returns all work that may remain on a start, if any.
     pub fn group(self, start: &Start, state: &State) -> Option<Group> {
         self.group_of(start, state, false)
     }
 
-    /// The part of it that is left in any case: where intervals decide on the number of runs, more may follow.
+    /// Returns the part of [`Schedule::group`] that remains in any case. If intervals decide on the number of runs, more may follow.
     pub fn sure_group(self, start: &Start, state: &State) -> Option<Group> {
         self.group_of(start, state, true)
     }
 
-    /// Number of runs of the plan's points that are left on a start in any case.
+    /// Returns the number of runs of the plan's points that remain on a start in any case.
     pub fn sure_runs(self, start: &Start, state: &State) -> u64 {
         Grid::of(self, start, state, true).count(self, state)
     }
@@ -78,11 +78,11 @@ impl Schedule<'_> {
             || self.explorations(start, state).next().is_some()
     }
 
-    /// The searches of a start that are left.
+    /// Returns the remaining searches of a start.
     pub fn searches(self, start: &Start, state: &State) -> impl Iterator<Item = LoadSearch> {
         self.matrix.searches_of(&start.server).filter_map(move |mut search| {
             if let Some(only) = &start.only {
-                // Fresh starts measure how much a finalist holds, even if another holds more.
+                // Fresh starts measure the load that a finalist can take, even if another server can take more.
                 search.settings.skip_beaten = false;
                 only.searches.contains(&search.id).then_some(())?;
             }

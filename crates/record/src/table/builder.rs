@@ -1,5 +1,5 @@
-//! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
-//! adds the figures that are computed from others.
+//! Builds the table of runs row by row: collects columns as they appear, gives every column a unique name, and adds the figures that are
+//! computed from others.
 
 use super::marks::{Mark, RunFacts};
 use super::shares::derive;
@@ -13,7 +13,7 @@ use vsweep_base::printable::printable;
 use vsweep_base::validity::{Doubt, Validity};
 use vsweep_plan::spelling;
 
-/// Keys of a result that only repeat a setting. Where the plan sets the parameter of that name, its column says it.
+/// Keys of a result that only repeat a setting. If the plan sets the parameter of that name, only the parameter's column is kept.
 pub const ECHOED: [&str; 9] = [
     "backend",
     "burstiness",
@@ -30,26 +30,26 @@ pub const ECHOED: [&str; 9] = [
 #[derive(Debug, Default)]
 pub struct TableBuilder {
     columns: Vec<Column>,
-    /// The columns by section and name; those of a parameter by every spelling that a row had.
-    places: HashMap<Section, HashMap<Box<str>, usize>>,
+    /// Indices of the columns by section and name; those of parameters by every spelling that occurred.
+    indices: HashMap<Section, HashMap<Box<str>, usize>>,
     runs: Vec<RunFacts>,
     launches: HashMap<String, u32>,
-    /// The names of the last run's figures, and their columns.
+    /// The names of the last run's figures, and the indices of their columns.
     figures: (Arc<[Box<str>]>, Arc<[usize]>),
     /// Names of figures, which every run repeats.
     names: HashMap<String, Arc<str>>,
 }
 
 impl TableBuilder {
-    /// A table without rows, which already has the columns that every table has.
+    /// Returns a builder without rows, which already has the columns that every table has.
     pub fn new() -> Self {
         let mut builder = TableBuilder::default();
         for name in ["point", "run", "outcome", "validity", "codes", "cause"] {
-            builder.place(Section::Identity, name);
+            builder.index_of(Section::Identity, name);
         }
-        builder.place(Section::Origin, "simulated");
-        builder.place(Section::Cause, "detail");
-        builder.place(Section::Cause, "advice");
+        builder.index_of(Section::Origin, "simulated");
+        builder.index_of(Section::Cause, "detail");
+        builder.index_of(Section::Cause, "advice");
         builder
     }
 
@@ -68,10 +68,10 @@ impl TableBuilder {
         self.set(Section::Identity, "codes", text(&codes));
         self.set(Section::Identity, "cause", row.cause.map(Cause::name).into());
         // A probe that was cut has no cause, but a reason for its verdict.
-        let seen = [row.detail]
+        let details = [row.detail]
             .into_iter()
             .chain(row.doubts.iter().map(|doubt| doubt.detail.as_str()));
-        let detail = seen.filter(|seen| !seen.is_empty()).join("; ");
+        let detail = details.filter(|detail| !detail.is_empty()).join("; ");
         self.set(Section::Cause, "detail", text(&detail));
         let advice = row.cause.map(Cause::advice).into_iter();
         let advice = advice.chain(row.doubts.iter().map(|doubt| doubt.code.advice()));
@@ -125,8 +125,8 @@ impl TableBuilder {
         }
     }
 
-    /// The finished table: every parameter by its own name, with its side as a prefix where the name alone would be
-    /// ambiguous; a measured figure never gives way to a parameter.
+    /// Returns the finished table. A parameter keeps its name, or gets its side as a prefix if the name alone is ambiguous. A measured
+    /// figure keeps its name, but is dropped if it repeats a setting or has the name of a column of vsweep.
     pub fn finish(mut self) -> Table {
         let named = self.columns.iter().map(|column| (column.section, normal(&column.name)));
         let taken: HashSet<(Section, String)> = named.collect();
@@ -134,11 +134,11 @@ impl TableBuilder {
         self.columns.retain(|column| {
             let is_metric = column.section == Section::Metric;
             let repeats_setting = is_echo(column) && (has(Section::Bench, column) || has(Section::Serve, column));
-            // Columns of an external benchmark with one of our names mean something else.
-            let takes_our_name = [Section::Identity, Section::Origin, Section::Derived, Section::Cause]
+            // A figure of an external benchmark with the name of a column of vsweep means something else.
+            let has_reserved_name = [Section::Identity, Section::Origin, Section::Derived, Section::Cause]
                 .into_iter()
                 .any(|section| has(section, column));
-            !(is_metric && (repeats_setting || takes_our_name))
+            !(is_metric && (repeats_setting || has_reserved_name))
         });
         for column in &mut self.columns {
             column.cells.resize(self.runs.len());
@@ -174,47 +174,47 @@ impl TableBuilder {
     }
 
     fn set(&mut self, section: Section, name: &str, cell: Cell) {
-        let place = self.place(section, name);
-        self.put(place, cell);
+        let index = self.index_of(section, name);
+        self.put(index, cell);
     }
 
     fn set_figures(&mut self, figures: &RunFigures) {
-        let (names, places) = &self.figures;
-        let places = match names == figures.names() {
-            true => Arc::clone(places),
+        let (names, indices) = &self.figures;
+        let indices = match names == figures.names() {
+            true => Arc::clone(indices),
             false => figures
                 .iter()
-                .map(|(name, _)| self.place(Section::Metric, name))
+                .map(|(name, _)| self.index_of(Section::Metric, name))
                 .collect(),
         };
-        for (place, (_, cell)) in places.iter().zip(figures.iter()) {
-            self.put(*place, cell.clone());
+        for (index, (_, cell)) in indices.iter().zip(figures.iter()) {
+            self.put(*index, cell.clone());
         }
-        self.figures = (Arc::clone(figures.names()), places);
+        self.figures = (Arc::clone(figures.names()), indices);
     }
 
-    fn put(&mut self, place: usize, cell: Cell) {
-        let cells = &mut self.columns[place].cells;
+    fn put(&mut self, index: usize, cell: Cell) {
+        let cells = &mut self.columns[index].cells;
         cells.resize(self.runs.len());
         cells.push(cell);
     }
 
-    fn place(&mut self, section: Section, name: &str) -> usize {
-        let places = self.places.entry(section).or_default();
-        if let Some(place) = places.get(name) {
-            return *place;
+    fn index_of(&mut self, section: Section, name: &str) -> usize {
+        let indices = self.indices.entry(section).or_default();
+        if let Some(index) = indices.get(name) {
+            return *index;
         }
         // All spellings of a parameter are one column.
         let canonical: Box<str> = match section.is_parameter() {
             true => spelling::canonical(name).into(),
             false => name.into(),
         };
-        let place = *places.entry(canonical).or_insert_with(|| {
+        let index = *indices.entry(canonical).or_insert_with(|| {
             self.columns.push(Column::of(printable(name), section, None::<Cell>));
             self.columns.len() - 1
         });
-        places.insert(name.into(), place);
-        place
+        indices.insert(name.into(), index);
+        index
     }
 }
 

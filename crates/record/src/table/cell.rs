@@ -1,4 +1,4 @@
-//! One value of a table: reading from JSON and printing to CSV.
+//! One value of a table, and the cells of a column.
 
 use arcstr::ArcStr;
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// A parameter's value as a cell.
+    /// Converts a parameter's value to a cell.
     pub fn from_json(value: &Value) -> Cell {
         match value {
             Value::Null => Cell::Missing,
@@ -38,7 +38,8 @@ impl Cell {
         }
     }
 
-    /// A text as a cell: vLLM writes an infinite number as the text `inf`, and nothing else as a text that means one.
+    /// Converts a text to a cell. vLLM writes infinite numbers as the texts `inf` and `-inf`, but no other number as text; `nan` is
+    /// missing.
     pub fn from_text(text: &str) -> Cell {
         match text {
             "inf" => Cell::Float(f64::INFINITY),
@@ -48,13 +49,13 @@ impl Cell {
         }
     }
 
-    /// A text that is none of these, on one line and harmless: parameters, details and other programs' results become cells
-    /// here.
+    /// Returns a cell with this text, in printable characters on one line. Texts from parameters, details and other programs' results
+    /// become cells here.
     pub fn text(text: &str) -> Cell {
         Cell::Text(ArcStr::from(printable(text)))
     }
 
-    /// The value as JSON; an infinite number is vLLM's text `inf`.
+    /// Returns the value as JSON; an infinite number is vLLM's text `inf`.
     pub fn to_json(&self) -> Value {
         match self {
             Cell::Missing => Value::Null,
@@ -66,7 +67,7 @@ impl Cell {
         }
     }
 
-    /// The value as a number, if it is one.
+    /// Returns the value as a number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Cell::Integer(whole) => Some(*whole as f64),
@@ -75,7 +76,7 @@ impl Cell {
         }
     }
 
-    /// The order in which people list values: missing ones first, then flags, numbers by size, texts by alphabet.
+    /// Compares two values in the order in which people list them: missing ones first, then flags, numbers by size, texts by alphabet.
     pub fn order(&self, other: &Cell) -> Ordering {
         let rank = |cell: &Cell| match cell {
             Cell::Missing => 0,
@@ -142,7 +143,7 @@ impl From<usize> for Cell {
 // The cells of a column. Of the hundred columns of a large record most hold one value in all rows: settings that do not vary, causes that
 // no run has. Such a column takes the memory of one cell.
 
-/// One cell a row.
+/// One cell for each row.
 #[derive(Debug, Clone, Default)]
 pub struct Cells {
     rows: usize,
@@ -151,11 +152,11 @@ pub struct Cells {
 
 #[derive(Debug, Clone)]
 enum Stored {
-    /// The only value; none without rows.
+    /// The only value of all rows; `None` without rows.
     Alike(Option<Cell>),
-    /// Numbers with a fraction, the figures of runs, in half the memory of cells. What is not a number is a missing cell.
+    /// Floating-point numbers, such as the figures of runs, in half the memory of cells. NaN is a missing cell.
     Numbers(Vec<f64>),
-    /// One a row.
+    /// One cell for each row.
     Any(Vec<Cell>),
 }
 
@@ -166,7 +167,7 @@ impl Default for Stored {
 }
 
 impl Cells {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -176,7 +177,7 @@ impl Cells {
         self.rows == 0
     }
 
-    /// The cell of a row.
+    /// Returns the cell of a row.
     pub fn at(&self, row: usize) -> Cell {
         match &self.stored {
             Stored::Alike(Some(same)) if row < self.rows => same.clone(),
@@ -186,12 +187,12 @@ impl Cells {
         }
     }
 
-    /// The cells in the order of the rows.
+    /// Returns the cells in the order of the rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Cell> + Clone {
         (0..self.rows).map(|row| self.at(row))
     }
 
-    /// Every value that occurs, at least once: as good as all cells for a question about any or all of them.
+    /// Returns every value that occurs, at least once. That suffices for questions about any or all of the cells.
     pub fn values(&self) -> impl ExactSizeIterator<Item = Cell> + Clone {
         let count = match &self.stored {
             Stored::Alike(same) => usize::from(same.is_some()),
@@ -200,7 +201,7 @@ impl Cells {
         (0..count).map(|row| self.at(row))
     }
 
-    /// The cell of every row, where it is known that all hold the same.
+    /// Returns the value of all rows, if only one is stored.
     pub fn same(&self) -> Option<&Cell> {
         match &self.stored {
             Stored::Alike(same) => same.as_ref(),
@@ -214,11 +215,11 @@ impl Cells {
             Stored::Alike(same @ None) => *same = Some(cell),
             Stored::Alike(Some(same)) if is_same(same, &cell) => {}
             _ => {
-                self.spread(&cell);
+                self.widen(&cell);
                 match &mut self.stored {
                     Stored::Numbers(numbers) => numbers.extend(as_number(&cell)),
                     Stored::Any(cells) => {
-                        // Texts share their memory.
+                        // Equal texts in successive rows share their memory.
                         let repeated = cells.last().filter(|last| is_same(last, &cell)).cloned();
                         cells.push(repeated.unwrap_or(cell));
                     }
@@ -229,7 +230,7 @@ impl Cells {
         self.rows += 1;
     }
 
-    /// Cuts rows off, or appends missing cells.
+    /// Removes rows at the end, or appends missing cells.
     pub fn resize(&mut self, rows: usize) {
         match &mut self.stored {
             stored if rows == 0 => *stored = Stored::default(),
@@ -243,7 +244,7 @@ impl Cells {
 
     /// Replaces the cell of a row.
     pub fn set(&mut self, row: usize, cell: Cell) {
-        self.spread(&cell);
+        self.widen(&cell);
         match &mut self.stored {
             Stored::Numbers(numbers) => numbers[row] = as_number(&cell).unwrap_or(f64::NAN),
             Stored::Any(cells) => cells[row] = cell,
@@ -251,7 +252,7 @@ impl Cells {
         }
     }
 
-    /// Replaces every value by another.
+    /// Replaces every value by the one that `other` returns for it.
     pub fn change(&mut self, other: impl Fn(&Cell) -> Cell) {
         match &mut self.stored {
             Stored::Alike(same) => *same = same.as_ref().map(other),
@@ -260,7 +261,7 @@ impl Cells {
         }
     }
 
-    /// Gives back the memory that further rows would take.
+    /// Frees the memory that is reserved for further rows.
     pub fn shrink(&mut self) {
         match &mut self.stored {
             Stored::Alike(_) => {}
@@ -269,8 +270,8 @@ impl Cells {
         }
     }
 
-    /// Stores each row by itself, in a way that can hold this cell, too.
-    fn spread(&mut self, cell: &Cell) {
+    /// Stores a value for each row, in a form that can also hold this cell.
+    fn widen(&mut self, cell: &Cell) {
         let is_number = as_number(cell).is_some();
         match &self.stored {
             Stored::Any(_) => {}
@@ -287,7 +288,7 @@ impl Cells {
     }
 }
 
-/// The number that stands for a cell where all cells are numbers with a fraction or missing.
+/// Returns the number that represents a cell in [`Stored::Numbers`]; `None` for cells that it cannot hold.
 fn as_number(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Missing => Some(f64::NAN),

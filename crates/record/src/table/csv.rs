@@ -1,5 +1,5 @@
-//! A table as CSV text (RFC 4180): one header line, one line a row, missing values empty. A text that a spreadsheet would
-//! compute has an apostrophe before it; numbers are never texts here and stay numbers.
+//! A table as CSV text (RFC 4180): one header line, then one line for each row. Missing values are empty. A text that a spreadsheet would
+//! take for a formula gets an apostrophe before it; numbers never do.
 
 use super::{Cell, Column, Table};
 use itertools::Itertools;
@@ -34,7 +34,7 @@ pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
         }
         line.pop();
         if line.is_empty() {
-            // Readers step over an empty line.
+            // Readers skip an empty line.
             line.extend_from_slice(b"\"\"");
         }
         line.push(b'\n');
@@ -43,10 +43,11 @@ pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Numbers whose JSON is their text in a table, digit by digit. It is written in a third of the time, and a large table has millions.
+/// Range of the numbers whose JSON equals their text in a table. JSON is written in a third of the time, and a large table has millions of
+/// numbers.
 const AS_IN_JSON: Range<f64> = 1e-4..1e16;
 
-/// Appends a cell to a line. Only a text can have to be quoted.
+/// Appends a cell to a line. Only texts may need quotes.
 fn push_field(line: &mut Vec<u8>, cell: &Cell) {
     let written = match cell {
         Cell::Text(text) => line.write_all(quoted(&inert(text)).as_bytes()),
@@ -58,7 +59,7 @@ fn push_field(line: &mut Vec<u8>, cell: &Cell) {
     written.expect("memory takes every cell");
 }
 
-/// A text in quotation marks if it could be taken for several fields.
+/// Returns a text in quotation marks if it could be taken for several fields.
 fn quoted(text: &str) -> Cow<'_, str> {
     match text.contains([',', '"', '\n', '\r']) {
         true => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
@@ -69,8 +70,8 @@ fn quoted(text: &str) -> Cow<'_, str> {
 /// Characters that begin a formula, including full-width ones.
 const BEGINNINGS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// A text with an apostrophe before it if it begins like a formula, or with an apostrophe: taking one off gives the text back. A
-/// number that was given as a text is none.
+/// Returns a text with an apostrophe before it if it begins like a formula or with an apostrophe. Removing one apostrophe restores the
+/// text. A text that is a number stays as it is.
 pub fn inert(text: &str) -> Cow<'_, str> {
     let begins = text.starts_with('\'') || text.trim_start().starts_with(BEGINNINGS);
     match begins && text.parse::<f64>().is_err() {

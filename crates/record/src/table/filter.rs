@@ -1,5 +1,5 @@
-//! Choosing rows by what people type (`c<=16,model!='a,b'`): the grammar of `vllm bench sweep plot`, with `=` for `==` as in `--only`, with
-//! spaces allowed around every part, and with quotes that make a value a text.
+//! Filters of rows as people type them (`c<=16,model!='a,b'`): the grammar of `vllm bench sweep plot`, with `=` for `==` as in `--only`,
+//! with spaces allowed around every part, and with quotes that make a value a text.
 
 use super::{Cell, Table};
 use std::cmp::Ordering;
@@ -73,7 +73,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The sign of its comparison.
+    /// Returns the text of its comparison operator.
     pub fn sign(&self) -> &'static str {
         let mut known = OPERATORS.iter().filter(|(_, op)| *op == self.comparison);
         known.next().map_or("", |(sign, _)| sign)
@@ -83,14 +83,14 @@ impl Filter {
         !matches!(self.comparison, Op::Eq | Op::Ne)
     }
 
-    /// The target as a number, unless quotes make it a text.
+    /// Returns the target as a number. Quotes make it a text, except in a comparison that needs a number.
     fn number(&self) -> Option<f64> {
         (!self.quoted || self.needs_number())
             .then(|| self.target.parse().ok())
             .flatten()
     }
 
-    /// The rows among these that the condition holds for.
+    /// Returns the rows among these for which the condition holds.
     pub fn keep(&self, table: &Table, rows: &[usize]) -> Result<Vec<usize>, String> {
         let column = if self.needs_number() {
             table.numeric_column(&self.column)?
@@ -125,7 +125,8 @@ impl Filter {
     }
 }
 
-/// The items of a comma-separated list without the spaces around them; an empty text has no items.
+/// Returns the items of a comma-separated list without the spaces around them. Commas in quotes separate nothing. An empty text has no
+/// items.
 pub(super) fn items(text: &str) -> Result<Vec<&str>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! One run as input of a table. Doubts as tables keep them: about a run, and about a point by its runs together.
+//! One run as input of a table; and doubts as tables keep them, about a run, or about a point with several runs.
 
 use super::{RunFigures, Table};
 use crate::journal::{Figures, Machine};
@@ -8,16 +8,16 @@ use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::Params;
 use vsweep_strategy::checks::{needed, percentile, short};
 
-/// A code, and the figures that it is about.
+/// The code of a doubt, and the figures that it is about.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mark {
     pub code: Code,
-    /// By name; all that the code touches if there are none.
+    /// Names of the figures; empty for all figures that the code touches.
     pub figures: Vec<Arc<str>>,
 }
 
 impl Mark {
-    /// About all figures that a code touches.
+    /// Returns a mark of all figures that a code touches.
     pub fn of(code: Code) -> Mark {
         let figures = Vec::new();
         Mark { code, figures }
@@ -31,7 +31,7 @@ impl Mark {
         }
     }
 
-    /// Returns the mark for a point with several runs. Marks for too little time or too few requests are judged again by the runs' sums.
+    /// Returns the mark for a point with several runs; `None` if they have enough time and requests together, though each alone had not.
     pub fn of_point(&self, runs: &Table, rows: &[usize]) -> Option<Mark> {
         let sum = |name: &str| -> f64 { rows.iter().filter_map(|row| runs.cell(name, *row).number()).sum() };
         match self.code {
@@ -60,7 +60,7 @@ impl Mark {
     }
 }
 
-/// Requests that a run keeps in flight, if it is a closed loop.
+/// Returns the number of requests that a run keeps in flight, if it is a closed loop.
 pub(super) fn slots(runs: &Table, row: usize) -> Option<f64> {
     let is_paced = runs.cell("request_rate", row).number().is_some_and(f64::is_finite);
     runs.cell("max_concurrency", row).number().filter(|_| !is_paced)
@@ -81,7 +81,7 @@ pub struct RunRow<'a> {
     pub doubts: &'a [Doubt],
     /// Cause of the failure, if it failed.
     pub cause: Option<Cause>,
-    /// Observation of the cause; empty if there is none.
+    /// What was observed, as text; empty if nothing was.
     pub detail: &'a str,
     /// Every server parameter.
     pub serve: Option<&'a Params>,
@@ -89,23 +89,23 @@ pub struct RunRow<'a> {
     pub bench: Option<&'a Params>,
     /// True if the figures come from the simulator; `None` if unknown.
     pub simulated: Option<bool>,
-    /// Number of GPUs the server used, where known.
+    /// Number of GPUs that the server used, if known.
     pub gpus: Option<f64>,
-    /// The run's figures; none if it was not measured.
+    /// The run's figures; `None` if it was not measured.
     pub metrics: Option<&'a RunFigures>,
-    /// Relative sampling errors of the figures, where the run tells.
+    /// Relative sampling errors of the figures, if known.
     pub errors: Option<&'a Figures>,
     /// The planned start that it belongs to, from 0.
     pub slot: u32,
-    /// The launch that it was measured on, where known.
+    /// The launch on which it was measured, if known.
     pub launch: Option<String>,
-    /// Its place in the order of the launch's runs.
+    /// Position in the order of the launch's runs.
     pub order: u64,
-    /// The node that it was measured on, where that is to be shown.
+    /// The node on which it was measured, if the table shows nodes.
     pub machine: Option<Machine>,
 }
 
-/// Facts about a run that a table keeps besides its cells.
+/// Facts about a run that a table keeps in addition to its cells.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RunFacts {
     /// Outcome of the run.
@@ -118,8 +118,8 @@ pub(super) struct RunFacts {
     pub errors: Figures,
     /// The planned start that it belongs to.
     pub slot: u32,
-    /// The launch, numbered within the table; none where that is not known.
+    /// Number of the launch within the table; `None` if unknown.
     pub launch: Option<u32>,
-    /// Its place in the order of the launch's runs.
+    /// Position in the order of the launch's runs.
     pub order: u64,
 }

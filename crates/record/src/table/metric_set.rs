@@ -1,11 +1,11 @@
-//! The figures that the points of a workload are judged by. A server that answers requests is judged by other figures than one that only prefills,
-//! only decodes, or is given single batches; answers, tables and charts take them from here, so that they never contradict each other.
+//! The figures by which the points of a workload are judged. They depend on the kind of load: complete requests, prefill only, decode only,
+//! or single batches. Answers, tables and charts take them from here, so that they never contradict each other.
 
 use super::{Point, Points, Section, Table, Workload};
 use vsweep_strategy::stats::split_class;
 
-/// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request before its first
-/// token.
+/// Latencies of the question "Lowest latency", of which the first measured one is used. Latencies of whole requests come before those of
+/// first tokens, and tails before medians and means.
 const LATENCIES: [&str; 7] = [
     "p99_e2el_ms",
     "p95_e2el_ms",
@@ -19,13 +19,13 @@ const LATENCIES: [&str; 7] = [
 /// A figure in a table for the terminal.
 #[derive(Debug)]
 pub struct Shown {
-    /// The head of its column.
+    /// The heading of its column.
     pub heading: &'static str,
     /// The metric.
     pub metric: &'static str,
 }
 
-/// The figures that the points of a workload are judged by.
+/// The figures by which the points of a workload are judged.
 #[derive(Debug)]
 pub struct MetricSet {
     /// Throughput: the question, and the figure that answers it. More is better.
@@ -34,7 +34,7 @@ pub struct MetricSet {
     pub latency: (&'static str, &'static [&'static str]),
     /// True if output is the purpose, so that speed per user and throughput per GPU are meaningful.
     pub gives_output: bool,
-    /// The figures of a table.
+    /// The figures that a table shows.
     pub shown: &'static [Shown],
 }
 
@@ -110,7 +110,7 @@ static DECODE_BATCHES: MetricSet = MetricSet {
 const OF_CLASS: [&str; 2] = ["p99_ttft_ms", "p99_tpot_ms"];
 
 impl MetricSet {
-    /// The figures of classes that a table has of those that are judged.
+    /// Returns the judged figures of classes that a table has.
     pub fn of_classes(table: &Table) -> impl Iterator<Item = &str> {
         let columns = table
             .columns()
@@ -120,7 +120,7 @@ impl MetricSet {
         names.filter(|name| matches!(split_class(name), (Some(_), own) if OF_CLASS.contains(&own)))
     }
 
-    /// Every metric that some points are judged by.
+    /// Returns every metric by which points of any kind are judged.
     pub fn all_metrics() -> impl Iterator<Item = &'static str> {
         let all = [&REQUESTS, &PREFILL, &DECODE, &PREFILL_BATCHES, &DECODE_BATCHES];
         all.into_iter().flat_map(|own| {
@@ -129,13 +129,13 @@ impl MetricSet {
         })
     }
 
-    /// The measures of a workload; its points are of one kind.
+    /// Returns the metric set of a workload, whose points are of one kind.
     pub fn of(points: &Points<'_>, workload: &Workload<'_>) -> &'static MetricSet {
         let first = workload.points.first().map(|at| &points.points[*at]);
         first.map_or(&REQUESTS, |first| Self::of_point(points, first))
     }
 
-    /// The measures of a point.
+    /// Returns the metric set of a point.
     pub fn of_point(points: &Points<'_>, point: &Point) -> &'static MetricSet {
         let is = |name: &str, value: &str| points.param(point, name).to_string() == value;
         let sends_batches = points.runs.column("global_batch_size").is_some();
@@ -153,7 +153,7 @@ impl MetricSet {
         self.gives_output || !["output_throughput", "tokens_per_gpu", "tokens_per_user"].contains(&metric)
     }
 
-    /// The figures of a workload, as far as they were measured: throughput, per GPU if possible, and latency.
+    /// Returns the throughput, per GPU if possible, and the latency by which a workload is judged; each `None` if it was not measured.
     pub fn measured(points: &Points<'_>, workload: &Workload<'_>) -> [Option<&'static str>; 2] {
         let is_measured = |metric: &&str| {
             let mut own = workload.points.iter().map(|at| &points.points[*at]);

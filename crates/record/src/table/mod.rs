@@ -1,7 +1,7 @@
 //! Runs as rows: typed columns in a fixed order, grouped into points, written as CSV and Parquet, compared by Pareto dominance.
 //!
-//! This room computes and orders; it neither finds files nor draws. Where rows come from (the journal, or another
-//! tool's results) is the caller's business.
+//! This room computes and orders; it neither finds files nor draws. The caller provides the rows, from the journal or from another tool's
+//! results.
 
 mod bin;
 mod builder;
@@ -59,13 +59,13 @@ pub enum Section {
     Serve,
     /// A bench parameter.
     Bench,
-    /// `simulated`: whether the figures come from the simulator.
+    /// Origin of the figures: `simulated` for those of the simulator, and the node.
     Origin,
     /// A figure of the run's result, by vLLM's name.
     Metric,
     /// A figure computed from others: users, GPUs, and tokens per user and per GPU.
     Derived,
-    /// Observations about the row's cause, and the remedy.
+    /// Details of the row's cause, and the remedy.
     Cause,
 }
 
@@ -83,12 +83,12 @@ pub struct Column {
     pub name: String,
     /// The topic of the column.
     pub section: Section,
-    /// One cell a row.
+    /// One cell for each row.
     pub cells: Cells,
 }
 
 impl Column {
-    /// A column of these cells.
+    /// Returns a column of these cells.
     pub fn of<C: Into<Cell>>(name: impl Into<String>, section: Section, cells: impl IntoIterator<Item = C>) -> Column {
         Column {
             name: name.into(),
@@ -108,12 +108,12 @@ impl Column {
 pub struct Table {
     columns: Vec<Column>,
     rows: usize,
-    /// Facts about each row; empty in tables of other things than runs.
+    /// Facts about each row; empty in tables that do not list runs.
     runs: Vec<marks::RunFacts>,
 }
 
 impl Table {
-    /// Columns of one length, of other things than runs.
+    /// Returns a table that does not list runs, with columns of equal length.
     fn of(columns: Vec<Column>) -> Table {
         Table {
             rows: columns.first().map_or(0, |column| column.cells.len()),
@@ -122,22 +122,22 @@ impl Table {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The columns, ordered by section and within a section by first appearance.
+    /// Returns the columns, ordered by section and within a section by first appearance.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The column of this name. Dashes and underscores are alike, as on vLLM's command line, and `serve.x` or `bench.x`
-    /// finds the parameter `x` of that side whether or not its column needed the prefix.
+    /// Returns the column of this name. Dashes and underscores are alike, as on vLLM's command line. `serve.x` or `bench.x` finds the
+    /// parameter `x` of that side, even if its column has no prefix.
     pub fn column(&self, name: &str) -> Option<&Column> {
         let exact = self.columns.iter().find(|column| column.name == name);
         let alike = exact.or_else(|| self.column_alike(name));
-        // vLLM's name for the name of a combination; where both sides have one, it means the load's.
+        // vLLM's name of the column with the combination. If both sides have one, it is the load's.
         let of_vllm = || self.column(COMBO).or_else(|| self.column(&format!("bench.{COMBO}")));
         alike.or_else(|| (name == "_benchmark_name").then(of_vllm).flatten())
     }
@@ -156,7 +156,7 @@ impl Table {
         })
     }
 
-    /// The column of this name, or a sentence with what was likely meant and what there is.
+    /// Returns the column of this name, or a sentence with names that were likely meant.
     pub fn known_column(&self, name: &str) -> Result<&Column, String> {
         self.column(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
@@ -169,7 +169,7 @@ impl Table {
         })
     }
 
-    /// The column of this name, which must have a number in some row.
+    /// Returns the column of this name, which must have a number in some row.
     pub fn numeric_column(&self, name: &str) -> Result<&Column, String> {
         let column = self.known_column(name)?;
         if column.has_numbers() {
@@ -188,7 +188,7 @@ impl Table {
         self.columns.iter_mut().find(|column| column.name == name)
     }
 
-    /// The cell of a row, missing where the table has no such column.
+    /// Returns the cell of a row; missing if the table has no such column.
     pub fn cell(&self, name: &str, row: usize) -> Cell {
         self.column(name).map_or(Cell::Missing, |column| column.cells.at(row))
     }
@@ -201,7 +201,7 @@ fn are_alike(one: &str, other: &str) -> bool {
     one.len() == other.len() && pairs.all(|(a, b)| a == b || (is_dash(a) && is_dash(b)))
 }
 
-/// A parameter's name with the spelling differences removed that vLLM ignores.
+/// Returns a parameter's name without the differences in spelling that vLLM ignores.
 fn normal(name: &str) -> String {
     name.replace('-', "_")
 }

@@ -10,16 +10,17 @@ use parquet::schema::types::Type;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Writes a table as Parquet, compressed with Snappy, in one row group. Missing values are null, infinite ones infinite; a
-/// column that mixes texts with other kinds is a column of texts. Equal tables give equal bytes.
+/// Writes a table as Parquet, compressed with Snappy, in one row group. Missing values are null, and infinite values stay infinite. A
+/// column that mixes texts with other kinds becomes a column of texts. Equal tables give equal bytes.
 pub fn write_parquet(table: &Table, to: impl Write + Send) -> io::Result<()> {
     write(table, to).map_err(io::Error::other)
 }
 
-/// Values handed over at a time, a multiple of those that the writer takes at a time: a large table is never held twice.
+/// Number of values that are passed to the writer at a time, so that a large table is never in memory twice. A multiple of the number that
+/// the writer processes at a time.
 const BATCH: usize = 1 << 13;
 
-/// The one type of a column's values; that of texts is `BYTE_ARRAY`.
+/// Returns the type of a column's values; `BYTE_ARRAY` for texts and for mixed kinds.
 fn type_of(column: &Column) -> Physical {
     let known = || column.cells.values().filter(|cell| !cell.is_missing());
     let is_figure = matches!(column.section, Section::Metric | Section::Derived);

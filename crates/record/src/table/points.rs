@@ -48,27 +48,27 @@ pub struct Point {
     /// Doubts about it or some of its figures, each code once.
     pub codes: Vec<Code>,
     pub(super) marks: Vec<Mark>,
-    /// Good runs.
+    /// Number of good runs.
     pub ok: usize,
-    /// Runs measured with a doubt.
+    /// Number of runs that were measured with a doubt.
     pub suspect: usize,
-    /// Runs without figures.
+    /// Number of runs without figures.
     pub failed: usize,
-    /// Probes of a search that were ended as soon as their verdict was certain, by their rows; figures of a part of a run stand
-    /// in the table of points where there are no others, and never compete.
+    /// Rows of probes of a search that were ended as soon as their verdict was certain. Figures of such partial runs never compete, and the
+    /// table of points shows them only if there are no others.
     pub cut: Vec<usize>,
-    /// Rows of the run table that it is judged by: all measured runs, in doubt or not, but for invalid ones, which are no measurement of
-    /// this point.
+    /// Rows of the runs by which it is judged: all measured runs, in doubt or not, except invalid ones, which are no measurement of this
+    /// point.
     pub used: Vec<usize>,
     /// Rows of the runs on a start without neighbours, which are compared with the judged ones and not mixed with them.
     pub alone: Vec<usize>,
-    /// On how many starts of its server its judged runs were measured; none where that is not known.
+    /// Number of starts of its server on which its judged runs were measured; `None` if unknown.
     pub starts: Option<usize>,
-    /// The planned starts that it was tried on, failed runs included.
+    /// The planned starts on which it was tried, failed runs included.
     pub slots: Vec<u32>,
-    /// Invalid runs, whose figures stand in the table of points where there are no others.
+    /// Rows of invalid runs. The table of points shows their figures only if there are no others.
     pub invalid: Vec<usize>,
-    /// Any of its rows, for what is equal in all of them (parameters).
+    /// One of its rows, for values that are equal in all of them, such as parameters.
     pub row: usize,
 }
 
@@ -79,7 +79,7 @@ pub struct Points<'t> {
     pub runs: &'t Table,
     /// The points.
     pub points: Vec<Point>,
-    /// Starts of a server that changed under way.
+    /// Starts during which the server's figures drifted.
     pub drifting: Vec<Drifting>,
     /// The estimates of the answer by metric and point.
     pub(super) estimates: HashMap<String, HashMap<Box<str>, Estimate>>,
@@ -91,12 +91,12 @@ impl<'t> Points<'t> {
     /// Groups runs by their point.
     pub fn of(runs: &'t Table) -> Self {
         let mut rows: Vec<Vec<usize>> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut indices: HashMap<String, usize> = HashMap::new();
         for row in 0..runs.rows() {
-            let next = places.len();
-            let place = *places.entry(runs.cell("point", row).to_string()).or_insert(next);
-            rows.resize_with(places.len(), Vec::new);
-            rows[place].push(row);
+            let next = indices.len();
+            let index = *indices.entry(runs.cell("point", row).to_string()).or_insert(next);
+            rows.resize_with(indices.len(), Vec::new);
+            rows[index].push(row);
         }
         let mut points: Vec<Point> = rows.iter().map(|rows| Point::of(runs, rows)).collect();
         let drifting = drifting(runs, points.iter().map(|point| point.used.as_slice()));
@@ -112,7 +112,7 @@ impl<'t> Points<'t> {
         }
     }
 
-    /// Leaves only points with a used run among these rows, which are in ascending order.
+    /// Keeps only the used runs among `rows`, and only the points that have any. `rows` are in ascending order.
     pub fn keep(&mut self, rows: &[usize]) {
         let is_kept = |row: &usize| rows.binary_search(row).is_ok();
         self.points.retain_mut(|point| {
@@ -122,25 +122,25 @@ impl<'t> Points<'t> {
         });
     }
 
-    /// A figure of a point over its runs; `None` where no run has it.
+    /// Returns a figure of a point over its runs; `None` if no run has it.
     pub fn spread(&self, point: &Point, metric: &str) -> Option<Spread> {
         let column = self.runs.column(metric)?;
         let spread = column.spread(&point.used)?;
         Some(self.judged(point, metric, spread))
     }
 
-    /// The figure in which the runs of a point disagree most, if in any.
+    /// Returns the figure in which the runs of a point disagree most, if there is one.
     pub fn disagreement(&self, point: &Point) -> Option<Disagreement> {
         disagreement(self.runs, &point.used)
     }
 
-    /// A parameter of a point.
+    /// Returns a parameter of a point.
     pub fn param(&self, point: &Point, name: &str) -> Cell {
         self.runs.cell(name, point.row)
     }
 
-    /// One row per point: outcome, validity and counts, parameters, then each figure's median under the figure's own name, followed by its
-    /// smallest and largest value. `more` adds columns of identity before the parameters.
+    /// Returns a table with one row per point: outcome, validity and counts, parameters, then each figure's median under the figure's own
+    /// name, followed by its smallest and largest value, and its interval if known. `more` adds columns of identity before the parameters.
     pub fn to_table(&self, more: Vec<Column>) -> Table {
         let column = |name: &str, section, cell: &dyn Fn(&Point) -> Cell| {
             Column::of(name, section, self.points.iter().map(cell))
@@ -182,7 +182,7 @@ impl<'t> Points<'t> {
         Table::of(columns)
     }
 
-    /// The origin of a point's runs; all of them if there are several.
+    /// Returns the value of an origin column for a point: all values of its runs if they differ.
     fn origin(&self, source: &Column, point: &Point) -> Cell {
         let rows = point.shown(self.runs);
         match rows.iter().map(|row| source.cells.at(*row)).all_equal() {
@@ -197,14 +197,15 @@ impl<'t> Points<'t> {
         }
     }
 
-    /// The columns of a figure: its median, its ends over the runs, and those of its intervals over starts where any point has one.
+    /// Returns the columns of a figure: its median, its smallest and largest value over the runs, and the ends of its intervals over
+    /// starts, if any point has one.
     fn spread_columns(&self, source: &Column) -> Vec<Column> {
         let spread = |point: &Point| {
             let spread = source.spread(&point.shown(self.runs))?;
             Some(self.judged(point, &source.name, spread))
         };
         let spreads: Vec<Option<Spread>> = self.points.iter().map(spread).collect();
-        // Counts stay counts, but for a median between two of them.
+        // Counts stay whole numbers, except a median between two of them.
         let is_count = |cell: &Cell| matches!(cell, Cell::Integer(_) | Cell::Missing);
         let are_counts = source.cells.values().all(|cell| is_count(&cell));
         let cell = |figure: f64| match are_counts && figure.fract() == 0.0 {
@@ -229,7 +230,7 @@ impl<'t> Points<'t> {
 }
 
 impl Point {
-    /// A point by the rows of its runs, as far as it can be judged by itself.
+    /// Returns a point from the rows of its runs, before its validity is judged.
     fn of(runs: &Table, rows: &[usize]) -> Point {
         let first = rows[0];
         let is_alone = |row: &usize| runs.slot(*row) == ALONE_SLOT;
@@ -271,7 +272,7 @@ impl Point {
         }
     }
 
-    /// Rows that say whether its figures may be believed.
+    /// Returns the rows behind its figures: those of used runs, or else those of invalid ones.
     fn judged(&self) -> &[usize] {
         if self.used.is_empty() {
             &self.invalid
@@ -280,7 +281,7 @@ impl Point {
         }
     }
 
-    /// Rows whose figures stand in the table of points: where there are no others, those of cut runs that have some.
+    /// Returns the rows whose figures the table of points shows: the judged ones, or else those of cut runs that have figures.
     fn shown(&self, runs: &Table) -> Vec<usize> {
         let is_measured = |row: &usize| {
             let mut figures = runs.columns().iter().filter(|column| column.section == Section::Metric);
@@ -318,7 +319,7 @@ impl Point {
         self.marks = marks;
     }
 
-    /// Doubts about one of its figures, each code once.
+    /// Returns the doubts about one of its figures, each code once.
     pub fn doubts_of(&self, metric: &str) -> Vec<Code> {
         let touching = self.marks.iter().filter(|mark| mark.touches(metric));
         touching.map(|mark| mark.code).sorted().dedup().collect()
@@ -336,7 +337,7 @@ impl Column {
         self.cells.values().any(|cell| !cell.is_missing())
     }
 
-    /// The numbers among these rows; `None` if there is none.
+    /// Returns the median and the range of the numbers in these rows; `None` without numbers.
     pub fn spread(&self, rows: &[usize]) -> Option<Spread> {
         let mut values: Vec<f64> = rows.iter().filter_map(|row| self.cells.at(*row).number()).collect();
         values.sort_by(f64::total_cmp);

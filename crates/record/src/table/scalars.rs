@@ -1,5 +1,5 @@
-//! The figures of one run's JSON, without its arrays: a run file may hold a latency for each of thousands of requests,
-//! and a table needs none of them, so they are stepped over instead of built.
+//! The figures of one run's JSON, without its arrays. A run file may hold a latency for each of thousands of requests; a table needs none
+//! of them, so they are skipped.
 
 use super::Cell;
 use crate::journal::Figures;
@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use std::fmt;
 use std::sync::Arc;
 
-/// The figures of one run by name, in their order. There are a hundred of each run, so runs of one benchmark share their names.
+/// The figures of one run by name, in order. A run has about a hundred, so runs of one benchmark share the names in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunFigures {
     names: Arc<[Box<str>]>,
@@ -16,17 +16,17 @@ pub struct RunFigures {
 }
 
 impl RunFigures {
-    /// The names.
+    /// Returns the names.
     pub fn names(&self) -> &Arc<[Box<str>]> {
         &self.names
     }
 
-    /// The figures with their names.
+    /// Returns the figures with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Cell)> {
         self.names.iter().map(|name| &**name).zip(&self.cells)
     }
 
-    /// The figure of a name, if there is one.
+    /// Returns the figure of a name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Cell> {
         let at = self.names.iter().position(|known| **known == *name)?;
         Some(&self.cells[at])
@@ -62,11 +62,11 @@ impl From<&Figures> for RunFigures {
     }
 }
 
-/// The key from which on a run's file repeats parameters, after its figures.
+/// The key after a run's figures, from which on its file repeats parameters.
 const END: &str = "run_number";
 
-/// Every scalar at the top level of the JSON object of a run, in order, up to `run_number`; arrays and objects are left out. The names are
-/// shared with those of another run where they are equal.
+/// Returns every scalar at the top level of the JSON object of a run, in order, up to `run_number`. Arrays and objects are left out. Names
+/// that equal those of `like` share its memory.
 pub fn read_scalars(json: &[u8], like: &RunFigures) -> Result<RunFigures, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let scalars = deserializer.deserialize_map(Scalars { like: &like.names })?;
@@ -87,7 +87,7 @@ impl<'de> Visitor<'de> for Scalars<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RunFigures, A::Error> {
         let mut cells = Vec::with_capacity(self.like.len());
-        // Made at the first name that is not the expected one.
+        // The run's own names, once one of them is not the expected one.
         let mut own: Option<Vec<Box<str>>> = None;
         loop {
             let expected = self.like.get(cells.len()).filter(|_| own.is_none());
@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for Scalars<'_> {
     }
 }
 
-/// A key; nothing if it is the expected one.
+/// Reads a key; `None` if it is the expected one.
 struct Name<'l> {
     expected: Option<&'l str>,
 }
@@ -146,7 +146,7 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// The cell of a scalar; none of an array or an object.
+/// Reads the cell of a scalar; `None` for an array or an object.
 struct Scalar;
 
 impl<'de> DeserializeSeed<'de> for Scalar {

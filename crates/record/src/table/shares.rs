@@ -1,5 +1,5 @@
-//! Number of users of a load and of GPUs of a server, and the share of the throughput for each of them;
-//! and the cost of tokens.
+//! Number of users of a load and of GPUs of a server, and the share of the throughput for each of them. Also the cost and the energy of
+//! tokens.
 
 use super::{Cell, Column, RunRow, Section, Table, are_alike, normal};
 use crate::journal::StartRecord;
@@ -12,8 +12,8 @@ pub const DEGREES: [[&str; 2]; 3] = [
     ["data_parallel_size", "dp"],
 ];
 
-/// Figures of a run from which others follow, and doubts about its point: a run that keeps these in the journal is judged there as it is by
-/// its file.
+/// Figures of a run from which other figures, and doubts about its point, are computed. With these in its journal line, a run is judged as
+/// it is by its file.
 pub const SOURCES: [&str; 10] = [
     "completed",
     "duration",
@@ -27,8 +27,8 @@ pub const SOURCES: [&str; 10] = [
     "total_output_tokens",
 ];
 
-/// GPUs of one server: an explicit `num_gpus` or `gpu_count`, else tensor × pipeline × data parallel size, each from the
-/// parameters or else from the command line (`-tp 2` in a base command counts; as in vLLM, the last one wins).
+/// Returns the number of GPUs of one server: an explicit `num_gpus` or `gpu_count`, else tensor × pipeline × data parallel size, each from
+/// the parameters or else from the command line (`-tp 2` in a base command counts; as in vLLM, the last one wins).
 pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
     let param = |names: &[&str]| {
         // The long name wins, whatever the order.
@@ -50,7 +50,8 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
     })
 }
 
-/// GPUs that a server used: those that its starts were given, whatever its flags say, else those that its flags ask for.
+/// Returns the number of GPUs that a server used: the most that one of its starts was given, whatever its flags say, else the number that
+/// its flags ask for.
 pub fn used_gpus(params: &Params, argv: &[String], starts: &[StartRecord]) -> f64 {
     match starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0) {
         0 => count_gpus(params, argv),
@@ -58,7 +59,7 @@ pub fn used_gpus(params: &Params, argv: &[String], starts: &[StartRecord]) -> f6
     }
 }
 
-/// The figures that follow from others. Names as in `vllm bench sweep plot_pareto`.
+/// Returns the figures that are computed from others. Names as in `vllm bench sweep plot_pareto`.
 ///
 /// Tokens per second and user are `output_throughput / users`, tokens per second and GPU `output_throughput / GPUs`.
 pub(super) fn derive(row: &RunRow<'_>) -> [(&'static str, Option<f64>); 4] {
@@ -73,12 +74,12 @@ pub(super) fn derive(row: &RunRow<'_>) -> [(&'static str, Option<f64>); 4] {
     ]
 }
 
-/// Share of its slots that a closed loop fills on average if it was full but for its beginning and its end.
+/// Smallest mean share of filled slots at which a closed loop counts as full, except at its beginning and its end.
 const FULL: f64 = 0.9;
 
-/// Users are the requests that were in flight. A full closed loop has as many users as slots. One that was not full, because it had too few
-/// requests or long ones came last, has the mean number of requests in flight, as an open loop does. If no latency gives that mean, the
-/// observed peak counts.
+/// Returns the number of users, which are the requests that were in flight. A full closed loop has as many users as slots. One that was not
+/// full, because it had too few requests or long ones came last, has the mean number of requests in flight, as an open loop does. If no
+/// latency gives that mean, the observed peak counts.
 fn count_users(row: &RunRow<'_>) -> Option<f64> {
     // In a decoding batch, each sequence counts as a user.
     if let Some(batch) = metric(row, "global_batch_size").filter(positive) {
@@ -99,8 +100,8 @@ fn count_users(row: &RunRow<'_>) -> Option<f64> {
     }
 }
 
-/// Little's law (1961): the mean number of requests in flight is the sum of their latencies by the time they took
-/// together. Tokens per second by this number are the tokens of all requests by the seconds that users waited for them.
+/// Little's law (1961): the mean number of requests in flight is the sum of their latencies divided by the duration. Tokens per second
+/// divided by this number are the tokens of all requests divided by the seconds that users waited for them.
 fn mean_in_flight(row: &RunRow<'_>) -> Option<f64> {
     let mean_ms = metric(row, "mean_e2el_ms").or_else(|| mean_latency_ms(row))?;
     let duration_ms = metric(row, "duration").filter(positive)? * 1000.0;
@@ -120,7 +121,7 @@ fn gpus_of(row: &RunRow<'_>) -> Option<f64> {
     imported.filter(positive).or(row.gpus)
 }
 
-/// A setting of the load, from the plan or else from what the result repeats of it; none if it sets no limit.
+/// Returns a setting of the load, from the plan or else from the result; `None` if it is not a positive number.
 fn load(row: &RunRow<'_>, name: &str) -> Option<f64> {
     let set = row.bench.into_iter().flatten().find(|(key, _)| are_alike(key, name));
     let set = set.and_then(|(_, value)| written_number(&Cell::from_json(value)));
@@ -131,8 +132,8 @@ fn metric(row: &RunRow<'_>, name: &str) -> Option<f64> {
     written_number(row.metrics?.get(name)?)
 }
 
-/// The number that a cell is, or that its text says: vLLM's records keep what a parameter file or `--metadata` said, such
-/// as `"max_concurrency": "8"`.
+/// Returns the number in a cell or in its text. vLLM's records keep values of a parameter file or of `--metadata` as texts, such as
+/// `"max_concurrency": "8"`.
 pub(super) fn written_number(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Text(text) => text.trim().parse().ok().filter(|number: &f64| !number.is_nan()),
@@ -145,8 +146,8 @@ fn positive(value: &f64) -> bool {
 }
 
 impl Table {
-    /// Takes the number of users and of GPUs from these columns wherever they hold a positive number, and computes the
-    /// tokens per user and per GPU again. Rows where they do not keep their count.
+    /// Takes the number of users and of GPUs from these columns wherever they hold a positive number, and computes the tokens per user and
+    /// per GPU again. Other rows keep their counts.
     pub fn recount(&mut self, users: Option<&str>, gpus: Option<&str>) -> Result<(), String> {
         let changes = [
             (users, "user_count_estimate", "tokens_per_user"),
@@ -186,8 +187,8 @@ impl Table {
 const HOUR_S: f64 = 3600.0;
 
 impl Table {
-    /// Adds the money for a million tokens, at a price for each GPU and hour: price × GPUs ÷ (tokens a second × 3600) × 10⁶.
-    /// It is what the load costs while it lasts; a server that idles costs more.
+    /// Adds the cost of a million tokens, at a price for each GPU and hour: price × GPUs ÷ (tokens a second × 3600) × 10⁶. This is the cost
+    /// while the load lasts; a server that idles costs more.
     pub fn add_costs(&mut self, price_per_gpu_hour: f64) {
         let figures = [
             ("cost_per_million_output_tokens", "output_throughput"),
@@ -202,7 +203,7 @@ impl Table {
         }
     }
 
-    /// Adds the energy of a token where the energy of every GPU of the server was measured.
+    /// Adds the energy of a token, for runs in which the energy of every GPU of the server was measured.
     pub fn add_energies(&mut self) {
         let joules = |table: &Table, row| {
             let all = table.positive("gpu_count", row)?;

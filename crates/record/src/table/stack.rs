@@ -1,25 +1,25 @@
-//! Several tables under one another, so that experiments can be drawn in one picture.
+//! Several tables as one, so that experiments can be drawn in one chart.
 
 use super::marks::RunFacts;
 use super::{Cell, Cells, Column, Section, Table};
 use std::collections::HashMap;
 use std::fmt::Display;
 
-/// The column that names the experiment of a row. It is among the settings of servers, so results of two experiments are never mistaken for
-/// one, and compete with each other.
+/// Name of the column with the experiment of a row. It is a setting of the server, so results of two experiments stay apart, and compete
+/// with each other.
 pub const EXPERIMENT: &str = "experiment";
 
-/// The id of a point among those of several experiments.
+/// Returns the id of a point among those of several experiments.
 pub(super) fn stacked_point(experiment: &str, point: impl Display) -> String {
     format!("{experiment}/{point}")
 }
 
 impl Table {
-    /// The rows of all tables in their order, each with the name of its experiment. Columns of one name and section are one; a
-    /// point keeps apart from the same point of another experiment.
+    /// Returns the rows of all tables in order, each with the name of its experiment. Columns of equal name and section become one. A point
+    /// stays apart from the same point of another experiment.
     pub fn stack(tables: Vec<(String, Table)>) -> Table {
         let mut stacked = Table::default();
-        let mut places: HashMap<(Section, String), usize> = HashMap::new();
+        let mut indices: HashMap<(Section, String), usize> = HashMap::new();
         let mut names = Vec::new();
         for (experiment, table) in tables {
             let from = stacked.rows;
@@ -32,7 +32,7 @@ impl Table {
                         .cells
                         .change(|point| Cell::text(&stacked_point(&experiment, point)));
                 }
-                let place = places.entry((column.section, column.name.clone())).or_insert_with(|| {
+                let index = indices.entry((column.section, column.name.clone())).or_insert_with(|| {
                     stacked.columns.push(Column {
                         name: column.name.clone(),
                         section: column.section,
@@ -40,7 +40,7 @@ impl Table {
                     });
                     stacked.columns.len() - 1
                 });
-                let cells = &mut stacked.columns[*place].cells;
+                let cells = &mut stacked.columns[*index].cells;
                 cells.resize(from);
                 column.cells.iter().for_each(|cell| cells.push(cell.clone()));
             }
@@ -49,14 +49,14 @@ impl Table {
             }
         }
         stacked.columns.push(Column::of(EXPERIMENT, Section::Serve, names));
-        // Fresh starts differ from one experiment to the next, and nothing wins here. The experiment comes first among the settings.
+        // The experiment comes first among the settings.
         stacked
             .columns
             .sort_by_key(|column| (column.section, column.name != EXPERIMENT));
         stacked
     }
 
-    /// Some of the rows.
+    /// Returns a table with these rows.
     pub fn select(&self, rows: &[usize]) -> Table {
         let column = |column: &Column| Column {
             name: column.name.clone(),
@@ -70,7 +70,7 @@ impl Table {
         }
     }
 
-    /// Adds what is known of the runs of another table: its launches are none of ours.
+    /// Adds the facts about another table's runs, with new numbers for its launches.
     fn add_runs(&mut self, runs: Vec<RunFacts>) {
         let launches = self.runs.iter().filter_map(|run| run.launch);
         let first = launches.max().map_or(0, |last| last + 1);

@@ -1,12 +1,12 @@
-//! Workloads: what is asked of a server, apart from how much of it comes at once. Points of two workloads answer different
-//! questions (the shortest outputs always are the fastest requests), so they never compete.
+//! Workloads: the kind of requests to a server, apart from the amount of load. Points of two workloads answer different questions (the
+//! shortest outputs are always the fastest requests), so they never compete.
 
 use super::{COMBO, Cell, Column, Point, Points, Section, normal};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Bench parameters that say how much comes at once, and how long it is measured; every other one belongs to the workload.
+/// Bench parameters that set the amount and duration of the load. Every other bench parameter belongs to the workload.
 const LOAD: [&str; 20] = [
     "batch_size",
     "burstiness",
@@ -38,9 +38,9 @@ pub fn is_of_load(name: &str) -> bool {
 /// The points of one workload.
 #[derive(Debug, Clone)]
 pub struct Workload<'t> {
-    /// Parameters that distinguish it from the other workloads; none if it is the only one.
+    /// Parameters that distinguish it from the other workloads; empty if it is the only one.
     pub settings: Vec<&'t Column>,
-    /// Its points by place in [`Points::points`], in their order there.
+    /// Indices of its points in [`Points::points`], in order.
     pub points: Vec<usize>,
 }
 
@@ -59,37 +59,38 @@ impl Column {
 }
 
 impl<'t> Points<'t> {
-    /// The points by workload, in the order of its parameters' values; one workload where none of them varies.
+    /// Returns the workloads with their points, in the order of their parameters' values; one workload if no parameter varies.
     pub fn workloads(&self) -> Vec<Workload<'t>> {
         let settings = self.workload_settings();
-        let row = |place: &usize| self.points[*place].row;
+        let row = |index: &usize| self.points[*index].row;
         let order = |a: &usize, b: &usize| {
             let mut orders = settings
                 .iter()
                 .map(|column| column.cells.at(row(a)).order(&column.cells.at(row(b))));
             orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
         };
-        let mut places: Vec<usize> = (0..self.points.len()).collect();
-        places.sort_by(order);
+        let mut indices: Vec<usize> = (0..self.points.len()).collect();
+        indices.sort_by(order);
         let workload = |points: &[usize]| Workload {
             settings: settings.clone(),
             points: points.to_vec(),
         };
-        match places.is_empty() {
+        match indices.is_empty() {
             true => vec![workload(&[])],
-            false => places.chunk_by(|a, b| order(a, b).is_eq()).map(workload).collect(),
+            false => indices.chunk_by(|a, b| order(a, b).is_eq()).map(workload).collect(),
         }
     }
 
-    /// Returns true if a point measured the prefill alone. It makes almost no output, so its throughput is that of prompts, and no speed
-    /// per user can be traded for it.
+    /// Returns true if a point measured the prefill alone. It makes almost no output, so its throughput is that of prompts, and speed per
+    /// user has no meaning.
     pub fn reads_prompts_only(&self, point: &Point) -> bool {
         ["phase", "mode"]
             .map(|name| self.param(point, name).to_string())
             .contains(&"prefill".to_owned())
     }
 
-    /// Parameters of the workload. Of parameters that change together, one to one, only the first is returned.
+    /// Returns the parameters that distinguish workloads. Of parameters that change together, one to one, only the first is returned. If
+    /// the names of combinations distinguish points in the same way, only their column is.
     fn workload_settings(&self) -> Vec<&'t Column> {
         let mut kept: Vec<&Column> = Vec::new();
         for column in self.runs.columns().iter().filter(|column| column.is_of_workload()) {

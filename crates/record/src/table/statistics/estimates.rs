@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use vsweep_answer::{Answer, Estimate, PointEstimates};
 
 impl Points<'_> {
-    /// Replaces the points' figures and intervals by the estimates of an answer. Estimates that were made from other runs of a point are
+    /// Replaces the points' figures and intervals by the estimates of an answer. Estimates from another number of runs of a point are
     /// ignored.
     pub fn adopt(&mut self, answer: &Answer) {
         self.take_figures(answer, &|point| point.into());
@@ -26,7 +26,7 @@ impl Points<'_> {
         self.take_figures(answer, &|point| stacked_point(experiment, point).into());
     }
 
-    /// Adds the estimates of an answer. `id` makes the id of a point here from the one there.
+    /// Adds the estimates of an answer. `id` converts the id of a point in the answer to its id in this table.
     fn take_figures(&mut self, answer: &Answer, id: &dyn Fn(&str) -> Box<str>) {
         let used: HashMap<&str, usize> = self.points.iter().map(|point| (&*point.id, point.used.len())).collect();
         let named = answer.estimates.iter().map(|of_point| (id(&of_point.point), of_point));
@@ -40,17 +40,17 @@ impl Points<'_> {
         }
     }
 
-    /// True if the points have the estimates of an answer.
+    /// Returns true if the points have the estimates of an answer.
     pub fn has_estimates(&self) -> bool {
         !self.estimates.is_empty()
     }
 
-    /// True if the answer judges a metric.
+    /// Returns true if the answer judges a metric.
     pub fn judges(&self, metric: &str) -> bool {
         self.estimates.contains_key(metric)
     }
 
-    /// A figure with the answer's estimate of it, if it has one.
+    /// Returns a figure with the answer's estimate and interval, if there are any.
     pub(in crate::table) fn judged(&self, point: &Point, metric: &str, spread: Spread) -> Spread {
         match self.estimate(point, metric) {
             Some(estimate) => Spread {
@@ -62,34 +62,34 @@ impl Points<'_> {
         }
     }
 
-    /// The ids of the points on the answer's frontier of two metrics, if it has that frontier.
+    /// Returns the ids of the points on the answer's frontier of two metrics, if it has that frontier.
     pub(in crate::table) fn frontier(&self, x: &str, y: &str) -> Option<&HashSet<Box<str>>> {
         self.frontiers.get(&(x.to_owned(), y.to_owned()))
     }
 
-    /// The estimate of a figure, if the answer has one.
+    /// Returns the estimate of a figure, if the answer has one.
     fn estimate(&self, point: &Point, metric: &str) -> Option<Estimate> {
         self.estimates.get(metric)?.get(&point.id).copied()
     }
 }
 
 impl Table {
-    /// The planned start that a run belongs to, from 0.
+    /// Returns the planned start to which a run belongs, from 0.
     pub fn slot(&self, row: usize) -> u32 {
         self.runs[row].slot
     }
 
-    /// The launch that a run was measured on, numbered within the table; none where that is not known.
+    /// Returns the number within the table of the launch on which a run was measured; `None` if unknown.
     pub fn launch(&self, row: usize) -> Option<u32> {
         self.runs[row].launch
     }
 
-    /// True if something else than its server and its load had a part in a run.
+    /// Returns true if something other than its server and its load influenced a run.
     pub fn is_disturbed(&self, row: usize) -> bool {
         self.runs[row].marks.iter().any(|mark| mark.code.is_disturbance())
     }
 
-    /// On how many launches some runs were measured; none where that is not known of all of them.
+    /// Returns the number of launches on which some runs were measured; `None` if it is unknown for any of them.
     pub(in crate::table) fn launches(&self, rows: &[usize]) -> Option<usize> {
         let launches: Option<Vec<u32>> = rows.iter().map(|row| self.runs[*row].launch).collect();
         launches
@@ -98,10 +98,10 @@ impl Table {
     }
 }
 
-/// One figure of a point over the runs it comes from.
+/// One figure of a point over its runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The answer's estimate; of a figure that no answer judges the middle value, or the mean of the middle two.
+    /// The answer's estimate; for a figure that no answer judges, the median of the runs.
     pub value: f64,
     /// Smallest value.
     pub min: f64,
@@ -109,12 +109,12 @@ pub struct Spread {
     pub max: f64,
     /// Number of values.
     pub count: usize,
-    /// Its 95 % interval, where an answer judges it.
+    /// Its 95 % interval, if an answer judges it.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Spread {
-    /// The farthest that the figure may lie to either side: its interval, else from the lowest to the highest run.
+    /// Returns the range in which the figure may lie: its interval, else from the lowest to the highest run.
     pub fn reach(&self) -> (f64, f64) {
         self.interval.unwrap_or((self.min, self.max))
     }

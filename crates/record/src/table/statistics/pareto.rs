@@ -6,7 +6,7 @@ use vsweep_strategy::stats::Better;
 /// Figures that differ by less than this fraction count as equal.
 const EPSILON: f64 = 1e-9;
 
-/// The points that no other point beats, as indices ordered from the best x to the worst.
+/// Returns the points that no other point beats, as indices ordered from the best x to the worst.
 ///
 /// A point is beaten by one that is as good in both figures and better in at least one (relative tolerance 10⁻⁹), so of
 /// two points with an equal y only the better x stays; exact duplicates stay together. A point with a figure that is not
@@ -53,11 +53,11 @@ fn compare(a: f64, b: f64) -> Ordering {
     }
 }
 
-/// Figures that differ by less than this part of the larger one are as good as each other: repetitions differ by more.
+/// Figures that differ by at most this fraction of the larger one count as equally good: repetitions differ by more.
 const AS_GOOD: f64 = 0.01;
 
-/// The frontier without points that are as good as an earlier one in both figures: each point that stays, as an index of
-/// `points`, and how many were left out for it.
+/// Returns the frontier without points that are as good as an earlier one in both figures: the index in `points` of each point that stays,
+/// and the number of points that were left out because of it.
 pub fn distinct(points: &[(f64, f64)], frontier: &[usize]) -> Vec<(usize, usize)> {
     let near = |a: f64, b: f64| (a - b).abs() <= AS_GOOD * a.abs().max(b.abs());
     let is_as_good = |a: (f64, f64), b: (f64, f64)| near(a.0, b.0) && near(a.1, b.1);
@@ -72,12 +72,11 @@ pub fn distinct(points: &[(f64, f64)], frontier: &[usize]) -> Vec<(usize, usize)
     distinct
 }
 
-/// A frontier that bends by less than this part of its extent has no knee worth naming.
+/// A frontier that bends by at most this fraction of its extent has no clear knee.
 const LEAST_BEND: f64 = 0.02;
 
-/// The frontier point farthest beyond the straight line between the frontier's ends, in axes scaled to the frontier's
-/// extent: where giving up a little more of one figure stops paying for the other. `None` if none lies
-/// clearly beyond it.
+/// Returns the frontier point farthest beyond the straight line between the frontier's ends, in axes scaled to the frontier's extent.
+/// There, giving up more of one figure begins to gain little of the other. `None` if no point is clearly beyond the line.
 pub fn knee(points: &[(f64, f64)], frontier: &[usize], better: (Better, Better)) -> Option<usize> {
     let (first, last) = (points[*frontier.first()?], points[*frontier.last()?]);
     let (width, height) = (last.0 - first.0, last.1 - first.1);

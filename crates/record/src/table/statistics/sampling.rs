@@ -1,24 +1,24 @@
-//! Chance error of the figures of a row: as the run states it, or estimated from its other figures.
+//! Sampling errors of the figures of a row: as the run states them, or estimated from its other figures.
 
 use crate::table::{Column, Points, Section, Table, normal};
 use vsweep_metrics::confidence::Assumption;
 use vsweep_strategy::stats::normal_quantile;
 
-/// Derived figures, and the one that varies as they do.
+/// The figure whose relative error all derived figures have.
 const DERIVED_FROM: &str = "output_throughput";
 
-/// The chance errors of one metric of a table.
+/// The sampling errors of one metric of a table.
 #[derive(Debug, Default)]
 pub struct Sampling {
-    /// One a row; none where the row has no such figure above 0.
-    errors: Vec<Option<ChanceError>>,
-    /// The part of assumed errors that is left where repeated runs agree better than these allow; else 1.
-    part: f64,
+    /// One for each row; `None` if the row has no such figure above 0.
+    errors: Vec<Option<SamplingError>>,
+    /// Factor for assumed errors: below 1 if repeated runs agree better than these allow; else 1.
+    factor: f64,
 }
 
 /// The relative sampling error (standard error of the logarithm) of a figure.
 #[derive(Debug, Clone, Copy)]
-enum ChanceError {
+enum SamplingError {
     /// The run itself states it.
     Stated(f64),
     /// Estimated from the other figures of the run.
@@ -26,65 +26,65 @@ enum ChanceError {
 }
 
 impl Sampling {
-    /// The relative sampling error of a row; `None` if it has no such figure above 0.
+    /// Returns the relative sampling error of a row; `None` if it has no such figure above 0.
     pub fn error(&self, row: usize) -> Option<f64> {
         Some(match (*self.errors.get(row)?)? {
-            ChanceError::Stated(error) => error,
-            ChanceError::Assumed(error) => self.part * error,
+            SamplingError::Stated(error) => error,
+            SamplingError::Assumed(error) => self.factor * error,
         })
     }
 }
 
 impl Table {
-    /// The chance errors of a column's figures, by the name of the figure that varies as they do.
-    fn chance_errors(&self, column: &Column, name: &str) -> Vec<Option<ChanceError>> {
+    /// Returns the sampling errors of a column's figures. `name` is the figure whose relative error they have.
+    fn sampling_errors(&self, column: &Column, name: &str) -> Vec<Option<SamplingError>> {
         let assumption = Assumption::of(name);
         let others: Vec<Option<&Column>> = assumption.names().iter().map(|other| self.column(other)).collect();
         let error = |row: usize| {
             column.cells.at(row).number().filter(|value| *value > 0.0)?;
             let stated = self.runs.get(row)?.errors.get(name);
             Some(match stated {
-                Some(error) => ChanceError::Stated(error),
-                None => ChanceError::Assumed(assumption.error(|other| others[other]?.cells.at(row).number())),
+                Some(error) => SamplingError::Stated(error),
+                None => SamplingError::Assumed(assumption.error(|other| others[other]?.cells.at(row).number())),
             })
         };
         (0..self.rows).map(error).collect()
     }
 }
 
-/// The figure by whose error that of a column is known.
+/// Returns the name of the figure whose relative error a column has.
 fn varies_as(column: &Column) -> String {
     match column.section {
-        // Tokens, cost and energy by what was generated.
+        // Tokens, cost and energy vary with the generated tokens.
         Section::Derived => DERIVED_FROM.to_owned(),
         _ => normal(&column.name),
     }
 }
 
-/// The least part of an assumed error, even where runs repeat each other to the digit.
-const LEAST: f64 = 0.1;
+/// Smallest factor for assumed errors, even if runs repeat each other to the digit.
+const LEAST_FACTOR: f64 = 0.1;
 /// The probability that assumed errors are reduced below the true ones.
 const RISK: f64 = 0.25;
 
 impl Points<'_> {
-    /// The chance errors of a metric. What is left of assumed ones is the upper bound of the scatter of repeated runs (chi-squared, by
-    /// Wilson and Hilferty 1931).
+    /// Returns the sampling errors of a metric. Assumed errors are reduced to the upper bound of the scatter of repeated runs (quantile of
+    /// chi-squared by Wilson and Hilferty 1931).
     pub fn sampling(&self, metric: &str) -> Sampling {
         let column = self.runs.column(metric).filter(|column| !column.section.is_parameter());
         let Some(column) = column else {
             return Sampling::default();
         };
         let name = varies_as(column);
-        let errors = self.runs.chance_errors(column, &name);
-        let part = self.assumed_part(column, &errors);
-        Sampling { errors, part }
+        let errors = self.runs.sampling_errors(column, &name);
+        let factor = self.assumed_factor(column, &errors);
+        Sampling { errors, factor }
     }
 
-    fn assumed_part(&self, column: &Column, errors: &[Option<ChanceError>]) -> f64 {
+    fn assumed_factor(&self, column: &Column, errors: &[Option<SamplingError>]) -> f64 {
         let (mut freedom, mut squares, mut expected) = (0.0, 0.0, 0.0);
         for point in &self.points {
             let figures = point.used.iter().filter_map(|row| match errors[*row] {
-                Some(ChanceError::Assumed(error)) => Some((column.cells.at(*row).number()?.ln(), error)),
+                Some(SamplingError::Assumed(error)) => Some((column.cells.at(*row).number()?.ln(), error)),
                 _ => None,
             });
             let figures: Vec<(f64, f64)> = figures.collect();
@@ -100,7 +100,7 @@ impl Points<'_> {
         let ninth = 2.0 / (9.0 * freedom);
         let least = (1.0 - ninth - normal_quantile(RISK) * ninth.sqrt()).max(0.0).powi(3);
         match expected > 0.0 && least > 0.0 {
-            true => (squares / expected / least).sqrt().clamp(LEAST, 1.0),
+            true => (squares / expected / least).sqrt().clamp(LEAST_FACTOR, 1.0),
             false => 1.0,
         }
     }
@@ -159,7 +159,7 @@ mod tests {
                 });
             }
             let table = builder.finish();
-            Points::of(&table).sampling("output_throughput").part
+            Points::of(&table).sampling("output_throughput").factor
         };
         let part = |values: &[f64], is_stated| {
             let values: Vec<(&str, f64)> = values.iter().map(|value| ("a", *value)).collect();

@@ -8,8 +8,8 @@ use vsweep_base::validity::Code;
 use vsweep_strategy::checks::{Step, drift};
 use vsweep_strategy::stats::RunPrior;
 
-/// Figures that repetitions should agree in, each with the factor up to which they do. Repetitions on a quiet machine stay
-/// within some percent of throughput; latencies, above all their tails, scatter more.
+/// Figures in which repetitions should agree, each with the largest ratio between agreeing ones. Repetitions on a quiet machine stay within
+/// some percent of throughput; latencies, above all their tails, scatter more.
 const REPEATED: [(&str, f64); 8] = [
     ("output_throughput", 1.25),
     ("request_throughput", 1.25),
@@ -20,21 +20,21 @@ const REPEATED: [(&str, f64); 8] = [
     ("median_e2el_ms", 2.0),
     ("p99_e2el_ms", 2.0),
 ];
-/// Latencies that are closer to each other agree, in milliseconds: a system's scheduler alone takes as long.
+/// Largest difference between latencies that always agree, in milliseconds: the operating system's scheduler alone can take as long.
 const NOTICED_MS: f64 = 10.0;
 
-/// A figure in which runs disagree, and how far its values reach.
+/// A figure in which runs disagree, and the range of its values.
 #[derive(Debug, Clone, Copy)]
 pub struct Disagreement {
     /// The figure's column.
     pub metric: &'static str,
-    /// Its values.
+    /// Median and range of its values.
     pub spread: Spread,
-    /// Distance between the runs, as a multiple of the allowed one.
+    /// Ratio of the largest value to the smallest, as a multiple of the allowed ratio.
     pub excess: f64,
 }
 
-/// The figures in which these runs disagree.
+/// Returns the figures in which these runs disagree.
 pub(in crate::table) fn disagreements(runs: &Table, rows: &[usize]) -> Vec<Disagreement> {
     let figures = REPEATED.iter().filter_map(|(metric, factor)| {
         let spread = runs.column(metric)?.spread(rows)?;
@@ -45,36 +45,36 @@ pub(in crate::table) fn disagreements(runs: &Table, rows: &[usize]) -> Vec<Disag
     figures.collect()
 }
 
-/// The one in which they disagree most, if in any.
+/// Returns the figure in which these runs disagree most, if there is one.
 pub(in crate::table) fn disagreement(runs: &Table, rows: &[usize]) -> Option<Disagreement> {
     let figures = disagreements(runs, rows).into_iter();
     figures.max_by(|a, b| a.excess.total_cmp(&b.excess))
 }
 
-/// Figures that a steady server keeps, with the code of one that does not.
+/// Figures that do not change on a steady server, each with the code of the doubt if it does change.
 const STEADY: [(&str, Code); 3] = [
     ("median_tpot_ms", Code::ServerDrifts),
     ("output_throughput", Code::ServerDrifts),
     ("spec_decode_acceptance_rate", Code::AcceptanceDrifts),
 ];
-/// Runs that are shorter, in seconds, or of fewer requests scatter too much to say anything.
+/// Shortest duration, in seconds, and fewest requests of a run that can show a drift. Others scatter too much.
 const SHORTEST_S: f64 = 5.0;
 const FEWEST: f64 = 50.0;
-/// Noise between runs of a closed loop, where few runs show it.
+/// Prior of the noise between runs of a closed loop.
 const CLOSED: RunPrior = RunPrior { sd: 0.02, freedom: 8.0 };
-/// With random arrivals, each run has a load of its own.
+/// Prior of the noise between other runs. With random arrivals, each run has a load of its own.
 const OPEN: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
 
 /// A start that changed while it was measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Drifting {
-    /// Its code.
+    /// Code of the doubt.
     pub code: Code,
     /// The figure that shows it.
     pub metric: &'static str,
-    /// The last run over the first.
+    /// Ratio of the last run to the first.
     pub ratio: f64,
-    /// One of its runs, by its row.
+    /// Row of one of its runs.
     pub row: usize,
     launch: u32,
 }
@@ -86,12 +86,12 @@ impl Drifting {
     }
 }
 
-/// The starts that changed, by the rows that each point is judged by.
+/// Returns the starts that changed. `points` yields the rows by which each point is judged.
 pub(in crate::table) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize]>) -> Vec<Drifting> {
     let mut rows: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
     for (load, used) in points.enumerate() {
         for row in used {
-            if let Some(launch) = runs.runs[*row].launch.filter(|_| is_telling(runs, *row)) {
+            if let Some(launch) = runs.runs[*row].launch.filter(|_| is_long_enough(runs, *row)) {
                 rows.entry(launch).or_default().push((load, *row));
             }
         }
@@ -111,12 +111,13 @@ pub(in crate::table) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = 
     rows.iter().flat_map(of_launch).collect()
 }
 
-fn is_telling(runs: &Table, row: usize) -> bool {
+fn is_long_enough(runs: &Table, row: usize) -> bool {
     let has = |name: &str, least: f64| runs.cell(name, row).number().is_some_and(|value| value >= least);
     has("duration", SHORTEST_S) && has("completed", FEWEST)
 }
 
-/// Change of a figure on one start. Closed loops and others are judged separately, because their noise differs.
+/// Returns the ratio by which a figure changed on one start, if it did. Closed loops and others are judged separately, because their noise
+/// differs.
 fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let column = runs.column(metric)?;
     let steps = |is_wanted: bool| -> Vec<Step> {
@@ -135,7 +136,7 @@ fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     drift(&closed, CLOSED).or(open)
 }
 
-/// Numbers steps in their order: lines of the record lie between them.
+/// Numbers steps in their order, because their line numbers have gaps.
 fn rank(steps: &mut [Step]) {
     steps.sort_by(|a, b| a.at.total_cmp(&b.at));
     for (at, step) in steps.iter_mut().enumerate() {

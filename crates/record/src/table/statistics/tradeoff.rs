@@ -1,14 +1,14 @@
-//! Two figures of every point against each other, over its runs: which points no other beats, and where the knee is.
+//! Two figures of every point against each other, over its runs, with the points that no other beats, and the knee.
 
 use crate::table::{Better, Cell, Column, Point, Points, Section, Spread, Table, Workload, frontier, knee};
 use vsweep_base::validity::Validity;
 
-/// A figure and which direction of it is the good one.
+/// A figure and its better direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measure {
     /// The column.
     pub metric: String,
-    /// The good direction.
+    /// The better direction.
     pub better: Better,
 }
 
@@ -21,7 +21,7 @@ pub struct PlacedPoint<'p> {
     pub x: Spread,
     /// Its second figure over its runs.
     pub y: Spread,
-    /// True if it meets what the plan asks, and no other such point of its workload beats it.
+    /// True if it meets the plan's targets, and no other such point of its workload beats it.
     pub on_frontier: bool,
     /// True if it is the frontier's knee.
     pub is_knee: bool,
@@ -36,7 +36,7 @@ pub struct Tradeoff<'p> {
     pub y: Measure,
     /// The points that have both figures, in the order of the table.
     pub placed: Vec<PlacedPoint<'p>>,
-    /// Places in `placed` of the points on the frontier, from the best `x` to the worst.
+    /// Indices in `placed` of the points on the frontier, from the best `x` to the worst.
     pub frontier: Vec<usize>,
     /// The workload.
     pub workload: Workload<'p>,
@@ -62,12 +62,12 @@ impl Measure {
         })
     }
 
-    /// Output tokens per second for each user: more is better.
+    /// Returns the measure of output tokens per second for each user: more is better.
     pub fn tokens_per_user() -> Measure {
         Measure::natural("tokens_per_user")
     }
 
-    /// Output tokens per second for each GPU: more is better.
+    /// Returns the measure of output tokens per second for each GPU: more is better.
     pub fn tokens_per_gpu() -> Measure {
         Measure::natural("tokens_per_gpu")
     }
@@ -80,13 +80,13 @@ impl Measure {
     }
 }
 
-/// The good direction of a metric by its name; high of one that says nothing.
+/// Returns the better direction of a metric by its name; higher if the name does not show it.
 pub fn natural_direction(metric: &str) -> Better {
     Better::by_name(metric).unwrap_or(Better::Higher)
 }
 
 impl<'p> Tradeoff<'p> {
-    /// One for each workload, with every point at its two figures.
+    /// Returns one for each workload, with its points that have both figures.
     pub fn of_each(points: &'p Points<'_>, x: &Measure, y: &Measure) -> Vec<Tradeoff<'p>> {
         let workloads = points.workloads().into_iter();
         workloads.map(|workload| Tradeoff::of(points, workload, x, y)).collect()
@@ -105,19 +105,19 @@ impl<'p> Tradeoff<'p> {
         };
         let own = workload.points.iter().map(|at| &points.points[*at]);
         let mut placed: Vec<PlacedPoint<'_>> = own.filter_map(place).collect();
-        let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.value, placed.y.value)).collect();
+        let positions: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.value, placed.y.value)).collect();
         let better = (x.better, y.better);
-        // Others are beaten, or do not meet what the plan asks.
+        // Points that the answer leaves out of its frontier are beaten, or do not meet the plan's targets.
         let answered = points.frontier(&x.metric, &y.metric);
         let may_be_on_it = |at: &usize| answered.is_none_or(|on_it| on_it.contains(&placed[*at].point.id));
         let candidates: Vec<usize> = (0..placed.len()).filter(may_be_on_it).collect();
-        let of_candidates: Vec<(f64, f64)> = candidates.iter().map(|at| places[*at]).collect();
+        let of_candidates: Vec<(f64, f64)> = candidates.iter().map(|at| positions[*at]).collect();
         let found = frontier(&of_candidates, better).into_iter();
         let frontier: Vec<usize> = found.map(|at| candidates[at]).collect();
         for at in &frontier {
             placed[*at].on_frontier = true;
         }
-        if let Some(at) = knee(&places, &frontier, better) {
+        if let Some(at) = knee(&positions, &frontier, better) {
             placed[at].is_knee = true;
         }
         Tradeoff {
@@ -129,13 +129,14 @@ impl<'p> Tradeoff<'p> {
         }
     }
 
-    /// Number of points that lack a figure.
+    /// Returns the number of points that lack a figure.
     pub fn left_out(&self) -> usize {
         self.workload.points.len() - self.placed.len()
     }
 }
 
-/// One row a point: its parameters, both figures with their smallest and largest value, and where it lies.
+/// Returns a table with one row for each point: its parameters, both figures with their smallest and largest value, and marks for the
+/// frontier and the knee.
 pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
     let Some(first) = tradeoffs.first() else {
         return Table::default();

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 pub struct ActivityLock {
     state: RefCell<LockState>,
     changed: Notify,
-    /// The time since some moment.
+    /// Returns the time of a monotonic clock.
     now: Box<dyn Fn() -> Duration>,
 }
 
@@ -21,11 +21,11 @@ struct LockState {
     active: Vec<(u64, Activity)>,
     /// Groups that wait, in the order in which they came.
     waiting: Vec<(u64, Activity)>,
-    came: u64,
+    last_id: u64,
     clocks: Clocks,
 }
 
-/// The time since the beginning in which two or more were measured at once, and in which something was starting.
+/// Total times in which two or more runs were measured at once, and in which something was starting.
 #[derive(Debug, Clone, Copy, Default)]
 struct Clocks {
     measured_at_once: Duration,
@@ -33,7 +33,7 @@ struct Clocks {
     read_at: Duration,
 }
 
-/// A place in the queue, and from its turn on the permission for an activity, until it is dropped.
+/// A place in the queue and then, until it is dropped, the permission for an activity.
 pub struct Permit<'f> {
     activity_lock: &'f ActivityLock,
     id: u64,
@@ -49,7 +49,7 @@ impl Default for ActivityLock {
 }
 
 impl ActivityLock {
-    /// Uses this clock.
+    /// Returns a lock that uses this clock.
     pub fn by(now: impl Fn() -> Duration + 'static) -> ActivityLock {
         ActivityLock {
             state: RefCell::default(),
@@ -58,7 +58,7 @@ impl ActivityLock {
         }
     }
 
-    /// Waits until this may be done.
+    /// Waits until an activity is permitted.
     pub async fn enter(&self, activity: Activity) -> Permit<'_> {
         let mut permit = self.queue(activity);
         loop {
@@ -81,8 +81,8 @@ impl ActivityLock {
 
     fn queue(&self, activity: Activity) -> Permit<'_> {
         let mut state = self.state.borrow_mut();
-        state.came += 1;
-        let id = state.came;
+        state.last_id += 1;
+        let id = state.last_id;
         state.waiting.push((id, activity));
         Permit {
             activity_lock: self,
@@ -93,7 +93,7 @@ impl ActivityLock {
 }
 
 impl LockState {
-    /// Admits a group unless one that came earlier, or is at it, may not go with it.
+    /// Returns true if an activity may go with all current ones, and with those that have waited longer.
     fn admits(&self, id: u64, activity: Activity) -> bool {
         let earlier = self.waiting.iter().take_while(|(other, _)| *other != id);
         let mut others = self.active.iter().chain(earlier);
@@ -117,7 +117,7 @@ impl LockState {
 }
 
 impl Permit<'_> {
-    /// The company that it had so far: shares of its time.
+    /// Returns the activity of all groups since its turn, as shares of that time.
     pub fn neighbours(&self) -> NeighbourShares {
         let mut state = self.activity_lock.state.borrow_mut();
         state.read_clocks((self.activity_lock.now)());

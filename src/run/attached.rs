@@ -11,7 +11,7 @@ use crate::matrix::ServerConfig;
 use crate::plan::{Secrets, Serve, Target};
 use crate::server::Server;
 
-/// Number of readings of a server that seems to be another one, because behind a balancer the first one may answer again.
+/// Number of readings before a server counts as another one. Behind a load balancer the first one may answer again.
 const LOOKS: usize = 5;
 
 /// Reads the properties of the server behind a URL, without secrets, or the differences that make it another one. Fails if different
@@ -51,18 +51,18 @@ pub(super) async fn recognise(
     Ok(replaced.map_or_else(|| Ok(Fingerprint::default()), Err))
 }
 
-/// The server behind a URL.
+/// Returns the server behind a URL.
 pub(super) fn attach(url: &str, serve: &Serve) -> Server {
     Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.protocol.health)
 }
 
-/// Reason for retiring earlier results, as a sentence for the record.
+/// Returns the reason for retiring earlier results, as a sentence for the record.
 pub(super) fn reason(differences: &Differences) -> String {
     format!("another server answers now: {differences}")
 }
 
-/// Note for the user about a server that was started again since it was measured last. Only vLLM's development mode shows that its
-/// scheduler has the same settings.
+/// Returns a note for the user about a server that was started again since it was measured last. Only vLLM's development mode shows that
+/// its scheduler has the same settings.
 pub(super) fn restarted(url: &str, read: &Fingerprint) -> String {
     let hidden = match read.settings.contains_key("max_num_seqs") {
         true => "",
@@ -85,7 +85,7 @@ impl Sweep<'_> {
         self.plan.serve.fresh && (last == Some("finished") || !self.schedule().has_work(state))
     }
 
-    /// Retires in a state that is only played what a session that begins now would retire because the plan asks for it.
+    /// Retires, in an imagined state, the results that a session which begins now would retire because the plan asks for it.
     pub fn imagine_anew(&self, state: &mut State) {
         if self.begins_anew(state) {
             for server in self.schedule().servers() {
@@ -95,7 +95,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Servers whose results a session that begins now retires, and why. `None` if the user asked to stop meanwhile.
+    /// Returns the servers whose results a session that begins now retires, with the reasons. `None` if the user asked to stop meanwhile.
     pub(super) async fn outdated(
         &self,
         writer: &SessionWriter<'_>,

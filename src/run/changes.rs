@@ -9,10 +9,10 @@ use crate::units::{show_count, show_many};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Into how many parts the loads are divided for each processor.
+/// Number of parts for each processor into which the loads are divided.
 const PARTS: usize = 4;
 
-/// Points that are named; others are counted.
+/// Most points that a note names; it counts the others.
 const MOST_NAMED: usize = 5;
 
 /// The difference between a record and a plan.
@@ -20,7 +20,7 @@ const MOST_NAMED: usize = 5;
 pub struct Changes {
     /// The plan as it is to be recorded.
     pub plan: RecordedPlan,
-    /// Points of the plan with a record.
+    /// Number of points of the plan with a record.
     kept: usize,
     /// True if recorded points are no longer in the plan.
     has_dropped: bool,
@@ -29,7 +29,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Compares. An untouched plan has no changes unless the environment or a file it names has changed.
+    /// Compares a plan with a record. An unedited plan has no changes, unless the environment or a file that it names has changed.
     pub fn between(state: &State, matrix: &Matrix, plan: &Plan) -> Changes {
         // The environment and local files also decide identities, so recorded points are compared even if the text is
         // the same.
@@ -115,7 +115,7 @@ impl Changes {
         changes
     }
 
-    /// The name of the plan that the record is of, if that is another one with not a single point in common.
+    /// Returns the name of the recorded plan, if it is another plan without a single point in common.
     pub fn foreign<'s>(&self, state: &'s State) -> Option<&'s str> {
         let recorded = &state.planning_session()?.plan;
         let is_foreign = recorded.name != self.plan.name && self.kept == 0 && self.has_dropped;
@@ -127,13 +127,13 @@ impl Changes {
         !self.notes.is_empty()
     }
 
-    /// Notes for the user; empty if nothing changed.
+    /// Returns notes for the user; empty if nothing changed.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 }
 
-/// Reason why a server is new: its differences from the one of the same name that was started last.
+/// Returns the reason why a server is new: its differences from the server of the same name that was started last.
 fn reason(server: &ServerConfig, state: &State, secrets: &Secrets) -> Option<String> {
     let namesakes = state.servers.values().filter(|record| record.name == server.name);
     let before = namesakes.max_by_key(|record| record.starts.last().map(|start| &start.started_at))?;
@@ -154,14 +154,14 @@ fn reason(server: &ServerConfig, state: &State, secrets: &Secrets) -> Option<Str
     (!differences.is_empty()).then(|| format!("server `{}` is measured again: {}", server.name, differences.join(", ")))
 }
 
-/// The settings that the other command line lacks, each flag with its values.
+/// Returns the settings that the other command line lacks, each flag with its values.
 fn missing(from: &[String], other: &[String]) -> String {
     let other = settings(other);
     let lacking = settings(from).into_iter().filter(|setting| !other.contains(setting));
     lacking.map(|words| words.join(" ")).collect::<Vec<_>>().join(" ")
 }
 
-/// A command line taken apart: the words before the first flag, then each flag with what follows it.
+/// Splits a command line into the words before the first flag, then each flag with the words that follow it.
 fn settings(argv: &[String]) -> Vec<Vec<&str>> {
     let is_flag = |word: &str| word.starts_with('-') && word.parse::<f64>().is_err();
     let mut settings: Vec<Vec<&str>> = Vec::new();
@@ -174,7 +174,7 @@ fn settings(argv: &[String]) -> Vec<Vec<&str>> {
     settings
 }
 
-/// `: a; b; and 2 more`.
+/// Returns a text such as `: a; b; and 2 more`; empty without names.
 fn listed(names: &[String], count: u64) -> String {
     if names.is_empty() {
         return String::new();

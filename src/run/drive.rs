@@ -1,6 +1,5 @@
-//! The one loop that sees an agenda through: it asks for the next step, writes it or has a stage act on it, and passes on
-//! what came of it and what the user wants. A real run, a rehearsal and a replay differ only in their stage and in where
-//! events go.
+//! The only loop that performs an agenda: it asks for the next step, writes it or has a stage perform it, and reports the outcome and the
+//! user's signals. A real run, a rehearsal and a replay differ only in their stage and in the destination of events.
 
 use crate::agenda::{Action, ActionOutcome, Agenda, Ending, Signal, Step};
 use crate::journal::{Entry, Event, Measured, State};
@@ -12,7 +11,7 @@ pub trait Stage {
     /// Error that ends the work; a failed server or run is an outcome, not an error.
     type Error;
 
-    /// Sees an action through. Dropping the future gives the action up; the server is then still to be stopped.
+    /// Performs an action. Dropping the future gives the action up; the server must then still be stopped.
     fn act(&mut self, action: Action) -> impl Future<Output = Result<ActionOutcome, Self::Error>>;
 }
 
@@ -21,10 +20,10 @@ pub trait Writer {
     /// Error of writing an event.
     type Error;
 
-    /// Looks at everything that is recorded.
+    /// Passes the state of everything that is recorded to `view`.
     fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T;
 
-    /// Writes an event durably; of a measured run its figures first, for which the event vouches.
+    /// Writes an event durably. The figures of a measured run are written before its event.
     fn write(&self, event: Event, measured: Option<Measured>) -> impl Future<Output = Result<Entry, Self::Error>>;
 
     /// Writes an event that has no figures.
@@ -32,13 +31,13 @@ pub trait Writer {
         self.write(event, None)
     }
 
-    /// Tells the user.
+    /// Shows a note to the user.
     fn note(&self, note: &str) -> Result<(), Self::Error>;
 }
 
 /// Source of the user's signals.
 pub trait SignalSource {
-    /// Resolves with the next one, at once if it came in already. Nothing is lost if this is dropped.
+    /// Resolves with the next signal, at once if it has already come. No signal is lost if the future is dropped.
     fn next(&mut self) -> impl Future<Output = Signal>;
 }
 
@@ -52,7 +51,7 @@ impl SignalSource for NoSignals {
     }
 }
 
-/// Does what an agenda asks for until nothing is left. After an error the server may still be there.
+/// Performs the steps of an agenda until none is left. After an error the server may still be running.
 pub async fn drive<E>(
     agenda: &mut Agenda<'_>,
     stage: &mut impl Stage<Error = E>,

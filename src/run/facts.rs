@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// A repository on a slow disk must not hold up a sweep.
+/// Time limit for git, because a repository on a slow disk must not delay a sweep.
 const GIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Variables that hold the name of the node: Slurm's, and the one that the manifest examples/kubernetes.yaml sets.
@@ -47,7 +47,7 @@ pub async fn collect(plan: &Plan) -> Manifest {
     }
 }
 
-/// Describes a session of this process so precisely that it cannot be mistaken for another one on any machine.
+/// Describes a session of this process precisely enough to distinguish it from all others on any machine.
 pub fn session() -> SessionStarted {
     let pid = std::process::id();
     SessionStarted {
@@ -59,7 +59,7 @@ pub fn session() -> SessionStarted {
     }
 }
 
-/// Properties that distinguish this machine from others, as far as they matter for measurements on our GPUs.
+/// Returns properties that distinguish this machine from others, as far as they matter for measurements on the visible GPUs.
 pub async fn machine() -> Machine {
     let named = |name: &str| std::env::var(name).ok().filter(|node| !node.is_empty());
     let gpus = gpu::visible(&BTreeMap::new()).await;

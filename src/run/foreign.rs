@@ -22,12 +22,12 @@ const LABEL: &str = "imported from a tree of vLLM; which start of the server it 
 pub struct Foreign {
     /// Number of the repetition, from 0.
     pub run: u32,
-    /// The result of its client, with the number of the run and what the sweep set behind it; or why it failed.
+    /// The result of its client, followed by the number of the run and the parameters of the sweep; or the reason for its failure.
     pub result: std::result::Result<Params, String>,
 }
 
 impl Foreign {
-    /// A run's file of vLLM's sweep; the error completes a sentence that begins with it.
+    /// Reads a run's file of vLLM's sweep. An error completes a sentence that begins with the file's name.
     pub fn read(path: &Path, run: u32) -> std::result::Result<Foreign, String> {
         let json = files::read(path, files::RESULT).map_err(|error| format!("cannot be read: {error}"))?;
         let content = read_result(&json)?;
@@ -43,8 +43,8 @@ impl Foreign {
     }
 }
 
-/// Records these runs, by point in the order of the plan, as one session. Returns the parameters that hid figures of the same
-/// name, which are lost.
+/// Records these runs, by point in the order of the plan, as one session. Returns the names of figures that are lost, because the sweep
+/// overwrote them with parameters of the same name.
 pub fn import_results(
     plan: &Plan,
     matrix: &Matrix,
@@ -157,7 +157,7 @@ fn record(
     }
 }
 
-/// The doubt about a file that says of itself that it is of another load than its folder.
+/// Returns a doubt about a file whose result is of another load than its folder.
 fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -> Option<Doubt> {
     let argv = point.argv.as_deref().unwrap_or_default();
     let params = params_of(argv).unwrap_or_else(|| point.params.clone());

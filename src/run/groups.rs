@@ -84,7 +84,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Works on a start of a server: once, and again whenever another one has taken the place of the one that was measured.
+    /// Works on a start of a server, and again whenever its results were retired because another server answered.
     async fn perform_group(
         &self,
         start: Start,
@@ -94,7 +94,7 @@ impl Sweep<'_> {
         mut signals: GroupSignals,
     ) -> Result<Ending> {
         if self.share.is_some() {
-            // The worker that had it may have been killed a moment ago: its lease is free at once, but its server may not have ended yet.
+            // The worker that had this group may just have been killed: its lease is free at once, but its server may not have ended yet.
             tokio::select! {
                 cleared = self.clear_away(self.patience(), writer) => cleared?,
                 () = signals.interrupt.requested() => {}
@@ -124,7 +124,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// External knowledge about a search.
+    /// Returns external knowledge about a search.
     fn hint(&self, search: &LoadSearch) -> Hint {
         let point = first_point(self.wanted, search);
         let params = match (&self.plan.bench.runner, &point.argv) {
@@ -143,11 +143,11 @@ impl Sweep<'_> {
 struct GroupSignals {
     /// Signals of the user.
     interrupt: Interrupt,
-    /// Holds once the sweep is to end.
+    /// True once the sweep must end.
     ends: watch::Receiver<bool>,
     /// The lease that another worker may take over.
     lease: Option<Rc<Lease>>,
-    /// True if it was asked to end.
+    /// True if the group was already asked to end.
     is_draining: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The GPUs and the model of a server, from its command line, and the shares of their limits that a run reached. Nothing is said where the
-//! GPU or the model is not known. The formulas are in `sim::engine::utilisation`.
+//! The GPUs and the model of a server, from its command line, and the shares of their limits that a run reached. Without a known GPU and
+//! model there are no shares. The formulas are in `sim::engine::utilisation`.
 
 use crate::plan::{Params, Program, ServeCommand};
 use crate::server::address::placed;
@@ -29,7 +29,8 @@ pub fn command(argv: &[String]) -> Result<(bool, &[String]), String> {
     }
 }
 
-/// The flags of a real server, on this GPU and with the model's shape.
+/// Returns the flags with which the simulator imitates a real server on this GPU. `model_config` is the model's `config.json`, or its
+/// folder.
 pub fn on_gpu(mut flags: Flags, gpu: &Gpu, model_config: Option<&Path>) -> Result<Flags, String> {
     flags.set("sim_gpu", Value::from(gpu.name));
     flags.set("sim_start", Value::from("modelled"));
@@ -38,7 +39,7 @@ pub fn on_gpu(mut flags: Flags, gpu: &Gpu, model_config: Option<&Path>) -> Resul
             Some(name) if name == "config.json" => file.parent().unwrap_or(Path::new(".")),
             _ => file,
         };
-        // A bare relative name could be taken for one of the hub.
+        // A bare relative name could be taken for the name of a model on the hub.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
         flags.model_tag = Some(folder.display().to_string());
         return Ok(flags);
@@ -46,7 +47,7 @@ pub fn on_gpu(mut flags: Flags, gpu: &Gpu, model_config: Option<&Path>) -> Resul
     match flags.model() {
         Some(model) if Path::new(model).join("config.json").is_file() => Ok(flags),
         Some(model) if Model::states_its_size(model) => {
-            // The folder of another machine is known by its name.
+            // A folder that is on another machine is recognised by its name.
             let path = Path::new(model);
             let name = path.file_name().filter(|_| path.is_absolute() && !path.is_dir());
             if let Some(name) = name.map(|name| name.to_string_lossy().into_owned()) {
@@ -68,13 +69,13 @@ pub struct Hardware {
     max_num_seqs: usize,
 }
 
-/// Occupancy of the KV cache from which its blocks bind if requests wait or are preempted.
+/// Occupancy of the KV cache from which on its blocks are the bottleneck, if requests wait or are preempted.
 const FULL: f64 = 0.95;
-/// Share of the time that the limits explain together, from which the longest one binds.
+/// Share of the time that the limits must explain together, so that the longest one is the bottleneck.
 const BINDS: f64 = 0.5;
 
 impl Hardware {
-    /// The hardware of a server on GPUs with this device name.
+    /// Returns the hardware of a server on GPUs with this device name; `None` if it is unknown.
     pub fn of(argv: &[String], env: &BTreeMap<String, String>, device: Option<&str>) -> Option<Hardware> {
         let (is_simulator, args) = command(argv).ok()?;
         let mut flags = Flags::parse(&placed(args)).ok()?;
@@ -88,7 +89,7 @@ impl Hardware {
         })
     }
 
-    /// The columns `mfu`, `mbu`, `host_share` and `bound_by` of a result; none if it lacks what they are made of.
+    /// The columns `mfu`, `mbu`, `host_share` and `bound_by` of a result; empty if it lacks the figures from which they are computed.
     pub fn columns(&self, result: &Params) -> Params {
         let number = |name: &str| {
             result
@@ -117,7 +118,7 @@ impl Hardware {
         // A stage of a pipeline counts steps of a part of the batch.
         let counted = number("engine_steps").filter(|_| self.cost.pipeline_parallel == 1);
         let estimated = || {
-            // A token follows another after a step; sequences that are never together take a step for each.
+            // A token follows the previous one after a step. If no two sequences run together, each token takes a step of its own.
             let step_ms = number("mean_itl_ms").or_else(|| number("mean_tpot_ms"))?;
             let replicas = self.cost.data_parallel as f64;
             Some((replicas * seconds / (step_ms / 1e3)).min(output_tokens))
@@ -132,7 +133,7 @@ impl Hardware {
         })
     }
 
-    /// The limit that binds, in a word.
+    /// Returns the name of the bottleneck.
     fn bound_by(&self, shares: &Shares, number: &dyn Fn(&str) -> Option<f64>) -> &'static str {
         let figure = |name: &str| number(name).unwrap_or(0.0);
         let waits = figure("waiting_mean") >= 1.0;

@@ -1,5 +1,5 @@
-//! Ctrl-C and its relatives. The first asks the sweep to end in order; the second to end at once. SIGUSR1, which schedulers send before
-//! a time limit, asks it to begin nothing more.
+//! Signals that end a sweep. The first SIGINT (Ctrl-C), SIGTERM or SIGHUP asks it to end in an orderly way, the second to end at once.
+//! SIGUSR1, which schedulers send before a time limit, asks it to begin nothing more.
 
 use super::drive::SignalSource;
 use crate::agenda::Signal;
@@ -17,16 +17,16 @@ use tokio::sync::watch;
 pub struct Interrupt {
     asked: watch::Receiver<Presses>,
     asks: watch::Sender<Presses>,
-    /// The part of it that was passed on as signals.
+    /// The part of `asked` that was passed on as signals.
     passed_on: Presses,
-    /// True if a receiver ends in an orderly way.
+    /// True if a holder ends in an orderly way, see [`Interrupt::heed`].
     is_heeded: Arc<AtomicBool>,
 }
 
 /// Signals received so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Presses {
-    /// Ctrl-C and its relatives.
+    /// Number of SIGINT, SIGTERM and SIGHUP.
     presses: u32,
     /// True if nothing more may be begun.
     drain: bool,
@@ -82,8 +82,8 @@ impl Interrupt {
         })
     }
 
-    /// Installs the handler at the start of a command. Until [`Interrupt::heed`], nothing has to be ended in an orderly way, and `leave` is
-    /// called at once.
+    /// Installs the handler at the start of a command. Until [`Interrupt::heed`], the first signal calls `leave` at once, because nothing
+    /// needs an orderly end.
     pub fn install_early(leave: impl FnOnce() + Send + 'static) -> Result<Interrupt> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         let runtime = runtime.map_err(cannot_watch)?;
@@ -108,7 +108,7 @@ impl Interrupt {
         self.is_heeded.store(true, Ordering::SeqCst);
     }
 
-    /// Lets nothing more begin once so much time has passed. Must be called inside a runtime.
+    /// Asks to begin nothing more once this time has passed. Must be called inside a runtime.
     pub fn drain_after(&self, time: Duration) {
         let asks = self.asks.clone();
         tokio::spawn(async move {
@@ -142,7 +142,7 @@ impl Interrupt {
         self.once(|asked| asked.presses > 1).await;
     }
 
-    /// Resolves once the user asks from now on, whatever was asked before.
+    /// Resolves with the next Ctrl-C, however many came before.
     pub async fn pressed_again(&mut self) {
         let before = self.asked.borrow().presses;
         self.once(move |asked| asked.presses > before).await;
@@ -160,7 +160,7 @@ fn cannot_watch(error: io::Error) -> Error {
     Error::Fatal(format!("cannot watch for signals: {error}"))
 }
 
-/// The mask of signals that this process ignores; bit n - 1 is signal n.
+/// Returns the mask of signals that this process ignores; bit n - 1 is signal n.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -27,29 +27,29 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Between two signs of life.
+/// Time between two renewals of a lease.
 pub const BEAT: Duration = Duration::from_secs(5);
-/// A lease that its reader saw unchanged for so long is nobody's: six beats, since a shared disk may be slow.
-const STANDS_STILL: Duration = Duration::from_secs(30);
+/// Time after which a lease expires if its reader saw no change: six renewals, because a shared disk may be slow.
+const EXPIRY: Duration = Duration::from_secs(30);
 
 /// Content of a lease file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sign {
-    /// The machine, for people.
+    /// Name of the machine, for people.
     pub host: String,
-    /// The process, so exactly that no other one is taken for it.
+    /// Identifies the process among all others.
     pub owner: String,
-    /// Counts the signs of life.
+    /// Number of renewals.
     pub beat: u64,
     /// True if the owner is done with the group, or has given it back.
     pub is_over: bool,
 }
 
-/// A group that nobody else takes as long as this lives.
+/// The lease of a group. No other worker takes the group as long as this value lives.
 #[derive(Debug)]
 pub struct Lease {
     lost: watch::Receiver<bool>,
-    /// Ends the thread that gives signs of life, which gives the lease back then.
+    /// Ends the thread that renews the lease. The thread then gives the lease back.
     beats: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -59,7 +59,7 @@ impl Lease {
         *self.lost.borrow()
     }
 
-    /// Resolves once that is so.
+    /// Resolves once another worker has taken the group over.
     pub async fn lost(&self) {
         if self.lost.clone().wait_for(|lost| *lost).await.is_err() {
             // The watcher is gone.
@@ -77,7 +77,7 @@ impl Drop for Lease {
     }
 }
 
-/// A group that this session has taken, while it holds it, and true if it was lost.
+/// A lease of this session, while it is held; and true once it is lost.
 type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
 
 /// The leases of a directory, as one session sees them.
@@ -91,7 +91,7 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Leases of a directory; nothing is taken yet.
+    /// Returns the leases of a directory. Takes none yet.
     pub fn of(directory: &Directory, host: String) -> Leases {
         Leases {
             directory: directory.clone(),
@@ -107,7 +107,7 @@ impl Leases {
         taken.get(group).is_some_and(|(_, lost)| !*lost.borrow())
     }
 
-    /// The lease of a group: one that this session holds, or a new one; `None` if somebody else has it.
+    /// Returns the lease of a group: one that this session holds, or a new one; `None` if another worker has it.
     pub fn take(&self, group: &str) -> Result<Option<Rc<Lease>>> {
         let held = self.taken.borrow().get(group).and_then(|(lease, _)| lease.upgrade());
         if let Some(lease) = held.filter(|lease| !lease.is_lost()) {
@@ -128,7 +128,7 @@ impl Leases {
         Ok(Some(lease))
     }
 
-    /// Returns true if another worker's lease has expired.
+    /// Returns true if another worker's lease has ended or expired.
     fn is_free(&self, path: &Path) -> bool {
         let Ok(content) = files::read(path, files::FACTS) else {
             return false;
@@ -143,10 +143,10 @@ impl Leases {
         if *before != content {
             (*before, *since) = (content, now);
         }
-        now - *since >= STANDS_STILL
+        now - *since >= EXPIRY
     }
 
-    /// Creates the lease of this number, unless somebody else was faster.
+    /// Creates the lease of this number; `None` if another worker was faster.
     fn begin(&self, folder: &Path, number: u64) -> Result<Option<Lease>> {
         let path = folder.join(number.to_string());
         let mut sign = Sign {
@@ -191,7 +191,7 @@ fn rewrite(file: &mut File, text: &[u8]) -> io::Result<()> {
     file.set_len(text.len() as u64)
 }
 
-/// The leases of those who gave a sign of life not long ago, by their group. Goes by the time of the file, so it is for people.
+/// Returns the leases that are in use, by group. For people only, because it relies on the times of files.
 pub fn signs(directory: &Directory) -> BTreeMap<String, Sign> {
     let folders = fs::read_dir(directory.leases()).into_iter().flatten().flatten();
     let sign = |folder: fs::DirEntry| {
@@ -199,7 +199,7 @@ pub fn signs(directory: &Directory) -> BTreeMap<String, Sign> {
         let path = folder.path().join(last.to_string());
         let sign: Sign = serde_json::from_slice(&files::read(&path, files::FACTS).ok()?).ok()?;
         let age = fs::metadata(&path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
-        let is_alive = !sign.is_over && !is_process_dead(&sign.owner) && age < STANDS_STILL;
+        let is_alive = !sign.is_over && !is_process_dead(&sign.owner) && age < EXPIRY;
         let group = folder.file_name().to_string_lossy().into_owned();
         is_alive.then_some((group, sign))
     };
@@ -218,10 +218,10 @@ fn text(sign: &Sign) -> Vec<u8> {
     serde_json::to_vec(sign).expect("plain data always serialises")
 }
 
-/// End of a session that only recorded a plan.
+/// Reason for the end of a session that only recorded a plan.
 const SUBMITTED: &str = "submitted";
-/// The name of the lease of a plan that chooses its starts by their results, as a comparison or an optimisation does: all of them are one
-/// worker's, since each depends on those before.
+/// Returns the name of the only lease of a plan that chooses its starts by their results, as a comparison or an optimisation does. One
+/// worker measures all its starts, because each depends on those before.
 pub fn chosen_group(plan: &Plan) -> Option<&'static str> {
     match (&plan.compare, &plan.optimize) {
         (Some(_), _) => Some("compare"),
@@ -235,7 +235,7 @@ pub fn chosen_group(plan: &Plan) -> Option<&'static str> {
 pub struct Share {
     /// Leases of the groups.
     pub leases: Leases,
-    /// The only group that is wanted; all of them if there is none.
+    /// The only group that is wanted; `None` for all groups.
     pub group: Option<String>,
 }
 
@@ -246,7 +246,7 @@ impl Share {
     }
 }
 
-/// Name of a start in leases, command lines and scripts: `<server>-<slot>`, or one name for all starts that the plan chooses.
+/// Returns the name of a start in leases, command lines and scripts: `<server>-<slot>`, or one name for all starts that the plan chooses.
 pub fn group_name(plan: &Plan, start: &Start) -> String {
     match chosen_group(plan) {
         Some(name) => name.to_owned(),
@@ -255,7 +255,7 @@ pub fn group_name(plan: &Plan, start: &Start) -> String {
 }
 
 impl Sweep<'_> {
-    /// Records the plan for workers to come, unless it is the one that counts already. Nothing is started.
+    /// Records the plan for future workers, unless it already is the one that counts. Starts nothing.
     pub async fn declare(&self, changes: Changes, recorder: &mut Recorder) -> Result<()> {
         if recorder.state().sessions().is_empty() || changes.is_any() || !recorder.gaps().is_empty() {
             facts::collect(self.plan).await.write(recorder.directory())?;
@@ -268,7 +268,8 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// The groups that are left, as leases and command lines call them, with the server of each; of a plan that chooses its starts it is one, with all.
+    /// Returns the names of the groups with remaining work, each with its server. A plan that chooses its starts has one group with all
+    /// servers.
     pub fn left(&self, state: &State) -> Vec<(String, Vec<ServerConfig>)> {
         let schedule = self.schedule();
         if let Some(name) = chosen_group(self.plan) {
@@ -288,8 +289,9 @@ impl Sweep<'_> {
         self.left(state).iter().any(|(group, _)| share.wants(group))
     }
 
-    /// The planned starts and the fresh ones of the finalists, of which other workers take what they can: what is open is offered again
-    /// and again. Nothing comes once after each time that all were offered.
+    /// Yields the open starts slot by slot: the planned ones, then the fresh ones of the finalists. Other workers take some of them
+    /// meanwhile, so those that are still open are offered again and again. After each round the iterator yields `None` once, and then
+    /// continues.
     pub(super) fn offers(&self, share: &Share, writer: &SessionWriter<'_>) -> impl Iterator<Item = Vec<Start>> {
         let schedule = self.schedule();
         let is_open = move |start: &Start| {
@@ -355,7 +357,7 @@ mod tests {
         let long_ago = |leases: &Leases| {
             let mut seen = leases.seen.borrow_mut();
             let (_, since) = seen.get_mut(&path).expect("seen");
-            *since = since.checked_sub(STANDS_STILL).expect("the machine is up for long");
+            *since = since.checked_sub(EXPIRY).expect("the machine is up for long");
         };
         long_ago(&leases);
         strange(folder.path(), 2);

@@ -1,7 +1,7 @@
-//! The one loop that owns processes: server groups in order, each server started once, every run recorded before the
-//! next begins. What was done is in the journal; this room only decides what comes next and sees it through.
+//! Performs a sweep, and owns all its processes: it works on the server groups, and records every run before the next one of the group
+//! begins. Earlier results are in the journal; this room only performs what is missing.
 //!
-//! Knows nothing of displays: it tells an observer what was recorded and how a run is getting on.
+//! Does not depend on displays: it reports events and the progress of runs to an observer.
 
 mod activity_lock;
 mod attached;
@@ -47,9 +47,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use writer::SessionWriter;
 
-/// Runs that a search takes as long as nothing is known of it.
+/// Assumed number of runs of a search without a prediction.
 const USUAL_PROBES: usize = 8;
-/// Time that the guards of a killed vsweep may need beyond the grace period.
+/// Time that the guards of a killed vsweep may need in addition to the grace period.
 const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 
 /// An update for the observer of a sweep.
@@ -57,9 +57,9 @@ const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 pub enum Update<'a> {
     /// An event is on disk.
     Recorded(&'a Entry),
-    /// A benchmark begins on this server; its counters move on their own from now on.
+    /// A benchmark begins on this server, and updates these counters from now on.
     Running(&'a ServerId, &'a Arc<Counters>),
-    /// An action on a server, apart from its runs.
+    /// An action on a server begins.
     Acting(&'a ServerId, &'a Action),
     /// A note that the user should read once.
     Note(&'a str),
@@ -83,11 +83,11 @@ pub struct Sweep<'a> {
     pub whole: &'a Matrix,
     /// The part of it to work on now (the whole, unless `--only` was given).
     pub wanted: &'a Matrix,
-    /// Our share of the server groups.
+    /// The share of the server groups for this session.
     pub shard: Shard,
-    /// Measure failed runs again.
+    /// True if failed runs are measured again.
     pub retry_failed: bool,
-    /// First guesses for searches.
+    /// Expected answers of searches.
     pub forecasts: &'a Forecasts,
     /// The machine, if servers run side by side.
     pub node: Option<&'a Node>,
@@ -104,7 +104,7 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// A sweep of all work on a plan, without knowledge of the machine or of durations.
+    /// Returns a sweep of all work on a plan, without knowledge of the machine or of durations.
     pub fn of(plan: &'a Plan, matrix: &'a Matrix) -> Sweep<'a> {
         const NO_FORECASTS: &Forecasts = &Forecasts::new();
         const NO_LENGTHS: &Lengths = &Lengths::new();
@@ -127,7 +127,7 @@ impl<'a> Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Performs what the journal lacks. Whatever happens, no server of the sweep is left when this returns.
+    /// Measures what the journal lacks. No server of the sweep is left when this returns, even after an error.
     pub async fn perform(
         self,
         changes: Changes,
@@ -187,7 +187,7 @@ impl Sweep<'_> {
         Ok(ending)
     }
 
-    /// Ends what killed vsweeps left behind, and waits so long at most for what their guards are still ending.
+    /// Ends the processes that killed vsweeps left behind. Waits at most until `limit` for those that their guards are still ending.
     async fn clear_away(&self, limit: Duration, writer: &SessionWriter<'_>) -> Result<()> {
         let killed = writer.look(State::killed_sessions);
         match settle::clear_away(&killed, limit).await {
@@ -201,14 +201,14 @@ impl Sweep<'_> {
         self.plan.serve.stop_grace + ORPHANS_MARGIN
     }
 
-    /// The remaining work.
+    /// Returns the remaining work.
     pub fn schedule(&self) -> Schedule<'_> {
         let schedule =
             Schedule::new(self.plan, self.wanted, self.shard, self.retry_failed).with_at_once(self.at_once());
         self.advised.map_or(schedule, |advised| schedule.with_advised(advised))
     }
 
-    /// Most servers that run at the same time: of the smallest ones.
+    /// Returns the largest number of servers that an optimisation runs at the same time, if they are the smallest ones.
     fn at_once(&self) -> usize {
         let Some(node) = self.node.filter(|_| self.plan.optimize.is_some()) else {
             return 1;
@@ -225,7 +225,7 @@ impl Sweep<'_> {
         by_gpus.map_or(groups, |servers| servers.min(groups)).max(1) as usize
     }
 
-    /// Notes the session and its plan.
+    /// Records the session and its plan.
     async fn begin(&self, changes: Changes, machine: Option<Machine>, writer: &SessionWriter<'_>) -> Result<()> {
         let mut started = writer.look(|state| self.session_started(changes, machine, state));
         started.joined = self.share.is_some();
@@ -233,7 +233,7 @@ impl Sweep<'_> {
         writer.record(Event::SessionStarted(Box::new(started))).await.map(drop)
     }
 
-    /// A session of this process with this plan.
+    /// Returns a session of this process with this plan.
     fn session_started(&self, changes: Changes, machine: Option<Machine>, state: &State) -> SessionStarted {
         let (plan, matrix) = (self.plan, self.whole);
         let counts = matrix.counts();
@@ -252,21 +252,21 @@ impl Sweep<'_> {
         }
     }
 
-    /// Works on what is left: on the starts that a comparison or an optimisation asks for; else on the planned starts, then on the fresh ones of the
-    /// finalists, which are known only then.
+    /// Works on the remaining starts: those that a comparison or an optimisation asks for; else the planned ones, then the fresh ones of
+    /// the finalists, which are known only then.
     async fn work(&self, writer: &SessionWriter<'_>, interrupt: &mut Interrupt) -> Result<Ending> {
         let schedule = self.schedule();
         let mut tried = Vec::new();
         let asked = iter::from_fn(|| {
             let group = chosen_group(self.plan);
             let has_it = |share: &Share| group.is_some_and(|group| share.leases.had(group));
-            // Another worker may have had the starts that this one did not get.
+            // Without the lease, another worker has had these starts, so this one has tried none.
             if !self.share.is_none_or(has_it) {
                 tried.clear();
             }
             let mut starts = writer.look(|state| schedule.wanted_starts(state, &tried));
             if starts.is_empty() && self.plan.optimize.is_some() {
-                // What is measured without neighbours is known at the end.
+                // The points to measure without neighbours are known only at the end.
                 starts = self.finals(writer);
             }
             tried.extend(starts.iter().map(|start| (start.server.id.clone(), start.slot)));
@@ -277,14 +277,14 @@ impl Sweep<'_> {
         let rounds: StartQueue<'_> = match self.share {
             _ if schedule.is_chosen() => Box::new(asked),
             Some(share) => Box::new(self.offers(share, writer)),
-            // What is measured without neighbours is known after the finals.
+            // The points to measure without neighbours are known only after the finals.
             None => Box::new(planned.chain(iter::repeat_with(|| self.finals(writer)).take(2))),
         };
         let scheduler = Scheduler::now(self, self.node, self.share, rounds).await;
         self.run_groups(&scheduler, writer, interrupt).await
     }
 
-    /// The starts after the planned ones, after a note to the user.
+    /// Returns the starts after the planned ones, after a note to the user.
     fn finals(&self, writer: &SessionWriter<'_>) -> Vec<Start> {
         let schedule = self.schedule();
         let starts: Vec<Start> = writer.look(|state| {
@@ -311,7 +311,7 @@ impl Sweep<'_> {
         starts
     }
 
-    /// The GPUs of the arms of a comparison, which run side by side: two sets, each for the larger arm.
+    /// Returns the GPUs of the arms of a comparison, which run side by side: two sets, each large enough for the larger arm.
     fn sets(&self, node: &Node) -> [Vec<u32>; 2] {
         let is_compared = self.plan.compare.is_some();
         let arms = self.wanted.servers().take_while(|_| is_compared);
@@ -319,7 +319,7 @@ impl Sweep<'_> {
         node.sets(largest.unwrap_or(0) as usize)
     }
 
-    /// The starts with work left, and what each needs.
+    /// Returns the starts with remaining work, each with its needs.
     pub fn needs(&self, node: &Node, starts: impl Iterator<Item = Start>, state: &State) -> Vec<(Start, Need)> {
         let schedule = self.schedule();
         let starts = starts.filter(|start| schedule.has_group(start, state));

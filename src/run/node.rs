@@ -12,26 +12,26 @@ use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A machine, as far as a plan shares it out.
+/// The resources of a machine that a plan divides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Resources that may be used at the same time.
     pub capacity: Capacity,
-    /// GPUs by their numbers; none if none are shared out.
+    /// Numbers of the GPUs; empty if GPUs are not divided.
     pub gpus: Vec<u32>,
-    /// The cores of each GPU, or of each group without GPUs, where there are enough to share them out; and what vsweep itself was
-    /// allowed before.
+    /// The cores of each GPU, or of each group without GPUs, and the cores that vsweep itself was allowed before. `None` if there are too
+    /// few to divide.
     division: Option<(Division, Cpus)>,
 }
 
 /// The part of the machine that a group has for itself.
 #[derive(Debug, Default)]
 pub struct Allocation {
-    /// GPUs by their numbers; none where they are not shared out.
+    /// Numbers of its GPUs; empty if GPUs are not divided.
     pub gpus: Vec<u32>,
     /// True if nothing may run at the same time.
     pub alone: bool,
-    /// CPUs; those of vsweep where they are not shared out.
+    /// Its CPUs; `None` for those of vsweep, if CPUs are not divided.
     pub cpus: Option<Cpus>,
     /// Claims that keep other vsweeps off these GPUs.
     pub _claims: Vec<Claim>,
@@ -40,7 +40,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// The environment by which a server keeps to its GPUs.
+    /// Returns the environment that restricts a server to its GPUs.
     pub fn env(&self) -> BTreeMap<String, String> {
         if self.gpus.is_empty() {
             return BTreeMap::new();
@@ -69,7 +69,7 @@ pub fn capacity(exec: &Exec, gpus: u32) -> Option<Capacity> {
     }
 }
 
-/// Number of GPUs that a server takes.
+/// Returns the number of GPUs that a server takes.
 pub fn demand(exec: &Exec, capacity: Capacity, server: &ServerConfig) -> u32 {
     match (capacity.gpus, exec.gpus) {
         (0, _) => 0,
@@ -87,12 +87,12 @@ impl Node {
         division: None,
     };
 
-    /// Returns true if servers do not share it out.
+    /// Returns true if its servers run one after the other.
     pub(super) fn is_undivided(&self) -> bool {
         self.capacity == Node::UNDIVIDED.capacity
     }
 
-    /// Looks at this machine; `None` if the plan's servers run one after the other.
+    /// Reads the resources of this machine; `None` if the plan's servers run one after the other.
     pub async fn of(plan: &Plan) -> Option<Node> {
         capacity(&plan.exec, 0)?;
         let mut gpus = gpu::numbers().await;
@@ -115,7 +115,7 @@ impl Node {
         })
     }
 
-    /// Two sets of so many GPUs that have none in common.
+    /// Returns two sets of `size` GPUs that have none in common.
     pub(super) fn sets(&self, size: usize) -> [Vec<u32>; 2] {
         let first = choose(&self.gpus, size);
         let rest: Vec<u32> = self.gpus.iter().copied().filter(|gpu| !first.contains(gpu)).collect();
@@ -135,8 +135,8 @@ impl Node {
             ([], Some(set)) => shares.get(set).cloned(),
             ([], None) => shares.iter().find(is_free).cloned(),
             _ => {
-                let place = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
-                Some(Cpus::join(gpus.iter().filter_map(place).map(|place| &shares[place])))
+                let index = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
+                Some(Cpus::join(gpus.iter().filter_map(index).map(|index| &shares[index])))
             }
         }
     }
@@ -149,7 +149,7 @@ impl Node {
         }
     }
 
-    /// Takes back what was left to the servers.
+    /// Lets vsweep use the cores of the servers again.
     pub(super) fn come_back(&self) {
         if let Some((_, allowed)) = &self.division {
             let _ = allowed.pin();

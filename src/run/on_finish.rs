@@ -1,4 +1,5 @@
-//! The command of `[on_finish]`, after a sweep has ended. It runs under a guard like every program, and nothing that it does counts.
+//! The command of `[on_finish]`, after a sweep has ended. It runs under a guard like every program, and its outcome does not change that of
+//! the sweep.
 
 use crate::error::Exit;
 use crate::journal::Directory;
@@ -10,10 +11,14 @@ use std::path::{Path, absolute};
 use std::time::Duration;
 use std::{env, fs};
 
-/// Time from TERM to KILL.
+/// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs the command, for as long as it may. `Err` says why it did not do its work, with the remedy.
+/// Runs the command within its time limit.
+///
+/// # Errors
+///
+/// The reason why the command failed, with a remedy.
 pub async fn perform(
     hook: &OnFinish,
     secrets: &Secrets,
@@ -29,7 +34,7 @@ pub async fn perform(
         ("VSWEEP_EXIT_CODE", (exit as u8).to_string()),
         ("VSWEEP_ENDING", ending.to_owned()),
     ];
-    // Of an earlier session; if it cannot be removed, creating the new one fails.
+    // The log of an earlier session. If it cannot be removed, creating the new one fails.
     let _ = fs::remove_file(&log);
     let output = create_log(&log).map_err(|error| {
         format!(
@@ -56,7 +61,7 @@ pub async fn perform(
     ended.map_err(|why| format!("the command of [on_finish] {why}; see {}", log.display()))
 }
 
-/// Variables of our environment that are secrets and not asked for.
+/// Returns the variables of vsweep's environment that are secrets, and that the command does not ask for.
 fn withheld(hook: &OnFinish, secrets: &Secrets) -> Vec<String> {
     let all = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let secret =

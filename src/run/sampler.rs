@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// Mean time between two readings. A scrape costs vLLM's front end some milliseconds, so more would disturb what is measured.
+/// Mean time between two readings. A scrape costs vLLM's front end some milliseconds, so more frequent readings would disturb the run.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Time limit for a scrape. A server in trouble must not delay the sweep.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Time limit for ending the readings: one scrape, and GPUs that answer late.
-const LAST: Duration = Duration::from_secs(10);
+/// Time limit for the last reading: one scrape, and GPUs that answer late.
+const LAST_LIMIT: Duration = Duration::from_secs(10);
 
-/// The pause after so many readings: between half and one and a half of the mean. Equal users send in waves of about a second, and even
-/// readings would meet every wave at the same moment.
+/// Returns the pause after this number of readings, between 0.5 and 1.5 times the mean. Equal users send in waves of about a second, and
+/// readings at equal intervals would meet every wave at the same moment.
 fn pause(readings: usize) -> Duration {
     const GOLDEN_RATIO: f64 = 0.618_033_988_749_894_9;
     PERIOD.mul_f64(0.5 + (readings as f64 * GOLDEN_RATIO).fract())
@@ -39,7 +39,7 @@ pub(super) struct Sampler {
     series: oneshot::Receiver<Series>,
 }
 
-/// Begins to read, and to write what is read to a file; without a server only GPUs and host.
+/// Starts a sampler that writes its readings to `file`. Without `http` it reads only the GPUs and the host.
 pub(super) fn start(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Send + 'static, file: PathBuf) -> Sampler {
     let (stop, stopped) = oneshot::channel();
     let (report, series) = oneshot::channel();
@@ -56,10 +56,10 @@ pub(super) fn start(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Sen
 }
 
 impl Sampler {
-    /// Takes the last reading and returns all; none if a reading does not return, as those of a GPU that fell off its bus
-    /// may not.
+    /// Takes the last reading and returns all. The series is empty if a reading does not return in time, as may happen with a GPU that fell
+    /// off its bus.
     pub async fn finish(self) -> Series {
-        self.finish_within(LAST).await
+        self.finish_within(LAST_LIMIT).await
     }
 
     async fn finish_within(self, limit: Duration) -> Series {
@@ -69,8 +69,8 @@ impl Sampler {
     }
 }
 
-/// The file of a run that goes on. Its seconds count from the first reading, since t0 is not known yet; the file's own time is that
-/// of its last reading.
+/// The telemetry file of a run in progress. Its seconds count from the first reading, because the beginning of the measurement is not known
+/// yet. The file's modification time is that of its last reading.
 struct Begun {
     file: File,
     columns: Columns,
@@ -78,7 +78,7 @@ struct Begun {
 }
 
 impl Begun {
-    /// `None` if it cannot be made: then nobody sees the readings before the run has ended.
+    /// Creates the file; `None` if that fails. The readings are then not visible before the run has ended.
     fn create(path: &Path, first: &Reading) -> Option<Begun> {
         let mut options = File::options();
         options.write(true).create(true).truncate(false);

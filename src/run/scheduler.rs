@@ -21,15 +21,15 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Between two looks at GPUs that somebody else uses.
-const LOOK: Duration = Duration::from_secs(1);
-/// Memory of a server of ours that has just ended may be held so long without a word.
+/// Time between two checks of GPUs that other processes use.
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
+/// Time that GPUs may be in use without a note to the user: memory of a server that vsweep has just ended may still be held.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Rounds of starts: the next round follows when all starts of the last one are done. An empty round may be asked for again.
 pub type StartQueue<'a> = Box<dyn Iterator<Item = Vec<Start>> + 'a>;
 
-/// This host, for as many groups at once as it has room for.
+/// Schedules the groups of a sweep on this host.
 pub struct Scheduler<'a> {
     sweep: &'a Sweep<'a>,
     /// The wait of each server, before it starts, for ports and GPU memory of earlier ones.
@@ -44,17 +44,16 @@ pub struct Scheduler<'a> {
     waiting: RefCell<Vec<(Start, Need)>>,
     /// The lease of a comparison or an optimisation that this worker has begun.
     chosen: RefCell<Option<Rc<Lease>>>,
-    /// The GPUs of either arm of a comparison.
+    /// The GPUs of each arm of a comparison.
     sets: [Vec<u32>; 2],
-    /// Since when only somebody else is in the way.
+    /// Time since which only other processes hold up the next group.
     held_since: Cell<Option<Instant>>,
     is_announced: Cell<bool>,
 }
 
 impl<'a> Scheduler<'a> {
-    /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups
-    /// that may run in any order; a group of a set gets GPUs of that one of the sweep's sets. Without a node, groups run one after
-    /// the other.
+    /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups that
+    /// may run in any order; a start with a set gets the GPUs of that set. Without a node, groups run one after the other.
     pub async fn now(
         sweep: &'a Sweep<'a>,
         node: Option<&'a Node>,
@@ -104,7 +103,7 @@ impl<'a> Scheduler<'a> {
                     false => None,
                 };
                 if lease.is_some() {
-                    // Between two of these starts nobody else may take it over, perhaps on another node.
+                    // No other worker may take the lease between two of these starts, perhaps on another node.
                     self.chosen.replace(lease.clone().filter(|_| is_chosen));
                     return Ok(Some((start, Allocation { lease, ..allocation })));
                 }
@@ -122,7 +121,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// The next group, without regard to other workers.
+    /// Returns the next group, without regard to other workers.
     async fn next_here(
         &self,
         under_way: &[Rc<Allocation>],
@@ -156,12 +155,12 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// True if a round may begin while groups of the last one are under way.
+    /// Returns true if a round may begin while groups of the last one are under way.
     fn is_rolling(&self) -> bool {
         self.sweep.plan.optimize.is_some() && !self.node.is_undivided()
     }
 
-    /// Begins the next round with anything to do; whether there is one.
+    /// Begins the next round that has work. Returns false if there is none.
     fn begin_round(&self, writer: &SessionWriter<'_>) -> bool {
         let mut rounds = self.rounds.borrow_mut();
         let mut groups = iter::from_fn(|| rounds.next())
@@ -169,17 +168,17 @@ impl<'a> Scheduler<'a> {
         let Some(mut groups) = groups.find(|groups| !groups.is_empty()) else {
             return false;
         };
-        // Without concurrency they come in the order of the plan.
+        // Without concurrency, groups keep the order of the plan.
         if !self.node.is_undivided() {
             let needs: Vec<Need> = groups.iter().map(|(_, need)| *need).collect();
             let order = self.node.capacity.order(&needs);
-            groups = order.into_iter().map(|place| groups[place].clone()).collect();
+            groups = order.into_iter().map(|index| groups[index].clone()).collect();
         }
         *self.waiting.borrow_mut() = groups;
         true
     }
 
-    /// Takes the first group that fits on these GPUs, without those that another vsweep has meanwhile.
+    /// Takes the first group that fits on these GPUs, without those that another vsweep has claimed since.
     fn take(&self, mut idle: Vec<u32>, under_way: &[Rc<Allocation>]) -> Option<(Start, Allocation)> {
         let mut waiting = self.waiting.borrow_mut();
         loop {
@@ -190,8 +189,8 @@ impl<'a> Scheduler<'a> {
             let fits = |waiting: &(Start, Need)| {
                 self.fits(idle.len(), under_way.len(), waiting) && has_set(&waiting.0, waiting.1.gpus)
             };
-            let place = waiting.iter().position(fits)?;
-            let (start, need) = &waiting[place];
+            let index = waiting.iter().position(fits)?;
+            let (start, need) = &waiting[index];
             let (set, is_alone, need) = (start.set, start.is_alone(), *need);
             let gpus = match set {
                 None => choose(&idle, need.gpus as usize),
@@ -211,7 +210,7 @@ impl<'a> Scheduler<'a> {
                 _claims: claims.into_iter().flatten().collect(),
                 lease: None,
             };
-            return Some((waiting.remove(place).0, allocation));
+            return Some((waiting.remove(index).0, allocation));
         }
     }
 
@@ -222,12 +221,16 @@ impl<'a> Scheduler<'a> {
     }
 
     fn fits(&self, free: usize, under_way: usize, (start, need): &(Start, Need)) -> bool {
-        // What is measured without neighbours waits for those of this sweep. Other users of the machine may stay.
+        // A start without neighbours waits until the other groups of this sweep have ended. Other users of the machine may stay.
         let is_left_alone = (!need.alone || free == self.node.gpus.len()) && (!start.is_alone() || under_way == 0);
         is_left_alone && self.node.capacity.has(free as u32, under_way, need)
     }
 
-    /// Somebody else has the GPUs that a group needs: says so, and gives up after the limit if nothing of ours runs.
+    /// Waits a moment for GPUs that other processes use. After a while, notes that for the user.
+    ///
+    /// # Errors
+    ///
+    /// The GPUs are still in use after the plan's limit, and no group of this sweep runs.
     async fn await_others(&self, free: &[u32], is_alone: bool, writer: &SessionWriter<'_>) -> Result<()> {
         let since = self.held_since.get().filter(|_| is_alone).unwrap_or_else(Instant::now);
         self.held_since.set(Some(since));
@@ -244,7 +247,7 @@ impl<'a> Scheduler<'a> {
             let note = format!("waiting for GPUs, at most {}: {by}", show_duration(limit));
             writer.notify(Update::Note(&note))?;
         }
-        sleep(LOOK).await;
+        sleep(CHECK_PERIOD).await;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! The one writer of a session, shared by the groups that are under way: every event goes through it to the journal, and from
-//! there to the observer. A thread of its own waits for the disk, so that nobody's watch over a server waits for it.
+//! The only writer of a session, shared by the groups that are under way: every event goes through it to the journal, and then to the
+//! observer. A separate thread waits for the disk, so that the supervision of servers never does.
 
 use super::drive::Writer;
 use super::{Observer, Update};
@@ -21,12 +21,12 @@ pub struct SessionWriter<'w> {
 struct WriterState<'w> {
     recorder: &'w mut Recorder,
     observer: &'w mut Observer<'w>,
-    /// The last note: groups under way at once come to say the same.
+    /// The last note, because groups that run at the same time may give the same one.
     noted: String,
 }
 
 impl<'w> SessionWriter<'w> {
-    /// Takes over both.
+    /// Returns a writer with this recorder and this observer.
     pub fn new(recorder: &'w mut Recorder, observer: &'w mut Observer<'w>) -> SessionWriter<'w> {
         let state = WriterState {
             recorder,
@@ -40,7 +40,7 @@ impl<'w> SessionWriter<'w> {
         }
     }
 
-    /// Tells the observer something that is not recorded.
+    /// Passes an update to the observer, except a note that repeats the last one.
     pub fn notify(&self, update: Update<'_>) -> Result<()> {
         let state = &mut *self.state.borrow_mut();
         match update {
@@ -53,7 +53,7 @@ impl<'w> SessionWriter<'w> {
         (state.observer)(update, state.recorder)
     }
 
-    /// Does something with the recorder.
+    /// Calls a function with the recorder.
     pub fn with<T>(&self, act: impl FnOnce(&mut Recorder) -> T) -> T {
         act(self.state.borrow_mut().recorder)
     }
@@ -66,7 +66,7 @@ impl Writer for SessionWriter<'_> {
         view(self.state.borrow().recorder.state())
     }
 
-    /// Once it is this group's turn. Must not be given up halfway: what is on disk then would not be known.
+    /// Writes an event once it is this group's turn. The future must not be dropped halfway: what is on disk would then be unknown.
     async fn write(&self, event: Event, measured: Option<Measured>) -> Result<Entry> {
         let _turn = self.turn.lock().await;
         let draft = self.with(|recorder| recorder.draft(event, measured))?;
@@ -84,7 +84,7 @@ impl Writer for SessionWriter<'_> {
 /// A draft, and the channel for its result.
 type WriteTask = (Draft, oneshot::Sender<Result<Entry>>);
 
-/// The thread that waits for the disk; it ends when this is dropped. Without it, the writer itself waits.
+/// The thread that waits for the disk. It ends when this is dropped. Without a thread, the writer itself waits.
 struct Disk(Option<mpsc::Sender<WriteTask>>);
 
 impl Disk {

@@ -1,4 +1,4 @@
-//! The server of a group: started when a run needs it, gone when the group ends.
+//! The server of a group: started when a run needs it, stopped when the group ends.
 
 use super::step::{Action, Ending, ReadyInfo, Signal, Step};
 use super::{Agenda, AgendaPhase, record};
@@ -8,7 +8,7 @@ use vsweep_record::journal::{Entry, Event, Launch, ServerExited, ServerReady, St
 use vsweep_record::table::is_of_load;
 use vsweep_strategy::checks::AnswerCheck;
 
-/// One start of the server.
+/// A launch of the server.
 #[derive(Debug, Default)]
 pub(super) struct Launched {
     pub id: Launch,
@@ -17,14 +17,14 @@ pub(super) struct Launched {
     pub kv_tokens: Option<u64>,
     /// True if a run used it, so that its caches are not empty.
     pub is_used: bool,
-    /// The loads that it has held.
+    /// The loads that it has served.
     pub warmth: Warmth,
-    /// Reason for its end, unless we asked for it.
+    /// Reason for its end, unless vsweep asked for it.
     pub exit: Option<Failure>,
 }
 
 impl Agenda<'_> {
-    /// The first step of a start: where servers run side by side, the others may be in its way.
+    /// Returns the first step of a start. If servers run at the same time, it waits until the activities of the others allow the start.
     pub(super) fn start(&self) -> Step {
         match self.schedule.plan.exec.parallel {
             Parallel::No => self.announcement(),
@@ -32,12 +32,12 @@ impl Agenda<'_> {
         }
     }
 
-    /// Announces a start; once that is recorded, the server is started.
+    /// Returns the step that announces a start. Once that is recorded, the server is started.
     pub(super) fn announcement(&self) -> Step {
         record(Event::ServerStarting {
             server: self.server.id.clone(),
             slot: self.slot,
-            // The recorder counts.
+            // The recorder sets the number.
             launch: 0,
             gpus: self.gpus.clone(),
         })
@@ -77,7 +77,8 @@ impl Agenda<'_> {
         }
     }
 
-    /// Note for the user about the answers of the last start: its runs will be invalid because of them, or, once, that there are none.
+    /// Returns a note for the user about the answers of the last start: that its runs will be invalid because of them, or that there are
+    /// none. The latter is noted once for each reason.
     pub(super) fn note_of_answers(&self, state: &State) -> Option<String> {
         let id = self.launched.as_ref()?.id;
         let name = self.schedule.plan.secrets.redact(&self.server.name);
@@ -107,7 +108,7 @@ impl Agenda<'_> {
         }))));
     }
 
-    /// Ends the server as urgently as somebody wants it.
+    /// Returns the step that ends the server, at once if the user asked for that.
     pub(super) fn end_server(&self) -> Step {
         Step::Act(match self.signal {
             Some(Signal::Kill) => Action::Kill,
@@ -115,7 +116,7 @@ impl Agenda<'_> {
         })
     }
 
-    /// Retires the earlier measurements after another server answered, and begins the work on it anew.
+    /// Retires the earlier measurements after another server answered, so that the work on it begins anew.
     pub(super) fn retire(&mut self, reason: String) -> Option<Step> {
         if self.launched.is_some() {
             self.phase = AgendaPhase::Retiring(reason);
@@ -129,42 +130,41 @@ impl Agenda<'_> {
     }
 }
 
-// Remembers the loads for which a start of a server is warm: those whose workload it has held with at least the same height. Nothing else
-// is kept.
+// Remembers the loads for which a start of a server is warm: those whose workload it has served with at least the same limits.
 
-/// The loads that a start of a server has held.
+/// The loads that a start of a server has served.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Warmth(Vec<HeldLoad>);
+pub(crate) struct Warmth(Vec<ServedLoad>);
 
-/// A load that it has held.
+/// A load that it has served.
 #[derive(Debug, Clone, PartialEq)]
-struct HeldLoad {
-    /// Parameters of the requests, without those that set how many come at once.
+struct ServedLoad {
+    /// Parameters of the requests, without those that set the amount of load.
     workload: Params,
-    /// Most requests at once, and requests a second; infinite where nothing limits them.
-    height: (f64, f64),
+    /// Largest number of requests at once, and of requests per second; infinite without a limit.
+    limits: (f64, f64),
     /// Number of requests.
     requests: f64,
 }
 
-impl HeldLoad {
-    fn of(params: &Params) -> HeldLoad {
+impl ServedLoad {
+    fn of(params: &Params) -> ServedLoad {
         let limit = |name: &str| spelling::find(params, name).and_then(number).unwrap_or(f64::INFINITY);
         let workload = params.iter().filter(|(name, _)| !is_of_load(name));
-        HeldLoad {
+        ServedLoad {
             workload: workload.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            height: (limit("max_concurrency"), limit("request_rate")),
+            limits: (limit("max_concurrency"), limit("request_rate")),
             requests: limit("num_prompts"),
         }
     }
 
-    /// Returns true if a server that held this load is warm for the other.
-    fn covers(&self, other: &HeldLoad) -> bool {
+    /// Returns true if a server that has served this load is warm for the other.
+    fn covers(&self, other: &ServedLoad) -> bool {
         // Without any limit all requests come at once.
-        let is_at_once = other.height == (f64::INFINITY, f64::INFINITY);
+        let is_at_once = other.limits == (f64::INFINITY, f64::INFINITY);
         self.workload == other.workload
-            && self.height.0 >= other.height.0
-            && self.height.1 >= other.height.1
+            && self.limits.0 >= other.limits.0
+            && self.limits.1 >= other.limits.1
             && (!is_at_once || self.requests >= other.requests)
     }
 }
@@ -172,15 +172,15 @@ impl HeldLoad {
 impl Warmth {
     /// Returns true if a load with these bench parameters needs no further warm-up.
     pub fn covers(&self, params: &Params) -> bool {
-        let wanted = HeldLoad::of(params);
-        self.0.iter().any(|held| held.covers(&wanted))
+        let wanted = ServedLoad::of(params);
+        self.0.iter().any(|served| served.covers(&wanted))
     }
 
-    /// Notes a load that the server has held.
+    /// Notes a load that the server has served.
     pub fn note(&mut self, params: &Params) {
-        let held = HeldLoad::of(params);
-        self.0.retain(|known| !held.covers(known));
-        self.0.push(held);
+        let served = ServedLoad::of(params);
+        self.0.retain(|known| !served.covers(known));
+        self.0.push(served);
     }
 }
 
@@ -189,10 +189,10 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn is_warm(held: Value, wanted: Value) -> bool {
+    fn is_warm(served: Value, wanted: Value) -> bool {
         let params = |value: Value| value.as_object().expect("an object").clone();
         let mut warmth = Warmth::default();
-        warmth.note(&params(held));
+        warmth.note(&params(served));
         warmth.covers(&params(wanted))
     }
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_floods_are_heights_too() {
+    fn rates_and_floods_are_limits_too() {
         assert!(is_warm(
             json!({"request_rate": "inf", "num_prompts": 50}),
             json!({"request_rate": 4})

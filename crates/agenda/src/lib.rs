@@ -1,11 +1,11 @@
-//! The rules of one server's work: which step comes next, from its first start to its last stop. Warm-up, reset, retries,
-//! blame, giving up and resuming are decided here and nowhere else, so a rehearsal and a real run differ only in who acts.
+//! The rules of one server's work: which step comes next, from its first start to its last stop. Warm-up, reset, retries, blame, giving up
+//! and resuming are decided here and nowhere else, so a rehearsal and a real run differ only in the performer of actions.
 //!
-//! Blame is kept narrow. A server that cannot start fails all runs of its config. A server that dies under load fails
-//! the point that was on it (after one more try if the cause may pass), and is started again for the other points. When
-//! three points in a row are lost so, with nothing measured between them, the config is given up.
+//! Blame is kept narrow. A server that cannot start fails all runs of its config. A server that dies under load fails the point that was on
+//! it (after one more try if the cause is transient), and is started again for the other points. When three points in a row are lost so,
+//! with nothing measured between them, the config is given up.
 //!
-//! Acts on nothing and reads no clock: a driver asks for the next step, sees it through, and tells what came of it.
+//! Performs no action and reads no clock: a driver asks for the next step, performs it, and reports the outcome.
 
 mod begin;
 mod chosen;
@@ -48,9 +48,9 @@ use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchEnd, Search
 use vsweep_strategy::search::Seed;
 use vsweep_strategy::selection::optimized::Reason;
 
-/// Attempts at the same thing if the cause of its failure is transient.
+/// Largest number of tries of a run or a start, if the cause of its failure is transient.
 const TRIES: u32 = 2;
-/// After this many lost points with no measured run between them, the server config is given up.
+/// Number of lost points, with no measured run between them, after which the server config is given up.
 const LOST_POINTS: u32 = 3;
 
 /// The remaining work on one server.
@@ -64,23 +64,23 @@ pub struct Agenda<'p> {
     proposed: Option<Reason>,
     /// GPUs of the server if several run at the same time, for the record.
     gpus: Vec<u32>,
-    /// The one that is worked on comes first.
+    /// The remaining strategies; the current one comes first.
     strategies: VecDeque<Strategy>,
     phase: AgendaPhase,
     /// Steps that follow from the last outcome, in order.
     due: VecDeque<Step>,
-    /// The most urgent one so far.
+    /// The most urgent signal so far.
     signal: Option<Signal>,
-    /// The least urgent signal that ends what is being done; none for what ends by itself.
+    /// The least urgent signal that ends the current action; `None` if no signal does.
     yields_to: Option<Signal>,
     /// The server, from the line that announces its start to the line that says it is gone.
     launched: Option<Launched>,
     /// The run that is being tried.
     attempt: Option<Attempt>,
-    /// The last run of a search or an exploration, until it was looked at.
+    /// The last run of a search or an exploration, until the strategy has checked it.
     ended: Option<Task>,
     lost_in_a_row: u32,
-    /// Starts that failed at the end of a session that was killed: tries that are used up.
+    /// Number of starts that failed at the end of a session that was killed. They count as used tries.
     failed_starts: u32,
     /// Reason why the server did not start, until a run reports it.
     failed_start: Option<Failure>,
@@ -93,13 +93,13 @@ enum AgendaPhase {
     Beginning,
     Working,
     GivingUp(Box<Lost>),
-    /// Another server answers, for this reason.
+    /// Another server answers; the text is the reason for the record.
     Retiring(String),
     Leaving(Ending),
 }
 
 impl<'p> Agenda<'p> {
-    /// The work of a group that the journal still lacks.
+    /// Returns the agenda of a group: the work that the journal still lacks.
     pub fn new(schedule: Schedule<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
         let grid = group.grid.map(Box::new).map(Strategy::Grid);
         let searches = group.searches.into_iter().map(|search| {
@@ -133,7 +133,7 @@ impl<'p> Agenda<'p> {
         Agenda { gpus, ..self }
     }
 
-    /// The next step. To be asked again only when it was seen through: recorded, noted, or its outcome settled.
+    /// Returns the next step. Must not be called again before that step is done: recorded, noted, or its outcome settled.
     pub fn next(&mut self, state: &State) -> Step {
         let step = loop {
             if let Some(step) = self.due.pop_front().or_else(|| self.decide(state)) {
@@ -149,7 +149,7 @@ impl<'p> Agenda<'p> {
         step
     }
 
-    /// Takes notice of a line that it asked for, which the state knows.
+    /// Notes a line that it asked for. The state already contains the line.
     pub fn recorded(&mut self, entry: &Entry, state: &State) {
         match &entry.event {
             Event::ServerStarting { launch, .. } => self.launch_recorded(entry, *launch),
@@ -165,7 +165,7 @@ impl<'p> Agenda<'p> {
         }
     }
 
-    /// Takes notice of what came of an action.
+    /// Notes the outcome of an action.
     pub fn settle(&mut self, outcome: ActionOutcome) {
         self.yields_to = None;
         match outcome {
@@ -189,13 +189,13 @@ impl<'p> Agenda<'p> {
         }
     }
 
-    /// Takes notice of what is wanted of the sweep. Returns whether the action that is under way must be given up for it.
+    /// Notes a signal. Returns true if the current action must be given up because of it.
     pub fn signal(&mut self, signal: Signal) -> bool {
         self.signal = self.signal.max(Some(signal));
         self.gives_up()
     }
 
-    /// True if the action that was asked for must be given up, or not even begun.
+    /// Returns true if the action that was asked for must be given up, or must not even begin.
     pub fn gives_up(&self) -> bool {
         self.yields_to.is_some_and(|least| self.signal >= Some(least))
     }
@@ -254,8 +254,8 @@ impl<'p> Agenda<'p> {
         }
     }
 
-    /// The line that begins a search within its range, with the size of the KV cache where nothing else says where it starts. If the server is
-    /// needed for that, its start comes first.
+    /// Returns the step that begins a search, with a starting load within its range. If that load follows from the size of the KV cache,
+    /// the start of the server comes first.
     fn begin_search(&mut self, mut started: SearchStarted) -> Step {
         if let Some(Strategy::Search(_, hint)) = self.strategies.front()
             && let Some((input, output)) = hint.lengths_for(&started)
@@ -284,7 +284,7 @@ impl<'p> Agenda<'p> {
         Some(search_finished(search, end, self.slot, state))
     }
 
-    /// Leaves only stopping the server.
+    /// Drops all remaining work except stopping the server.
     fn leave(&mut self, ending: Ending) {
         let is_ready = self.launched.as_ref().is_some_and(|launched| launched.is_ready);
         if ending == Ending::Interrupted && is_ready && self.signal >= Some(Signal::Interrupt) {

@@ -1,4 +1,4 @@
-//! Turns the `[optimize]` table of a plan into servers with settings that can be held against each other, and the rules of the choice.
+//! Turns the `[optimize]` table of a plan into servers with comparable settings, and the rules of the choice.
 
 use itertools::Itertools;
 use serde_json::Value;
@@ -11,15 +11,15 @@ use vsweep_record::journal::{Contestant, Objective, Optimization};
 use vsweep_record::table::count_gpus;
 use vsweep_strategy::selection::optimized::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial, WarmStart};
 
-/// Seconds of a start of which nothing is known.
+/// Assumed duration of a start without a prediction, in seconds.
 const USUAL_START_S: f64 = 60.0;
-/// Seconds of a run of which nothing is known.
+/// Assumed duration of a run without a prediction, in seconds.
 const USUAL_RUN_S: f64 = 30.0;
-/// Runs that a search takes as long as nothing is known of it.
+/// Assumed number of runs of a search without a prediction.
 const USUAL_PROBES: f64 = 8.0;
-/// Memory of a server that is predicted not to fit, as a share of what there is. How much it lacks is not known.
+/// Assumed memory of a server that is predicted not to fit, as a multiple of the available memory. The prediction does not give the amount.
 const TOO_MUCH: f64 = 1.1;
-/// Part of the worst predicted figure that a server counts for which is predicted to meet no target.
+/// Assumed figure of a server that is predicted to meet no target, as a fraction of the worst predicted figure.
 const UNMET: f64 = 0.5;
 /// Error of a load at which a latency reaches its limit, as a multiple of the error of times.
 const LOAD_ERROR: f64 = 2.0;
@@ -29,13 +29,13 @@ const LOAD_ERROR: f64 = 2.0;
 pub struct Prediction {
     /// Seconds until it is ready, if nothing is compiled yet.
     pub start_s: f64,
-    /// The settings by which its graphs are compiled, and the seconds until it is ready once they are.
+    /// A key of the settings by which its graphs are compiled, and the seconds until it is ready if they are already compiled.
     pub warm: Option<(String, f64)>,
     /// Seconds of everything that is measured on one start.
     pub measure_s: f64,
     /// False if it will likely not become ready for want of memory.
     pub fits: bool,
-    /// The figure to optimise.
+    /// The predicted figure to optimise.
     pub value: Option<Predicted>,
     /// Changes of its logarithm for one standard deviation of each constant of the twin; empty if not known.
     pub slopes: Vec<f64>,
@@ -44,7 +44,8 @@ pub struct Prediction {
 /// Predictions by server.
 pub type Predictions = BTreeMap<ServerId, Prediction>;
 
-/// The predicted figures of servers, by the results that the twin foresees of their first starts, each with the relative error of its times.
+/// Returns the predicted figures of servers. `foreseen` has, for each server, the results that the twin predicts for its first start, and
+/// the relative error of the predicted times.
 pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Vec<Option<Predicted>> {
     let shares = Shares::of(foreseen.iter().filter_map(|(results, _)| *results));
     let trials = foreseen
@@ -74,8 +75,8 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Ve
     trials.iter().map(predicted).collect()
 }
 
-/// The optimisation of a plan, as its session records it; none if it asks for none. What was predicted when it was begun stays; of servers
-/// that are new, the predictions count.
+/// Returns the optimisation of a plan, as its session records it; `None` if the plan asks for none. Servers in `begun` keep their recorded
+/// predictions, and `predictions` is used for new ones. Servers that need more GPUs than the user has are left out.
 pub fn optimization(
     plan: &Plan,
     matrix: &Matrix,
@@ -162,7 +163,7 @@ fn objective(plan: &Plan, optimize: &Optimize) -> Option<Objective> {
     }
 }
 
-/// The limit of what may be spent. A time is one of the machine, on which several servers may run at once.
+/// Returns the limit of the cost. A time limit is that of the machine, on which several servers may run at the same time.
 fn budget(plan: &Plan, optimize: &Optimize) -> Option<Budget> {
     let Some(time) = optimize.budget.map(|time| time.as_secs_f64()) else {
         return optimize.starts.map(|starts| Budget::Starts(starts as usize));
@@ -174,7 +175,7 @@ fn budget(plan: &Plan, optimize: &Optimize) -> Option<Budget> {
     })
 }
 
-/// The settings in which servers differ, with the level of each server on each.
+/// The settings in which servers differ, with the level of each server in each setting.
 struct Settings {
     columns: Vec<Vec<Level>>,
     ordered: Vec<bool>,
@@ -210,7 +211,7 @@ impl Settings {
             });
             settings.ordered.push(is_ordered);
         }
-        // Servers that differ in their command lines or environments alone.
+        // If servers differ only in their command lines or environments, their ids are one more setting.
         let rows = (0..servers.len()).map(|at| format!("{:?}", settings.levels(at)));
         if !rows.clone().all_unique() {
             let texts = servers.iter().map(|server| Some(server.id.to_string()));
@@ -238,7 +239,7 @@ impl Settings {
     }
 }
 
-/// Numbers on a scale on which equal ratios matter alike; of numbers with a 0 or a negative one, equal differences.
+/// Returns numbers as levels on a scale on which equal ratios are equally far apart; if some are not positive, equal differences are.
 fn ordered(numbers: &[Option<f64>]) -> Vec<Level> {
     let known = || numbers.iter().flatten().copied();
     let is_positive = known().all(|number| number > 0.0);
@@ -251,7 +252,7 @@ fn ordered(numbers: &[Option<f64>]) -> Vec<Level> {
     numbers.iter().map(level).collect()
 }
 
-/// The values by their numbers, in the order in which they come; 0 if left out.
+/// Returns values as levels, numbered from 1 in the order of their first appearance; 0 for a setting that is left out.
 fn choices(keys: &[Option<String>]) -> Vec<Level> {
     let distinct: Vec<&String> = keys.iter().flatten().unique().collect();
     let level = |key: &Option<String>| match key {

@@ -14,11 +14,11 @@ use vsweep_record::journal::{Entry, Event, Link, Measured, RunFinished, RunStart
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub task: Task,
-    /// This one included.
+    /// Number of tries, this one included.
     pub tries: u32,
-    /// The `run_started` of this try.
+    /// The `run_started` line of this try.
     pub started: Option<Entry>,
-    /// Entry of a try under which the server died.
+    /// The `run_started` line of a try under which the server died.
     pub under: Option<Entry>,
     /// True if the server was checked to be the same before this try.
     pub is_looked_at: bool,
@@ -32,7 +32,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Forgets the try that came to nothing. Returns its `run_started`.
+    /// Discards a try without a result. Returns its `run_started` line.
     pub fn begin_again(&mut self) -> Option<Entry> {
         (self.is_looked_at, self.is_reset, self.reset_seconds) = (false, false, None);
         self.started.take()
@@ -40,7 +40,7 @@ impl Attempt {
 }
 
 impl Agenda<'_> {
-    /// A first try in this session. Tries that a session used up before it was killed are not granted again.
+    /// Returns the first try in this session. Tries that a session used up before it was killed count.
     pub(super) fn attempt_at(&mut self, task: Task, state: &State) -> Attempt {
         let deaths = state.deaths(&task.point.id, self.slot, task.run);
         let used_up = deaths
@@ -63,13 +63,13 @@ impl Agenda<'_> {
         }
     }
 
-    /// The next step of a try.
+    /// Returns the next step of a try.
     pub(super) fn next_step(&mut self, mut attempt: Attempt, state: &State) -> Option<Step> {
         let is_begun = attempt.started.is_some();
         if is_begun && let Some(death) = attempt.death.take() {
             return self.on_server_death(attempt, death, state);
         }
-        // A run whose tries are used up is begun only to fail.
+        // A run whose tries are used up is begun only to record its failure.
         let needs_server = !is_begun && attempt.death.is_none();
         if needs_server
             && self.launched.is_none()
@@ -97,7 +97,7 @@ impl Agenda<'_> {
         Some(step)
     }
 
-    /// A run on the server that is ready.
+    /// Returns the run to measure on the server, which is ready.
     fn begin(&mut self, task: &Task, started: &Entry) -> Run {
         let launched = self.launched.as_mut().expect("a run begins on a ready server");
         launched.is_used = true;
@@ -132,14 +132,15 @@ impl Agenda<'_> {
         self.end_run(attempt.task, outcome);
     }
 
-    /// Somebody else started the server again, a new launch: what was measured is of neither, and the run is tried on the new one.
+    /// Discards a try during which the server was restarted outside vsweep, because its figures belong to neither launch. The run is tried
+    /// again on the new one.
     pub(super) fn settle_disturbance(&mut self) {
         let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
         attempt.begin_again();
         self.due.push_back(Step::Act(Action::Stop));
     }
 
-    /// Decides what is measured after the end of a run.
+    /// Decides what follows the end of a run.
     pub(super) fn end_run(&mut self, task: Task, outcome: Outcome) {
         match self.strategies.front() {
             // A search looks for loads at which runs fail.
@@ -175,7 +176,7 @@ impl Agenda<'_> {
 }
 
 impl MeasuredRun {
-    /// The line of the run that began so, and its figures.
+    /// Returns the content of the `run_finished` line for the run that `started` began, and its figures.
     pub fn finish(self, started: &Entry, seconds: f64) -> (RunFinished, Option<Measured>) {
         let validity = Validity::of(self.doubts.iter().map(|doubt| doubt.code));
         let outcome = match (&self.failure, validity) {
@@ -210,7 +211,7 @@ impl MeasuredRun {
     }
 }
 
-/// Numbers with four significant digits. What is not finite has no place in a line of JSON.
+/// Rounds numbers to four significant digits, and drops those that are not finite, which JSON cannot hold.
 fn in_brief(mut numbers: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     numbers.retain(|_, number| number.is_finite());
     for number in numbers.values_mut() {
@@ -219,7 +220,7 @@ fn in_brief(mut numbers: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     numbers
 }
 
-/// The line of a run without figures.
+/// Returns the step that records a run without figures.
 pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f64) -> Step {
     let ran = MeasuredRun {
         learned: task.learn_of_failure(failure),

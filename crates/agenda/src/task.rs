@@ -1,4 +1,4 @@
-//! One run to be measured, and the way in which its requester reads the result.
+//! One run to measure, and the interpretation of its result for the search or exploration that asks for it.
 
 use serde_json::Value;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use vsweep_strategy::search::{
     CurvePoint, Cut, Level, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
 };
 
-/// One run to be measured.
+/// One run to measure.
 #[derive(Debug, Clone)]
 pub struct Task {
     /// Its point.
@@ -22,7 +22,7 @@ pub struct Task {
     pub slot: u32,
     /// Its repetition on that start, from 0.
     pub run: u32,
-    /// Reader of the search or exploration that asks for it; a point of the plan has none.
+    /// Reader of the search or exploration that asks for it; `None` for a point of the plan.
     pub reader: Option<RunReader>,
     /// The metrics that decide how often its point is measured.
     pub figures: Vec<String>,
@@ -31,12 +31,12 @@ pub struct Task {
 /// Distance between the draws of consecutive starts: more than a start has runs.
 const DRAWS: u32 = 10_000;
 
-/// The requester's way to read a run.
+/// Interprets a run for the search or exploration that asks for it.
 #[derive(Debug, Clone)]
 pub enum RunReader {
-    /// By a search.
+    /// For a search.
     Search(Box<SearchReader>),
-    /// By an exploration.
+    /// For an exploration.
     Exploration {
         /// The exploration.
         id: SearchId,
@@ -45,14 +45,14 @@ pub enum RunReader {
     },
 }
 
-/// A search's way to read a run.
+/// Interprets a run for a search.
 #[derive(Debug, Clone)]
 pub struct SearchReader {
     /// The search.
     pub id: SearchId,
     /// Its question.
     pub question: Question,
-    /// The targets that the run is to say something about.
+    /// The targets for which the run is evaluated.
     pub targets: Arc<[Target]>,
     /// The load that the search varies.
     pub vary: Vary,
@@ -67,17 +67,17 @@ pub struct SearchReader {
 pub struct MeasuredView<'a> {
     /// The figures.
     pub result: &'a RunResult,
-    /// Latencies of every request; none from an external benchmark.
+    /// Latencies of every request; empty for an external benchmark.
     pub requests: &'a [RequestLatencies],
     /// Reason why the run was ended before its last request.
     pub cut: Option<&'a Cut>,
     /// True if the figures are meaningless.
     pub is_failed: bool,
-    /// The reasons not to believe them.
+    /// Doubts about the figures.
     pub doubts: &'a [Doubt],
 }
 
-/// True if a code says that something disturbed the run, or stopped it.
+/// Returns true if a code means that something disturbed the run, or stopped it.
 fn is_disturbance(code: Code) -> bool {
     code.is_disturbance() || code == Code::GeneratorStopped
 }
@@ -87,18 +87,18 @@ impl MeasuredView<'_> {
         self.doubts.iter().map(|doubt| doubt.code)
     }
 
-    /// True if the run did not measure what it claims.
+    /// Returns true if the run did not measure what it claims.
     fn is_invalid(&self) -> bool {
         Validity::of(self.codes()) == Validity::Invalid
     }
 
-    /// True if all that makes the run invalid is a disturbance.
+    /// Returns true if only a disturbance makes the run invalid.
     fn is_invalid_by_disturbance(&self) -> bool {
         let sound = self.codes().filter(|code| !is_disturbance(*code));
         self.is_invalid() && Validity::of(sound) != Validity::Invalid
     }
 
-    /// The names of the codes that say so.
+    /// Returns the names of the codes of disturbances.
     fn disturbances(&self) -> Vec<String> {
         let codes = self.codes().filter(|code| is_disturbance(*code));
         codes.map(|code| code.name().to_owned()).collect()
@@ -109,7 +109,7 @@ impl MeasuredView<'_> {
     }
 }
 
-/// Bench parameters with the seed of this draw.
+/// Returns bench parameters with the seed of this draw.
 pub fn seeded(mut params: Params, draw: u32) -> Params {
     let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
     params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
@@ -123,7 +123,7 @@ thread_local! {
 }
 
 impl Task {
-    /// A run of the plan.
+    /// Returns a run of the plan.
     pub fn of(point: Point, slot: u32, run: u32, figures: Vec<String>) -> Task {
         #[cfg(test)]
         MADE.set(MADE.get() + 1);
@@ -136,13 +136,13 @@ impl Task {
         }
     }
 
-    /// Number that is added to the plan's seed for a run of a point of the plan.
+    /// Returns the number that is added to the plan's seed for a run of a point of the plan.
     pub fn draw_of(slot: u32, run: u32) -> u32 {
         slot * DRAWS + run
     }
 
-    /// Number that is added to the plan's seed, so that this run has its own prompts and arrivals. It differs between repetitions of a
-    /// point and between all runs of a search, but not between the levels of an exploration.
+    /// Returns the number that is added to the plan's seed, so that this run has its own prompts and arrivals. It differs between
+    /// repetitions of a point and between all runs of a search, but not between the levels of an exploration.
     pub fn draw(&self) -> u32 {
         match &self.reader {
             Some(RunReader::Search(reader)) => reader.question.draw,
@@ -150,7 +150,8 @@ impl Task {
         }
     }
 
-    /// The bench parameters of this run: those of its point, with the seed moved on. A command line takes them as they are.
+    /// Returns the bench parameters of this run: those of its point, with the seed of its draw. If the benchmark has a command line, they
+    /// stay unchanged.
     pub fn params(&self) -> Params {
         let params = self.point.params.clone();
         match self.point.argv {
@@ -180,7 +181,7 @@ impl Task {
         }
     }
 
-    /// The watch that ends the run once its verdict is certain.
+    /// Returns the watch that ends the run once its verdict is certain.
     pub fn watch(&self) -> Option<&Watch> {
         match &self.reader {
             Some(RunReader::Search(reader)) => Some(&reader.watch),
@@ -190,7 +191,7 @@ impl Task {
 }
 
 impl RunReader {
-    /// The search or exploration.
+    /// Returns the id of the search or exploration.
     pub fn id(&self) -> &SearchId {
         match self {
             RunReader::Search(reader) => &reader.id,
@@ -214,8 +215,8 @@ impl RunReader {
 }
 
 impl SearchReader {
-    /// Reads a run. With too many failed requests the load is too high, whatever the figures. An invalid run says nothing, and neither does
-    /// one that a disturbance stopped.
+    /// Returns the answer of a run. If the run failed, the load is too high, whatever the figures. A run that only a disturbance makes
+    /// invalid is a probe without readings; any other invalid run is no answer.
     fn probe(&self, seen: MeasuredView<'_>) -> Option<Probe> {
         let question = self.question.clone();
         let probe = if seen.is_failed {
@@ -231,8 +232,8 @@ impl SearchReader {
         Some(probe.disturbed_by(seen.disturbances()))
     }
 
-    /// Reads a run without figures: the load is too high, if its cause may come from load. A low load takes long by itself: where a higher
-    /// one ended in time, a timeout says that this one is too low to be measured.
+    /// Returns the answer of a run without figures: the load is too high, if the cause of the failure may come from load. A low load takes
+    /// long by itself. So if a higher one ended in time, a timeout means that this one is too low to be measured.
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
         let question = self.question.clone();
         if failure.cause == Cause::BenchTimeout && question.value < self.endured {
@@ -246,7 +247,7 @@ fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
     Learned::Level(Box::new(Level { load: *load, figures }))
 }
 
-/// Position of a run on the curve; `None` if unknown. A benchmark that reports no latency has one by Little's law.
+/// Returns the position of a run on the curve; `None` if unknown. If the benchmark reports no latency, it follows from Little's law.
 fn figures(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
     if seen.is_failed || seen.is_invalid() {
         return None;

@@ -1,4 +1,4 @@
-//! A look at the server behind `serve.url` before and after each run. A server of ours is watched by its guard instead.
+//! Checks the server behind `serve.url` before and after each run. A server that vsweep launched is watched by its guard instead.
 
 use super::{Live, Running};
 use crate::agenda::ActionOutcome;
@@ -11,12 +11,12 @@ use crate::run::Update;
 use crate::run::attached::{reason, recognise, restarted};
 use crate::run::drive::Writer;
 
-/// Number of tries in a row of a run during which the server was started again without a failed request.
+/// Number of successive tries of a run, with a restart of the server and no failed request during each, after which the sweep ends.
 const DISTURBANCES: u32 = 3;
 
 impl Live<'_, '_> {
     /// Identifies the server at an address after connecting to it: its properties, or the differences from the one that was measured.
-    /// `None` for a server of ours.
+    /// `None` for a server that vsweep launched.
     pub(super) async fn recognise_attached(&mut self) -> Result<std::result::Result<Option<Fingerprint>, Differences>> {
         let (Target::Attach(url), Some(running)) = (&self.plan.serve.target, &self.running) else {
             return Ok(Ok(None));
@@ -69,7 +69,7 @@ impl Live<'_, '_> {
         Ok(change)
     }
 
-    /// Looks at the server before a run.
+    /// Checks the server before a run.
     pub(super) async fn inspect(&mut self) -> Result<ActionOutcome> {
         Ok(match self.look().await? {
             Change::Same => ActionOutcome::Unchanged,
@@ -78,7 +78,7 @@ impl Live<'_, '_> {
         })
     }
 
-    /// Looks at the server after a run: what was measured counts only if it was one server from begin to end.
+    /// Checks the server after a run, which counts only if it was the same server from beginning to end.
     pub(super) async fn confirm(&mut self, outcome: ActionOutcome, is_sound: bool) -> Result<ActionOutcome> {
         let ActionOutcome::Ran { seconds, .. } = outcome else {
             return Ok(outcome);
@@ -116,7 +116,7 @@ impl Live<'_, '_> {
     }
 }
 
-/// The outcome where another server answers.
+/// Returns the outcome if another server answers.
 pub(super) fn replaced(differences: &Differences) -> ActionOutcome {
     ActionOutcome::Replaced(reason(differences))
 }

@@ -1,5 +1,5 @@
-//! Output of programs that is kept: what it repeats of the plan's secrets is hidden once the program has ended, or, where vsweep was
-//! killed before, when the next session begins.
+//! Hides the plan's secrets in the output of programs, which is kept: once a program has ended, or, if vsweep was killed before, when the
+//! next session begins.
 
 use crate::bench::{AIPERF_RESULT, LOG, RESULT};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::run::facts;
 use std::fs;
 use std::path::Path;
 
-/// Hides secrets that a benchmark's program repeats in what it prints and in the file of its figures, which stay.
+/// Hides secrets in the log and the result files of a benchmark's program, which are kept.
 pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Result<()> {
     hide_in_log(&scratch.join(LOG), secrets)?;
     let result = scratch.join(RESULT);
@@ -29,7 +29,7 @@ fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
     }
 }
 
-/// Hides secrets in a program's log; one that is not there holds none.
+/// Hides secrets in a program's log, if there is one.
 pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     if secrets.is_empty() || !log.exists() {
         return Ok(());
@@ -43,8 +43,8 @@ pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     }
 }
 
-/// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine. Logs of other machines are left alone:
-/// whether somebody still writes them cannot be seen from here.
+/// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine. Logs of other machines are left alone,
+/// because programs there may still write them.
 pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Result<()> {
     let here = facts::session();
     let lives = |session: &Session| session.boot == here.boot && process_started(session.pid) == Some(session.started);
@@ -54,8 +54,11 @@ pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &Stat
     if secrets.is_empty() || killed.is_empty() {
         return Ok(());
     }
-    for of in ["servers", "runs"] {
-        let folders = fs::read_dir(directory.root().join(of)).into_iter().flatten().flatten();
+    for kind in ["servers", "runs"] {
+        let folders = fs::read_dir(directory.root().join(kind))
+            .into_iter()
+            .flatten()
+            .flatten();
         for found in folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten()) {
             let name = found.file_name();
             // `<nonce>-<n>.log`, `<slot>.<k>-<nonce>-<seq>.bench`

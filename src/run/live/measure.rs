@@ -20,17 +20,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-/// Time after which a server shows that its engine died: a real vLLM needed 0.2 s.
-const SHOWS: Duration = Duration::from_millis(500);
-/// Time for such a server to end, after which its log names the reason: a real vLLM needed 5.5 s.
-const ENDS: Duration = Duration::from_secs(20);
+/// Time in which a server shows that its engine has died. A real vLLM needed 0.2 s.
+const SHOWS_DEATH: Duration = Duration::from_millis(500);
+/// Time in which such a server ends; its log then names the reason. A real vLLM needed 5.5 s.
+const ENDS_AFTER_DEATH: Duration = Duration::from_secs(20);
 /// Time in which a server must make progress with the requests of a run that took too long.
-const GOES_ON: Duration = Duration::from_secs(20);
+const PROGRESS_LIMIT: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
     pub(super) async fn measure(&mut self, run: &agenda::Run, admitted: Timestamp) -> Result<ActionOutcome> {
         self.settle().await;
-        let identity = self.ready().identity.clone().expect("a ready server told who it is");
+        let identity = self.ready().identity.clone().expect("a ready server has an identity");
         if let Err(failure) = offers(&identity, &run.task) {
             return Ok(ran(Err(failure), 0.0));
         }
@@ -72,9 +72,12 @@ impl Live<'_, '_> {
             _ => why_it_died(&mut running.server).await,
         };
         let hung = match &measured {
-            // A limit below `hang_timeout` would hide a hung server, and every run after this one would meet it again.
+            // With a limit below `hang_timeout`, a hung server would otherwise stay unnoticed, and every later run would meet it again.
             Err(failure) if death.is_none() && failure.cause == Cause::BenchTimeout => {
-                running.server.is_hung(GOES_ON.min(plan.serve.hang_timeout)).await
+                running
+                    .server
+                    .is_hung(PROGRESS_LIMIT.min(plan.serve.hang_timeout))
+                    .await
             }
             _ => None,
         };
@@ -91,11 +94,11 @@ impl Live<'_, '_> {
                 add(shares.unwrap_or_default(), &mut measurement.result.values);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
                 measurement.doubts.extend(running.unlike.clone());
-                // Fields of a request's body may multiply the request.
+                // Extra fields of a request's body may multiply its work.
                 let is_plain = spelling::find(&job.params, "extra_body").is_none();
                 if let Some(course) = course.filter(|_| is_plain) {
                     let mut doubts = judge::telemetry(&measurement.result.values, &course);
-                    // A part of a run need not be steady. A disturbance does not explain why it was cut.
+                    // A run that was cut need not be steady, so only doubts about the GPUs count.
                     let of_gpu = |code| matches!(code, Code::GpuNotAlone | Code::GpuSlowedDown);
                     doubts.retain(|doubt| measurement.cut.is_none() || of_gpu(doubt.code));
                     doubts.retain(|doubt| measurement.doubts.iter().all(|known| known.code != doubt.code));
@@ -111,7 +114,7 @@ impl Live<'_, '_> {
         self.confirm(outcome, is_sound).await
     }
 
-    /// Makes the folder of a run, and returns that of its benchmark and the file of its telemetry.
+    /// Creates the folder of a run. Returns the paths of its benchmark's folder and of its telemetry file.
     pub(super) fn files(&self, run: &agenda::Run) -> Result<(PathBuf, PathBuf)> {
         let of = |recorder: &mut Recorder| {
             let directory = recorder.directory();
@@ -126,7 +129,7 @@ impl Live<'_, '_> {
         Ok((std::path::absolute(&scratch).unwrap_or(scratch), telemetry))
     }
 
-    /// Ends the telemetry of a run and summarises it, together with the other servers and the course of the run.
+    /// Ends the telemetry of a run. Returns its summary with the numbers of neighbouring servers, and the course of the run.
     pub(super) async fn end_telemetry(
         &self,
         admitted: Timestamp,
@@ -141,7 +144,7 @@ impl Live<'_, '_> {
         Ok((figures, course))
     }
 
-    /// Writes what was read during a run, and returns what it amounts to. A run is not lost because this cannot be written.
+    /// Writes the readings of a run, and returns their summary. If they cannot be written, the run still counts.
     fn keep(&self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
         // The file of an earlier try would be mistaken for this one's.
         let _ = std::fs::remove_file(path);
@@ -156,7 +159,7 @@ impl Live<'_, '_> {
     }
 }
 
-/// The readings of a sampler, if there was one.
+/// Returns the readings of a sampler, if there was one.
 async fn readings(sampler: Option<Sampler>) -> Series {
     match sampler {
         Some(sampler) => sampler.finish().await,
@@ -164,7 +167,7 @@ async fn readings(sampler: Option<Sampler>) -> Series {
     }
 }
 
-/// Joins figures to those of a result. What the benchmark itself says by such a name stays; a run without figures gets none.
+/// Adds figures to a result. Figures of the benchmark itself are not replaced, and a result without figures stays empty.
 pub(super) fn add(figures: Params, result: &mut Params) {
     if !result.is_empty() {
         for (name, figure) in figures {
@@ -173,7 +176,7 @@ pub(super) fn add(figures: Params, result: &mut Params) {
     }
 }
 
-/// The model that the load names for a benchmark of ours.
+/// Returns the model that the load names, for a benchmark of vsweep itself.
 fn asked_model(task: &Task) -> Option<&str> {
     match task.point.argv {
         None => task.point.params.get("model")?.as_str(),
@@ -249,8 +252,8 @@ pub(super) fn ran(result: std::result::Result<Box<MeasuredRun>, Failure>, second
     ActionOutcome::Ran { result, seconds }
 }
 
-/// The doubt about the first run of a load on a start of the server, if nothing went before it. Whether another program than
-/// the known ones warms up is not known, and our other benchmarks do so by themselves.
+/// Returns a doubt about the first run of a load on a start of the server, if there was no warm-up. Programs that vsweep does not know may
+/// warm up, and its own other benchmarks do, so neither gets this doubt.
 fn unwarmed(plan: &Plan, job: &Job, is_warm: bool) -> Option<Doubt> {
     let is_known = match &job.argv {
         None => job.runner == BenchRunner::Native,
@@ -262,13 +265,13 @@ fn unwarmed(plan: &Plan, job: &Job, is_warm: bool) -> Option<Doubt> {
     is_cold.then(|| Doubt::new(Code::ColdServer, detail))
 }
 
-/// Requests that failed may be the server's death seen from outside: the cause then is its own.
+/// Returns the cause of the server's death, if it died. Failed requests may be the first sign of that.
 async fn why_it_died(server: &mut Server) -> Option<Failure> {
-    if let Ok(reason) = timeout(SHOWS, server.failed()).await {
+    if let Ok(reason) = timeout(SHOWS_DEATH, server.failed()).await {
         return Some(reason);
     }
     match server.is_unhealthy().await {
-        true => timeout(ENDS, server.failed()).await.ok(),
+        true => timeout(ENDS_AFTER_DEATH, server.failed()).await.ok(),
         false => None,
     }
 }

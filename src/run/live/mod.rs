@@ -59,7 +59,7 @@ pub struct Live<'p, 'w> {
     scratch: Option<PathBuf>,
     /// Beginning of the last launch.
     launched: Option<Instant>,
-    /// Runs in a row under which the server behind a URL was started again.
+    /// Number of successive runs during which the server behind a URL was restarted.
     disturbances: u32,
 }
 
@@ -68,7 +68,7 @@ struct Running {
     server: Server,
     /// Its identity, once it is ready.
     identity: Option<Identity>,
-    /// Its fingerprint, if somebody else runs it.
+    /// Its fingerprint, if vsweep did not launch it.
     behind: Option<Fingerprint>,
     /// Differences from the plan, as the server reports them.
     unlike: Option<Doubt>,
@@ -76,7 +76,7 @@ struct Running {
     hardware: Option<Hardware>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
-    /// Processes on these before it was started, by the driver's ids.
+    /// Processes on these GPUs before it was started, by the driver's ids.
     before: BTreeSet<u32>,
     /// Duration of its start and of the phases of it.
     startup: Params,
@@ -85,7 +85,7 @@ struct Running {
 }
 
 impl<'p, 'w> Live<'p, 'w> {
-    /// Prepares; nothing is started yet.
+    /// Returns the stage of a server config. Starts nothing yet.
     pub fn new(
         plan: &'p Plan,
         config: ServerConfig,
@@ -111,7 +111,7 @@ impl<'p, 'w> Live<'p, 'w> {
         }
     }
 
-    /// Ends the server that an error left behind: in order, or at once if the user insists.
+    /// Ends the server that an error left behind: in an orderly way, or at once if the user insists.
     pub async fn clear(&mut self, interrupt: &mut Interrupt) {
         let is_stopped = tokio::select! {
             () = self.stop() => true,
@@ -149,7 +149,7 @@ impl<'p, 'w> Live<'p, 'w> {
         }
     }
 
-    /// The server is gone.
+    /// Drops what belongs to a server that is gone, and hides secrets in its log.
     fn let_go(&mut self) {
         self.running = None;
         self.program = None;
@@ -167,13 +167,13 @@ impl<'p, 'w> Live<'p, 'w> {
         }
     }
 
-    /// The program of the last benchmark is gone.
+    /// Hides secrets in the output of the last benchmark, whose program is gone.
     fn hide_in_scratch(&mut self) -> Result<()> {
         let hide = |scratch: PathBuf| hide_in_scratch(&scratch, &self.plan.secrets);
         self.scratch.take().map_or(Ok(()), hide)
     }
 
-    /// Activity of a start of the server for the activity lock.
+    /// Returns the activity of a start of the server, for the activity lock.
     fn starting(&self) -> Activity {
         let exec = &self.plan.exec;
         match exec.starts_apart(&self.config.argv, self.allocation.gpus.len() as u32) {
@@ -182,7 +182,7 @@ impl<'p, 'w> Live<'p, 'w> {
         }
     }
 
-    /// A server that is ready, as the agenda knows.
+    /// Returns the server, which the agenda uses only when it is up.
     fn ready(&mut self) -> &mut Running {
         self.running.as_mut().expect("a run begins on a ready server")
     }
@@ -221,7 +221,7 @@ impl Stage for Live<'_, '_> {
                     None => self.measure(&job, admitted).await?,
                     Some(offline) => self.measure_offline(offline, &job, admitted).await?,
                 };
-                self.note_company(&mut outcome, &permit);
+                self.note_neighbours(&mut outcome, &permit);
                 outcome
             }
             Action::Stop => {
@@ -245,7 +245,7 @@ impl Live<'_, '_> {
         self.presence = Presence::of(&self.session(), &self.config.id.0);
     }
 
-    /// Servers of other sessions that are up on this machine.
+    /// Returns the number of servers of other sessions that are up on this machine.
     fn others_up(&self) -> usize {
         Presence::of_others(&self.session())
     }
@@ -254,8 +254,8 @@ impl Live<'_, '_> {
         self.writer.with(|recorder| recorder.nonce()).to_string()
     }
 
-    /// Adds the activity on the machine to a run.
-    fn note_company(&self, outcome: &mut ActionOutcome, permit: &Permit<'_>) {
+    /// Adds the activity of other groups to a run.
+    fn note_neighbours(&self, outcome: &mut ActionOutcome, permit: &Permit<'_>) {
         if self.plan.exec.parallel != Parallel::No
             && let ActionOutcome::Ran { result: Ok(ran), .. } = outcome
         {
@@ -263,8 +263,8 @@ impl Live<'_, '_> {
         }
     }
 
-    /// Number of other servers of this session that ran, and that were starting, at any time since then. Empty if servers run one after the
-    /// other.
+    /// Returns the numbers of other servers of this session that ran, and that were starting, at any time since `since`. Empty if servers
+    /// run one after the other.
     fn neighbours(&self, since: Timestamp) -> Params {
         if self.plan.exec.parallel == Parallel::No {
             return Params::new();
@@ -289,7 +289,7 @@ fn is_neighbour(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
     start.launch.session == session && ended.is_none_or(|ended| ended >= since)
 }
 
-/// Returns true if a server was starting since then. One that never became ready was starting until its end.
+/// Returns true if a server was starting at any time since `since`. One that never became ready was starting until its end.
 fn was_starting(start: &StartRecord, since: Timestamp) -> bool {
     let took = start
         .ready_seconds()

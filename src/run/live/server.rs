@@ -1,4 +1,4 @@
-//! Bringing a server up, and emptying its caches.
+//! Starts a server, compares its settings with the plan, and empties its caches.
 
 use super::attached::replaced;
 use super::{Live, Running};
@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time limit for a ready server to report its KV cache. The answer saves only a run or two.
-const LIMIT: Duration = Duration::from_secs(10);
+const KV_CACHE_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for a server to give up the requests of a run that was cut.
-const IDLES: Duration = Duration::from_secs(20);
+const IDLE_LIMIT: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
     /// Starts the server and waits until it is ready.
@@ -102,7 +102,8 @@ impl Live<'_, '_> {
         Some(answers)
     }
 
-    /// A port that a stranger holds makes every server of the plan fail, which says nothing about any of them.
+    /// Fails the sweep if another program holds the server's port. Every server of the plan would fail because of it, without a fault of
+    /// its own.
     fn refuse_stranger(&self) -> Result<()> {
         let address = Address::read(&self.config.argv).ok();
         match address.and_then(|address| address.taken()).filter(|taken| taken.stays) {
@@ -114,7 +115,7 @@ impl Live<'_, '_> {
         }
     }
 
-    /// Too few nodes for one server are too few for all of them.
+    /// Fails the sweep if there are fewer nodes than a server needs. Each server of the plan needs as many.
     fn require_nodes(&self) -> Result<()> {
         let wanted = self.plan.serve.protocol.members.nodes;
         if wanted < 2 {
@@ -183,16 +184,16 @@ impl Live<'_, '_> {
         }
     }
 
-    /// The size of the KV cache, which tells a search where to start.
+    /// Returns the size of the KV cache in tokens, from which a search derives its starting load.
     async fn kv_tokens(&mut self) -> Option<u64> {
         self.plan.sla.as_ref()?;
         let http = self.ready().server.http();
-        let metrics = http.page("/metrics", LIMIT).await?;
+        let metrics = http.page("/metrics", KV_CACHE_LIMIT).await?;
         bench::kv_cache_tokens(&metrics.body)
     }
 
-    /// The GPUs to watch. A simulated server uses none, and those of another machine cannot be read; how many of this
-    /// machine's an attached server uses is not known, so all of them are watched.
+    /// Returns the GPUs to watch. A simulated server uses none, and those of another machine cannot be read. The number of GPUs that an
+    /// attached server uses is unknown, so all visible ones are watched.
     fn gpus(&mut self, identity: &Identity) -> Gpus {
         if identity.simulated || !self.ready().server.is_local() {
             return Gpus::none();
@@ -200,7 +201,7 @@ impl Live<'_, '_> {
         self.visible_gpus().owned_since(&self.ready().before)
     }
 
-    /// The name of the machine's GPUs, if they are all alike.
+    /// Returns the name of the machine's GPUs, if all have the same name.
     fn device(&self) -> Option<String> {
         let machine = self
             .writer
@@ -208,7 +209,7 @@ impl Live<'_, '_> {
         machine.gpus.into_iter().map(|gpu| gpu.name).all_equal_value().ok()
     }
 
-    /// The first GPUs that its environment shows, as many as it uses.
+    /// Returns the first GPUs that are visible in its environment, as many as it uses.
     pub(super) fn visible_gpus(&self) -> Gpus {
         let config = &self.config;
         let count = match self.allocation.gpus.len() {
@@ -218,14 +219,14 @@ impl Live<'_, '_> {
         Gpus::of_server(&self.env(), count)
     }
 
-    /// The server's environment: that of the plan, and variables that keep it on its GPUs. The latter are not part of its identity.
+    /// Returns the server's environment: that of the plan, and variables that keep it on its GPUs. The latter are not part of its identity.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
         let mut env = self.config.env.clone();
         env.extend(self.allocation.env());
         env
     }
 
-    /// Empties the caches. `Err` says what the server refused.
+    /// Empties the caches. An error is the server's refusal.
     pub(super) async fn reset(&mut self) -> std::result::Result<(), String> {
         let reset = &self.plan.serve.reset;
         self.settle().await;
@@ -236,7 +237,7 @@ impl Live<'_, '_> {
     pub(super) async fn settle(&mut self) {
         let running = self.ready();
         if std::mem::take(&mut running.has_leftovers) {
-            running.server.idle(IDLES).await;
+            running.server.idle(IDLE_LIMIT).await;
         }
     }
 }
@@ -269,10 +270,10 @@ const LOGGED: &str = "non-default args: {";
 /// Value of a flag that is missing from the log and would be there if it had been given.
 const NOT_GIVEN: &str = "what the server chose";
 
-/// Settings by name, as a log tells them.
+/// Settings by name, as a log reports them.
 pub(super) type Logged = BTreeMap<&'static str, String>;
 
-/// The doubt in every run on a server that runs other settings than the plan gives; `None` if no such is known.
+/// Returns a doubt about every run on a server that runs with other settings than the plan gives; `None` if no difference is known.
 pub(super) fn doubt(config: &ServerConfig, read: &Fingerprint, logged: &Logged) -> Option<Doubt> {
     let difference = |name: &&str| difference(name, config, read, logged);
     let differences: Vec<String> = NAMES.iter().filter_map(difference).collect();
@@ -317,7 +318,7 @@ fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &Lo
     (!is_same).then(|| format!("{name} is {actual} instead of {planned}"))
 }
 
-/// Planned value of a setting.
+/// Returns the planned value of a setting.
 fn planned(name: &str, config: &ServerConfig) -> Option<String> {
     if config.argv.is_empty() {
         return spelling::find(&config.params, name).map(show);
@@ -332,7 +333,7 @@ fn planned(name: &str, config: &ServerConfig) -> Option<String> {
     }
 }
 
-/// A value that means the same in the plan and in the server's words.
+/// A value that means the same in the plan and in the server's reports.
 enum Plain {
     Number(f64),
     Word(&'static str),

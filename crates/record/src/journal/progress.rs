@@ -99,7 +99,7 @@ impl Compared {
                 Err(None) => return ComparisonProgress::Starts(next),
                 Ok(found) => return ended(found.on_one_node(apart), starts, apart, false),
             };
-                       let Wanted { entrant, slot: in_pair } = wanted;
+            let Wanted { entrant, slot: in_pair } = wanted;
             let slot = slots[entrant];
             let Some(start) = self.measured(entrant, slot, state, retries) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {

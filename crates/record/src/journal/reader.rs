@@ -84,7 +84,11 @@ impl Batch {
             lines.push(line);
         };
         // For the few lines that a sweep in progress adds, threads do not pay.
-        let threads = if lines.len() < FEWEST_FOR_THREADS { 1 } else { threads::cores() };
+        let threads = if lines.len() < FEWEST_FOR_THREADS {
+            1
+        } else {
+            threads::cores()
+        };
         let decoded = threads::map(threads, &lines, |line| decode(line));
         Ok(Batch {
             lines: lines.into_iter().zip(decoded).collect(),

@@ -216,7 +216,7 @@ impl RunReader {
 
 impl SearchReader {
     /// Returns the answer of a run. If the run failed, the load is too high, whatever the figures. A run that only a disturbance makes
-    /// invalid is a probe without readings; any other invalid run is no answer.
+    /// invalid is a probe without readings; any other invalid run gives none.
     fn probe(&self, seen: MeasuredView<'_>) -> Option<Probe> {
         let question = self.question.clone();
         let probe = if seen.is_failed {

@@ -54,11 +54,8 @@ pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &Stat
     if secrets.is_empty() || killed.is_empty() {
         return Ok(());
     }
-    for kind in ["servers", "runs"] {
-        let folders = fs::read_dir(directory.root().join(kind))
-            .into_iter()
-            .flatten()
-            .flatten();
+    for top in ["servers", "runs"] {
+        let folders = fs::read_dir(directory.root().join(top)).into_iter().flatten().flatten();
         for found in folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten()) {
             let name = found.file_name();
             // `<nonce>-<n>.log`, `<slot>.<k>-<nonce>-<seq>.bench`

@@ -25,7 +25,7 @@ const SHOWS_DEATH: Duration = Duration::from_millis(500);
 /// Time in which such a server ends; its log then names the reason. A real vLLM needed 5.5 s.
 const ENDS_AFTER_DEATH: Duration = Duration::from_secs(20);
 /// Time in which a server must make progress with the requests of a run that took too long.
-const PROGRESS_LIMIT: Duration = Duration::from_secs(20);
+const PROGRESS: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
     pub(super) async fn measure(&mut self, run: &agenda::Run, admitted: Timestamp) -> Result<ActionOutcome> {
@@ -74,10 +74,7 @@ impl Live<'_, '_> {
         let hung = match &measured {
             // With a limit below `hang_timeout`, a hung server would otherwise stay unnoticed, and every later run would meet it again.
             Err(failure) if death.is_none() && failure.cause == Cause::BenchTimeout => {
-                running
-                    .server
-                    .is_hung(PROGRESS_LIMIT.min(plan.serve.hang_timeout))
-                    .await
+                running.server.is_hung(PROGRESS.min(plan.serve.hang_timeout)).await
             }
             _ => None,
         };

@@ -53,7 +53,7 @@ pub enum Event {
         answers: Vec<Answer>,
         /// Cause, if it was given up.
         cause: Option<Cause>,
-        /// What was observed, as text; may be empty.
+        /// Observed details, as text; may be empty.
         detail: String,
     },
     /// A server process is being started, or a connection made to one that runs.
@@ -206,7 +206,7 @@ pub struct ServerExited {
     pub launch: u32,
     /// Cause, unless vsweep stopped it.
     pub cause: Option<Cause>,
-    /// What was observed, as text.
+    /// Observed details, as text.
     pub detail: String,
     /// Time that stopping it took, in seconds; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -295,7 +295,7 @@ pub struct RunFinished {
     pub doubts: Vec<Doubt>,
     /// Cause of the failure, if it failed.
     pub cause: Option<Cause>,
-    /// What was observed, in one line of text; may be empty.
+    /// Observed details, in one line of text; may be empty.
     pub detail: String,
     /// The most frequent error of failed requests, if they are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ pub struct GroupGivenUp {
     pub slot: u32,
     /// The cause.
     pub cause: Cause,
-    /// What was observed, as text.
+    /// Observed details, as text.
     pub detail: String,
     /// The comparison with another server, if it was not started for want of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ const LONGEST_LINE: u64 = 1 << 28;
 /// Size from which on a batch of lines is decoded, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 /// Smallest number of lines that are decoded by several threads.
-const FEWEST_FOR_THREADS: usize = 64;
+const MANY_LINES: usize = 64;
 
 /// A journal as far as it was read.
 #[derive(Debug)]
@@ -84,11 +84,7 @@ impl Batch {
             lines.push(line);
         };
         // For the few lines that a sweep in progress adds, threads do not pay.
-        let threads = if lines.len() < FEWEST_FOR_THREADS {
-            1
-        } else {
-            threads::cores()
-        };
+        let threads = if lines.len() < MANY_LINES { 1 } else { threads::cores() };
         let decoded = threads::map(threads, &lines, |line| decode(line));
         Ok(Batch {
             lines: lines.into_iter().zip(decoded).collect(),

@@ -81,7 +81,7 @@ pub struct RunRow<'a> {
     pub doubts: &'a [Doubt],
     /// Cause of the failure, if it failed.
     pub cause: Option<Cause>,
-    /// What was observed, as text; empty if nothing was.
+    /// Observed details, as text; may be empty.
     pub detail: &'a str,
     /// Every server parameter.
     pub serve: Option<&'a Params>,

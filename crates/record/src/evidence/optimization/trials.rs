@@ -227,8 +227,8 @@ impl<'a> Trials<'a> {
 }
 
 /// Returns the winner of the first question of an answer, which is that of the optimisation. If the question is asked for several
-/// workloads, the winner is the one for all together. With a budget, the choice is decidable as long as the answer advises more starts;
-/// without one, only if these are expected to bring certainty.
+/// workloads, the winner is the one for all together. The choice is decidable if the winner is sure, or if more starts are worthwhile: with
+/// a budget, whenever the answer advises some; without one, only if these are expected to bring certainty.
 pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
     let first = answer.questions.first()?;
     let (config, probability) = match answer.together.iter().find(|own| own.question == first.question) {

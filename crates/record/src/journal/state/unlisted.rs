@@ -14,7 +14,7 @@ pub struct UnlistedRuns {
     pub server: ServerId,
     /// The cause.
     pub cause: Cause,
-    /// What was observed, as text.
+    /// Observed details, as text.
     pub detail: String,
     /// The comparison with another server, if it was not started for want of memory.
     pub ruled_out: Option<Arc<RuledOut>>,

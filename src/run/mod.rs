@@ -187,7 +187,7 @@ impl Sweep<'_> {
         Ok(ending)
     }
 
-    /// Ends the processes that killed vsweeps left behind. Waits at most until `limit` for those that their guards are still ending.
+    /// Ends the processes that killed vsweeps left behind. Waits at most `limit` for those that their guards are still ending.
     async fn clear_away(&self, limit: Duration, writer: &SessionWriter<'_>) -> Result<()> {
         let killed = writer.look(State::killed_sessions);
         match settle::clear_away(&killed, limit).await {

@@ -110,7 +110,7 @@ impl<'a> OptimizationProgress<'a> {
     pub fn next(&self, at_once: usize, taken: &[(ServerId, u32)]) -> Result<Vec<NextProposal>, Ended> {
         let is_taken = |contestant: usize, slot: u32| {
             let server = &self.record.contestants[contestant].server;
-            taken.iter().any(|(own, at)| own == server && *at == slot)
+            taken.iter().any(|(other, at)| other == server && *at == slot)
         };
         let open = self.begun.iter().filter(|start| start.result.is_none());
         let (under_way, left): (Vec<&BegunStart>, Vec<&BegunStart>) =
@@ -137,7 +137,7 @@ impl<'a> OptimizationProgress<'a> {
         });
         let mut next: Vec<NextProposal> = resumed.collect();
         under_way.extend(left.iter().map(|start| (start.contestant, start.slot)));
-        let asked = self.begun.len() + under_way.iter().filter(|(own, slot)| !is_begun(*own, *slot)).count();
+        let asked = self.begun.len() + under_way.iter().filter(|(at, slot)| !is_begun(*at, *slot)).count();
         let spare = self
             .record
             .max_starts
@@ -208,15 +208,15 @@ pub fn first_results(
 /// for.
 fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reason>)> {
     let proposals = state.proposals().iter();
-    let asked = proposals.filter_map(|own| Some((record.position(&own.server)?, own.slot, Some(own.reason))));
+    let asked = proposals.filter_map(|start| Some((record.position(&start.server)?, start.slot, Some(start.reason))));
     let asked: Vec<(usize, u32, Option<Reason>)> = asked.collect();
     let is_asked = |contestant: &usize| {
         asked
             .iter()
-            .any(|(own, slot, _)| own == contestant && *slot == FIRST_SLOT)
+            .any(|(other, slot, _)| other == contestant && *slot == FIRST_SLOT)
     };
     let measured = record.contestants.iter().enumerate();
-    let measured = measured.filter(|(_, own)| state.servers.contains_key(&own.server));
+    let measured = measured.filter(|(_, contestant)| state.servers.contains_key(&contestant.server));
     let others = measured.map(|(at, _)| at).filter(|at| !is_asked(at));
     let others: Vec<usize> = others.collect();
     let others = others.into_iter().map(|at| (at, FIRST_SLOT, None));

@@ -158,7 +158,7 @@ impl State {
     /// Returns the outcome that counts for a run, whether or not its point is still in the plan; `None` if it is still to be measured.
     pub fn outcome(&self, point: &PointId, slot: u32, run: u32) -> Option<Outcome> {
         match self.run(point, slot, run) {
-            Some(counts) => (counts.standing == RunStatus::Done).then_some(counts.outcome),
+            Some(counts) => (counts.status == RunStatus::Done).then_some(counts.outcome),
             None => self.unlisted_at(point, slot, run).map(|_| Outcome::Failed),
         }
     }
@@ -236,12 +236,12 @@ impl State {
 
     /// Returns every result, whether or not it counts.
     fn recorded(&self) -> impl Iterator<Item = &RunRecord> {
-        self.attempts.iter().filter(|run| run.standing != RunStatus::Open)
+        self.attempts.iter().filter(|run| run.status != RunStatus::Open)
     }
 
     /// Returns every attempt that has this status.
-    fn attempts_with(&self, standing: RunStatus) -> impl Iterator<Item = &RunRecord> {
-        self.attempts.iter().filter(move |run| run.standing == standing)
+    fn attempts_with(&self, status: RunStatus) -> impl Iterator<Item = &RunRecord> {
+        self.attempts.iter().filter(move |run| run.status == status)
     }
 
     /// Returns for each server that is up its latest run, if it has no result. The run is in progress, unless its session was killed.

@@ -31,7 +31,8 @@ impl Mark {
         }
     }
 
-    /// Returns the mark for a point with several runs; `None` if they have enough time and requests together, though each alone had not.
+    /// Returns the mark for a point with several runs. A mark for too little time or too few requests is judged again by the sums of the
+    /// runs; `None` if these suffice.
     pub fn of_point(&self, runs: &Table, rows: &[usize]) -> Option<Mark> {
         let sum = |name: &str| -> f64 { rows.iter().filter_map(|row| runs.cell(name, *row).number()).sum() };
         match self.code {

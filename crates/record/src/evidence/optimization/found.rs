@@ -55,14 +55,14 @@ impl OptimizationProgress<'_> {
     /// starts' durations to their predictions.
     fn grid_seconds(&self) -> f64 {
         let predicted = |at: usize| {
-            let own = &self.record.contestants[at].candidate;
-            own.start_s + own.measure_s
+            let candidate = &self.record.contestants[at].candidate;
+            candidate.start_s + candidate.measure_s
         };
         let taken = self.begun.iter().filter_map(|start| match start.result? {
             (Trial::Measured { .. }, seconds) => Some((seconds, predicted(start.contestant))),
             _ => None,
         });
-        let (seconds, expected) = taken.fold((0.0, 0.0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+        let (seconds, expected) = taken.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let ratio = if seconds > 0.0 && expected > 0.0 {
             seconds / expected
         } else {
@@ -89,7 +89,7 @@ impl OptimizationProgress<'_> {
             starts: begun.iter().filter(|start| start.is_launched).count(),
             reason: begun.first().and_then(|start| start.reason),
             value: measured.or_else(|| self.value(self.optimized.estimate(at))),
-            predicted: self.predicted(at).map(|own| self.figure(own.ln_value, own.sd)),
+            predicted: self.predicted(at).map(|value| self.figure(value.ln_value, value.sd)),
         }
     }
 

@@ -66,7 +66,7 @@ impl<'a> Trials<'a> {
         let mut experiment = recorded.experiment(|_| true);
         let question = experiment.questions.first().map(|question| question.name.clone());
         let question = question.unwrap_or_default();
-        experiment.questions.retain(|own| own.name == question);
+        experiment.questions.retain(|other| other.name == question);
         experiment.frontiers.clear();
         let mut trials = Trials {
             record,
@@ -82,7 +82,7 @@ impl<'a> Trials<'a> {
             Some(Objective::Load(target)) => trials.question = format!("Target {target}"),
             _ => trials.rank(recorded),
         }
-        let starts: Vec<Results> = trials.measured().map(|(own, slot)| trials.results(own, slot)).collect();
+        let starts: Vec<Results> = trials.measured().map(|(at, slot)| trials.results(at, slot)).collect();
         trials.shares = Shares::of(&starts);
         if trials.shares.are_of_several() {
             trials.better = Better::Higher;
@@ -163,7 +163,7 @@ impl<'a> Trials<'a> {
         let standing = self
             .standings
             .get(&slot)
-            .and_then(|own| own.get(workload)?.get(&*server.0));
+            .and_then(|values| values.get(workload)?.get(&*server.0));
         match standing {
             Some(Standing::Valued { value, error }) => Trial::Measured {
                 ln_value: sign(self.better) * value.ln(),
@@ -183,7 +183,7 @@ impl<'a> Trials<'a> {
     fn load(&self, contestant: usize, slot: u32, target: &str, record: &SearchRecord) -> Trial {
         let own = &self.record.contestants[contestant];
         let replicas = match (self.record.gpus, own.candidate.gpus) {
-            (Some(gpus), own) if own > 0 => f64::from(gpus / own).max(1.0),
+            (Some(gpus), each) if each > 0 => f64::from(gpus / each).max(1.0),
             _ => 1.0,
         };
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
@@ -231,7 +231,7 @@ impl<'a> Trials<'a> {
 /// a budget, whenever the answer advises some; without one, only if these are expected to bring certainty.
 pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
     let first = answer.questions.first()?;
-    let (config, probability) = match answer.together.iter().find(|own| own.question == first.question) {
+    let (config, probability) = match answer.together.iter().find(|other| other.question == first.question) {
         Some(together) => (together.config.as_ref()?, together.probability),
         None => first
             .winner
@@ -239,8 +239,8 @@ pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
             .map(|winner| (&winner.config, winner.probability))?,
     };
     let certainty = record.rules.certainty.min(SURE);
-    let asked = answer.questions.iter().filter(|own| own.question == first.question);
-    let mut advice = asked.filter_map(|own| own.advice.as_ref());
+    let asked = answer.questions.iter().filter(|other| other.question == first.question);
+    let mut advice = asked.filter_map(|answered| answered.advice.as_ref());
     let is_worthwhile = |advice: &Advice| record.rules.budget.is_some() || advice.expected >= certainty;
     Some(Judged {
         winner: record.position(&ServerId(config.as_str().into()))?,

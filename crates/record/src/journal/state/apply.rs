@@ -264,7 +264,7 @@ impl State {
             finished.share(&self.attempts[before].result);
         }
         let run = &mut self.attempts[index];
-        run.standing = RunStatus::Done;
+        run.status = RunStatus::Done;
         run.finished = by;
         run.as_recorded = (finished.outcome, finished.validity);
         (run.finished_at, *run.result) = (at, finished);
@@ -309,7 +309,7 @@ impl State {
                 search: untried.search,
                 ruled_out: ruled_out.clone(),
                 finished_at: at.clone(),
-                standing: RunStatus::Done,
+                status: RunStatus::Done,
                 finished: Some(rank.line),
                 ..RunRecord::begun(rank, started)
             };

@@ -57,7 +57,7 @@ impl State {
         for at in &facts.asked {
             let run = &self.attempts[*at];
             // A chain ends before its first probe that is lost.
-            if run.standing == RunStatus::Done
+            if run.status == RunStatus::Done
                 && self.retirement_of(run).is_none()
                 && let Some(after) = run.after
             {

@@ -90,7 +90,7 @@ impl State {
     /// Returns the quality of an attempt; `None` if it cannot count.
     fn class(&self, at: usize) -> Option<Class> {
         let run = &self.attempts[at];
-        if run.standing == RunStatus::Open || self.retirement_of(run).is_some() || !self.is_chained(at) {
+        if run.status == RunStatus::Open || self.retirement_of(run).is_some() || !self.is_chained(at) {
             return None;
         }
         Some(match (run.outcome, run.validity) {
@@ -181,7 +181,7 @@ impl State {
                 points.contains(&run.point.0) || search.is_some_and(|search| searches.contains(&search.0))
             })
         };
-        let is_counted = |at: &usize| self.attempts[*at].standing != RunStatus::Open && is_planned(&self.attempts[*at]);
+        let is_counted = |at: &usize| self.attempts[*at].status != RunStatus::Open && is_planned(&self.attempts[*at]);
         let points = self
             .by_point
             .iter()

@@ -12,14 +12,14 @@ impl State {
     /// Returns the files of all results, each with the index of its attempt.
     pub(in crate::journal) fn files(&self) -> Vec<(usize, &StoredFile)> {
         let runs = self.attempts.iter().enumerate();
-        let done = runs.filter(|(_, run)| run.standing == RunStatus::Done);
+        let done = runs.filter(|(_, run)| run.status == RunStatus::Done);
         done.filter_map(|(at, run)| Some((at, run.file.as_ref()?))).collect()
     }
 
     /// Marks attempts as lost, because their files are missing or damaged.
     pub(in crate::journal) fn lose(&mut self, attempts: &[usize]) {
         for at in attempts {
-            self.attempts[*at].standing = RunStatus::Lost;
+            self.attempts[*at].status = RunStatus::Lost;
         }
         if !attempts.is_empty() {
             self.forget_chains();

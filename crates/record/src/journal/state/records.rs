@@ -51,7 +51,7 @@ pub struct RunRecord {
     pub(super) result: Box<RunFinished>,
     /// Outcome and validity as recorded, before doubts about the server's answers.
     pub(super) as_recorded: (Outcome, Validity),
-    pub(super) standing: RunStatus,
+    pub(super) status: RunStatus,
     /// The line of its result, or the line that gave it up; `None` if only the run's file has the result.
     pub(super) finished: Option<LineId>,
     /// Its position among the runs that one line gave up.
@@ -62,6 +62,7 @@ pub struct RunRecord {
     pub(super) anew: Option<u64>,
 }
 
+/// Status of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunStatus {
     /// It has no result: it was interrupted, or is in progress.
@@ -111,7 +112,7 @@ impl RunRecord {
             finished_at: String::new(),
             as_recorded: (result.outcome, result.validity),
             result: Box::new(result),
-            standing: RunStatus::Open,
+            status: RunStatus::Open,
             finished: None,
             index: 0,
             anew: started.anew,
@@ -142,7 +143,7 @@ impl RunRecord {
 
     /// Returns true if its file is missing or differs from the record, as far as that was checked.
     pub fn is_lost(&self) -> bool {
-        self.standing == RunStatus::Lost
+        self.status == RunStatus::Lost
     }
 
     /// Returns true if it was given up with others after a failure of their server.
@@ -152,7 +153,7 @@ impl RunRecord {
 
     /// Returns true if it has a result of its own, instead of being given up with others.
     pub(super) fn is_result(&self) -> bool {
-        self.standing != RunStatus::Open && !self.is_given_up()
+        self.status != RunStatus::Open && !self.is_given_up()
     }
 
     /// Returns its position in the total order of all runs.

@@ -31,7 +31,7 @@ impl State {
             .filter(|other| (other.slot, other.run) == (slot, run) && self.retirement_of(other).is_none())
             .collect();
         tries.sort_by_key(|run| run.rank);
-        let after = tries.iter().rposition(|run| run.standing != RunStatus::Open);
+        let after = tries.iter().rposition(|run| run.status != RunStatus::Open);
         let since = tries.into_iter().skip(after.map_or(0, |at| at + 1));
         since.filter_map(|run| self.death_under(run)).collect()
     }

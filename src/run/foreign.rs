@@ -1,5 +1,5 @@
-//! Results of `vllm bench sweep` in an experiment: a session that measured nothing itself, whose launches are unknown. They count
-//! as vsweep's own do, and what is missing is measured when the plan is run.
+//! Results of `vllm bench sweep` in an experiment: a session that measured nothing itself, whose launches are unknown. They count like
+//! vsweep's own, and missing results are measured when the plan is run.
 
 use super::{Changes, Sweep};
 use crate::agenda::MeasuredRun;

@@ -89,7 +89,8 @@ impl Hardware {
         })
     }
 
-    /// The columns `mfu`, `mbu`, `host_share` and `bound_by` of a result; empty if it lacks the figures from which they are computed.
+    /// Returns the columns `mfu`, `mbu`, `host_share` and `bound_by` of a result; empty if it lacks the figures from which they are
+    /// computed.
     pub fn columns(&self, result: &Params) -> Params {
         let number = |name: &str| {
             result

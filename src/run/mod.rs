@@ -196,7 +196,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Time limit for guards to end the processes of a killed vsweep.
+    /// Returns the time limit for guards to end the processes of a killed vsweep.
     fn patience(&self) -> Duration {
         self.plan.serve.stop_grace + ORPHANS_MARGIN
     }

@@ -78,7 +78,7 @@ struct Running {
     gpus: Arc<Gpus>,
     /// Processes on these GPUs before it was started, by the driver's ids.
     before: BTreeSet<u32>,
-    /// Duration of its start and of the phases of it.
+    /// Durations of its start and of the phases of the start.
     startup: Params,
     /// True if the last run was cut, so that it may still work on abandoned requests.
     has_leftovers: bool,

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time limit for a ready server to report its KV cache. The answer saves only a run or two.
+/// Time limit for a ready server to report its KV cache. The answer saves a search only a run or two.
 const KV_CACHE_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for a server to give up the requests of a run that was cut.
 const IDLE_LIMIT: Duration = Duration::from_secs(20);
@@ -243,7 +243,7 @@ impl Live<'_, '_> {
 }
 
 // Checks that a server runs with the planned settings: compares its reported settings with its command line, or with the parameters of the
-// plan if somebody else started it.
+// plan if vsweep did not start it.
 //
 // Only settings that the plan gives are compared, and only values that vLLM takes unchanged: numbers, switches and names of number
 // formats. A setting that a server reports neither through its API nor in its log is not a difference.

@@ -153,7 +153,7 @@ impl Directory {
         self.is_experiment() || entries.flatten().all(is_ours)
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -164,12 +164,12 @@ impl Directory {
         root.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Path of the plan's text; `json` if the plan is written in JSON.
+    /// Returns the path of the plan's text; `json` if the plan is written in JSON.
     pub fn plan(&self, json: bool) -> PathBuf {
         self.root.join(if json { "plan.json" } else { "plan.toml" })
     }
 
-    /// Path of the lock of a shard. That of the whole experiment is `lock`.
+    /// Returns the path of the lock of a shard. That of the whole experiment is `lock`.
     pub fn lock(&self, shard: Shard) -> PathBuf {
         self.root.join(if shard == Shard::WHOLE {
             "lock".into()
@@ -245,17 +245,17 @@ impl Directory {
         Ok(journals)
     }
 
-    /// Path of the log of a launch.
+    /// Returns the path of the log of a launch.
     pub fn server_log(&self, server: &ServerId, launch: Launch) -> PathBuf {
         self.root.join(Directory::server_log_file(server, launch))
     }
 
-    /// Path of a launch's log, relative to the directory.
+    /// Returns the path of a launch's log, relative to the directory.
     pub fn server_log_file(server: &ServerId, launch: Launch) -> String {
         format!("servers/{server}/{launch}.log")
     }
 
-    /// Path of the timeline of a run's requests, a web page.
+    /// Returns the path of the timeline of a run's requests, a web page.
     pub fn timeline(&self, point: &PointId, number: &str) -> PathBuf {
         self.timelines().join(format!("{point}-{number}.html"))
     }
@@ -276,17 +276,17 @@ impl RunFiles {
         }
     }
 
-    /// Path of its figures, relative to the directory.
+    /// Returns the path of its figures, relative to the directory.
     pub fn json(&self) -> String {
         format!("{}.json", self.stem)
     }
 
-    /// Path of the readings of the server and the machine during the run.
+    /// Returns the path of the readings of the server and the machine during the run.
     pub fn telemetry(&self, directory: &Directory) -> PathBuf {
         directory.root.join(format!("{}.telemetry.csv", self.stem))
     }
 
-    /// Path of the scratch folder of an external benchmark, which keeps its output.
+    /// Returns the path of the scratch folder of an external benchmark, which keeps its output.
     pub fn scratch(&self, directory: &Directory) -> PathBuf {
         directory.root.join(format!("{}.bench", self.stem))
     }

@@ -62,7 +62,7 @@ pub enum Event {
         server: ServerId,
         /// The planned start, from 0.
         slot: u32,
-        /// Counts the launches of this session from 1.
+        /// Number of the launch in this session, from 1.
         launch: u32,
         /// Numbers of the GPUs that it was given; empty unless servers run at the same time on different GPUs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -227,7 +227,7 @@ pub struct SearchStarted {
     pub slot: u32,
     /// Short text of the load for people; `default` if only the searched parameter varies.
     pub name: String,
-    /// Every bench parameter but those that the search decides.
+    /// Every bench parameter, except those that the search decides.
     pub params: Params,
     /// The load that is varied.
     pub vary: Vary,

@@ -163,8 +163,8 @@ fn recover(directory: &Directory, state: &mut State) {
     }
 }
 
-// The file of a run: its result with parameters and the content of its lines, with a checksum of its own. It is a commit by itself: the
-// content of a lost line can be read here.
+// The file of a run: its result with parameters and the content of its lines, with a checksum of its own. So the content of a lost line can
+// be restored from it.
 
 /// Key of the content of the run's lines.
 pub(super) const PROVENANCE: &str = "vsweep";

@@ -108,8 +108,8 @@ fn mean_in_flight(row: &RunRow<'_>) -> Option<f64> {
     Some(mean_ms * metric(row, "completed")? / duration_ms)
 }
 
-/// Mean latency of a request, computed from time to first token and the mean time of every further token. Used if the benchmark did not
-/// report E2EL, as `vllm bench serve` does only on request.
+/// Returns the mean latency of a request in milliseconds, from the time to the first token and the mean time of every further token. Used
+/// if the benchmark did not report E2EL, as `vllm bench serve` does only on request.
 fn mean_latency_ms(row: &RunRow<'_>) -> Option<f64> {
     let tokens = metric(row, "total_output_tokens")? / metric(row, "completed").filter(positive)?;
     let further = (tokens - 1.0).max(0.0);

@@ -22,7 +22,7 @@ const LEAST_LOAD_ERROR: f64 = 0.005;
 pub(super) struct Trials<'a> {
     record: &'a Optimization,
     state: &'a State,
-    /// The experiment by all starts, with the question that ranks the servers, once for each workload.
+    /// The experiment from all starts, with the question that ranks the servers, once for each workload.
     experiment: Experiment,
     /// Values by slot, workload and server.
     standings: BTreeMap<u32, BTreeMap<String, BTreeMap<String, Standing>>>,

@@ -12,7 +12,7 @@ use vsweep_base::cause::{Failure, Outcome, RuledOut};
 use vsweep_base::ids::{PointId, ServerId};
 use vsweep_plan::needs_as_much;
 
-/// A missing record without which the tables would silently be those of an earlier time.
+/// A missing record without which the tables would silently show an earlier state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingRecord {
     /// The missing record and a remedy, as a sentence.

@@ -3,20 +3,20 @@
 use serde::{Deserialize, Serialize};
 use vsweep_strategy::search::Operator;
 
-/// A goal for a workload.
+/// A question that an experiment answers: a goal for one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// Its name, such as `highest throughput`.
     pub name: String,
     /// The workload.
     pub workload: String,
-    /// Only points at this load compete; none if all do.
+    /// The load at which points compete; `None` if points of every load do.
     pub load: Option<String>,
-    /// The name of an earlier question about the workload that refers to no other, at whose winner's load points compete. Without such a
-    /// winner it is not asked.
+    /// The name of an earlier question about the same workload, which must not refer to another. Points compete at the load of its
+    /// winner. Without a winner this question is not answered.
     #[serde(default)]
     pub load_of: Option<String>,
-    /// By which figure entrants are compared.
+    /// The figure by which entrants are compared.
     pub goal: Goal,
     /// The targets that an entrant must meet.
     pub targets: Vec<Target>,
@@ -24,7 +24,7 @@ pub struct Question {
     pub effects: Vec<String>,
 }
 
-/// By which figure entrants are compared.
+/// The figure by which entrants are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
@@ -35,13 +35,13 @@ pub enum Goal {
         /// True if several servers on the user's GPUs add up, as throughput does.
         adds_up: bool,
     },
-    /// The load that searches for a target found.
+    /// The load that the searches for a target found.
     Load {
         /// The target's name.
         target: String,
         /// The parameter that the searches vary, such as `max_concurrency`.
         parameter: String,
-        /// The smallest difference that matters, of one server: one user; 0 for rates.
+        /// The smallest difference that matters in the load of one server: 1 for users, 0 for rates.
         unit: f64,
     },
 }
@@ -55,12 +55,12 @@ pub struct Target {
     pub bound: Operator,
     /// The limit, in the metric's unit.
     pub limit: f64,
-    /// The points that it is about; all if empty. Another point meets it if every one of these points of its config does.
+    /// The points to which it applies; all if empty. Another point meets it if all of these points with its config and workload do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub about: Vec<About>,
 }
 
-/// A point that a target is about.
+/// A point to which a target applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// The id of its config.
@@ -78,7 +78,7 @@ pub struct FrontierQuestion {
     pub workload: String,
     /// One metric.
     pub x: String,
-    /// The other.
+    /// The other metric.
     pub y: String,
     /// The targets that a point must meet.
     pub targets: Vec<Target>,

@@ -13,7 +13,7 @@ pub struct Comparison {
     pub limits: Vec<ComparedLimit>,
     /// The noise of the base's metrics.
     pub base_noise: Vec<MetricNoise>,
-    /// The noise of the new one's metrics.
+    /// The noise of the new experiment's metrics.
     pub new_noise: Vec<MetricNoise>,
 }
 
@@ -24,19 +24,19 @@ pub struct ComparedPoint {
     pub metric: String,
     /// The id of the base's point.
     pub base: String,
-    /// The id of the new one's point.
+    /// The id of the new experiment's point.
     pub new: String,
     /// The base's figure.
     pub was: Estimate,
-    /// The new one's figure.
+    /// The new experiment's figure.
     pub is: Estimate,
-    /// New over base.
+    /// The new figure divided by the base's.
     pub ratio: Estimate,
     /// The verdict of the interval.
     pub verdict: Verdict,
-    /// The starts of the base and of the new side.
+    /// Number of starts of the base and of the new experiment.
     pub starts: (usize, usize),
-    /// If undecided, the further starts a side that would decide in four of five cases; none if a thousand would not do.
+    /// If undecided, the further starts of each side that would decide in four of five cases; `None` if 1000 in all would not be enough.
     pub more_starts: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ pub struct ComparedLimit {
     pub change: f64,
     /// The id of the base's point.
     pub base: String,
-    /// The id of the new one's point.
+    /// The id of the new experiment's point.
     pub new: String,
     /// The state of the limit.
     pub requirement: Requirement,

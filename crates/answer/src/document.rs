@@ -1,4 +1,4 @@
-//! The answer as one document: all that a report, a page, a script or an agenda may say about what is best. Its JSON is `answer.json`.
+//! The answer as one document: everything that a report, a script or an agenda may say about the best server. Its JSON is `answer.json`.
 
 use super::asked::{Goal, Target};
 use super::experiment::Config;
@@ -18,11 +18,11 @@ pub const VERSION: u32 = 1;
 pub struct Answer {
     /// The version of the format.
     pub version: u32,
-    /// The relative difference that does not matter.
+    /// The largest relative difference that does not matter.
     pub margin: f64,
-    /// The GPUs that the user has; none if unknown.
+    /// Number of GPUs that the user has; `None` if unknown.
     pub gpus: Option<u32>,
-    /// Planned runs or searches without a result: above 0, the answer is one so far.
+    /// Number of planned runs and searches without a result. Above 0, the answer is preliminary.
     #[serde(default)]
     pub open: u64,
     /// The result of the plan's own comparison; none without `[compare]`.
@@ -33,7 +33,7 @@ pub struct Answer {
     /// The optimisation that chose the servers; none of a plan without `[optimize]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimization: Option<Box<OptimizationFound>>,
-    /// One for each question, in their order.
+    /// The answers, in the order of the questions.
     pub questions: Vec<Answered>,
     /// Questions of one name for several workloads, answered together.
     pub together: Vec<Together>,
@@ -53,33 +53,33 @@ pub struct Answer {
 pub struct Answered {
     /// The question's name.
     pub question: String,
-    /// The workload; empty if there is one.
+    /// The workload; empty if the experiment has only one.
     pub workload: String,
-    /// The load at which entrants are compared; none if each has its own.
+    /// The load at which entrants are compared; `None` if each competes at its own.
     pub load: Option<String>,
-    /// By which figure entrants are compared.
+    /// The figure by which entrants are compared.
     pub goal: Goal,
     /// The good direction.
     pub better: Better,
     /// The targets that an entrant must meet.
     pub targets: Vec<Target>,
-    /// The recommended config; none if no entrant meets the targets, or there is none.
+    /// The recommended config; `None` if nothing competes, or no entrant meets the targets.
     pub winner: Option<Winner>,
-    /// The nearest point, if none meets the targets.
+    /// The point that comes nearest to the targets, if none meets them.
     pub nearest: Option<Nearest>,
-    /// Ids of configs that may be the best besides the winner: one of all these is within the margin of the best with 95 %.
+    /// Ids of other configs that may be the best. With 95 %, the winner or one of these is within the margin of the best.
     pub ties: Vec<String>,
     /// Ids of configs with at least an even chance of being at most the margin worse than the winner.
     pub as_good: Vec<String>,
     /// Ids of configs with a chance below 5 % of being within the margin of the best.
     pub ruled_out: Vec<String>,
-    /// Everyone who competes, the best estimate first, then those who meet the targets only by chance.
+    /// The configs that compete, best estimate first; after them those whose plain estimates miss the targets but may meet them.
     pub entrants: Vec<Entrant>,
     /// Ids of configs that need more GPUs than the user has.
     pub too_large: Vec<String>,
     /// The effect of each setting at the winner.
     pub effects: Vec<Effect>,
-    /// The figures of the winner and its ties without neighbours, as multiples of those beside the other servers of the sweep.
+    /// Figures of the winner and its ties without neighbours, as multiples of those measured next to other servers of the sweep.
     #[serde(default)]
     pub alone: Vec<Alone>,
     /// Warnings before the winner is deployed.
@@ -97,13 +97,13 @@ pub struct Winner {
     pub point: Option<String>,
     /// The load of that point, or the load found; of one server.
     pub load: String,
-    /// Servers of it on the user's GPUs.
+    /// Number of its servers on the user's GPUs.
     pub replicas: u32,
     /// The figure by which it won, of all replicas.
     pub value: Estimate,
     /// The probability that it is within the margin of the best.
     pub probability: f64,
-    /// Reason for its choice.
+    /// The reason why it was chosen.
     pub chosen: Chosen,
     /// Each target, and the chance that it is met.
     pub meets: Vec<Meeting>,
@@ -143,7 +143,7 @@ pub struct Meeting {
     pub value: Estimate,
     /// True if the plain estimate keeps the limit.
     pub is_met: bool,
-    /// The probability that it does.
+    /// The probability that the figure keeps the limit.
     pub probability: f64,
 }
 
@@ -167,24 +167,24 @@ pub struct Nearest {
 pub struct Entrant {
     /// Its id.
     pub config: String,
-    /// The id of its best point, or of the one that may meet the targets; none for a search.
+    /// The id of its best point, or of the one most likely to meet the targets; `None` for a search.
     pub point: Option<String>,
     /// The load of that point, or the load found; of one server.
     pub load: String,
-    /// Servers of it on the user's GPUs.
+    /// Number of its servers on the user's GPUs.
     pub replicas: u32,
     /// True if it meets the targets by its plain estimates.
     pub meets: bool,
     /// True if a search found that even the highest load allowed meets the target: it may hold more.
     #[serde(default)]
     pub at_ceiling: bool,
-    /// The figure, of all replicas.
+    /// The figure by which it competes, of all replicas.
     pub value: Estimate,
     /// The probability of being within the margin of the best.
     pub probability: f64,
     /// The probability of being at most the margin worse than the winner.
     pub as_good: f64,
-    /// The winner's figure as a multiple of its own; none for one with a better estimate, over which the winner was chosen.
+    /// The winner's figure as a multiple of this one's. `None` for the winner, for a better estimate, and at the highest load allowed.
     pub winner_over: Option<Estimate>,
     /// True if it has the default settings of the server's own program.
     pub is_default: bool,
@@ -201,15 +201,15 @@ pub struct Effect {
     pub better: Better,
     /// The setting.
     pub setting: String,
-    /// Its value at the winner; none if left out.
+    /// The winner's value of it; `None` if the winner leaves it unset.
     pub own: Option<String>,
-    /// The other value; none if left out.
+    /// The value in the config that it is compared with; `None` if unset.
     pub other: Option<String>,
     /// The id of the config with the other value.
     pub config: String,
     /// The winner's figure as a multiple of the other's.
     pub ratio: Estimate,
-    /// The verdict of that: `improved` if the winner's own value is better.
+    /// The verdict on the ratio: `improved` if the winner's value is better.
     pub verdict: Verdict,
 }
 
@@ -224,19 +224,19 @@ pub struct Alone {
     pub metric: String,
     /// Its good direction.
     pub better: Better,
-    /// The figure alone as a multiple of the one beside others.
+    /// The figure without neighbours as a multiple of the one with them.
     pub ratio: Estimate,
-    /// The verdict of that: `improved` if it is better alone.
+    /// The verdict on the ratio: `improved` if the figure is better without neighbours.
     pub verdict: Verdict,
 }
 
-/// Warnings before the winner is deployed.
+/// A warning before the winner is deployed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Warning {
     /// Its servers died.
     Deaths {
-        /// The number of times.
+        /// Number of deaths.
         deaths: u32,
         /// Number of launches.
         launches: u32,
@@ -248,9 +248,9 @@ pub enum Warning {
     },
     /// Runs at the recommended point failed.
     FailedRuns {
-        /// Their number.
+        /// Number of failed runs.
         failed: u32,
-        /// Number of all.
+        /// Number of all runs.
         of: u32,
     },
     /// Requests failed.
@@ -262,9 +262,9 @@ pub enum Warning {
     },
     /// Runs or probes were disturbed.
     Disturbed {
-        /// Their number.
+        /// Number of disturbed runs or probes.
         disturbed: u32,
-        /// Number of all.
+        /// Number of all of them.
         of: u32,
     },
     /// The figure by which it won is in doubt.
@@ -272,30 +272,30 @@ pub enum Warning {
         /// The names of the doubts.
         codes: Vec<String>,
     },
-    /// It ran on other nodes than some that compete.
+    /// It ran on other nodes than some of its competitors.
     OtherNodes {
         /// Its nodes.
         own: Vec<String>,
-        /// Theirs.
+        /// The nodes of those competitors.
         others: Vec<String>,
     },
-    /// Its figures are others without the neighbours that it had in the sweep.
+    /// Its figures differ without the neighbours that it had in the sweep.
     OtherwiseAlone {
         /// The figures that differ by more than chance and the margin.
         figures: Vec<Alone>,
     },
     /// Its server was simulated.
     Simulated,
-    /// A claim of 90 % or more rests on a start noise that was not measured.
+    /// A probability of 90 % or more rests on a start noise that was not measured.
     StartNoiseAssumed {
-        /// The standard deviation that was taken for granted, relative on a logarithmic scale.
+        /// The standard deviation that was assumed, relative on a logarithmic scale.
         deviation: f64,
     },
-    /// It meets a target with less than 95 %.
+    /// The probability that it meets a target is below 95 %.
     TargetUncertain {
         /// The target.
         target: Target,
-        /// The probability that it meets it.
+        /// That probability.
         probability: f64,
     },
 }
@@ -305,11 +305,11 @@ pub enum Warning {
 pub struct Advice {
     /// Ids of the configs to start again: the winner and its ties.
     pub configs: Vec<String>,
-    /// More starts of each.
+    /// Number of further starts of each.
     pub starts: u32,
-    /// Seconds that it takes, one after another; none if unknown.
+    /// Duration of all these starts, one after another, in seconds; `None` if unknown.
     pub seconds: Option<f64>,
-    /// The probability to expect then that the winner is within the margin of the best.
+    /// The probability, expected after these starts, that the winner is within the margin of the best.
     pub expected: f64,
 }
 
@@ -331,7 +331,7 @@ pub struct Together {
 pub struct Share {
     /// The workload.
     pub workload: String,
-    /// The part of the best figure that it has, at most 1.
+    /// Its figure as a share of the best one, at most 1.
     pub share: f64,
     /// The id of that workload's winner.
     pub winner: String,
@@ -344,9 +344,9 @@ pub struct Frontier {
     pub workload: String,
     /// One metric.
     pub x: String,
-    /// The other.
+    /// The other metric.
     pub y: String,
-    /// Its points, from the best x to the worst.
+    /// The points on the frontier, from the best x to the worst.
     pub points: Vec<FrontierPoint>,
 }
 
@@ -365,7 +365,7 @@ pub struct FrontierPoint {
     pub probability: f64,
 }
 
-/// The noise of a metric.
+/// The noise of a metric, as standard deviations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricNoise {
     /// The metric.
@@ -374,7 +374,7 @@ pub struct MetricNoise {
     pub run: NoiseKnown,
     /// Between starts.
     pub start: NoiseKnown,
-    /// Between nodes; none on one node.
+    /// Between nodes; `None` if all runs were on one node.
     pub node: Option<NoiseKnown>,
 }
 
@@ -389,11 +389,11 @@ pub struct PointEstimates {
     pub workload: String,
     /// The load.
     pub load: String,
-    /// Runs that count.
+    /// Number of runs that count.
     pub runs: usize,
     /// Number of disturbed runs.
     pub disturbed: usize,
-    /// Starts that they were measured on.
+    /// Number of starts on which they were measured.
     pub starts: usize,
     /// Each metric's estimate, in the order of [`Answer::noise`].
     pub figures: Vec<Option<Estimate>>,

@@ -1,4 +1,4 @@
-//! An experiment with its posteriors: for each metric plain estimates, intervals and draws of every point.
+//! An experiment with its posteriors: for each metric the plain estimate, interval and draws of every point.
 
 use super::Random;
 use super::document::{Estimate, MetricNoise};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use vsweep_base::threads;
 use vsweep_strategy::stats::Better;
 
-/// Most draws of the model, and fewest.
+/// Largest and smallest number of draws of the model.
 const DRAWS: (usize, usize) = (4000, 400);
-/// Drawn numbers of a metric that are held at a time.
+/// Most drawn numbers of one metric that are in memory at a time.
 const NUMBERS: usize = 4_000_000;
 /// The probability of an interval.
 pub const INTERVAL: f64 = 0.95;
 
-/// Draws of the model for an experiment: fewer if it has so many points that they would fill the memory.
+/// Returns the number of draws of the model for an experiment. It is lower for many points, whose draws would fill the memory.
 pub fn draws_of(experiment: &Experiment) -> usize {
     (NUMBERS / experiment.points.len().max(1)).clamp(DRAWS.1, DRAWS.0)
 }
@@ -26,7 +26,7 @@ pub type Fit<'f> = dyn Fn(Observations, &Metric) -> Posterior + Sync + 'f;
 
 /// An experiment with the figures of all its runs.
 pub struct Known<'e> {
-    /// The experiment, in order.
+    /// The experiment, in canonical order.
     pub experiment: &'e Experiment,
     metrics: Vec<Figures<'e>>,
 }
@@ -39,14 +39,14 @@ pub struct Figures<'e> {
     pub posterior: Posterior,
     /// The estimate of each point.
     pub estimates: Vec<Option<Estimate>>,
-    /// The experiment, in order.
+    /// The experiment, in canonical order.
     pub experiment: &'e Experiment,
-    /// Mean and standard deviation of each point on the scale.
+    /// Mean and standard deviation of each point, on the metric's scale.
     moments: Vec<Option<(f64, f64)>>,
 }
 
 impl<'e> Known<'e> {
-    /// Fits every metric of an experiment that is in order; `fit` finds the posterior of a metric.
+    /// Fits every metric of an experiment that is in canonical order. `fit` finds the posterior of a metric.
     pub fn of(experiment: &'e Experiment, fit: &Fit<'_>) -> Known<'e> {
         let figures = |metric: &&'e Metric| Figures::of(experiment, metric, fit);
         let metrics: Vec<&'e Metric> = experiment.metrics.iter().collect();
@@ -100,26 +100,26 @@ impl<'e> Figures<'e> {
         }
     }
 
-    /// The first `kept` draws of some points, on the scale.
+    /// Returns the first `kept` draws of some points, on the metric's scale.
     pub fn drawn(&self, points: &[usize], kept: usize) -> Draws {
         let all = draws_of(self.experiment);
         self.posterior.draw(self.experiment.seed, all, kept.min(all), points)
     }
 
-    /// The draws of a point, in the metric's unit; none if it was not measured. For ratios.
+    /// Returns the draws of a point, in the metric's unit, as ratios need them; empty if the point was not measured.
     pub fn values_of(&self, drawn: &Draws, point: usize) -> Vec<f64> {
         drawn[point].iter().map(|draw| self.metric.scale.value(*draw)).collect()
     }
 
-    /// The first `kept` draws of the points of a workload, shrunk: see [`Figures::shrink`].
+    /// Returns the first `kept` draws of the points of a workload, shrunk by [`Figures::shrink`].
     pub fn shrunk(&self, workload: &str, kept: usize) -> Draws {
         let mut drawn = self.drawn(&self.points_of(workload), kept);
         self.shrink(workload, &mut drawn);
         drawn
     }
 
-    /// Moves the draws of all points of a workload into the metric's unit, with means shrunk towards those of the other configs at the
-    /// same load. For probabilities.
+    /// Shrinks the draws of a workload's points towards the means of the other configs at the same load, and converts them to the metric's
+    /// unit. Only probabilities use the result.
     pub fn shrink(&self, workload: &str, drawn: &mut Draws) {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for at in self.points_of(workload).into_iter().filter(|at| !drawn[*at].is_empty()) {
@@ -128,23 +128,23 @@ impl<'e> Figures<'e> {
         let observations = &self.posterior.observations;
         for members in groups.into_values() {
             let moments: Vec<(f64, f64)> = members.iter().filter_map(|at| self.moments[*at]).collect();
-            let mut own: Vec<Vec<f64>> = members.iter().map(|at| drawn[*at].to_vec()).collect();
-            // By an identity: the names of workloads and loads are the caller's.
+            let mut shrunk: Vec<Vec<f64>> = members.iter().map(|at| drawn[*at].to_vec()).collect();
+            // Seeded by a point's id, because callers may name workloads and loads differently.
             let first = &self.experiment.points[members[0]].id;
             let mut random = Random::of(self.experiment.seed, &["shrink", &observations.metric, first]);
-            shrink(&moments, &mut own, observations.size(), &mut random);
-            for (at, own) in members.into_iter().zip(own) {
-                let places = drawn[at].iter_mut().zip(own);
-                places.for_each(|(place, draw)| *place = self.metric.scale.value(draw));
+            shrink(&moments, &mut shrunk, observations.size(), &mut random);
+            for (at, shrunk) in members.into_iter().zip(shrunk) {
+                let values = drawn[at].iter_mut().zip(shrunk);
+                values.for_each(|(value, draw)| *value = self.metric.scale.value(draw));
             }
         }
     }
 
-    /// The points of a workload.
+    /// Returns the indices of a workload's points.
     pub fn points_of(&self, workload: &str) -> Vec<usize> {
         let points = self.experiment.points.iter().enumerate();
-        let own = points.filter(|(_, point)| point.workload == workload);
-        own.map(|(at, _)| at).collect()
+        let points = points.filter(|(_, point)| point.workload == workload);
+        points.map(|(at, _)| at).collect()
     }
 
     /// The good direction.
@@ -152,7 +152,7 @@ impl<'e> Figures<'e> {
         self.metric.better
     }
 
-    /// Its noise, as far as it is known.
+    /// The noise of the metric, as far as it is known.
     pub fn noise(&self) -> MetricNoise {
         let (run, start, node) = self.posterior.noise();
         MetricNoise {
@@ -164,8 +164,8 @@ impl<'e> Figures<'e> {
     }
 }
 
-/// A value with the 95 % interval of its draws; none if one of the three is not finite. Where the value lies in a tail, the interval
-/// begins there and its other end gives way, so that it holds as much.
+/// Returns a value with the 95 % interval of its draws; `None` if there are no draws, or a number is not finite. If the value lies outside
+/// the central interval, the interval is shifted to begin or end at the value, and still holds 95 % of the draws.
 pub fn estimate_by(value: f64, draws: impl Iterator<Item = f64>) -> Option<Estimate> {
     let mut sorted: Vec<f64> = draws.filter(|draw| !draw.is_nan()).collect();
     if sorted.is_empty() {
@@ -178,8 +178,8 @@ pub fn estimate_by(value: f64, draws: impl Iterator<Item = f64>) -> Option<Estim
         .max(outside - (1.0 - below))
         .clamp(0.0, outside);
     let mut at = |part: f64| {
-        let place = ((sorted.len() as f64 * part) as usize).min(sorted.len() - 1);
-        *sorted.select_nth_unstable_by(place, f64::total_cmp).1
+        let rank = ((sorted.len() as f64 * part) as usize).min(sorted.len() - 1);
+        *sorted.select_nth_unstable_by(rank, f64::total_cmp).1
     };
     let (low, high) = (at(lower), at(lower + INTERVAL));
     let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
@@ -190,7 +190,7 @@ pub fn estimate_by(value: f64, draws: impl Iterator<Item = f64>) -> Option<Estim
     })
 }
 
-/// Mean and standard deviation of draws.
+/// Returns the mean and the standard deviation of draws.
 pub fn moments(draws: &[f64]) -> (f64, f64) {
     let count = draws.len() as f64;
     let mean = draws.iter().sum::<f64>() / count;
@@ -198,7 +198,7 @@ pub fn moments(draws: &[f64]) -> (f64, f64) {
     (mean, square.sqrt())
 }
 
-/// A probability to four digits, as more are noise of the draws.
+/// Rounds a probability to four digits; further digits are noise of the draws.
 pub fn rounded(probability: f64) -> f64 {
     (probability * 1e4).round() / 1e4
 }

@@ -2,11 +2,11 @@
 //! asks, and the user's GPUs ([`Experiment`]), and returns one document ([`Answer`]). Everything that prints an answer reads that document.
 //!
 //! - [`model`]: one model of noise for every metric, whose draws give every probability and whose intervals accompany every figure.
-//! - `plain`: estimates by a point's own runs, which decide who meets a target and who wins.
-//! - `rules`: who competes, wins, ties, is as good, is ruled out; effects, frontiers, warnings, advice.
+//! - `plain`: estimates from a point's own runs, which decide which configs meet a target and which wins.
+//! - `rules`: which configs compete, win, tie, are as good or are ruled out; effects, frontiers, warnings, advice.
 //! - [`compare`]: two experiments against each other.
 //!
-//! The order of configs, points and runs changes no byte of an answer, nor does the machine's clock: draws come from the seed.
+//! An answer does not depend on the order of configs, points and runs, nor on the machine's clock: draws come from the seed.
 
 mod asked;
 mod compare;
@@ -52,7 +52,7 @@ pub fn answer(experiment: Experiment) -> Answer {
     })
 }
 
-/// Answers with known noise of each metric, as in a simulation: the standard for judging an answer.
+/// Answers all questions with the noise of metrics given, as a simulation knows it. The noise of a metric without an entry is estimated.
 pub fn answer_knowing(experiment: Experiment, noise: &BTreeMap<String, Noise>) -> Answer {
     answer_with(experiment, &|observations, metric| match noise.get(&metric.name) {
         Some(noise) => Posterior::known(observations, *noise),
@@ -85,7 +85,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         estimates: estimates(&known),
         remarks: Vec::new(),
     };
-    // More starts are for what is recommended first.
+    // Only questions whose winners are recommended get advice about more starts.
     let leading = lookup::leading(&answer.questions);
     for at in leading {
         answer.questions[at].advice = rules::advice(&known, &answer.questions[at], &fields[at]);
@@ -93,7 +93,8 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
     answer
 }
 
-/// The questions in their order, several answered at once: those that refer to the winner of an earlier one after all others.
+/// Answers the questions in parallel, and returns the answers in the order of the questions. Questions that refer to the winner of another
+/// are answered after all others.
 fn settle_all(known: &Known<'_>) -> Vec<rules::Settled> {
     let all = &known.experiment.questions;
     let (referring, others): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|at| all[*at].load_of.is_some());
@@ -112,7 +113,8 @@ fn settle_all(known: &Known<'_>) -> Vec<rules::Settled> {
     settled.into_values().collect()
 }
 
-/// The question with the load of the winner that it refers to; none without such a winner.
+/// Returns the question with the load of the winner that it refers to; `None` if there is no such winner. A question that refers to no
+/// other is returned unchanged.
 fn at_its_load<'q, 's>(
     question: &'q Question,
     earlier: impl Iterator<Item = &'s rules::Settled>,
@@ -121,7 +123,7 @@ fn at_its_load<'q, 's>(
         return Some(Cow::Borrowed(question));
     };
     let mut earlier = earlier.map(|settled| &settled.answered);
-    let earlier = earlier.find(|own| own.question == *name && own.workload == question.workload)?;
+    let earlier = earlier.find(|answered| answered.question == *name && answered.workload == question.workload)?;
     let load = earlier.winner.as_ref()?.load.clone();
     Some(Cow::Owned(Question {
         load: Some(load),

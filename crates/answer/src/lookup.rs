@@ -5,22 +5,23 @@ use super::document::{Answer, Answered, Estimate};
 use std::collections::BTreeSet;
 
 impl Answer {
-    /// The name of a config; its id without one.
+    /// Returns the name of a config, or its id if it has no name.
     pub fn name_of<'a>(&'a self, config: &'a str) -> &'a str {
-        let own = self.configs.iter().find(|own| own.id == config);
-        own.map(|own| &*own.name)
+        let found = self.configs.iter().find(|other| other.id == config);
+        found
+            .map(|found| &*found.name)
             .filter(|name| !name.is_empty())
             .unwrap_or(config)
     }
 
-    /// The estimated figure of a config that meets what the first question asks; over several workloads its smallest share of each one's
-    /// best. None if it does not compete for all of them.
+    /// Returns the figure by which a config competes for the first question. If several workloads ask that question, returns the smallest
+    /// of the config's shares of their best figures. `None` if the config does not meet the targets in all of them.
     pub fn first_figure(&self, config: &str) -> Option<f64> {
         let figures = self.of_each_workload().into_iter().map(|answered| {
-            let entrants = answered.entrants.iter().filter(|own| own.meets);
-            let own = entrants.clone().find(|own| own.config == config)?.value.value;
-            let best = answered.better.best(entrants.map(|own| own.value.value))?;
-            Some((own, answered.better.share(own, best)))
+            let entrants = answered.entrants.iter().filter(|entrant| entrant.meets);
+            let figure = entrants.clone().find(|entrant| entrant.config == config)?.value.value;
+            let best = answered.better.best(entrants.map(|entrant| entrant.value.value))?;
+            Some((figure, answered.better.share(figure, best)))
         });
         let figures: Vec<(f64, f64)> = figures.collect::<Option<_>>()?;
         match figures.as_slice() {
@@ -29,16 +30,17 @@ impl Answer {
         }
     }
 
-    /// The figure of a config that competes for the first question, with its interval; none where several workloads ask it.
+    /// Returns the figure by which a config competes for the first question, with its interval. `None` if it does not compete, or several
+    /// workloads ask that question.
     pub fn first_estimate(&self, config: &str) -> Option<Estimate> {
         let &[first] = self.of_each_workload().as_slice() else {
             return None;
         };
-        let own = first.entrants.iter().find(|own| own.config == config);
-        own.map(|own| own.value)
+        let found = first.entrants.iter().find(|entrant| entrant.config == config);
+        found.map(|entrant| entrant.value)
     }
 
-    /// The first question, about each workload.
+    /// Returns the answers to the first question, one for each workload that asks it.
     fn of_each_workload(&self) -> Vec<&Answered> {
         let first = self.questions.first();
         let same = |own: &&Answered| first.is_some_and(|first| own.question == first.question);
@@ -54,7 +56,7 @@ impl Answer {
     }
 }
 
-/// The places of the questions whose winners are recommended.
+/// Returns the indices of the questions whose winners are recommended.
 pub(crate) fn leading(questions: &[Answered]) -> Vec<usize> {
     let all = || questions.iter().enumerate();
     let mut workloads: BTreeSet<&str> = BTreeSet::new();
@@ -68,7 +70,7 @@ pub(crate) fn leading(questions: &[Answered]) -> Vec<usize> {
 }
 
 impl Answered {
-    /// True if it asks for the highest load.
+    /// Returns true if the question asks for the highest load.
     pub fn is_load(&self) -> bool {
         matches!(self.goal, Goal::Load { .. })
     }
@@ -81,7 +83,7 @@ impl Answered {
         }
     }
 
-    /// Ids of the configs of which one is the best with 95 %: the winner and its ties. Nothing more is to be measured if it is one.
+    /// Returns the ids of the winner and its ties, of which one is the best with 95 %. If there is only one, nothing more is measured.
     pub fn finalists(&self) -> impl Iterator<Item = &str> {
         let winner = self.winner.iter().map(|winner| &*winner.config);
         winner.chain(self.ties.iter().map(|tie| &**tie))

@@ -1,4 +1,4 @@
-//! An optimisation in the document: which of the plan's servers were started and why, why it ended, and what the rest may be worth.
+//! An optimisation in the document: which of the plan's servers were started and why, why it ended, and which figures the others may have.
 
 use super::estimate::Estimate;
 use serde::{Deserialize, Serialize};
@@ -11,24 +11,24 @@ pub use vsweep_strategy::selection::optimized::{Ended, Reason};
 pub struct OptimizationFound {
     /// The name of the question whose figure is optimised.
     pub question: String,
-    /// Reason for its end; none while it goes on.
+    /// The reason for its end; `None` while it continues.
     pub ended: Option<Ended>,
-    /// The probability at which it ends.
+    /// The probability of the best config at which the optimisation ends.
     pub certainty: f64,
-    /// The id of the best config so far; none before one was measured.
+    /// The id of the best config so far; `None` before one was measured.
     pub best: Option<String>,
-    /// The probability that the best is within the margin of the best of all, the servers that were not started included.
+    /// The probability that it is within the margin of the best of all servers, including those that were not started.
     pub probability: f64,
-    /// Server starts, failed ones included.
+    /// Number of server starts, failed ones included.
     pub starts: usize,
-    /// Starts that were made besides, as for `--confirm`.
+    /// Number of starts that the optimisation did not choose, such as those for `--confirm`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_starts: usize,
-    /// Seconds of servers that they took.
+    /// Server time of the starts that have all their results, in seconds.
     pub seconds: f64,
-    /// Predicted seconds of a start of each server, one after another; none if nothing predicts it.
+    /// Predicted time for one start of every server, one after another, in seconds; `None` without a prediction.
     pub grid_seconds: Option<f64>,
-    /// The relative gain of the best figure that another hour of servers is expected to bring.
+    /// The relative gain of the best figure that is expected from another hour of server time.
     pub hour_gain: f64,
     /// The id of the config with the fewest changes from the defaults, which is always measured.
     pub defaults: Option<String>,
@@ -39,7 +39,7 @@ pub struct OptimizationFound {
     pub prediction_error: Option<f64>,
     /// Every server of the plan that may compete, in the order of the plan.
     pub candidates: Vec<CandidateFound>,
-    /// The starts that have all their results, in their order.
+    /// The starts that have all their results, in order.
     #[serde(default)]
     pub history: Vec<StartFound>,
 }
@@ -49,9 +49,9 @@ pub struct OptimizationFound {
 pub struct StartFound {
     /// The id of its config.
     pub config: String,
-    /// Seconds that its server took.
+    /// Server time of the start, in seconds.
     pub seconds: f64,
-    /// The figure that was measured on it, with the interval that its runs give; none if it has no figure.
+    /// The figure that was measured on it, with the interval from its runs; `None` if nothing was measured.
     pub value: Option<Estimate>,
 }
 
@@ -60,7 +60,7 @@ pub struct StartFound {
 pub struct CandidateFound {
     /// Its id.
     pub config: String,
-    /// Its name for people.
+    /// Its name for display.
     pub name: String,
     /// Its state.
     pub state: CandidateState,
@@ -68,7 +68,7 @@ pub struct CandidateFound {
     pub starts: usize,
     /// Reason for its first start; none if it was not started.
     pub reason: Option<Reason>,
-    /// The figure that it is expected to have; none where nothing is known of it.
+    /// The figure that it is expected to have; `None` if nothing is known of it.
     pub value: Option<Estimate>,
     /// The figure that was predicted before the first start; none without a prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub enum CandidateState {
     Measured,
     /// It was measured until another server was known to be better.
     Beaten,
-    /// It was measured, and meets no target.
+    /// It was measured, and misses the targets.
     Unmet,
     /// It ran out of memory.
     DidNotFit,
@@ -91,7 +91,7 @@ pub enum CandidateState {
     Failed,
     /// It was started, and results are missing.
     UnderWay,
-    /// It was not started: by what is known of others it cannot win.
+    /// It was not started: the results of others show that it cannot win.
     CannotWin,
     /// It was not started: servers that need less memory did not fit.
     Memory,
@@ -100,7 +100,7 @@ pub enum CandidateState {
 }
 
 impl CandidateState {
-    /// Its word in `optimize.csv`.
+    /// Returns its word in `optimize.csv`.
     pub fn word(self) -> &'static str {
         match self {
             CandidateState::Measured => "measured",

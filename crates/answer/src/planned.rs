@@ -1,5 +1,5 @@
-//! The result of the plan's own comparison, as data. Its pairs of starts and its stopping rule decide it (docs/verdicts.md), because an
-//! interval of the model does not hold where the data decide when to stop.
+//! The result of the plan's own comparison, as data. Its verdicts come from pairs of starts and its stopping rule (docs/verdicts.md), because
+//! the model's intervals are not valid if the data decide when to stop.
 
 use super::estimate::Estimate;
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use vsweep_strategy::stats::{Requirement, Verdict};
 /// The result of the plan's comparison, as far as it has one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedComparison {
-    /// Names of the servers in their order: the base or the old end first.
+    /// Names of the servers, in order: the base or the old end of the axis comes first.
     pub servers: Vec<String>,
-    /// True if it has ended.
+    /// True if the comparison has ended. Until then the other fields below are empty.
     pub ended: bool,
-    /// Starts used, failed ones included; 0 while it continues.
+    /// Number of starts used, failed ones included.
     pub starts: usize,
-    /// Of two servers: each metric at each load.
+    /// For two servers: the finding on each metric at each load.
     pub findings: Vec<PairedFinding>,
-    /// Of an ordered axis of servers: where a metric changed.
+    /// For an ordered axis of servers: the place at which a metric changed.
     pub change: Option<LocatedChange>,
 }
 
@@ -27,15 +27,16 @@ pub struct PairedFinding {
     pub metric: String,
     /// The load.
     pub load: String,
-    /// The pairs it rests on.
+    /// Number of pairs of starts on which the finding rests.
     pub pairs: usize,
-    /// New over base; none with fewer than four pairs. Its interval holds however often it was looked at, for all findings together.
+    /// The new figure divided by the base's; `None` with fewer than four pairs. The intervals of all findings together are valid at any
+    /// number of looks.
     pub ratio: Option<Estimate>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Result of its requirement, if it has one.
+    /// The state of the metric's requirement, if it has one.
     pub requirement: Option<Requirement>,
-    /// If undecided, the further starts that would decide in four of five cases.
+    /// If undecided, the number of further starts that would decide in four of five cases.
     pub more_starts: Option<usize>,
 }
 
@@ -44,12 +45,12 @@ pub struct PairedFinding {
 pub struct LocatedChange {
     /// The metric.
     pub metric: String,
-    /// The last server before the change, as far as is known.
+    /// The last server that is known to be before the change.
     pub old: String,
-    /// The first one behind it.
+    /// The first server that is known to be after the change.
     pub new: String,
-    /// New over old.
+    /// The figure of `new` divided by that of `old`.
     pub ratio: Option<Estimate>,
-    /// The chance of seeing this where nothing changed.
+    /// The probability of such a finding if nothing changed.
     pub doubt: f64,
 }

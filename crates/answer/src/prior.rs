@@ -1,4 +1,4 @@
-//! Priors of noise that other experiments on the machine have informed.
+//! Priors of noise that use the noise measured by other experiments on the machine.
 
 use super::document::MetricNoise;
 use super::experiment::NoisePrior;
@@ -8,11 +8,11 @@ use super::model::{Basis, NoiseKnown};
 const MEDIAN_OF_HALF_NORMAL: f64 = 0.674_49;
 /// The largest factor by which other experiments move a prior.
 const FARTHEST: f64 = 4.0;
-/// The part of the spread of run noise that is left where other experiments measured it.
+/// The factor by which the spread of run noise shrinks if other experiments measured it.
 const SPREAD_LEFT: f64 = 0.6;
 
 impl NoisePrior {
-    /// The prior where other experiments measured the noise: centred on what they found. It stays wide enough for one that is different.
+    /// Returns the prior centred on the noise that other experiments measured. It stays wide enough for an experiment with different noise.
     pub fn informed_by(self, noise: &MetricNoise) -> NoisePrior {
         let measured = |known: &NoiseKnown, usual: f64| {
             let is_measured = known.basis == Basis::Measured && known.deviation.is_finite();

@@ -1,4 +1,4 @@
-//! Remarks that a reader of the figures needs, as every document has them.
+//! Remarks that a reader of the figures needs, in the form that every document uses.
 
 use serde::{Deserialize, Serialize};
 

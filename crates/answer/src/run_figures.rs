@@ -1,11 +1,11 @@
-//! The figures of a run by metric, as a short list: an experiment may have a hundred thousand runs with five figures each.
+//! The figures of a run by metric. They are stored as a compact list, because an experiment may have a hundred thousand runs.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Index;
 use std::sync::Arc;
 
-/// A figure with what is known of its sampling.
+/// A figure, with the accuracy of its sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
@@ -18,19 +18,19 @@ pub enum Figure {
     },
     /// A share of a count; `of` is the effective count if requests wait for each other.
     Share {
-        /// Number that meets it.
+        /// Number of items that meet the condition.
         met: f64,
-        /// Number of all.
+        /// Number of all items.
         of: f64,
     },
 }
 
-/// Figures by metric, in the order of the names, which runs may share.
+/// Figures by metric, sorted by the metrics' names. Runs may share the list of names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, Figure>", into = "BTreeMap<String, Figure>")]
 pub struct RunFigures {
     names: Arc<[Arc<str>]>,
-    /// One for each name.
+    /// The figure of each name.
     figures: Box<[Figure]>,
 }
 
@@ -59,12 +59,12 @@ impl RunFigures {
     /// Adds the figure of a metric, or replaces it.
     pub fn insert(&mut self, metric: impl Into<Arc<str>>, figure: Figure) {
         let metric = metric.into();
-        let own = self.names.iter().cloned().zip(self.figures.iter().copied());
-        let others = own.filter(|(name, _)| *name != metric);
+        let figures = self.names.iter().cloned().zip(self.figures.iter().copied());
+        let others = figures.filter(|(name, _)| *name != metric);
         *self = others.chain([(metric.clone(), figure)]).collect();
     }
 
-    /// Shares the list of names with another run that has the same.
+    /// Shares the list of names with another run, if both lists are equal.
     pub fn share(&mut self, other: &RunFigures) {
         if self.names == other.names {
             self.names = Arc::clone(&other.names);

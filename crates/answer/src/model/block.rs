@@ -1,8 +1,8 @@
-//! One config at given sizes of noise: its means and start effects by elimination, and how well the sizes explain its runs.
+//! One config at given sizes of noise: its means and start effects by elimination, and the likelihood of its runs.
 //!
-//! With `W` the weights of cells, `e` the effects of starts (of the launch and of its node) and flat means, minus twice the logarithm of
-//! the joint density is, once the means are eliminated, `e' B e - 2 b' e + const`. Start effects are `start * z` with standard normal
-//! `z`, so their precision given the rest is `A = I + start^2 B`.
+//! Let `e` be the effects of starts (of the launch and of its node), with flat priors on the means. Once the means are eliminated, minus
+//! twice the logarithm of the joint density is `e' B e - 2 b' e + const`. Start effects are `start * z` with standard normal `z`, so the
+//! precision of `z` given the rest is `A = I + start^2 B`.
 
 use super::data::Block;
 
@@ -17,8 +17,8 @@ pub(super) struct Reduced {
     between: Square,
     /// `b`.
     pull: Vec<f64>,
-    /// The part of the logarithm of the likelihood that is settled.
-    settled: f64,
+    /// The part of the log-likelihood that does not depend on the effects of starts.
+    constant: f64,
 }
 
 /// A block at a given run noise and start noise.
@@ -27,7 +27,7 @@ pub(super) struct Solved {
     start: f64,
     /// The Cholesky factor of `A`.
     factor: Square,
-    /// The part of the logarithm of the likelihood without nodes.
+    /// The log-likelihood without the effects of nodes.
     pub likelihood: f64,
     /// `A^-1 b`.
     pub pulled: Vec<f64>,
@@ -45,9 +45,9 @@ impl Reduced {
         let (points, starts) = (block.points, block.nodes.len());
         let mut weights = vec![0.0; points * starts];
         let mut values = vec![0.0; points * starts];
-        let mut settled = 0.0;
-        // Many runs are of one precision, whose logarithm is known then.
-        let (mut known, mut logarithm) = (1.0, 0.0);
+        let mut constant = 0.0;
+        // Many runs have equal precisions, so the last logarithm is kept.
+        let (mut last, mut logarithm) = (1.0, 0.0);
         let mut precisions = Vec::new();
         for cell in &block.cells {
             let runs = block.runs_of(cell);
@@ -58,12 +58,12 @@ impl Reduced {
             let mean = own().map(|(value, precision)| value * precision).sum::<f64>() / weight;
             let scatter: f64 = own().map(|(value, precision)| precision * (value - mean).powi(2)).sum();
             let log = |precision: &f64| {
-                if *precision != known {
-                    (known, logarithm) = (*precision, precision.ln());
+                if *precision != last {
+                    (last, logarithm) = (*precision, precision.ln());
                 }
                 logarithm
             };
-            settled += precisions.iter().map(log).sum::<f64>() / 2.0 - scatter / 2.0;
+            constant += precisions.iter().map(log).sum::<f64>() / 2.0 - scatter / 2.0;
             weights[cell.point * starts + cell.start] = weight;
             values[cell.point * starts + cell.start] = mean;
         }
@@ -72,27 +72,27 @@ impl Reduced {
             shares: Vec::with_capacity(points * starts),
             between: Square::zero(starts),
             pull: vec![0.0; starts],
-            settled,
+            constant,
         };
         for (weights, values) in weights.chunks_exact(starts).zip(values.chunks_exact(starts)) {
             let weight: f64 = weights.iter().sum();
             let mean = weights.iter().zip(values).map(|(w, y)| w * y).sum::<f64>() / weight;
             for (s, w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
                 reduced.pull[s] += w * (values[s] - mean);
-                reduced.settled -= w * (values[s] - mean).powi(2) / 2.0;
+                reduced.constant -= w * (values[s] - mean).powi(2) / 2.0;
                 reduced.between.cells[s * starts + s] += w;
                 for (t, v) in weights.iter().enumerate() {
                     reduced.between.cells[s * starts + t] -= w * v / weight;
                 }
             }
-            reduced.settled -= weight.ln() / 2.0;
+            reduced.constant -= weight.ln() / 2.0;
             reduced.means.push((mean, weight));
             reduced.shares.extend(weights.iter().map(|w| w / weight));
         }
         reduced
     }
 
-    /// Share of each start in the weight of a point.
+    /// Returns the share of each start in the weight of a point.
     pub fn shares(&self, point: usize) -> &[f64] {
         let starts = self.pull.len();
         &self.shares[point * starts..][..starts]
@@ -109,13 +109,13 @@ impl Reduced {
         let explained: f64 = pulled.iter().zip(&self.pull).map(|(a, b)| a * b).sum();
         Solved {
             start,
-            likelihood: self.settled + start * start * explained / 2.0 - factor.half_log_determinant(),
+            likelihood: self.constant + start * start * explained / 2.0 - factor.half_log_determinant(),
             factor,
             pulled,
         }
     }
 
-    /// `H' A^-1 B H`, the information of the starts about the effects of `count` nodes.
+    /// Returns `H' A^-1 B H`, the information of the starts about the effects of `count` nodes. `H` assigns each start to its node.
     pub fn about_nodes(&self, solved: &Solved, nodes: &[usize], count: usize) -> Square {
         let starts = self.between.size;
         let mut found = Square::zero(count);
@@ -132,33 +132,33 @@ impl Reduced {
         found
     }
 
-    /// The means of `z`, given the effects of the nodes.
+    /// Returns the means of `z`, given the effects of the nodes.
     pub fn starts_given(&self, solved: &Solved, nodes: &[usize], effects: &[f64]) -> Vec<f64> {
         let starts = self.between.size;
-        let own: Vec<f64> = nodes.iter().map(|node| effects[*node]).collect();
+        let effects: Vec<f64> = nodes.iter().map(|node| effects[*node]).collect();
         let left = (0..starts).map(|s| {
             let row = &self.between.cells[s * starts..(s + 1) * starts];
-            self.pull[s] - row.iter().zip(&own).map(|(b, e)| b * e).sum::<f64>()
+            self.pull[s] - row.iter().zip(&effects).map(|(b, e)| b * e).sum::<f64>()
         });
         let mut means = solved.factor.solve(&left.collect::<Vec<f64>>());
         means.iter_mut().for_each(|mean| *mean *= solved.start);
         means
     }
 
-    /// Mean and variance of a point without nodes. `room` is used again and again.
-    pub fn moments(&self, solved: &Solved, point: usize, room: &mut Vec<f64>) -> (f64, f64) {
+    /// Returns the mean and variance of a point without the effects of nodes. `scratch` is memory for intermediate results.
+    pub fn moments(&self, solved: &Solved, point: usize, scratch: &mut Vec<f64>) -> (f64, f64) {
         let (mean, weight) = self.means[point];
         let shares = self.shares(point);
         let squared = solved.start * solved.start;
         let moved: f64 = shares.iter().zip(&solved.pulled).map(|(f, p)| f * p).sum();
-        room.clear();
-        room.extend_from_slice(shares);
-        solved.factor.solve_in_place(room);
-        let spread: f64 = shares.iter().zip(&*room).map(|(f, a)| f * a).sum();
+        scratch.clear();
+        scratch.extend_from_slice(shares);
+        solved.factor.solve_in_place(scratch);
+        let spread: f64 = shares.iter().zip(&*scratch).map(|(f, a)| f * a).sum();
         (mean - squared * moved, 1.0 / weight + squared * spread)
     }
 
-    /// The dependence of a point on the effect of each of `count` nodes: minus the result for each unit of effect.
+    /// Returns the change of a point's mean for each unit of effect of each of `count` nodes, with the opposite sign.
     pub fn leans_on_nodes(&self, solved: &Solved, point: usize, nodes: &[usize], count: usize) -> Vec<f64> {
         let mut found = vec![0.0; count];
         for (s, value) in solved.factor.solve(self.shares(point)).iter().enumerate() {
@@ -169,7 +169,7 @@ impl Reduced {
 }
 
 impl Solved {
-    /// `z` from its means and standard normal numbers.
+    /// Draws `z` around its means, from standard normal numbers.
     pub fn scatter(&self, means: &[f64], normal: impl FnMut() -> f64) -> Vec<f64> {
         self.factor.scatter(means, normal)
     }
@@ -188,7 +188,7 @@ impl Square {
         }
     }
 
-    /// The lower factor of a positive definite matrix.
+    /// Returns the lower Cholesky factor of a positive definite matrix.
     pub fn cholesky(mut self) -> Square {
         let n = self.size;
         for i in 0..n {
@@ -204,7 +204,7 @@ impl Square {
         self
     }
 
-    /// Solves M x = b with the lower factor L of M.
+    /// Solves `M x = b`, where this matrix is the lower factor of `M`.
     pub fn solve(&self, b: &[f64]) -> Vec<f64> {
         let mut x = b.to_vec();
         self.solve_in_place(&mut x);
@@ -222,7 +222,7 @@ impl Square {
         self.back(x);
     }
 
-    /// A normal vector of these means whose precision has the lower factor L.
+    /// Draws a normal vector with these means and the precision of which this matrix is the lower factor.
     pub fn scatter(&self, means: &[f64], mut normal: impl FnMut() -> f64) -> Vec<f64> {
         let mut x: Vec<f64> = means.iter().map(|_| normal()).collect();
         self.back(&mut x);
@@ -230,11 +230,12 @@ impl Square {
         x
     }
 
-    /// Half the logarithm of the determinant of the matrix of which this is the factor.
+    /// Returns half the logarithm of the determinant of the matrix of which this is the factor.
     pub fn half_log_determinant(&self) -> f64 {
         (0..self.size).map(|i| self.cells[i * self.size + i].ln()).sum()
     }
 
+    /// Solves `L' x = b` in place, where `L` is this matrix and `x` holds `b` at first.
     fn back(&self, x: &mut [f64]) {
         let n = self.size;
         for i in (0..n).rev() {

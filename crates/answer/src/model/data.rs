@@ -1,4 +1,4 @@
-//! The runs of one metric, arranged for the model: by config, since nothing but nodes connects one config with another.
+//! The runs of one metric, arranged for the model: by config, because only nodes connect one config with another.
 
 use super::super::experiment::{Experiment, Metric, Point, Run, Scale};
 use super::scale::{LEAST_SIZE, variance_of_sampling};
@@ -12,19 +12,20 @@ pub struct Observations {
     pub metric: String,
     /// Its scale.
     pub scale: Scale,
-    /// One for each config that has a run.
+    /// The runs of each config that has any.
     pub(super) blocks: Vec<Block>,
-    /// Nodes that a run was measured on.
+    /// Names of the nodes on which runs were measured, in ascending order.
     pub(super) nodes: Vec<String>,
-    /// The node with the most runs, for which all figures hold: its effect is 0. So another node never widens what was measured on it.
+    /// Index of the node with the most runs. Its effect is 0 and all figures are those on this node, so runs on other nodes never widen
+    /// the intervals of what was measured on it.
     pub(super) reference: usize,
     /// Block of each point of the experiment, and its position there.
     pub(super) places: Vec<Option<(usize, usize)>>,
-    /// Size of a typical figure, to which the priors of a linear scale are relative; 1 for the other scales.
+    /// Size of a typical figure, to which the priors of linear scales and counts are relative; 1 for the other scales.
     pub(super) size: f64,
-    /// Runs beyond the first of their point and start.
+    /// Number of runs beyond the first of each point and start.
     pub repeated_runs: usize,
-    /// Starts beyond the first of their config, on one node.
+    /// Number of starts beyond the first of each config and node.
     pub repeated_starts: usize,
     /// True if some config ran on several nodes.
     pub nodes_repeat: bool,
@@ -35,13 +36,13 @@ pub struct Observations {
 pub(super) struct Block {
     /// The id of the config.
     pub config: String,
-    /// The node of each start.
+    /// Index of the node of each start.
     pub nodes: Vec<usize>,
     /// Number of points.
     pub points: usize,
-    /// The points on their starts, those of one point together.
+    /// Pairs of a point and a start that have runs, in the order of the points.
     pub cells: Vec<Cell>,
-    /// Place on the scale and variance of sampling of each run, those of one cell together.
+    /// Position on the scale and variance of sampling of each run, in the order of the cells.
     runs: Vec<(f64, f64)>,
 }
 
@@ -50,18 +51,18 @@ pub(super) struct Block {
 pub(super) struct Cell {
     pub point: usize,
     pub start: usize,
-    /// The places of its runs among those of the block.
+    /// The indices of its runs in the block.
     runs: Range<usize>,
 }
 
 impl Observations {
-    /// Observations of a metric. `experiment` is in order.
+    /// Returns the observations of a metric. `experiment` is in canonical order.
     pub fn of(experiment: &Experiment, metric: &Metric) -> Observations {
         let points: Vec<&Point> = experiment.points.iter().collect();
         Observations::among(&points, metric)
     }
 
-    /// Observations of some points.
+    /// Returns the observations of a metric at some points.
     pub fn among(points: &[&Point], metric: &Metric) -> Observations {
         let size = match metric.scale {
             Scale::Linear | Scale::Count => typical_size(points, metric),
@@ -92,19 +93,19 @@ impl Observations {
         let most = nodes.values().copied().max();
         found.reference = nodes.values().position(|count| Some(*count) == most).unwrap_or(0);
         found.nodes = nodes.into_keys().map(str::to_owned).collect();
-        for (config, own) in configs {
-            found.add(config, &own, points, metric);
+        for (config, indices) in configs {
+            found.add(config, &indices, points, metric);
         }
         found
     }
 
-    /// Size of a typical figure on a linear scale; 1 for the other scales.
+    /// Size of a typical figure on a linear scale or of a count; 1 for the other scales.
     pub fn size(&self) -> f64 {
         self.size
     }
 
-    /// Adds a config, whose points have these places among all.
-    fn add(&mut self, config: &str, own: &[usize], points: &[&Point], metric: &Metric) {
+    /// Adds the runs of a config, whose points have these indices.
+    fn add(&mut self, config: &str, indices: &[usize], points: &[&Point], metric: &Metric) {
         let mut block = Block {
             config: config.to_owned(),
             nodes: Vec::new(),
@@ -119,7 +120,7 @@ impl Observations {
         };
         let mut starts: Vec<(&str, &str)> = Vec::new();
         let mut measured = Vec::new();
-        for at in own {
+        for at in indices {
             for run in &points[*at].runs {
                 let Some(figure) = figure(run) else { continue };
                 let start = (&*run.start, &*run.node);
@@ -163,13 +164,13 @@ impl Observations {
 }
 
 impl Block {
-    /// Place on the scale and variance of sampling of the runs of a cell.
+    /// Returns the position on the scale and the variance of sampling of each run of a cell.
     pub fn runs_of(&self, cell: &Cell) -> &[(f64, f64)] {
         &self.runs[cell.runs.clone()]
     }
 }
 
-/// The median of the figures' sizes, at least a tiny number.
+/// Returns the median size of the figures other than 0, at least [`LEAST_SIZE`]; 1 if there are none.
 fn typical_size(points: &[&Point], metric: &Metric) -> f64 {
     let runs = points.iter().flat_map(|point| &point.runs);
     let figures = runs.filter_map(|run| metric.scale.place(*run.figures.get(&metric.name)?));

@@ -1,4 +1,4 @@
-//! The posterior of a metric: how likely each size of the noise is, and the mean and variance of every point given them.
+//! The posterior of a metric: the probability of each size of the noise, and the mean and variance of every point at each size.
 
 use super::super::experiment::{NoisePrior, Point};
 use super::block::{Reduced, Solved};
@@ -10,11 +10,12 @@ use super::scale::variance_of_sampling;
 use std::rc::Rc;
 use vsweep_strategy::stats::normal_quantile;
 
-/// Sizes of each noise of the first look, and of the second.
+/// Number of sizes of run noise, and of start noise, in a grid that is narrowed afterwards.
 const COARSE: usize = 12;
+/// Number of sizes of run noise, and of start noise, in the final grid.
 const FINE: usize = 14;
-/// The number of looks that narrow the grid.
-const LOOKS: usize = 3;
+/// Number of times that the grid is narrowed.
+const NARROWINGS: usize = 3;
 /// Sizes with less than this part of the greatest weight are left out.
 const NEGLIGIBLE: f64 = 1e-3;
 
@@ -27,13 +28,13 @@ pub struct Posterior {
     pub(super) noises: Vec<(Noise, f64)>,
 }
 
-/// Mean and variance of every point for each size of noise. They are made when asked for, because those of many points fill the memory.
+/// Mean and variance of every point for each size of noise. They are computed on demand, because those of many points fill the memory.
 #[derive(Debug)]
 pub struct Parts<'p> {
     posterior: &'p Posterior,
     /// The number of points in the blocks before each block.
     begins: Vec<usize>,
-    /// By point, in the order of the blocks, and size of noise.
+    /// Mean and variance, by point in the order of the blocks, then by size of noise.
     moments: Vec<(f64, f64)>,
 }
 
@@ -42,11 +43,11 @@ impl Posterior {
     pub fn fit(observations: Observations, prior: &NoisePrior) -> Posterior {
         let mut range = Range::whole(prior);
         let mut weighed = Vec::new();
-        for look in 0..=LOOKS {
-            let count = if look == LOOKS { FINE } else { COARSE };
+        for round in 0..=NARROWINGS {
+            let count = if round == NARROWINGS { FINE } else { COARSE };
             let grid = range.grid(prior, observations.size, count, observations.nodes.len() > 1);
             weighed = weigh(&observations, &grid);
-            if look < LOOKS {
+            if round < NARROWINGS {
                 let kept: Vec<(usize, usize)> = weighed.iter().map(|(at, ..)| *at).collect();
                 range = range.narrowed(count, &kept);
             }
@@ -66,7 +67,7 @@ impl Posterior {
         Posterior { noises, observations }
     }
 
-    /// The mean and variance of every point for each size of noise.
+    /// Computes the mean and variance of every point for each size of noise.
     pub fn parts(&self) -> Parts<'_> {
         let mut points = 0;
         let begin = |block: &Block| {
@@ -88,7 +89,7 @@ impl Posterior {
         }
     }
 
-    /// The noise between runs and between starts, and between nodes where there are several.
+    /// Returns the noise between runs, between starts, and between nodes if there are several.
     pub fn noise(&self) -> (NoiseKnown, NoiseKnown, Option<NoiseKnown>) {
         let own = &self.observations;
         let median = |of: fn(&Noise) -> f64| {
@@ -117,13 +118,13 @@ impl Posterior {
         )
     }
 
-    /// True if the start noise rests on the prior.
+    /// Returns true if the start noise rests on the prior, because too few starts were repeated.
     pub fn assumes_starts(&self) -> bool {
         self.observations.repeated_starts < FEWEST_REPEATS
     }
 
-    /// The distance by which a further start of a point may be off on the scale, with as many runs as its starts have: the root
-    /// of the mean square.
+    /// Returns the standard deviation of the mean of a further start of a point, on the metric's scale. The start has as many runs as the
+    /// point's starts have on average.
     pub fn noise_of_a_start(&self, point: &Point) -> f64 {
         let own = &self.observations;
         let figures = point
@@ -148,12 +149,12 @@ impl Posterior {
 }
 
 impl Parts<'_> {
-    /// Mean and standard deviation of a point on the metric's scale, over all sizes of noise; none if it was not measured.
+    /// Returns the mean and standard deviation of a point on the metric's scale, over all sizes of noise; `None` if it was not measured.
     pub fn moments(&self, point: usize) -> Option<(f64, f64)> {
         Some(mixture::moments(&self.of(point)?))
     }
 
-    /// The values between which a point lies with a probability, on the metric's scale.
+    /// Returns the central interval that holds a point with the given probability, on the metric's scale.
     pub fn interval(&self, point: usize, probability: f64) -> Option<(f64, f64)> {
         let parts = self.of(point)?;
         let outside = (1.0 - probability) / 2.0;
@@ -164,11 +165,11 @@ impl Parts<'_> {
         ))
     }
 
-    /// The distributions of a point, one for each size of noise.
+    /// Returns the normal distributions of a point, one for each size of noise.
     pub fn of(&self, point: usize) -> Option<Vec<Part>> {
-        let (block, place) = (*self.posterior.observations.places.get(point)?)?;
+        let (block, position) = (*self.posterior.observations.places.get(point)?)?;
         let noises = &self.posterior.noises;
-        let from = (self.begins[block] + place) * noises.len();
+        let from = (self.begins[block] + position) * noises.len();
         let moments = self.moments[from..].iter().zip(noises);
         let parts = moments.map(|((mean, variance), (_, weight))| Part {
             mean: *mean,
@@ -182,17 +183,17 @@ impl Parts<'_> {
 /// Makes states at one size of noise after another.
 pub(super) struct States<'o> {
     observations: &'o Observations,
-    /// The last run noise, and all blocks at it. Sizes that share it follow each other.
+    /// The last run noise, and all blocks at it. They are kept because sizes with the same run noise follow each other.
     reduced: (f64, Rc<[Reduced]>),
 }
 
-/// Everything at one size of noise.
+/// The means, effects and likelihoods of all blocks at one size of noise.
 pub(super) struct State<'o> {
     blocks: &'o [Block],
     noise: Noise,
     reduced: Rc<[Reduced]>,
     solved: Vec<Solved>,
-    /// The effects of nodes; none on one node.
+    /// The effects of nodes; `None` if there is only one node.
     pub nodes: Option<NodeEffects>,
 }
 
@@ -230,12 +231,12 @@ impl<'o> States<'o> {
 }
 
 impl State<'_> {
-    /// Mean and variance of all points, block by block, into these places.
+    /// Writes the mean and variance of all points, block by block, to `places`.
     fn put_moments<'p>(&self, mut places: impl Iterator<Item = &'p mut (f64, f64)>) {
-        let mut room = Vec::new();
+        let mut scratch = Vec::new();
         for ((reduced, solved), block) in self.reduced.iter().zip(&self.solved).zip(self.blocks) {
             for (point, place) in (0..block.points).zip(&mut places) {
-                let (mut mean, mut variance) = reduced.moments(solved, point, &mut room);
+                let (mut mean, mut variance) = reduced.moments(solved, point, &mut scratch);
                 if let Some(NodeEffects {
                     means: effects, factor, ..
                 }) = &self.nodes
@@ -252,12 +253,12 @@ impl State<'_> {
     }
 }
 
-/// The cells of a grid that have any weight: place, sizes, weight.
+/// Returns the cells of a grid that are not negligible: position, sizes of noise, weight relative to the greatest.
 fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise, f64)> {
     let mut weighed = log_weights(observations, grid);
     let greatest = weighed.iter().map(|(.., log)| *log).fold(f64::NEG_INFINITY, f64::max);
     for (.., weight) in &mut weighed {
-        // Figures that no size of noise explains, as their squares are no numbers, leave all sizes equally likely.
+        // Figures whose squares overflow are explained by no size of noise. All sizes are then equally likely.
         *weight = match greatest.is_finite() {
             true => (*weight - greatest).exp(),
             false => 1.0,
@@ -267,7 +268,7 @@ fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise
     weighed
 }
 
-/// The logarithm of the likelihood times the prior at every cell of a grid.
+/// Returns the position, sizes and logarithm of likelihood times prior of every cell of a grid.
 fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise, f64)> {
     let mut weighed: Vec<((usize, usize), Noise, f64)> = Vec::new();
     let count = observations.nodes.len();
@@ -279,7 +280,7 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
             .collect();
         for (j, (start, start_prior)) in grid.starts.iter().enumerate() {
             let solved: Vec<Solved> = reduced.iter().map(|reduced| reduced.solve(*start)).collect();
-            let own: f64 = solved.iter().map(|solved| solved.likelihood).sum();
+            let of_blocks: f64 = solved.iter().map(|solved| solved.likelihood).sum();
             let system = (count > 1).then(|| {
                 let blocks = reduced.iter().zip(&solved).zip(&observations.blocks);
                 let blocks = blocks.map(|((reduced, solved), block)| (reduced, solved, &*block.nodes));
@@ -292,7 +293,11 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
                     start: *start,
                     node: *node,
                 };
-                weighed.push(((i, j), noise, own + of_nodes + run_prior + start_prior + node_prior));
+                weighed.push((
+                    (i, j),
+                    noise,
+                    of_blocks + of_nodes + run_prior + start_prior + node_prior,
+                ));
             }
         }
     }

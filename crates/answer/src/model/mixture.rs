@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-/// One of the normal distributions.
+/// One of the normal distributions of a mixture.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     /// Its mean.
@@ -13,12 +13,13 @@ pub struct Part {
     pub weight: f64,
 }
 
-/// Steps after which the value is taken as it is.
+/// Most steps of the search for a quantile.
 const MOST_STEPS: usize = 60;
-/// A smaller step, relative to the smallest deviation, leaves an error beyond what a number holds: each error is the cube of the last.
+/// Largest size of the last step, relative to the smallest deviation. Halley's method cubes the error with each step, so the error that
+/// remains is below the precision of a number.
 const LAST_STEP: f64 = 1e-5;
 
-/// Mean and standard deviation.
+/// Returns the mean and standard deviation of a mixture.
 pub fn moments(parts: &[Part]) -> (f64, f64) {
     let mean: f64 = parts.iter().map(|part| part.mean * part.weight).sum();
     let second = parts
@@ -27,8 +28,8 @@ pub fn moments(parts: &[Part]) -> (f64, f64) {
     (mean, second.sum::<f64>().sqrt())
 }
 
-/// The value below which the mixture lies with a probability; not a number where a part has no mean. Halley's steps, kept between bounds.
-/// `normal` is that of the standard normal distribution, near which the search begins.
+/// Returns the quantile of a mixture at `probability`, by Halley's method between bounds; NaN if a moment is not finite. The search begins
+/// near `normal`, the quantile of the standard normal distribution.
 pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
     let (mean, spread) = moments(parts);
     let own: Vec<(f64, f64, f64)> = parts
@@ -51,18 +52,18 @@ pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
         let (mut below, mut density, mut slope) = (0.0, 0.0, 0.0);
         for (mean, deviation, weight) in &own {
             let off = (at - mean) / deviation;
-            let (tail, own) = standard_normal(off);
-            let own = weight * own / deviation;
-            below += weight * tail;
-            density += own;
-            slope -= own * off / deviation;
+            let (part_below, part_density) = standard_normal(off);
+            let part_density = weight * part_density / deviation;
+            below += weight * part_below;
+            density += part_density;
+            slope -= part_density * off / deviation;
         }
         match below < probability {
             true => low = at,
             false => high = at,
         }
         let newton = (probability - below) / density;
-        // Far off, only bounds lead on.
+        // Halley's correction is used only near the root; far from it, Newton's step or the bounds lead on.
         let bend = newton * slope / (2.0 * density);
         let step = if bend.abs() < 0.5 {
             newton / (1.0 + bend)
@@ -81,11 +82,11 @@ pub fn quantile(parts: &[Part], probability: f64, normal: f64) -> f64 {
     at
 }
 
-/// The probability below a value of the standard normal distribution, and the density there. One exponential serves both, and no table is
-/// searched, as hundreds of thousands are asked of a large experiment. Rational approximation by Hart et al. (1968), number 5666, with an
+/// Returns the probability below a value of the standard normal distribution, and the density there. Both come from one exponential,
+/// because a large experiment needs hundreds of thousands of them. Rational approximation by Hart et al. (1968), number 5666, with an
 /// absolute error of 1e-15.
 fn standard_normal(at: f64) -> (f64, f64) {
-    const ABOVE: [f64; 7] = [
+    const NUMERATOR: [f64; 7] = [
         3.526_249_659_989_11e-2,
         0.700_383_064_443_688,
         6.373_962_203_531_65,
@@ -94,7 +95,7 @@ fn standard_normal(at: f64) -> (f64, f64) {
         221.213_596_169_931,
         220.206_867_912_376,
     ];
-    const BELOW: [f64; 8] = [
+    const DENOMINATOR: [f64; 8] = [
         8.838_834_764_831_84e-2,
         1.755_667_163_182_64,
         16.064_177_579_207,
@@ -108,7 +109,7 @@ fn standard_normal(at: f64) -> (f64, f64) {
     let part = (-far * far / 2.0).exp();
     let tail = if far < 5.0 * std::f64::consts::SQRT_2 {
         let polynomial = |terms: &[f64]| terms.iter().fold(0.0, |sum, term| sum * far + term);
-        part * polynomial(&ABOVE) / polynomial(&BELOW)
+        part * polynomial(&NUMERATOR) / polynomial(&DENOMINATOR)
     } else {
         // Beyond, the first terms of the continued fraction are as exact.
         let fraction = (1..=4)

@@ -1,9 +1,9 @@
-//! Sizes of the noise: priors, the grid over which they are integrated, and what is known of them.
+//! Sizes of the noise, the grid over which they are integrated, and their sources.
 
 use super::super::experiment::NoisePrior;
 use serde::{Deserialize, Serialize};
 
-/// Standard deviations on the metric's scale.
+/// Sizes of the noise, as standard deviations on the metric's scale.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Between runs of a start.
@@ -27,11 +27,11 @@ pub enum Basis {
 /// A size of noise and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseKnown {
-    /// Standard deviation, the median of what is likely: relative on a logarithmic scale.
+    /// Standard deviation, the median of its posterior. It is relative on a logarithmic scale.
     pub deviation: f64,
     /// Its source.
     pub basis: Basis,
-    /// The number of repeats beyond the first measurements.
+    /// Number of repeats, not counting first measurements.
     pub repeats: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct NoiseKnown {
 pub const FEWEST_REPEATS: usize = 4;
 
 impl NoiseKnown {
-    /// Noise known from a deviation over this many repeats.
+    /// Returns the noise with this deviation over this many repeats, which decide its source.
     pub fn by(deviation: f64, repeats: usize) -> NoiseKnown {
         NoiseKnown {
             deviation,
@@ -53,7 +53,7 @@ impl NoiseKnown {
     }
 }
 
-/// A rectangle of the grid: the logarithm of the run noise, the square root of the start noise.
+/// A range of sizes, relative to a typical figure: lower and upper logarithm of the run noise, lower and upper root of the start noise.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub run: (f64, f64),
@@ -71,13 +71,13 @@ pub(super) struct Grid {
     pub nodes: Vec<(f64, f64)>,
 }
 
-/// The greatest start noise considered.
+/// The greatest start noise that is considered, relative to a typical figure.
 const MOST_START: f64 = 1.0;
-/// Spreads of the prior of run noise that are considered.
+/// Number of the prior's spreads around its middle over which run noise is considered.
 const FARTHEST: f64 = 5.0;
 
 impl Range {
-    /// All that a prior considers, with sizes relative to `size`.
+    /// Returns all sizes that are considered with a prior.
     pub fn whole(prior: &NoisePrior) -> Range {
         let (middle, half) = (prior.run.ln(), FARTHEST * prior.run_spread);
         Range {
@@ -86,7 +86,8 @@ impl Range {
         }
     }
 
-    /// The grid over the range, of so many sizes each; several node noises where there are several nodes.
+    /// Returns a grid over the range, with `count` run noises and as many start noises, multiplied by `size`. It has several node noises
+    /// only if there are several nodes.
     pub fn grid(&self, prior: &NoisePrior, size: f64, count: usize, has_nodes: bool) -> Grid {
         let run = |ln: f64| {
             let off = (ln - prior.run.ln()) / prior.run_spread;
@@ -108,7 +109,7 @@ impl Range {
         }
     }
 
-    /// The part of the range that is `kept` at some of `count` sizes, and one more on each side.
+    /// Returns the part of the range that contains the `kept` cells of a grid with `count` sizes, and one more size on each side.
     pub fn narrowed(&self, count: usize, kept: &[(usize, usize)]) -> Range {
         let part = |(low, high): (f64, f64), places: &mut dyn Iterator<Item = usize>| {
             let (first, last) = places.fold((count, 0), |(first, last), at| (first.min(at), last.max(at)));
@@ -123,12 +124,12 @@ impl Range {
     }
 }
 
-/// The middles of equal parts of a range.
+/// Returns the middles of `count` equal parts of a range.
 fn middles((low, high): (f64, f64), count: usize) -> impl Iterator<Item = f64> {
     (0..count).map(move |at| low + (high - low) * (at as f64 + 0.5) / count as f64)
 }
 
-/// Logarithm of the density of the size of a normal number, up to a constant.
+/// Returns the logarithm of the density of a half-normal distribution at `part` of its scale, up to a constant.
 fn half_normal(part: f64) -> f64 {
     -part * part / 2.0
 }

@@ -3,24 +3,24 @@
 use super::super::experiment::{Run, Scale};
 use super::super::run_figures::Figure;
 
-/// Run noise that plain estimates take for granted, on a logarithmic scale.
+/// Run noise that plain estimates assume, as a standard deviation on a logarithmic scale.
 pub const PLAIN_RUN: f64 = 0.01;
-/// Start noise that plain estimates take for granted.
+/// Start noise that plain estimates assume, as a standard deviation on a logarithmic scale.
 pub const PLAIN_START: f64 = 0.01;
-/// Additional noise of a disturbed run.
+/// Additional noise of a disturbed run, as a standard deviation relative to a typical figure.
 const DISTURBED: f64 = 0.1;
 
-/// The size of figures that are 0, to which their noise is relative. Its square is a number, and so is the inverse of that.
+/// Smallest size of a typical figure. Neither its square nor the inverse of that leaves the range of a number.
 pub const LEAST_SIZE: f64 = 1e-100;
 /// Figures beyond this are no measurements, and their squares would overflow.
 const LARGEST: f64 = 1e100;
 
 impl Scale {
-    /// A figure on the scale; none where it has none, as a negative number has no logarithm.
+    /// Returns the position of a figure on the scale. `None` if it has none, such as the logarithm of 0, or is no measurement.
     ///
-    /// Shares are angles, `asin(sqrt(share))`: the variance of a beta-binomial share, `p (1 - p) (1 / n + rho)`, is `(1 / n + rho) / 4`
-    /// there, the same for every share. So overdispersion of runs and of starts adds up as other noise does. The counts are corrected
-    /// by Anscombe (1948).
+    /// Shares become angles, `asin(sqrt(share))`. The variance of a beta-binomial share, `p (1 - p) (1 / n + rho)`, becomes
+    /// `(1 / n + rho) / 4`, which is the same for every share. So overdispersion of runs and of starts adds up as other noise does. The
+    /// counts are corrected as by Anscombe (1948).
     pub fn place(self, figure: Figure) -> Option<f64> {
         let place = match (self, figure) {
             (Scale::Log, Figure::Value { value, .. }) => (value > 0.0).then(|| value.ln()),
@@ -35,7 +35,7 @@ impl Scale {
         place.filter(|place| place.abs() < LARGEST)
     }
 
-    /// The figure at a place on the scale.
+    /// Returns the figure at a position on the scale.
     pub fn value(self, place: f64) -> f64 {
         match self {
             Scale::Log => place.exp(),
@@ -45,7 +45,7 @@ impl Scale {
     }
 }
 
-/// A figure without any scale.
+/// Returns the value of a figure in the metric's unit.
 pub fn scaled(figure: Figure) -> f64 {
     match figure {
         Figure::Value { value, .. } => value,
@@ -53,8 +53,8 @@ pub fn scaled(figure: Figure) -> f64 {
     }
 }
 
-/// Variance of a figure on its scale by its sampling, and by the disturbance of its run. `size` is that of a typical figure where the
-/// scale is linear.
+/// Returns the variance of a figure on its scale, due to sampling and to a disturbance of its run. `size` is that of a typical figure on
+/// a linear scale, and 1 on others.
 pub fn variance_of_sampling(scale: Scale, run: &Run, figure: Figure, size: f64) -> f64 {
     let sampling = match (scale, figure) {
         (Scale::Log | Scale::Linear | Scale::Count, Figure::Value { error, .. }) => error.powi(2),

@@ -1,8 +1,9 @@
-//! Advice that makes an answer surer: more starts of the winner and its ties, and what to expect of them.
+//! Advice that makes an answer surer: more starts of the winner and its ties, and the probability to expect after them.
 //!
-//! The draws are truths that the runs allow. For some of them new starts are imagined: each config's figure is measured again with the
-//! noise of so many starts, and its draws are moved and narrowed as normal ones would be. The probability to expect is then that of the
-//! config which is best (a preposterior analysis: Raiffa and Schlaifer 1961). Whether targets are met is taken as it is known now.
+//! Each draw is a possible truth. For some of them new starts are simulated: each config's figure is measured again with the noise of the
+//! new starts, and its draws are moved and narrowed as normal ones would be. The probability to expect is the mean of the highest
+//! probability of any config after that (a preposterior analysis: Raiffa and Schlaifer 1961). The simulated starts do not change which
+//! targets are met.
 
 use super::super::Random;
 use super::super::asked::Goal;
@@ -12,15 +13,16 @@ use super::super::known::{Known, moments, rounded};
 use super::contest::{Margin, SURE};
 use super::entrants::{Field, Placed};
 
-/// Numbers of starts that are considered.
+/// Numbers of further starts of each config that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
-/// More starts are advised only if they are expected to raise the probability by so much.
+/// Smallest expected gain of probability for which more starts are advised.
 const LEAST_GAIN: f64 = 0.02;
-/// Truths that are imagined, and draws that are moved for each.
+/// Number of draws that are taken for the truth, one after another.
 const TRUTHS: usize = 150;
+/// Number of draws that are moved for each truth.
 const MOVED: usize = 500;
 
-/// Finds the starts that would raise the certainty of an answer; none where it is sure, or nothing can be drawn.
+/// Finds the starts that would raise the certainty of an answer; `None` if it is sure, or more starts would not help.
 pub fn advice(known: &Known<'_>, answered: &Answered, field: &Field) -> Option<Advice> {
     let experiment = known.experiment;
     let margin = Margin {
@@ -31,7 +33,7 @@ pub fn advice(known: &Known<'_>, answered: &Answered, field: &Field) -> Option<A
     let is_asked = |id: &str| id == winner.config || answered.ties.iter().any(|tie| tie == id);
     let asked = |place: &&Placed| is_asked(&experiment.configs[place.config].id);
     let placed: Vec<&Placed> = field.placed.iter().filter(asked).collect();
-    // A search that holds the highest load allowed needs a higher one, no further start.
+    // A search that meets its target at the highest load allowed needs a higher bound, not another start.
     if placed.len() < 2 || placed.iter().any(|placed| placed.at_ceiling) {
         return None;
     }
@@ -65,9 +67,9 @@ pub fn advice(known: &Known<'_>, answered: &Answered, field: &Field) -> Option<A
     })
 }
 
-/// The distance by which one further start of an entrant may be off, relative to its figure.
+/// Returns the standard deviation of one further start of an entrant, relative to its figure.
 fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
-    /// Typical noise where a search decides.
+    /// Typical noise of a start, for searches and unknown figures.
     const TYPICAL: f64 = 0.02;
     let Goal::Metric { name, .. } = goal else {
         return TYPICAL;
@@ -78,34 +80,34 @@ fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
     let noise = figures.posterior.noise_of_a_start(&known.experiment.points[point]);
     match figures.metric.scale {
         Scale::Log => noise,
-        // On other scales relative to the figure.
         Scale::Linear | Scale::Count | Scale::Share => noise / placed.value.value.abs().max(f64::MIN_POSITIVE),
     }
     .max(1e-4)
 }
 
-/// The mean probability, after a further measurement with these relative noises, of the config that is then best.
+/// Returns the expected highest probability of a config to be within the margin of the best, after a further measurement with these relative
+/// noises.
 fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f64 {
     let mut random = Random::of(seed, &["advice"]);
     let count = placed[0].at_point.len();
     let rows: Vec<usize> = (0..MOVED.min(count)).map(|_| random.below(count)).collect();
-    let now: Vec<(f64, f64)> = placed.iter().map(|own| moments(&own.at_point)).collect();
+    let now: Vec<(f64, f64)> = placed.iter().map(|placed| moments(&placed.at_point)).collect();
     let mut sum = 0.0;
     for truth in rows.iter().take(TRUTHS) {
-        let see = |(own, noise): (&&Placed, &f64)| own.at_point[*truth] * (1.0 + noise * random.normal());
+        let see = |(placed, noise): (&&Placed, &f64)| placed.at_point[*truth] * (1.0 + noise * random.normal());
         let seen: Vec<f64> = placed.iter().zip(noises).map(see).collect();
         let mut within = vec![0usize; placed.len()];
         for row in &rows {
-            let moved = placed.iter().enumerate().map(|(at, own)| {
+            let moved = placed.iter().enumerate().map(|(at, placed)| {
                 let (mean, deviation) = now[at];
                 let (old, new) = (deviation * deviation, (seen[at] * noises[at]).powi(2));
-                let value = own.at_point[*row];
+                let value = placed.at_point[*row];
                 if old + new <= 0.0 {
-                    return own.contender.draws[*row];
+                    return placed.contender.draws[*row];
                 }
                 let moved = (old * seen[at] + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean);
-                // At another load, which is the only one that meets the targets, the figure changes by the ratio of the loads.
-                moved * (own.contender.draws[*row] / value)
+                // In draws in which only another load meets the targets, the figure is scaled to that load's.
+                moved * (placed.contender.draws[*row] / value)
             });
             let held = held(&moved.collect::<Vec<f64>>(), placed, margin);
             within
@@ -121,10 +123,10 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
 /// Marks the values of one draw that are within the margin of the best.
 fn held(row: &[f64], placed: &[&Placed], margin: Margin) -> Vec<bool> {
     let values = row.iter().copied().filter(|value| !value.is_nan());
-    // Without a value there is none that could be within the margin.
+    // Without values nothing is compared with the best.
     let best = margin.better.best(values).unwrap_or(f64::NAN);
     let pairs = row.iter().zip(placed);
     pairs
-        .map(|(value, own)| !value.is_nan() && margin.holds(*value, best, own.contender.unit))
+        .map(|(value, placed)| !value.is_nan() && margin.holds(*value, best, placed.contender.unit))
         .collect()
 }

@@ -6,20 +6,20 @@ use vsweep_strategy::stats::Better;
 /// A config that competes.
 #[derive(Debug, Clone)]
 pub struct Contender {
-    /// Its plain figure; none if it meets the targets only by chance.
+    /// Its plain figure; `None` if its plain estimates miss the targets.
     pub plain: Option<f64>,
-    /// Of a search, the middle of its own posterior and its upper end. A search that ended early reports a load well below its middle, so
-    /// only what may hold as much as that is near it.
+    /// For a search, the median and the upper end of its own posterior. A search that ended early reports a load well below its median. So
+    /// a rival is within its margin only if the rival's upper end is within the margin of that median.
     pub located: Option<[f64; 2]>,
-    /// Its figure in each draw; not a number where it does not meet the targets.
+    /// Its figure in each draw; NaN where it does not meet the targets.
     pub draws: Vec<f64>,
-    /// Changes from the defaults.
+    /// Number of changes from the defaults.
     pub changes: usize,
-    /// In a search, how many other targets it meets.
+    /// For a search, the number of other targets that it meets.
     pub other_targets: usize,
-    /// In a search, throughput per GPU.
+    /// For a search, its throughput per GPU.
     pub per_gpu: Option<f64>,
-    /// The smallest difference that matters, of all its replicas.
+    /// The smallest difference that matters, in the figure of all its replicas.
     pub unit: f64,
 }
 
@@ -32,14 +32,14 @@ pub struct Margin {
     pub better: Better,
 }
 
-/// The result of a contest. Entrants are named by their places.
+/// The result of a contest. Entrants are given by their indices.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     pub winner: Option<(usize, Reason)>,
     pub ties: Vec<usize>,
-    /// The probability of being within the margin of the best, of each.
+    /// The probability of each entrant to be within the margin of the best.
     pub probability: Vec<f64>,
-    /// The probability of being at most the margin worse than the winner, of each.
+    /// The probability of each entrant to be at most the margin worse than the winner.
     pub as_good: Vec<f64>,
 }
 
@@ -52,11 +52,11 @@ pub enum Reason {
     FewerChanges(usize),
 }
 
-/// The probability with which the winner and its ties hold the best.
+/// The probability with which the winner or one of its ties is within the margin of the best.
 pub const SURE: f64 = 0.95;
 
 impl Margin {
-    /// True if a value is worse than another by no more than the margin, or a unit.
+    /// Returns true if a value is worse than the best by no more than the margin, or by no more than a unit.
     pub fn holds(self, value: f64, best: f64, unit: f64) -> bool {
         let slack = 1.0 + 1e-12;
         match self.better {
@@ -67,7 +67,7 @@ impl Margin {
 }
 
 impl Reason {
-    /// Converts indexes to ids.
+    /// Converts the reason for the document, with ids instead of indices.
     pub fn chosen(self, id: impl Fn(usize) -> String) -> Chosen {
         match self {
             Reason::Best => Chosen::Best,
@@ -117,7 +117,8 @@ pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
     }
 }
 
-/// The best plain figure; of those within the margin of it the one that others would rather run.
+/// Returns the entrant with the best plain figure, or one within the margin of it that is preferable: it meets more targets, has more
+/// throughput per GPU, or needs fewer changes.
 fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
     let plain = |at: usize| entrants[at].plain;
     let all = (0..entrants.len()).filter(|at| plain(*at).is_some());
@@ -128,30 +129,30 @@ fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
     let best = all.clone().reduce(prefer)?;
     let best_value = plain(best)?;
     let is_near = |at: &usize| {
-        let (own, unit) = (&entrants[*at], entrants[*at].unit);
-        let located = own.located.zip(entrants[best].located);
-        own.plain.is_some_and(|value| margin.holds(value, best_value, unit))
+        let (entrant, unit) = (&entrants[*at], entrants[*at].unit);
+        let located = entrant.located.zip(entrants[best].located);
+        entrant.plain.is_some_and(|value| margin.holds(value, best_value, unit))
             && located.is_none_or(|([_, most], [middle, _])| margin.holds(most, middle, unit))
     };
     let mut near: Vec<usize> = all.filter(is_near).collect();
     let most = near.iter().map(|at| entrants[*at].other_targets).max()?;
     near.retain(|at| entrants[*at].other_targets == most);
     if !near.contains(&best) {
-        let of = settled_by_changes(entrants, &most_per_gpu(entrants, &near, margin), prefer)?;
-        return Some((of, Reason::MoreTargets(best)));
+        let chosen = settled_by_changes(entrants, &most_per_gpu(entrants, &near, margin), prefer)?;
+        return Some((chosen, Reason::MoreTargets(best)));
     }
     let near = most_per_gpu(entrants, &near, margin);
-    let of = settled_by_changes(entrants, &near, prefer)?;
-    Some(match of {
-        of if of == best => (best, Reason::Best),
-        of if !near.contains(&best) => (of, Reason::MorePerGpu(best)),
+    let chosen = settled_by_changes(entrants, &near, prefer)?;
+    Some(match chosen {
+        chosen if chosen == best => (best, Reason::Best),
+        chosen if !near.contains(&best) => (chosen, Reason::MorePerGpu(best)),
         // Equal estimates need no reason.
-        of if entrants[of].changes == entrants[best].changes => (of, Reason::Best),
-        of => (of, Reason::FewerChanges(best)),
+        chosen if entrants[chosen].changes == entrants[best].changes => (chosen, Reason::Best),
+        chosen => (chosen, Reason::FewerChanges(best)),
     })
 }
 
-/// Entrants whose throughput per GPU is within the margin of the best; all of them if some lack the figure.
+/// Returns the entrants whose throughput per GPU is within the margin of the highest; all of them if some lack the figure.
 fn most_per_gpu(entrants: &[Contender], near: &[usize], margin: Margin) -> Vec<usize> {
     let per_gpu: Option<Vec<f64>> = near.iter().map(|at| entrants[*at].per_gpu).collect();
     let Some(per_gpu) = per_gpu else {
@@ -171,7 +172,8 @@ fn settled_by_changes(entrants: &[Contender], near: &[usize], prefer: impl Fn(us
     plainest.reduce(prefer)
 }
 
-/// Adds the entrant that raises the chance most, until the winner and its ties hold one within the margin of the best with 95 %.
+/// Returns the ties of the winner. Adds the entrant that raises the probability most, until with 95 % the winner or one of the ties is
+/// within the margin of the best.
 fn ties(winner: usize, entrants: &[Contender], within: &[Vec<bool>], count: f64, better: Better) -> Vec<usize> {
     let mut covered = within[winner].clone();
     let mut chance = covered.iter().filter(|covered| **covered).count() as f64;
@@ -207,13 +209,13 @@ fn ties(winner: usize, entrants: &[Contender], within: &[Vec<bool>], count: f64,
     ties
 }
 
-/// Among the draws in which either competes.
+/// Returns the probability that an entrant is at most the margin worse than the winner, among the draws in which either meets the targets.
 fn as_good(entrant: &Contender, winner: &Contender, margin: Margin) -> f64 {
     let pairs = entrant.draws.iter().zip(&winner.draws);
     let (mut good, mut all) = (0usize, 0usize);
-    for (own, best) in pairs.filter(|(own, best)| !own.is_nan() || !best.is_nan()) {
+    for (value, best) in pairs.filter(|(value, best)| !value.is_nan() || !best.is_nan()) {
         all += 1;
-        good += usize::from(!own.is_nan() && (best.is_nan() || margin.holds(*own, *best, entrant.unit)));
+        good += usize::from(!value.is_nan() && (best.is_nan() || margin.holds(*value, *best, entrant.unit)));
     }
     good as f64 / all.max(1) as f64
 }

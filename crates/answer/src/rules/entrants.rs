@@ -8,20 +8,20 @@ use super::contest::Contender;
 use super::meeting::{Meetings, meets_plainly, points_of};
 use std::collections::HashMap;
 
-/// An entrant with what a contest does not need.
+/// An entrant, with facts that the contest does not need.
 #[derive(Debug, Clone)]
 pub struct Placed {
     /// The point or the search that competes.
     pub contender: Contender,
-    /// Its config by its place in the experiment.
+    /// The index of its config in the experiment.
     pub config: usize,
-    /// Its recommended point by its place in the experiment; none for a search.
+    /// The index of its recommended point in the experiment; `None` for a search.
     pub point: Option<usize>,
     /// The load of that point, or the load found.
     pub load: String,
-    /// True of a search that holds the highest load allowed.
+    /// True for a search that meets its target at the highest load allowed.
     pub at_ceiling: bool,
-    /// Servers of it on the user's GPUs.
+    /// Number of its servers on the user's GPUs.
     pub replicas: u32,
     /// The figure at that point, of all replicas.
     pub value: Estimate,
@@ -29,25 +29,25 @@ pub struct Placed {
     pub at_point: Vec<f64>,
 }
 
-/// Competing points by config, and the indexes of configs that need more GPUs than there are.
+/// The entrants, one for each config, and the indices of configs that need more GPUs than the user has.
 #[derive(Debug, Default)]
 pub struct Field {
     pub placed: Vec<Placed>,
     pub too_large: Vec<usize>,
 }
 
-/// A config that misses the targets by its plain estimates competes if it meets them in one of so many draws.
-const FEWEST: usize = 200;
+/// A config whose plain estimates miss the targets competes if one of its points meets them in one of this many draws.
+const ONE_DRAW_IN: usize = 200;
 
-/// Servers of a config that fit on the GPUs of the user; 1 where either is unknown.
+/// Returns the number of servers of a config that fit on the user's GPUs; 1 if either number of GPUs is unknown.
 pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
     match (experiment.gpus, config.gpus) {
-        (Some(gpus), own) if own > 0 => gpus / own,
+        (Some(gpus), needed) if needed > 0 => gpus / needed,
         _ => 1,
     }
 }
 
-/// The entrants of a question about a metric of points.
+/// Returns the entrants of a question about a metric of points.
 pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric: &str, adds_up: bool) -> Field {
     let mut field = Field::default();
     // The points of each config that is placed, and the factor of its replicas.
@@ -92,7 +92,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             let ranked = points.iter().zip(&chances);
             ranked.max_by_key(|(_, chance)| **chance).map(|(at, _)| *at)
         };
-        if best.is_none() && chances.iter().all(|chance| *chance < count / FEWEST) {
+        if best.is_none() && chances.iter().all(|chance| *chance < count / ONE_DRAW_IN) {
             continue;
         }
         let Some(point) = best.or_else(likeliest) else {
@@ -134,10 +134,15 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
     for (placed, (points, times)) in field.placed.iter_mut().zip(competing) {
         let mut draws = vec![f64::NAN; count];
         for at in points {
-            let own = drawn[at].iter().map(|draw| draw * times);
-            for ((best, own), _) in draws.iter_mut().zip(own).zip(met.all(at)).filter(|(_, meets)| *meets) {
-                if best.is_nan() || better.prefers(own, *best) {
-                    *best = own;
+            let values = drawn[at].iter().map(|draw| draw * times);
+            for ((best, value), _) in draws
+                .iter_mut()
+                .zip(values)
+                .zip(met.all(at))
+                .filter(|(_, meets)| *meets)
+            {
+                if best.is_nan() || better.prefers(value, *best) {
+                    *best = value;
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The frontier of two metrics: the points that no other beats in both plain estimates, each with the probability that none beats it by
+//! The frontier of two metrics: the points that no other beats in both plain estimates. Each has the probability that no other beats it by
 //! more than the margin in both.
 
 use super::super::asked::FrontierQuestion;
@@ -7,10 +7,10 @@ use super::super::known::{Figures, Known, draws_of, rounded};
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;
 
-/// The part of the draws that probabilities of a frontier rest on: its points are many, and their probabilities only mark them.
-const PART: usize = 4;
+/// Probabilities of a frontier use one in this many draws, because its points are many and nothing is decided by their probabilities.
+const ONE_DRAW_IN: usize = 4;
 
-/// The frontier that is asked for; none without both metrics.
+/// Returns the frontier that a question asks for; `None` unless both metrics were measured.
 pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Frontier> {
     let (x, y) = (known.figures(&question.x)?, known.figures(&question.y)?);
     let all = points_of(known, &question.workload, None).map(|(at, _)| at);
@@ -24,7 +24,7 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
     };
     let mut front: Vec<&(usize, Estimate, Estimate)> = placed
         .iter()
-        .filter(|own| !placed.iter().any(|other| beats(other, own)))
+        .filter(|one| !placed.iter().any(|other| beats(other, one)))
         .collect();
     front.sort_by(|a, b| {
         let order = a.1.value.total_cmp(&b.1.value).then(b.2.value.total_cmp(&a.2.value));
@@ -35,10 +35,10 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
         Better::Higher => one > other * margin,
         Better::Lower => one * margin < other,
     };
-    let draws = draws_of(known.experiment) / PART;
+    let draws = draws_of(known.experiment) / ONE_DRAW_IN;
     let shrunk = |figures: &Figures<'_>| figures.shrunk(&question.workload, draws);
     let (on_x, on_y) = (shrunk(x), shrunk(y));
-    // What an unbeaten point does not beat by more, nothing does.
+    // A place that no unbeaten place beats by more than the margin is beaten so by no place at all.
     let unbeaten: Vec<Vec<(f64, f64)>> = (0..draws)
         .map(|draw| {
             unbeaten(
@@ -49,12 +49,12 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
         })
         .collect();
     let probability = |at: usize| {
-        let stands = unbeaten.iter().enumerate().filter(|(draw, others)| {
+        let kept = unbeaten.iter().enumerate().filter(|(draw, others)| {
             let (own_x, own_y) = (on_x[at][*draw], on_y[at][*draw]);
             let beats = |(x, y): &(f64, f64)| by_more(of_x, *x, own_x) && by_more(of_y, *y, own_y);
             !others.iter().any(beats)
         });
-        rounded(stands.count() as f64 / draws as f64)
+        rounded(kept.count() as f64 / draws as f64)
     };
     let points = front.into_iter().map(|(at, x, y)| FrontierPoint {
         point: known.experiment.points[*at].id.clone(),
@@ -71,7 +71,7 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
     })
 }
 
-/// The places that no other is better than in both figures, without those that are no numbers: they beat nothing.
+/// Returns the places that no other beats in both figures. Those with NaN are left out, because they beat nothing.
 fn unbeaten(places: impl Iterator<Item = (f64, f64)>, of_x: Better, of_y: Better) -> Vec<(f64, f64)> {
     let mut places: Vec<(f64, f64)> = places.filter(|(x, y)| !x.is_nan() && !y.is_nan()).collect();
     places.sort_unstable_by(|(one, _), (other, _)| match of_x {
@@ -86,7 +86,7 @@ fn unbeaten(places: impl Iterator<Item = (f64, f64)>, of_x: Better, of_y: Better
         }
         is_better
     });
-    // Few are left, and all draws are held at once.
+    // Few are left, and those of all draws are in memory at once.
     places.shrink_to_fit();
     places
 }

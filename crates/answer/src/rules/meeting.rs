@@ -7,15 +7,15 @@ use super::super::known::{Known, draws_of, rounded};
 
 /// The draws in which each point meets each target of a question.
 pub struct Meetings {
-    /// The number of draws.
+    /// Number of draws.
     draws: usize,
     targets: Vec<Target>,
-    /// `[target][point]`; empty for a point that is not asked, or has no such figure.
+    /// `[target][point][draw]`; empty for a point that does not compete, or for which the target cannot be judged.
     holds: Vec<Vec<Vec<bool>>>,
 }
 
 impl Meetings {
-    /// Meetings of a question.
+    /// Judges the targets of a question in each draw.
     pub fn of(known: &Known<'_>, question: &Question) -> Meetings {
         let asked: Vec<usize> = points_of(known, &question.workload, question.load.as_deref())
             .map(|(at, _)| at)
@@ -31,7 +31,7 @@ impl Meetings {
         }
     }
 
-    /// True if a point meets all targets, draw by draw.
+    /// Marks the draws in which a point meets all targets.
     pub fn all(&self, at: usize) -> Vec<bool> {
         let mut meets = vec![true; self.draws];
         for holds in self.holds.iter().map(|holds| &holds[at]) {
@@ -43,7 +43,7 @@ impl Meetings {
         meets
     }
 
-    /// The number of draws in which a point meets all targets.
+    /// Returns the number of draws in which a point meets all targets.
     pub fn count(&self, at: usize) -> usize {
         match self.holds.is_empty() {
             true => self.draws,
@@ -51,7 +51,7 @@ impl Meetings {
         }
     }
 
-    /// Each target, and the chance that a point meets it.
+    /// Returns each target with the probability that a point meets it. Targets that cannot be judged are left out.
     pub fn each(&self, known: &Known<'_>, at: usize) -> Vec<Meeting> {
         let meeting = |(target, holds): (&Target, &Vec<Vec<bool>>)| {
             let estimates = &known.figures(&target.metric)?.estimates;
@@ -71,7 +71,7 @@ impl Meetings {
     }
 }
 
-/// The draws of each asked point that keep a limit; empty without a figure.
+/// Marks for each competing point the draws in which it meets a target; empty if the target cannot be judged for it.
 fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
     let mut found = vec![Vec::new(); known.experiment.points.len()];
     let Some(figures) = known.figures(&target.metric) else {
@@ -102,27 +102,27 @@ fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) ->
     found
 }
 
-/// The points whose figures say whether a point meets a target: itself if the target is about it, else those of its config that it is
-/// about. None if one of them was not measured.
+/// Returns the points whose figures decide whether a point meets a target: the point itself if the target applies to it, else those of its
+/// config and workload to which it applies. `None` if one of them was not measured.
 pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Option<Vec<usize>> {
-    let own = &experiment.points[at];
-    let is_about = target.about.is_empty() || target.about.iter().any(|about| about.point == own.id);
-    if is_about {
+    let point = &experiment.points[at];
+    let applies = target.about.is_empty() || target.about.iter().any(|about| about.point == point.id);
+    if applies {
         return Some(vec![at]);
     }
-    let is_beside = |about: &&About| about.config == own.config && about.workload == own.workload;
-    let place = |about: &About| experiment.points.iter().position(|point| point.id == about.point);
-    target.about.iter().filter(is_beside).map(place).collect()
+    let is_related = |about: &&About| about.config == point.config && about.workload == point.workload;
+    let place = |about: &About| experiment.points.iter().position(|other| other.id == about.point);
+    target.about.iter().filter(is_related).map(place).collect()
 }
 
-/// The figures that say whether a point meets a target; none where one of them is unknown.
+/// Returns the plain estimates that decide whether a point meets a target; `None` if one of them is unknown.
 fn judged_values(known: &Known<'_>, target: &Target, at: usize) -> Option<Vec<f64>> {
     let figures = known.figures(&target.metric)?;
     let judged = judged(known.experiment, target, at)?.into_iter();
     judged.map(|place| Some(figures.estimates[place]?.value)).collect()
 }
 
-/// True if the plain estimates of a point meet all targets.
+/// Returns true if a point meets all targets by plain estimates.
 pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
     targets.iter().all(|target| {
         let values = judged_values(known, target, at);
@@ -130,7 +130,8 @@ pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
     })
 }
 
-/// The distance of a point from meeting all targets: the largest relative distance to a limit that it breaks.
+/// Returns the largest distance of a point from a limit that it breaks, relative to the limit: 0 if it meets all targets, infinite if one
+/// of them cannot be judged.
 pub fn distance(known: &Known<'_>, at: usize, targets: &[Target]) -> f64 {
     let far = |target: &Target| {
         let Some(values) = judged_values(known, target, at) else {
@@ -146,7 +147,7 @@ pub fn distance(known: &Known<'_>, at: usize, targets: &[Target]) -> f64 {
     targets.iter().map(far).fold(0.0, f64::max)
 }
 
-/// Points of a workload, at a load if one is asked.
+/// Returns the points of a workload with their indices; with a load, only those at that load.
 pub fn points_of<'a>(
     known: &'a Known<'_>,
     workload: &'a str,

@@ -1,4 +1,4 @@
-//! The rules by which an answer follows from what is known: each in a file of its own.
+//! The rules by which an answer follows from the posteriors, each in a file of its own.
 
 mod advice;
 mod alone;

@@ -1,4 +1,4 @@
-//! One question from its entrants to its part of the document.
+//! The answer to one question: finds its entrants, decides the contest, and writes its part of the document.
 
 use super::super::asked::{Goal, Question};
 use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
@@ -12,11 +12,12 @@ use super::searches::of_searches;
 use super::warnings::warnings;
 use vsweep_strategy::stats::Better;
 
-/// Even chance, and the chance below which a config is ruled out.
+/// Probability from which a config counts as as good as the winner.
 const EVEN: f64 = 0.5;
+/// Probability below which a config is ruled out.
 const RULED_OUT: f64 = 0.05;
 
-/// The answer to a question with its entrants.
+/// The answer to a question, with the entrants.
 pub struct Settled {
     /// Its part of the document.
     pub answered: Answered,
@@ -108,7 +109,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
     Settled { answered, field }
 }
 
-/// The start noise of the figure that decides, where it was not measured.
+/// Returns the start noise of the figure that decides, if it is assumed.
 fn assumed_starts(known: &Known<'_>, question: &Question) -> Option<f64> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
@@ -155,8 +156,8 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
     all
 }
 
-/// None where the other has the better estimate: then the winner was chosen for another reason, and is not called worse. None either where
-/// the other may hold more than it was allowed.
+/// Returns the winner's figure as a multiple of the other's. `None` if the other has the better estimate, because the winner was then chosen
+/// for another reason, or if the other met its target at the highest load allowed and may hold more.
 fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
     if other.at_ceiling || better.prefers(other.value.value, winner.value.value) {
         return None;
@@ -168,15 +169,15 @@ fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
     )
 }
 
-/// The point that comes nearest to the targets, of those that some server on the user's GPUs can have.
+/// Returns the point that comes nearest to the targets, of configs that fit on the user's GPUs; `None` for a question about loads.
 fn nearest(known: &Known<'_>, question: &Question, met: &Meetings) -> Option<Nearest> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
     };
     let figures = known.figures(name)?;
     let fits = |config: &str| {
-        let own = known.experiment.configs.iter().find(|own| own.id == config);
-        own.is_some_and(|own| super::entrants::replicas(known.experiment, own) > 0)
+        let config = known.experiment.configs.iter().find(|other| other.id == config);
+        config.is_some_and(|config| super::entrants::replicas(known.experiment, config) > 0)
     };
     let all = points_of(known, &question.workload, question.load.as_deref());
     let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(&point.config));

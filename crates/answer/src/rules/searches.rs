@@ -1,8 +1,8 @@
 //! The entrants of a question about loads: each config with the load that its search found, and the search's own posterior.
 //!
-//! The limit differs from start to start as much as the limiting figure does, divided by the slope of its curve there. How much starts
-//! differ is estimated from all searches of the target, as it is for any metric. A search that holds the highest load allowed may hold
-//! more: up to the highest that any competitor's replicas may reach together, every load above its own is as likely by its logarithm.
+//! The limit differs from start to start as much as the limiting figure does, divided by the slope of its curve there. The noise of starts
+//! is estimated from all searches for the target, as for any metric. A search that meets its target at the highest load allowed may hold
+//! more. The logarithm of its limit is then uniform, up to the highest load that any competitor's replicas may reach together.
 
 use super::super::Random;
 use super::super::asked::Question;
@@ -13,14 +13,14 @@ use super::super::run_figures::Figure;
 use super::contest::Contender;
 use super::entrants::{Field, Placed, replicas};
 
-/// The least slope that is believed: below it, the search's own interval is as wide as its range.
+/// The smallest slope that is used. With a flatter curve, the search's own interval is as wide as its range.
 const FLATTEST: f64 = 0.03;
 /// The probability at the upper end of a 95 % interval.
 const UPPER_END: f64 = 0.975;
-/// The name under which the limits of searches are a metric.
+/// The name of the metric that holds the limits of searches.
 const LIMIT: &str = "limit";
 
-/// The entrants of a question about the load for a target.
+/// Returns the entrants of a question about the load for a target.
 pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f64) -> Field {
     let experiment = known.experiment;
     let is_asked = |search: &&Search| search.workload == question.workload && search.target == target;
@@ -31,18 +31,18 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         .filter(|search| !search.starts.is_empty())
         .collect();
     let starts = start_noise(&searches, experiment);
-    let rooms = rooms(&searches, experiment);
+    let headrooms = headrooms(&searches, experiment);
     let limits: Vec<Vec<f64>> = searches
         .iter()
-        .zip(&rooms)
-        .map(|(search, room)| limits(search, *room, &starts, experiment.seed))
+        .zip(&headrooms)
+        .map(|(search, headroom)| limits(search, *headroom, &starts, experiment.seed))
         .collect();
     let shrunk = shrunk(
         &limits,
         Random::of(experiment.seed, &["shrink", "search", &question.workload, target]),
     );
     let mut field = Field::default();
-    for (((search, room), limits), shrunk) in searches.iter().zip(rooms).zip(limits).zip(shrunk) {
+    for (((search, headroom), limits), shrunk) in searches.iter().zip(headrooms).zip(limits).zip(shrunk) {
         let Some(config) = experiment.configs.iter().position(|config| config.id == search.config) else {
             continue;
         };
@@ -53,7 +53,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
             continue;
         }
         let times = f64::from(replicas);
-        let ceiling = search.ceiling.unwrap_or(f64::INFINITY) * room;
+        let ceiling = search.ceiling.unwrap_or(f64::INFINITY) * headroom;
         let of_all = |limits: Vec<f64>| {
             limits
                 .into_iter()
@@ -67,7 +67,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         field.placed.push(Placed {
             contender: Contender {
                 plain: Some(value.value),
-                located: Some([0.5, UPPER_END].map(|at| located(search, room, at).min(ceiling) * times)),
+                located: Some([0.5, UPPER_END].map(|at| located(search, headroom, at).min(ceiling) * times)),
                 draws: of_all(shrunk),
                 changes: own.changes,
                 other_targets: search.other_targets,
@@ -86,8 +86,9 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
     field
 }
 
-/// The factors from the highest load allowed on each config's replicas to the highest that those of any competitor may reach.
-fn rooms(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
+/// Returns for each search the highest load that any competitor's replicas may reach, divided by the highest that its own may reach; 1 for
+/// a search without a bound.
+fn headrooms(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     let highest = |search: &&Search| {
         let config = experiment.configs.iter().find(|config| config.id == search.config)?;
         Some(search.ceiling? * f64::from(replicas(experiment, config))).filter(|highest| *highest > 0.0)
@@ -97,16 +98,16 @@ fn rooms(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     highest.iter().map(|own| own.map_or(1.0, |own| of_any / own)).collect()
 }
 
-/// Draws of the logarithm of the limit of one server: of the mean over its starts, each by its own posterior and
-/// moved by the noise of starts. One at the highest load allowed has some room above.
-fn limits(search: &Search, room: f64, starts: &[f64], seed: u64) -> Vec<f64> {
+/// Draws the logarithm of the limit of one server: the mean over its starts, each drawn from its own posterior and moved by the noise of
+/// starts. A start whose draw is the highest load allowed gets headroom instead.
+fn limits(search: &Search, headroom: f64, starts: &[f64], seed: u64) -> Vec<f64> {
     let mut random = Random::of(seed, &["search", &search.workload, &search.target, &search.config]);
     let draw = |start: &f64| {
         let limits = search.starts.iter().map(|located| {
             let limit = quantile(&located.quantiles, random.uniform());
             let moved = limit.ln() + start * random.normal() / slope(search);
-            match room > 1.0 && is_open(search, limit) {
-                true => limit.ln() + random.uniform() * room.ln(),
+            match headroom > 1.0 && is_open(search, limit) {
+                true => limit.ln() + random.uniform() * headroom.ln(),
                 false => moved,
             }
         });
@@ -115,12 +116,13 @@ fn limits(search: &Search, room: f64, starts: &[f64], seed: u64) -> Vec<f64> {
     starts.iter().map(draw).collect()
 }
 
-/// The load below which the limit lies with a probability, by the posteriors of a search's starts.
-fn located(search: &Search, room: f64, probability: f64) -> f64 {
+/// Returns the quantile of a search's limit at a probability: the geometric mean of the quantiles of its starts, with headroom for those at
+/// the highest load allowed.
+fn located(search: &Search, headroom: f64, probability: f64) -> f64 {
     let loads = search.starts.iter().map(|located| {
         let load = quantile(&located.quantiles, probability);
         let above = if is_open(search, load) {
-            room.powf(probability)
+            headroom.powf(probability)
         } else {
             1.0
         };
@@ -129,12 +131,12 @@ fn located(search: &Search, room: f64, probability: f64) -> f64 {
     (loads.sum::<f64>() / search.starts.len() as f64).exp()
 }
 
-/// True if a limit counts as the highest load allowed, but for rounding.
+/// Returns true if a limit is the highest load allowed, up to rounding.
 fn is_open(search: &Search, limit: f64) -> bool {
     search.ceiling.is_some_and(|ceiling| limit >= ceiling * (1.0 - 1e-9))
 }
 
-/// The draws with means shrunk towards each other.
+/// Returns the draws with means shrunk towards each other.
 fn shrunk(limits: &[Vec<f64>], mut random: Random) -> Vec<Vec<f64>> {
     let moments: Vec<(f64, f64)> = limits.iter().map(|draws| moments(draws)).collect();
     let mut draws = limits.to_vec();
@@ -146,7 +148,7 @@ fn slope(search: &Search) -> f64 {
     search.slope.max(FLATTEST)
 }
 
-/// The load at a probability, linear in the logarithm between the given ones.
+/// Returns the load at a probability. The logarithm is linear between the given quantiles.
 fn quantile(loads: &[f64], probability: f64) -> f64 {
     let at = (probability * loads.len() as f64 - 0.5).clamp(0.0, (loads.len() - 1) as f64);
     let (low, part) = (at.floor() as usize, at.fract());
@@ -154,7 +156,7 @@ fn quantile(loads: &[f64], probability: f64) -> f64 {
     (loads[low].ln() * (1.0 - part) + loads[high].ln() * part).exp()
 }
 
-/// Draws of the noise of starts in the limiting figure.
+/// Draws the standard deviation of starts in the limiting figure.
 fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     let metric = Metric {
         name: LIMIT.to_owned(),

@@ -1,4 +1,4 @@
-//! Several workloads answered together: the config whose smallest share of each workload's best is largest, with what each loses.
+//! Several workloads answered together: the config whose smallest share of each workload's best is largest.
 
 use super::super::document::{Share, Together};
 use super::super::known::{Known, rounded};
@@ -6,7 +6,8 @@ use super::contest::Margin;
 use super::question::Settled;
 use vsweep_strategy::stats::Better;
 
-/// One for each name that several workloads' questions have, in their order.
+/// Answers together the questions that several workloads ask by one name. Returns one answer for each such name, in the order of the
+/// questions.
 pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
     let mut names: Vec<&str> = Vec::new();
     for own in settled {
@@ -50,7 +51,7 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
         part: known.experiment.margin,
         better: Better::Higher,
     };
-    // As in a single workload: within the margin, fewer changes go first.
+    // As for a single workload, of those within the margin the one with the fewest changes wins.
     ranked.retain(|(_, shares)| margin.holds(least(shares), most, 0.0));
     ranked.sort_by(|a, b| {
         let changes = configs[a.0].changes.cmp(&configs[b.0].changes);
@@ -81,7 +82,7 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
     }
 }
 
-/// The share of the draws in which a config's smallest share is within the margin of the largest.
+/// Returns the part of the draws in which a config's smallest share is within the margin of the largest.
 fn probability(questions: &[&Settled], config: usize, configs: usize, margin: Margin) -> f64 {
     let draws = questions
         .iter()

@@ -1,4 +1,4 @@
-//! Warnings that a user must know before deploying the winner.
+//! Warnings that a user should read before deploying the winner.
 
 use super::super::asked::{Goal, Question};
 use super::super::document::{Warning, Winner};
@@ -6,10 +6,10 @@ use super::super::experiment::{Config, Experiment, Point, Search};
 use super::contest::SURE;
 use std::collections::BTreeSet;
 
-/// Probability from which an answer is confident.
+/// Probability of the winner from which an assumed start noise is warned of.
 const CONFIDENT: f64 = 0.9;
 
-/// The warnings about a winner. `assumed` is the start noise of the figure that decided, where it was not measured.
+/// Returns the warnings about a winner. `assumed` is the start noise of the figure that decided, if it was not measured.
 pub fn warnings(
     experiment: &Experiment,
     question: &Question,
@@ -72,7 +72,7 @@ pub fn warnings(
     found
 }
 
-/// Disturbed runs of the winner's point, or probes of its search, of all.
+/// Returns the number of disturbed runs of the winner's point, or of probes of its search, and the number of all.
 fn disturbed(experiment: &Experiment, question: &Question, winner: &Winner) -> (u32, u32) {
     if let Some(id) = &winner.point {
         let point = experiment.points.iter().find(|point| point.id == *id);
@@ -82,7 +82,7 @@ fn disturbed(experiment: &Experiment, question: &Question, winner: &Winner) -> (
             runs.len() as u32,
         );
     }
-    // A run of a search tells of all its targets, so those of several targets are the same runs.
+    // One search probes for all its targets with the same runs, so only one target is counted.
     let Goal::Load { target, .. } = &question.goal else {
         return (0, 0);
     };
@@ -94,7 +94,7 @@ fn disturbed(experiment: &Experiment, question: &Question, winner: &Winner) -> (
     counts.fold((0, 0), |(disturbed, of), own| (disturbed + own.0, of + own.1))
 }
 
-/// Doubts about the figure by which a point won.
+/// Returns the doubts about the figure by which a point won, if there are any.
 fn doubts<'e>(experiment: &'e Experiment, question: &Question, winner: &Winner) -> Option<&'e Vec<String>> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
@@ -106,7 +106,7 @@ fn doubts<'e>(experiment: &'e Experiment, question: &Question, winner: &Winner) 
     point.doubts.get(name).filter(|codes| !codes.is_empty())
 }
 
-/// The nodes of a config, and those of the others, for a workload.
+/// Returns the nodes on which a config was measured, and those of all other configs, for the workload of a question.
 fn nodes(experiment: &Experiment, question: &Question, config: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
     let of_points = |point: &&Point| point.workload == question.workload;

@@ -1,5 +1,5 @@
-//! Decides which load and which server start to measure next, and compares measurements with each other. Pure data and pure functions; no
-//! clock and no files.
+//! Decides which load and which server start to measure next, and compares measurements with each other. It consists of pure data and pure
+//! functions, and uses neither clock nor files.
 
 pub mod checks;
 pub mod search;

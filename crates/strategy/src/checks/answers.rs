@@ -1,20 +1,21 @@
 //! Checks that servers give the same answers: a few fixed questions are asked greedily at every start, and the answers are compared.
 //!
-//! Two greedy answers of sound servers part where two tokens are nearly as probable, because the order of sums differs from batch to
-//! batch and from kernel to kernel. So a token at which they part must be among the five most probable of the other, or nearly so. That is
-//! how vLLM's own tests hold an implementation against another. What the noise of batches alone does is measured, by asking alone and together.
+//! Greedy answers of two sound servers part only where two tokens are nearly equally probable, because the order of sums differs from batch
+//! to batch and from kernel to kernel. So the token at which one answer parts must be among the five most probable of the other, or nearly
+//! so. vLLM's own tests compare implementations in this way. The noise of batching is measured by asking the questions alone and together.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Log probabilities may move so far for no other reason than rounding, in nats: bf16 against f32 moved them by 0.14.
+/// Change of log probabilities, in nats, that rounding may explain. Between bf16 and f32 it was 0.14.
 const LEAST: f64 = 0.5;
-/// Noise of batches is taken for a measure of what noise can do: so many times of it, and of no more than a nat of it.
-const TIMES: f64 = 4.0;
+/// Largest change of log probabilities that noise explains, as a multiple of the noise of batching.
+const TIMES_NOISE: f64 = 4.0;
+/// Most noise of batching that counts, in nats.
 const MOST_NOISE: f64 = 1.0;
-/// Two long prompts with different beginnings are read as one, if their answers are no farther apart, in nats.
-const ONE: f64 = 1e-3;
-/// A line of a long prompt has more tokens than this, by any tokenizer: it has ten words.
+/// Largest distance, in nats, between the answers to two long prompts with different beginnings that counts as none.
+const NO_DISTANCE: f64 = 1e-3;
+/// Fewer tokens than a line of a long prompt has with any tokenizer. A line has ten words.
 const TOKENS_A_LINE: u64 = 4;
 
 /// Result of asking the questions at one start of a server.
@@ -31,21 +32,21 @@ pub enum AnswerCheck {
 /// Answers of one start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answers {
-    /// The model behind the name: answers of others are not held against these.
+    /// The model that the server loaded. Only answers of one model are compared.
     pub model: String,
     /// Answers to each question, asked alone.
     pub alone: Vec<Reply>,
-    /// Distance of the answers to all questions at once from these.
+    /// Distance from each of these to the answer that was given when all questions were asked at once.
     pub together: Vec<Distance>,
     /// Answers to the first two questions with as many filler lines as the server takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long: Option<Long>,
 }
 
-/// Two questions whose answers stand at the beginning of a long text.
+/// The replies to two questions whose answers are at the beginning of a long text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Long {
-    /// Lines of that text.
+    /// Number of lines of that text.
     pub lines: u32,
     /// The answers.
     pub replies: Vec<Reply>,
@@ -54,10 +55,10 @@ pub struct Long {
 /// One answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// Tokens of the prompt, as the server counts them.
+    /// Number of tokens of the prompt, by the server's count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_tokens: Option<u64>,
-    /// Tokens of the answer that were asked for.
+    /// Number of tokens that were asked for.
     pub asked: u32,
     /// True if it ended by itself, without being cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -66,15 +67,15 @@ pub struct Reply {
     pub tokens: Vec<Token>,
 }
 
-/// A token, its log probability, and the most probable ones at its place with theirs.
+/// A token with its log probability, and the most probable tokens at its position with theirs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Token {
     /// Its text.
     pub text: String,
-    /// In nats; `None` if the server does not report it.
+    /// Its log probability, in nats; `None` if the server does not report it.
     pub logprob: Option<f64>,
-    /// The most probable ones, this one among them.
+    /// The most probable tokens, including this one.
     pub top: Vec<(String, f64)>,
 }
 
@@ -93,7 +94,8 @@ impl From<Token> for Written {
 }
 
 impl Token {
-    /// Difference in log probability between its own token and another one, at least.
+    /// Returns the difference in log probability from this token to another, in nats. If the other is not among the most probable ones,
+    /// the difference is at least this.
     fn gap(&self, other: &str) -> Option<f64> {
         let mut top = self.top.iter();
         let given = top.find(|(text, _)| text == other).map(|(_, logprob)| *logprob);
@@ -109,13 +111,14 @@ impl Token {
 /// Distance between two answers to one question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distance {
-    /// The first token that differs, from 0; none if all are equal.
+    /// Index of the first token that differs; `None` if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts_at: Option<u32>,
-    /// Change of log probabilities in nats, at least: of the common tokens on average, or of the two at which they part.
+    /// Change of log probabilities, in nats: the mean over the common tokens or, if greater, that of the two at which they part. The latter
+    /// may be too low.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nats: Option<f64>,
-    /// True if one of these two is not among the most probable tokens of the other.
+    /// True if one of the two tokens at which they part is not among the most probable tokens of the other answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unlikely: bool,
 }
@@ -155,13 +158,13 @@ impl Reply {
 
 impl Distance {
     fn is_beyond(self, noise: f64) -> bool {
-        let limit = LEAST.max(TIMES * noise.min(MOST_NOISE));
+        let limit = LEAST.max(TIMES_NOISE * noise.min(MOST_NOISE));
         self.is_unlikely && self.nats.is_some_and(|nats| nats > limit)
     }
 }
 
 impl Answers {
-    /// Returns a fault of the answers that is visible without other servers.
+    /// Returns a fault of the answers that shows without a comparison with other servers.
     fn fault(&self) -> Option<String> {
         let long = self.long.iter().flat_map(|long| &long.replies);
         if let Some(cut) = self.alone.iter().chain(long).find(|reply| reply.is_cut()) {
@@ -200,10 +203,13 @@ impl Answers {
         let apart = one.distance(other);
         let knows = amber.says("amber") && cobalt.says("cobalt");
         let guesses = !one.says("amber") && !other.says("cobalt");
-        knows && guesses && apart.parts_at.is_none() && apart.nats.is_none_or(|nats| nats <= ONE.max(self.noise()))
+        knows
+            && guesses
+            && apart.parts_at.is_none()
+            && apart.nats.is_none_or(|nats| nats <= NO_DISTANCE.max(self.noise()))
     }
 
-    /// Change of log probabilities by batching alone, in nats.
+    /// Returns the largest change of log probabilities by batching alone, in nats.
     fn noise(&self) -> f64 {
         self.together
             .iter()
@@ -211,7 +217,7 @@ impl Answers {
             .fold(0.0, f64::max)
     }
 
-    /// The answers of both to each question that both were asked.
+    /// Returns pairs of replies to the same question. Those to long texts are paired only if the texts have equal length.
     fn paired_replies<'a>(&'a self, other: &'a Answers) -> impl Iterator<Item = (&'a Reply, &'a Reply)> {
         let long = self
             .long
@@ -266,9 +272,9 @@ fn show(distance: &Distance) -> String {
 pub struct AnsweredStart<'a> {
     /// The server config.
     pub server: &'a str,
-    /// Name for readers.
+    /// Its name for readers.
     pub name: &'a str,
-    /// Number of its settings.
+    /// Number of the config's settings.
     pub settings: usize,
     /// Its answers.
     pub answers: &'a Answers,
@@ -277,9 +283,9 @@ pub struct AnsweredStart<'a> {
 /// Returns the fault of each start's answers, if any, for starts in the order in which they were made. Starts of one model are compared
 /// with the first start of its baseline. That is the faultless config with the fewest settings and, among equals, the one started first.
 pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
-    let mut said: Vec<Option<String>> = starts.iter().map(|start| start.answers.fault()).collect();
+    let mut faults: Vec<Option<String>> = starts.iter().map(|start| start.answers.fault()).collect();
     let mut baselines: BTreeMap<&str, usize> = BTreeMap::new();
-    for (at, start) in starts.iter().enumerate().filter(|(at, _)| said[*at].is_none()) {
+    for (at, start) in starts.iter().enumerate().filter(|(at, _)| faults[*at].is_none()) {
         let best = baselines.entry(&start.answers.model).or_insert(at);
         if start.settings < starts[*best].settings {
             *best = at;
@@ -296,13 +302,13 @@ pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
             .filter_map(|distance| distance.nats)
             .fold(base.answers.noise(), f64::max);
         for (at, start) in starts.iter().enumerate() {
-            if start.answers.model == model && said[at].is_none() {
+            if start.answers.model == model && faults[at].is_none() {
                 let difference = start.answers.difference(base.answers, noise);
-                said[at] = difference.map(|difference| format!("against {}, {difference}", base.name));
+                faults[at] = difference.map(|difference| format!("against {}, {difference}", base.name));
             }
         }
     }
-    said
+    faults
 }
 
 #[cfg(test)]

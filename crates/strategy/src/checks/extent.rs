@@ -1,8 +1,8 @@
 //! The time and the number of requests that a load needs for its results to be meaningful.
 
-/// A shorter run shows its start and its end more than anything between, in seconds.
+/// Shortest meaningful duration of a run, in seconds. A shorter run shows mostly its start and its end.
 const SHORTEST_S: f64 = 0.5;
-/// Requests that each slot of a closed loop sends at least, so that one of them meets the server at its full load.
+/// Fewest requests of each slot of a closed loop, so that one of them meets the server at full load.
 const WAVES: f64 = 2.0;
 
 /// Reason why a load was too short for a steady state.
@@ -14,8 +14,8 @@ pub enum Short {
     Requests,
 }
 
-/// Checks a load that took `duration_s` seconds in all; for a closed loop also the number of requests that its slots completed. Fewer
-/// requests than slots would be another load.
+/// Checks the duration of a load, in seconds, and for a closed loop the number of requests that its slots completed. Fewer requests than
+/// slots are accepted: such a run never fills the slots.
 pub fn short(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Option<Short> {
     if duration_s < SHORTEST_S {
         return Some(Short::Time);
@@ -24,13 +24,14 @@ pub fn short(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Opt
     (slots..WAVES * slots).contains(&completed).then_some(Short::Requests)
 }
 
-/// Values that hold a percentile: one beyond it. Below 100, p99 is an interpolation towards the greatest one.
+/// Returns the number of values that a percentile needs, so that one lies beyond it. p99 needs 100: with fewer it is an interpolation
+/// towards the greatest value.
 pub fn needed(percent: f64) -> f64 {
     (100.0 / (100.0 - percent) - 1e-9).ceil()
 }
 
-/// The percentile and the latency of a key such as `p99_ttft_ms`; none for the least and the greatest value, which a sample of any
-/// size holds.
+/// Returns the percentile and the latency of a key such as `p99_ttft_ms`. `None` for other keys, and for the least and the greatest value,
+/// which a sample of any size has.
 pub fn percentile(key: &str) -> Option<(f64, &str)> {
     let (percent, rest) = key.strip_prefix('p')?.split_once('_')?;
     let latency = rest.strip_suffix("_ms")?;

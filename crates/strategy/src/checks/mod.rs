@@ -1,5 +1,5 @@
-//! Statistics behind reasons not to believe a run: pure functions over summaries and series. Each says what was seen; which code it
-//! becomes, and whether it applies to the load at hand, is decided where runs are judged.
+//! Statistics behind the doubts of a run: pure functions over summaries and series. The code that judges runs decides which doubt follows
+//! from a result, and whether it applies to the load.
 
 mod answers;
 mod extent;

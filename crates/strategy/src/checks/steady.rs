@@ -1,7 +1,7 @@
-//! Detects runs without a steady state: the values after the warm-up still have a trend.
+//! Detects runs without a steady state, whose values still have a trend after the warm-up, and servers that drift from run to run.
 //!
-//! The warm-up is cut off by MSER-5 (White 1997; White and Robinson 2010), the trend is tested by Mann and Kendall with Hamed and Rao's correction
-//! for values that depend on those before them (1998), and its size is Theil and Sen's slope.
+//! The warm-up is cut off by MSER-5 (White 1997; White and Robinson 2010). The trend is tested by Mann and Kendall's test, with Hamed and
+//! Rao's correction (1998) for values that depend on those before them. Its size is Theil and Sen's slope.
 
 use crate::stats::{RunPrior, normal_quantile, student_quantile};
 use serde::{Deserialize, Serialize};
@@ -12,24 +12,24 @@ use statrs::statistics::{Data, OrderStatistics, RankTieBreaker};
 pub struct Trend {
     /// The standard score of Mann and Kendall's statistic.
     pub score: f64,
-    /// The median slope, in values a step.
+    /// The median slope: change of the value per step.
     pub slope: f64,
 }
 
-/// The chance that a steady run is called unsteady, were it not for [`LEAST`]; and a steady start drifting, were it not for [`LEAST_DRIFT`].
+/// The probability that a steady run is called unsteady, or a steady start drifting, before [`LEAST`] and [`LEAST_DRIFT`] are applied.
 const ALPHA: f64 = 0.001;
-/// A trend below this does not change what a run says: it moves the mean by half of it. As a part of the median.
+/// Smallest change that counts, relative to the median. A change moves the mean by half of it.
 pub const LEAST: f64 = 0.1;
-/// Fewer values say nothing of a trend.
+/// Fewest values that are tested for a trend.
 const FEWEST: usize = 20;
 
-/// Relative change, from the first to the last, of means over equal spans of time (such as tokens a second) after their warm-up. It is
-/// relative to their median. `None` if they are steady, or too few.
+/// Returns the change from the first to the last of the values after the warm-up, relative to their median. Values are means over equal
+/// spans of time, such as tokens per second. `None` if they are steady, or too few.
 pub fn unsteady(values: &[f64]) -> Option<f64> {
     changing(&values[mser5(values)..])
 }
 
-/// Like [`unsteady`], for values without a warm-up.
+/// Does the same as [`unsteady`] for values without a warm-up.
 pub fn changing(values: &[f64]) -> Option<f64> {
     let found = trend(values).filter(|_| values.len() >= FEWEST)?;
     let change = found.slope * values.len() as f64 / median(values.to_vec());
@@ -57,7 +57,7 @@ pub fn mser5(values: &[f64]) -> usize {
         .unwrap_or(0)
 }
 
-/// Mann and Kendall's test for a trend; None with fewer than four values, or without any difference between them.
+/// Applies Mann and Kendall's test for a trend. `None` with fewer than four values, if one is not finite, or if all are equal.
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let n = values.len();
     if n < 4 || !values.iter().all(|value| value.is_finite()) {
@@ -83,8 +83,8 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     score.is_finite().then_some(Trend { score, slope })
 }
 
-/// Factor by which the variance of the statistic grows because values depend on earlier ones: Hamed and Rao's equation 17, over the lags
-/// whose rank correlation is significant at 5 %.
+/// Returns the factor by which the variance of the statistic grows because values depend on earlier ones: Hamed and Rao's equation 17, over
+/// the lags whose rank correlation is significant at 5 %.
 fn dependence(ranks: &[f64]) -> f64 {
     let n = ranks.len() as f64;
     let mean = ranks.iter().sum::<f64>() / n;
@@ -106,7 +106,7 @@ fn dependence(ranks: &[f64]) -> f64 {
         }
     };
     let sum: f64 = (1..ranks.len()).map(of_lag).sum();
-    // Values that swing to and fro would make it smaller; a test that trusts that much finds trends where none are.
+    // Values that alternate would make it smaller. The test would then find trends where there are none.
     (1.0 + 2.0 / (n * (n - 1.0) * (n - 2.0)) * sum).max(1.0)
 }
 
@@ -114,7 +114,7 @@ fn sign(value: f64) -> f64 {
     if value == 0.0 { 0.0 } else { value.signum() }
 }
 
-/// Number of occurrences of each value.
+/// Returns the number of occurrences of each value.
 fn groups(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -131,7 +131,7 @@ fn median(values: Vec<f64>) -> f64 {
 /// One run on a start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// The load, by any number of its own.
+    /// The load, as any number that identifies it.
     pub load: usize,
     /// Position among the runs of the start: an index, or a time.
     pub at: f64,
@@ -139,13 +139,13 @@ pub struct Step {
     pub log: f64,
 }
 
-/// A drift below this changes no mean by more than half of it.
+/// Smallest change of the logarithm that counts as a drift. A drift changes a mean by at most half of it.
 pub const LEAST_DRIFT: f64 = 0.05;
-/// Without a belief, fewer degrees of freedom say nothing of the noise.
+/// Fewest degrees of freedom, of the runs and the prior together, with which noise can be estimated.
 const LEAST_FREEDOM: f64 = 3.0;
 
-/// Returns the change of a figure from the first run to the last, as a ratio, if noise does not explain it. With a prior of no weight, the
-/// noise is estimated from the runs alone.
+/// Returns the change of a figure from the first run to the last, as a ratio, if noise does not explain it. With a prior of 0 degrees of
+/// freedom, the noise is estimated from the runs alone.
 pub fn drift(steps: &[Step], prior: RunPrior) -> Option<f64> {
     let mut sorted = steps.to_vec();
     sorted.sort_by_key(|step| step.load);
@@ -153,28 +153,27 @@ pub fn drift(steps: &[Step], prior: RunPrior) -> Option<f64> {
     let loads: Vec<&[Step]> = by_load.filter(|group| group.len() > 1).collect();
     // Distances from the means of each load.
     let mean = |group: &[Step], of: fn(&Step) -> f64| group.iter().map(of).sum::<f64>() / group.len() as f64;
-    let apart: Vec<(f64, f64)> = loads
+    let distances: Vec<(f64, f64)> = loads
         .iter()
         .flat_map(|group| {
             let (at, log) = (mean(group, |step| step.at), mean(group, |step| step.log));
             group.iter().map(move |step| (step.at - at, step.log - log))
         })
         .collect();
-    // A line is not drawn beyond the runs of the load that was measured for the longest time.
+    // The line is not extended beyond the longest span of one load's runs.
     let extent = |group: &&[Step]| {
         let times = || group.iter().map(|step| step.at);
         Some(times().reduce(f64::max)? - times().reduce(f64::min)?)
     };
     let span = loads.iter().filter_map(extent).reduce(f64::max)?;
-    let squares: f64 = apart.iter().map(|(at, _)| at * at).sum();
-    let slope = apart.iter().map(|(at, log)| at * log).sum::<f64>() / squares;
-    let left: f64 = apart.iter().map(|(at, log)| (log - slope * at).powi(2)).sum();
-    let own = apart.len() as f64 - loads.len() as f64 - 1.0;
-    let freedom = own + prior.freedom;
+    let squares: f64 = distances.iter().map(|(at, _)| at * at).sum();
+    let slope = distances.iter().map(|(at, log)| at * log).sum::<f64>() / squares;
+    let residual: f64 = distances.iter().map(|(at, log)| (log - slope * at).powi(2)).sum();
+    let freedom = distances.len() as f64 - loads.len() as f64 - 1.0 + prior.freedom;
     if freedom < LEAST_FREEDOM || squares <= 0.0 {
         return None;
     }
-    let variance = (left + prior.freedom * prior.sd.powi(2)) / freedom;
+    let variance = (residual + prior.freedom * prior.sd.powi(2)) / freedom;
     let change = slope * span;
     let limit = student_quantile(ALPHA, freedom) * (variance / squares).sqrt() * span;
     (change.abs() > limit.max(LEAST_DRIFT)).then(|| change.exp())

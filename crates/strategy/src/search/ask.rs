@@ -1,7 +1,7 @@
-//! The search itself: which load to measure next, and when a target is answered.
+//! The search itself: decides which load to measure next, and when a target is answered.
 //!
-//! One search per server config. Its state is only the list of probes passed to `add`. `ask` computes the next question from that list, so
-//! replaying a journal's probes leads to the same question.
+//! Each server config has a search of its own, whose state is the list of probes passed to `add`. `ask` computes the next question from that
+//! list, so replaying the probes of a journal leads to the same question.
 
 mod answer;
 mod place;
@@ -21,13 +21,13 @@ use std::sync::OnceLock;
 pub const RISK: f64 = 0.005;
 /// The risk that the boundary lies above the interval of an answer.
 pub const DOUBT: f64 = 0.12;
-/// Share of the runs allowed after which a safe answer is taken as it is: halving an interval by repeats takes four times the runs.
+/// Share of the allowed runs after which a safe answer is accepted as it is: halving its interval by repeats takes four times the runs.
 const PATIENCE: f64 = 0.75;
-/// Disturbed runs in a row after which a lower load is tried.
+/// Number of disturbed runs in a row after which a lower load is tried.
 const REPEATS: usize = 3;
-/// The lowest load that is tried after one was too low to end in time, as a multiple of it.
+/// The lowest load that is tried after a load was too low to end in time, as a multiple of that load.
 const FASTER: f64 = 2.0;
-/// Below so many users one more or less is a difference that a repeat shows.
+/// Number of users below which one more or less makes a difference that repeats show.
 const FEW: f64 = 20.0;
 
 /// A search for the highest load of one server config that meets each target.
@@ -43,7 +43,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search that has measured nothing and starts at `seed`.
+    /// Returns a search that has measured nothing and starts at `seed`.
     pub fn new(mut settings: Settings, seed: Seed) -> Search {
         settings.lower = settings.vary.floor(settings.lower.max(1e-6));
         settings.upper = settings.vary.floor(settings.upper.max(settings.lower));
@@ -63,19 +63,19 @@ impl Search {
         self
     }
 
-    /// The answers, one a target in the settings' order, or the next run that is needed for them.
+    /// Returns the answers, one for each target in the settings' order, or the next run that is needed for them.
     pub fn ask(&self) -> Result<Vec<Answer>, Question> {
         self.views().map(|view| view.next_or_skip()).collect()
     }
 
-    /// Takes in what a run measured.
+    /// Adds the result of a run.
     pub fn add(&mut self, probe: &Probe) {
         self.probes.push(probe.clone());
         self.note_starved();
         self.evidence = OnceLock::new();
     }
 
-    /// A load that brought too little of what a higher one brought enough of was too low, not too high.
+    /// Marks goodputs that missed their limit although a higher load met it: their loads were too low, not too high.
     fn note_starved(&mut self) {
         let criteria = self.settings.targets.iter().flat_map(|target| &target.criteria);
         let goodputs = criteria
@@ -99,7 +99,7 @@ impl Search {
         &self.probes
     }
 
-    /// A watch over the run that answers a question: it can stop once its verdict is certain about every target that is still
+    /// Returns a watch over the run that answers a question. The run can stop once its verdict is certain about every target that is still
     /// open and can learn from this load.
     pub fn watch(&self, question: &Question) -> Watch {
         let learns = |view: &View<'_>| {
@@ -132,16 +132,16 @@ impl Search {
     }
 }
 
-/// Knowledge from the probes about one target.
+/// The evidence of the probes about one target.
 #[derive(Debug, Clone)]
 struct Evidence {
     levels: Vec<PooledLevel>,
     boundary: Boundary,
-    /// A load that clearly failed although a higher one clearly passed.
+    /// The lowest load that clearly failed, if a higher one clearly passed.
     dip: Option<PooledLevel>,
 }
 
-/// One target of a search, with the knowledge about it.
+/// One target of a search, with the evidence about it.
 struct View<'a> {
     search: &'a Search,
     target: &'a Target,
@@ -170,7 +170,7 @@ impl Evidence {
 }
 
 impl View<'_> {
-    /// Like `decide`, but asks nothing more about a server that is already beaten.
+    /// Returns the answer, or the question that is needed for it. Asks nothing more about a server that is already beaten.
     fn next_or_skip(&self) -> Result<Answer, Question> {
         let decided = self.decide().map_err(|question| self.relieve(self.raise(question)));
         decided.or_else(|question| match self.beaten() {
@@ -196,14 +196,14 @@ impl View<'_> {
         rivals.find(|rival| rival.target == self.target.name)
     }
 
-    /// The rival's load, if the server may hold as much although `value` is its answer so far.
+    /// Returns the rival's load, if it is above the answer so far, `value`, but the server may still hold it.
     fn contested(&self, value: f64) -> Option<f64> {
         let load = self.rival()?.load;
         let is_open = value < load && load <= self.highest() && (self.runs_so_far() as f64) < self.patience();
         is_open.then_some(load)
     }
 
-    /// The answer, or the question that is needed for it.
+    /// Returns the answer, or the question that is needed for it, without regard to rivals that beat the server.
     fn decide(&self) -> Result<Answer, Question> {
         let settings = &self.search.settings;
         let exhausted = self.probes_so_far() >= settings.max_probes;
@@ -234,7 +234,7 @@ impl View<'_> {
         }
     }
 
-    /// The question, at the next load instead of once more at the lowest one, if that passed and the next was never tried.
+    /// Replaces a repeat of the lowest load by the next load, if the lowest passed and no load up to the next was tried.
     fn raise(&self, question: Question) -> Question {
         let lower = self.search.lowest();
         let next = self.search.settings.vary.floor(self.end(lower));
@@ -247,7 +247,8 @@ impl View<'_> {
         }
     }
 
-    /// The question, at a lower load after every few disturbed runs in a row, each time farther below, until it is known what is held.
+    /// Lowers the load of a question after every [`REPEATS`] disturbed runs in a row, each time farther, unless that load or a higher one
+    /// has passed.
     fn relieve(&self, question: Question) -> Question {
         let asked = |probe: &&Probe| probe.question.target == self.target.name;
         let last = self.search.probes.iter().rev().filter(asked);
@@ -260,8 +261,8 @@ impl View<'_> {
         }
     }
 
-    /// True if a load was measured, and the limit lies below it beyond reasonable doubt.
-    fn is_beneath(&self, value: f64) -> bool {
+    /// Returns true if a load was measured as failing, and the limit lies below it beyond reasonable doubt.
+    fn is_limit_below(&self, value: f64) -> bool {
         let misses = self
             .levels
             .iter()
@@ -269,15 +270,16 @@ impl View<'_> {
         misses && self.boundary.chance_below(value) >= 1.0 - RISK
     }
 
-    /// True if the limit lies below the loads that end in time.
+    /// Returns true if the limit lies below the loads that end in time.
     fn is_out_of_reach(&self) -> bool {
         let lowest = self.search.lowest();
-        lowest > self.search.settings.lower && self.is_beneath(lowest)
+        lowest > self.search.settings.lower && self.is_limit_below(lowest)
     }
 
+    /// Returns the answer if the limit lies outside the range of loads.
     fn at_the_bounds(&self) -> Option<Found> {
         let Settings { lower, upper, .. } = self.search.settings;
-        if self.is_beneath(lower) {
+        if self.is_limit_below(lower) {
             return Some(Found::None);
         }
         let measured = |value: f64| self.levels.iter().find(|level| level.value == value);
@@ -285,21 +287,21 @@ impl View<'_> {
         (passes && self.dip.is_none() && self.boundary.chance_below(upper) <= RISK).then_some(Found::Beyond(upper))
     }
 
-    /// The loads measured as passing below the dip, the highest first.
+    /// Returns the loads below the dip that were measured as passing, highest first.
     fn passed(&self) -> impl Iterator<Item = &PooledLevel> {
         let below_the_dip = |level: &&PooledLevel| self.dip.is_none_or(|dip| level.value < dip.value);
         let passed = self.levels.iter().rev().filter(|level| level.margin <= 0.0);
         passed.filter(below_the_dip)
     }
 
-    /// The highest one of them that lies below the boundary beyond reasonable doubt.
+    /// Returns the highest of the passed loads that lies below the boundary beyond reasonable doubt, or has passed twice.
     fn best(&self) -> Option<&PooledLevel> {
         let is_safe = |level: &&PooledLevel| self.boundary.chance_below(level.value) <= RISK;
         self.passed()
             .find(|level| is_safe(level) || self.has_passed_twice(level))
     }
 
-    /// True if a low load passed in two runs or more and missed in none, and no lower load missed.
+    /// Returns true if a low load passed in at least two runs and missed in none, and no lower load missed.
     fn has_passed_twice(&self, level: &PooledLevel) -> bool {
         let is_low = self.search.settings.vary == Vary::MaxConcurrency && level.value < FEW;
         let (runs, missing) = self.target.runs_missing(&self.search.probes, level.value);
@@ -313,17 +315,17 @@ impl View<'_> {
         has_top && (self.is_near(value, self.highest()) || self.runs_so_far() as f64 >= self.patience())
     }
 
-    /// True if every run that missed the target was disturbed, so that nothing shows where the limit ends.
+    /// Returns true if every run that missed the target was disturbed, so that nothing bounds the limit from above.
     fn is_unbounded(&self) -> bool {
         self.spoilt() > 0 && self.levels.iter().all(|level| level.margin <= 0.0)
     }
 
-    /// Runs after which noise, not ignorance, keeps a target open.
+    /// Number of runs after which noise, not lack of runs, keeps a target open.
     fn patience(&self) -> f64 {
         PATIENCE * self.search.settings.max_probes as f64
     }
 
-    /// The load that the boundary may reach.
+    /// The upper end of the interval of the boundary.
     fn highest(&self) -> f64 {
         self.boundary.quantile(1.0 - DOUBT)
     }
@@ -333,7 +335,7 @@ impl View<'_> {
         boundary < self.end(value)
     }
 
-    /// The lowest boundary of which an answer of `value` is not as near as was asked for.
+    /// Returns the lowest boundary to which an answer of `value` is not as near as requested.
     fn end(&self, value: f64) -> f64 {
         let Settings { vary, tolerance, .. } = self.search.settings;
         let near = value * (1.0 + tolerance);
@@ -349,7 +351,7 @@ impl View<'_> {
         (RISK..=1.0 - RISK).contains(&self.boundary.chance_below(value))
     }
 
-    /// Runs asked for this target.
+    /// Number of runs that were asked for this target.
     fn probes_so_far(&self) -> usize {
         self.search
             .probes
@@ -358,12 +360,12 @@ impl View<'_> {
             .count()
     }
 
-    /// Number of informative probes.
+    /// Number of these runs that were informative.
     fn runs_so_far(&self) -> usize {
         self.probes_so_far() - self.spoilt()
     }
 
-    /// Number of probes that missed the target while disturbed.
+    /// Number of these runs that missed the target while disturbed.
     fn spoilt(&self) -> usize {
         let asked = |probe: &&Probe| probe.question.target == self.target.name;
         let probes = self.search.probes.iter().filter(asked);
@@ -373,7 +375,7 @@ impl View<'_> {
     fn question(&self, value: f64, confirm: bool) -> Question {
         let settings = &self.search.settings;
         let value = settings.vary.floor(value).clamp(self.search.lowest(), settings.upper);
-        // Fewer requests than the concurrency would never reach it.
+        // A run with fewer requests than its concurrency would never reach it.
         let is_concurrency = settings.vary == Vary::MaxConcurrency;
         let reaching = if is_concurrency { value as u64 } else { 1 };
         // A pass at the highest load is the answer, and an answer's figures come from a whole run.

@@ -1,10 +1,10 @@
-//! Probability of the position of a target's limit, given noisy margins, and the size of their noise.
+//! The probability distribution of the position of a target's limit, and of the size of the noise, given noisy margins.
 //!
-//! The model, around the boundary `b` and in logarithms: the margin is a line of slope `k` below it and `m` above it, is
-//! zero at it, and departs from the lines in proportion to the distance. Each run adds noise, whose size is unknown too.
-//! Slopes from flat to vertical and noise from small to large are all considered and weighed by how well they explain the
-//! margins: a smooth curve is interpolated, a hockey stick is bent at its knee, a cliff is bisected, and runs that
-//! scatter more than expected widen everything. Deciding what to do with the probability is left to the callers.
+//! In logarithms, the margin is zero at the boundary, and a line of one slope below it and of another above it. Its deviation from the
+//! lines grows in proportion to the distance. Below the boundary it may also jump. Each run adds noise, whose size is unknown too. Slopes from
+//! flat to vertical and noise from small to large are all considered, and weighted by how well they explain the margins. So a smooth
+//! curve is interpolated, a hockey stick is bent at its knee, a cliff is bisected, and runs that scatter more than expected widen the
+//! distribution. Callers decide what to do with it.
 
 use super::seed::Seed;
 use crate::stats::dot;
@@ -14,22 +14,22 @@ use crate::stats::dot;
 pub(super) struct Observation {
     /// The load.
     pub value: f64,
-    /// Logarithm of measured over limit; negative meets the target.
+    /// Logarithm of the measured figure divided by the limit. A negative margin meets the target.
     pub margin: f64,
-    /// Standard error of the margin, as far as it is known before the runs are compared with one another.
+    /// Standard error of the margin, as stated by the run itself.
     pub error: f64,
     /// Greatest part of the margin that a disturbance explains.
     pub slack: f64,
-    /// Least absolute margin, if no more is known of its size.
+    /// Least absolute margin, if only its sign and this bound are known.
     pub bound: Option<f64>,
-    /// The distribution of the run's requests; none if the margin is that of a mean or of the run as a whole.
+    /// The distribution of the run's requests; `None` if the margin is that of a mean or of the run as a whole.
     pub tail: Option<Tail>,
 }
 
 /// Distribution of a run's requests around the percentile that was read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tail {
-    /// Growth of the margin for every e-fold fewer requests beyond it.
+    /// Growth of the margin each time that the number of requests beyond the percentile falls by a factor of e.
     pub growth: f64,
     /// Standard error of the margin if all requests were independent.
     pub error: f64,
@@ -50,52 +50,58 @@ pub(super) struct Boundary {
 
 /// Slopes of log margin against log load: 0.03 is flat, 200 a cliff.
 const SLOPES: [f64; 12] = [0.03, 0.07, 0.15, 0.3, 0.6, 1.0, 1.7, 3.0, 6.0, 15.0, 50.0, 200.0];
-/// Margin below zero at which the boundary begins, with its probability. A queue that no longer drains, or a full cache, makes the margin
-/// jump.
+/// Sizes of the margin's jump up to zero at the boundary, with their prior probabilities. The margin jumps if a queue no longer drains, or
+/// a cache is full.
 const GAPS: [(f64, f64); 4] = [(0.0, 0.85), (0.06, 0.05), (0.15, 0.05), (0.4, 0.05)];
-/// The slope below the boundary that is most likely before anything was measured, and the spread of its logarithm.
+/// The slope below the boundary that is most likely before anything was measured.
 const TYPICAL_SLOPE: f64 = 1.0;
+/// Prior spread of the logarithm of that slope.
 const SLOPE_SPREAD: f64 = 1.3;
-/// A jump is as steep as a slope that makes as much over this distance.
+/// Distance, as a logarithm of the load, over which a jump counts as a slope.
 const JUMP: f64 = 0.03;
-/// Noise of a run relative to its stated error, with the spread of its logarithm.
+/// Sizes of a run's noise that are considered, relative to its stated error.
 const NOISES: [f64; 8] = [0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0, 6.3];
+/// The size of the noise that is most likely before anything was measured.
 const TYPICAL_NOISE: f64 = 1.1;
+/// Prior spread of the logarithm of that size.
 const NOISE_SPREAD: f64 = 0.75;
-/// Margins beyond this say no more than that.
+/// Largest margin that counts. Larger ones say nothing more.
 pub(super) const FAR: f64 = 1.0;
 /// The stated error of a run that states none.
 pub(super) const TYPICAL_ERROR: f64 = 0.006;
 /// Greatest deviation of a margin from its straight line, relative to the line's own margin there.
 const BEND: f64 = 0.3;
-/// Deviation of the percentile of all requests from that of a typical run for reasons that no run shows, in parts of a run's noise, with
-/// the probability of either side: with none in between, three points approximate a bell.
+/// Deviation of the percentile of all requests from that of a typical run, for reasons that no run shows, as a part of a run's noise. Three
+/// points approximate a normal distribution: this deviation to either side, and none.
 const OFFSET: f64 = 0.45;
+/// Probability of that deviation to either side.
 const ASIDE: f64 = 1.0 / 6.0;
-/// Parts of their slack by which the margins of all runs are too high, and the spread of these parts: the same stalls have the same effect.
+/// Parts of their slack by which the margins of all runs may be too high. They have one part in common, as equal stalls have equal effects.
 const PARTS: [f64; 3] = [0.0, 0.5, 1.0];
+/// Standard deviation of a single run's part around the common one.
 const PART_SPREAD: f64 = 0.15;
-/// Degrees of freedom of the noise.
-const TAIL: f64 = 7.0;
-/// Distances between two loads of the grid: of a first look, and at most of the second.
+/// Degrees of freedom of the noise, which has Student's distribution.
+const FREEDOM: f64 = 7.0;
+/// Largest distance between two loads of the first grid, as a logarithm.
 const COARSE: f64 = 0.04;
+/// Number of steps of the second grid.
 const FINE: usize = 240;
-/// Share of the prior that does not believe the seed.
+/// Weight of the part of the prior that is uniform over the range and ignores the seed.
 const DOUBT: f64 = 0.1;
 
 impl Boundary {
-    /// The boundary given `observations`, starting from `seed`, between `lower` and `upper` and a little beyond.
+    /// Infers the boundary from `observations`, with a prior around `seed`, between `lower` and `upper` and a little beyond.
     pub(super) fn infer(seed: Seed, lower: f64, upper: f64, observations: &[Observation]) -> Boundary {
         let (start, end) = (lower.ln() - 1.0, upper.ln() + 1.0);
         let model = Model::new(seed, end - start, observations);
         let coarse = model.over(start, end, ((end - start) / COARSE).ceil() as usize);
-        // With so little left, a closer look is not worth its time.
+        // The second grid leaves out the loads in the outermost tails of the first.
         let edge = |p: f64| coarse.quantile(p).ln();
         let (start, end) = (edge(1e-5) - 2.0 * COARSE, edge(1.0 - 1e-5) + 2.0 * COARSE);
         model.over(start, end, FINE)
     }
 
-    /// The load below which the boundary lies with probability `p`.
+    /// Returns the load below which the boundary lies with probability `p`.
     pub fn quantile(&self, p: f64) -> f64 {
         let i = self
             .cumulative
@@ -106,10 +112,10 @@ impl Boundary {
         (self.grid[i - 1] + (self.grid[i] - self.grid[i - 1]) * part).exp()
     }
 
-    /// The probability that the boundary lies below `load`, that is, that `load` fails.
+    /// Returns the probability that the boundary lies below `load`, that is, that `load` fails.
     pub fn chance_below(&self, load: f64) -> f64 {
         let at = load.ln();
-        let i = self.grid.partition_point(|&place| place < at);
+        let i = self.grid.partition_point(|&grid| grid < at);
         match i {
             0 => 0.0,
             i if i == self.grid.len() => 1.0,
@@ -125,10 +131,10 @@ impl Boundary {
 struct Model {
     seed: Seed,
     width: f64,
-    /// The runs, for each part of their slack.
+    /// The runs, for each assumed part of their slack.
     cases: Vec<Vec<LoadRun>>,
     coupling: [[f64; SLOPES.len()]; SLOPES.len()],
-    /// Slopes below the boundary with their logarithms, for each jump; the first one is none.
+    /// Slopes below the boundary with their logarithms, for each jump, the first of which is 0.
     slopes: [[(f64, f64); SLOPES.len()]; GAPS.len()],
     noises: [f64; NOISES.len()],
     /// Mean stated error of the runs that read a percentile.
@@ -169,7 +175,7 @@ impl Model {
             for i in 0..=points {
                 self.weigh(start + step * i as f64, runs, &mut tally);
             }
-            // All cases weigh alike: less scatter of the margins does not make one of them more probable.
+            // All cases have equal weight: less scatter of the margins does not make one of them more probable.
             let total = tally.weights.iter().sum::<f64>().max(f64::MIN_POSITIVE) * self.cases.len() as f64;
             weights
                 .iter_mut()
@@ -192,7 +198,8 @@ impl Model {
         }
     }
 
-    /// Weighs every curve with this boundary. A limit is off by the slope on one side, so those on the other are summed first.
+    /// Weighs every curve with this boundary. The offset of a limit depends on the slope on one side only, so the slopes on the other side
+    /// are summed first.
     fn weigh(&self, boundary: f64, runs: &[LoadRun], tally: &mut Tally) {
         let prior = prior(boundary, self.seed, self.width);
         for (i, noise) in NOISES.into_iter().enumerate() {
@@ -234,7 +241,7 @@ impl Model {
     }
 }
 
-/// The weights of limits at evenly spaced places.
+/// The weights of limits on an evenly spaced grid.
 struct Tally {
     start: f64,
     step: f64,
@@ -250,7 +257,7 @@ impl Tally {
         self.weights[place as usize] += weight;
     }
 
-    /// Adds the limits aside of a boundary by curves with a slope on that side.
+    /// Adds a limit next to a boundary, where a curve with this slope differs by `aside` from the margin at the boundary.
     fn add_side(&mut self, boundary: f64, aside: f64, weight: f64, (slope, ln_slope): (f64, f64)) {
         self.slope += weight * ln_slope / 2.0;
         self.add(boundary + aside / slope, ASIDE * weight);
@@ -262,13 +269,12 @@ struct LoadRun {
     /// The logarithm of its load.
     load: f64,
     run: Observation,
-    /// For each size of the noise: its variance, and the excess of the margin over all requests of many runs compared with that of a
-    /// typical run.
+    /// For each size of the noise, the variance of the margin and its [`Tail::shift`].
     noises: [(f64, f64); NOISES.len()],
 }
 
 impl LoadRun {
-    /// A run whose margin is lower by a part of its slack.
+    /// Prepares a run, with its margin lowered by a part of its slack.
     fn of(run: &Observation, part: f64) -> LoadRun {
         let noises = NOISES.map(|noise| {
             let deviation = noise * run.error;
@@ -285,8 +291,8 @@ impl LoadRun {
         }
     }
 
-    /// Multiplies the weights of all slopes, after a jump, by Student's density, up to a factor, of the margin so far from the boundary; of a
-    /// bound, by the chance to be beyond it.
+    /// Multiplies the weight of each slope by the likelihood of the margin at this distance from the boundary, with a jump of `gap`. That is
+    /// Student's density up to a factor or, for a bound, the probability of a margin beyond it.
     fn weigh(&self, weights: &mut [f64; SLOPES.len()], distance: f64, gap: f64, noise: usize) {
         let (variance, shift) = self.noises[noise];
         let Observation {
@@ -304,17 +310,17 @@ impl LoadRun {
         }
         for ((weight, expected), variance) in lines {
             let deviation = margin - expected;
-            let tail = 1.0 + deviation * deviation / (variance * TAIL);
-            // To the power of half of TAIL + 1; relative to the error, so that many runs stay far above the smallest number.
+            let tail = 1.0 + deviation * deviation / (variance * FREEDOM);
+            // The exponent is half of FREEDOM + 1. The factor of the error keeps the product over many runs far above the smallest number.
             *weight *= error / (variance.sqrt() * (tail * tail) * (tail * tail));
         }
     }
 }
 
 impl Tail {
-    /// Excess of the margin over all requests of many runs compared with that of a typical run, if runs scatter by `deviation`. Scatter
-    /// beyond their own requests shifts whole runs, and the slow ones hold most of the late requests. (With an exponential tail the shift
-    /// is c²/2g; in simulations it was half of that, and at most 1.2 c.)
+    /// Returns the margin over all requests of many runs minus that of a typical run, if runs scatter by `deviation`. Scatter that their own
+    /// requests do not explain shifts whole runs, and the slow ones have most of the late requests. With an exponential tail the shift
+    /// is c²/2g; in simulations it was half of that, and at most 1.2 c.
     fn shift(self, deviation: f64) -> f64 {
         let common = (deviation * deviation - self.error * self.error).max(0.0);
         (common / (4.0 * self.growth)).min(1.2 * common.sqrt())
@@ -331,15 +337,15 @@ fn prior(boundary: f64, seed: Seed, width: f64) -> f64 {
     (1.0 - DOUBT) * bell(z) / (scale * std::f64::consts::TAU.sqrt()) + DOUBT / width
 }
 
-/// Prior weight of each pair of slopes (below, above), up to a factor: latency curves are convex, so the slope rarely falls.
+/// Returns the prior weight of each pair of slopes (below, above), up to a factor. Latency curves are convex, so the slope rarely falls.
 fn coupling() -> [[f64; SLOPES.len()]; SLOPES.len()] {
     SLOPES.map(|below| {
-        let own = bell((below / TYPICAL_SLOPE).ln() / SLOPE_SPREAD);
+        let weight_below = bell((below / TYPICAL_SLOPE).ln() / SLOPE_SPREAD);
         let weights = SLOPES.map(|above| {
             let steeper = (above / below).ln();
             (if steeper >= 0.0 { -0.7 * steeper } else { 2.0 * steeper }).exp()
         });
         let total: f64 = weights.iter().sum();
-        weights.map(|weight| own * weight / total)
+        weights.map(|weight| weight_below * weight / total)
     })
 }

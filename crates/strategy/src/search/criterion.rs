@@ -1,7 +1,6 @@
 //! One condition on a run's result: a quantity, a comparison and a limit.
 //!
-//! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable. The rest of this room
-//! interprets readings.
+//! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable.
 
 mod operator;
 
@@ -62,7 +61,7 @@ pub struct RequestLimit {
 }
 
 impl RequestLimit {
-    /// Reads `ttft_ms` and `<500` as they stand in a plan.
+    /// Parses a name such as `ttft_ms` and a condition such as `<500`, as a plan writes them.
     pub fn parse(name: &str, condition: &str) -> Result<Self, String> {
         let latency = Latency::named(name).ok_or_else(|| {
             format!("`{name}` is not a latency of a single request; use `ttft_ms`, `tpot_ms` or `e2el_ms`")
@@ -100,7 +99,7 @@ pub enum Quantity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Criterion {
-    /// The class of a mixed load whose requests it is about; all requests without one.
+    /// The class of a mixed load whose requests it concerns; `None` for all requests.
     pub class: Option<String>,
     /// The quantity that is compared.
     pub quantity: Quantity,
@@ -111,7 +110,7 @@ pub struct Criterion {
 }
 
 impl Criterion {
-    /// A criterion on a metric, from its key and a text such as `<=500`.
+    /// Returns a criterion on a metric, from its key and a text such as `<=500`.
     pub fn metric(key: &str, condition: &str) -> Result<Self, String> {
         let (operator, limit) = Operator::parse(condition)?;
         Ok(Criterion {
@@ -122,7 +121,7 @@ impl Criterion {
         })
     }
 
-    /// A criterion on the share of requests within `limits`, from a text such as `>=99%`.
+    /// Returns a criterion on the share of requests within `limits`, from a text such as `>=99%`.
     pub fn attainment(limits: Vec<RequestLimit>, condition: &str) -> Result<Self, String> {
         let (operator, limit) = Operator::parse(condition)?;
         if limits.is_empty() {
@@ -141,7 +140,7 @@ impl Criterion {
         })
     }
 
-    /// The bound on the requests of a class alone.
+    /// Returns the criterion for the requests of a class alone; without a class, for all requests.
     pub fn of_class(self, class: Option<&str>) -> Criterion {
         Criterion {
             class: class.map(str::to_owned),
@@ -149,7 +148,8 @@ impl Criterion {
         }
     }
 
-    /// The metric that it bounds; of an attainment `share(ttft_ms<500 & tpot_ms<=50)`, which no result has by itself.
+    /// Returns the name of the figure that it bounds: a metric or, for an attainment, `share(ttft_ms<500 & tpot_ms<=50)`, which results do not
+    /// contain.
     pub fn figure(&self) -> String {
         let figure = match &self.quantity {
             Quantity::Metric(key) => key.clone(),
@@ -158,11 +158,11 @@ impl Criterion {
                 format!("share({limits})")
             }
         };
-        self.own(&figure)
+        self.in_class(&figure)
     }
 
-    /// The name of a figure of the requests that it is about.
-    fn own(&self, figure: &str) -> String {
+    /// Returns the name of a figure of the requests that it concerns.
+    fn in_class(&self, figure: &str) -> String {
         figure_of(self.class.as_deref(), figure)
     }
 
@@ -177,15 +177,15 @@ impl Criterion {
         metric: impl Fn(&str) -> Option<f64>,
         requests: &[RequestLatencies],
     ) -> Option<Reading> {
-        let own = || requests.iter().filter(|request| self.is_about(request));
+        let concerned = || requests.iter().filter(|request| self.is_about(request));
         let from_requests = self.per_request().and_then(|(share, limits)| {
-            let ratios = own().map(|request| worst_ratio(&limits, request)).collect();
+            let ratios = concerned().map(|request| worst_ratio(&limits, request)).collect();
             Reading::from_requests(ratios, share, vary)
         });
         let Quantity::Metric(key) = &self.quantity else {
             return from_requests;
         };
-        let metric = |key: &str| metric(&self.own(key));
+        let metric = |key: &str| metric(&self.in_class(key));
         let value = metric(key);
         let from_metric = value.filter(|value| !value.is_nan()).map(|value| {
             let exact = Reading {
@@ -194,7 +194,7 @@ impl Criterion {
             };
             match self.mean_of() {
                 Some(latency) => {
-                    let ratios: Vec<f64> = own().map(|request| latency.of(request) / self.limit).collect();
+                    let ratios: Vec<f64> = concerned().map(|request| latency.of(request) / self.limit).collect();
                     Reading::of_mean(exact, &ratios, vary)
                 }
                 None => exact,
@@ -213,13 +213,13 @@ impl Criterion {
         }
     }
 
-    /// True if a request is one of those that it is about.
+    /// Returns true if it concerns a request.
     pub(super) fn is_about(&self, request: &RequestLatencies) -> bool {
         let class = self.class.as_deref().map(ClassTag::of);
         class.is_none_or(|class| request.class == class)
     }
 
-    /// The latency whose mean it bounds.
+    /// Returns the latency whose mean it bounds, if it bounds a mean.
     pub(super) fn mean_of(&self) -> Option<Latency> {
         match &self.quantity {
             Quantity::Metric(key) => key.strip_prefix("mean_").and_then(Latency::named),
@@ -227,7 +227,8 @@ impl Criterion {
         }
     }
 
-    /// The share of requests that it is about, and their limits, if it is about single requests: `p99_ttft_ms <= 500` is the same as "99 % of requests with TTFT <= 500 ms".
+    /// Returns the share of requests that must keep limits of a single request, and these limits; `None` if it is about the run as a whole.
+    /// `p99_ttft_ms <= 500` means that 99 % of requests have a TTFT of at most 500 ms.
     pub(super) fn per_request(&self) -> Option<(f64, Vec<RequestLimit>)> {
         match &self.quantity {
             Quantity::Attainment(limits) => Some((self.limit, limits.clone())),
@@ -249,9 +250,9 @@ impl Criterion {
         }
     }
 
-    /// Returns how many of `requests` must attain the limits of a single request. With fewer than the first number the criterion fails for
-    /// certain; from the second on it holds for certain. Between them a percentile, which interpolates between two requests as numpy does,
-    /// may be on either side.
+    /// Returns two numbers of requests, out of `requests`, that keep the limits of a single request. With fewer than the first the criterion
+    /// fails for certain; from the second on it holds for certain. Between them a percentile, which interpolates between two requests as numpy
+    /// does, may be on either side.
     pub(super) fn needed(&self, requests: u64) -> Option<(u64, u64)> {
         let (share, _) = self.per_request()?;
         let n = requests as f64;
@@ -305,19 +306,19 @@ impl Criterion {
     }
 }
 
-/// The share of requests that satisfy every one of these limits, of one class or of all; `None` of no requests.
+/// Returns the share of requests, of one class or of all, that keep all of these limits; `None` if there are no requests.
 pub fn attained(limits: &[RequestLimit], class: Option<&str>, requests: &[RequestLatencies]) -> Option<f64> {
     let class = class.map(ClassTag::of);
-    let own = requests
+    let concerned = requests
         .iter()
         .filter(|request| class.is_none_or(|class| request.class == class));
-    let (met, all) = own.fold((0, 0), |(met, all), request| {
+    let (met, all) = concerned.fold((0, 0), |(met, all), request| {
         (met + u64::from(worst_ratio(limits, request) <= 1.0), all + 1)
     });
     (all > 0).then(|| met as f64 / all as f64)
 }
 
-/// Greatest ratio of a request's latencies to their limits.
+/// Returns the greatest ratio of a request's latencies to their limits. It is above 1 if the request breaks a limit.
 pub(super) fn worst_ratio(limits: &[RequestLimit], request: &RequestLatencies) -> f64 {
     limits.iter().fold(0.0, |worst: f64, limit| {
         match limit.latency.of(request) / limit.limit_ms {

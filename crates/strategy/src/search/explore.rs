@@ -1,16 +1,15 @@
-//! A spread of loads between doing one request at a time and doing as many as the server can, for a whole curve of
-//! throughput against latency.
+//! Chooses loads from one request at a time to as many as the server can hold, for a whole curve of throughput against latency.
 //!
-//! The anchors are measured, not assumed: the serial one has one request in flight and no rate limit, the saturated
-//! one has no rate limit and as many in flight as allowed, or where the server cannot bear that half as many, and so on. Half of the levels between are spaced evenly; each further one
-//! splits the longest piece of the measured curve, which is where the knee is.
+//! Both ends of the curve, the anchors, are measured without a limit of the rate. The serial anchor has one request in flight. The saturated
+//! anchor has as many as allowed; if the server fails under that load, half as many are tried, and so on. Half of the levels between them
+//! are spaced evenly. Each further level splits the longest piece of the measured curve, which is where the knee is.
 
 use super::Vary;
 use super::seed::Requests;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Spacing of the first levels between the anchors.
+/// Spacing of levels between two others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spacing {
@@ -25,22 +24,22 @@ pub enum Spacing {
 pub struct ExploreSettings {
     /// The load that is varied.
     pub vary: Vary,
-    /// Number of loads, both anchors among them.
+    /// Number of loads, including both anchors.
     pub levels: usize,
     /// Spacing of the levels.
     pub spacing: Spacing,
     /// Most requests in flight, at the saturated anchor.
     pub max_concurrency: u64,
-    /// Runs at each load.
+    /// Number of runs at each load.
     pub runs: u32,
-    /// Requests of a run.
+    /// Number of requests of a run, by its load.
     pub requests: Requests,
-    /// True if the number is per request a second, false if it is per request in flight.
+    /// True if the number of requests grows with the rate, false if with the requests in flight.
     pub requests_per_rate: bool,
 }
 
 impl ExploreSettings {
-    /// Ten loads with equal factors between them, up to 1024 requests in flight.
+    /// Returns settings for ten loads with equal factors between them, up to 1024 requests in flight.
     pub fn new(vary: Vary, runs: u32) -> ExploreSettings {
         ExploreSettings {
             vary,
@@ -58,7 +57,8 @@ impl ExploreSettings {
         }
     }
 
-    /// Requests with `in_flight` at once; `serial` is the rate that one at a time came to.
+    /// Returns the number of requests of a run with `in_flight` at once. `serial` is the measured rate of one at a time, in requests per
+    /// second.
     fn requests_of_flight(&self, in_flight: f64, serial: f64) -> u64 {
         if !self.requests_per_rate {
             return self.requests.at(in_flight);
@@ -68,9 +68,9 @@ impl ExploreSettings {
         self.requests.at(serial).max(filled)
     }
 
-    /// Requests at `rate` a second, of which each takes `seconds` where nothing else runs.
+    /// Returns the number of requests of a run at `rate` requests per second. A request takes `seconds` if no other one runs.
     fn requests_of_rate(&self, rate: f64, seconds: f64) -> u64 {
-        // A rate has as many requests in flight as come while one of them runs (Little's law).
+        // By Little's law, the requests in flight are those that arrive while one of them runs.
         let in_flight = (rate * seconds).max(rate);
         self.requests.at(if self.requests_per_rate { rate } else { in_flight })
     }
@@ -92,7 +92,7 @@ impl fmt::Display for ExploreSettings {
     }
 }
 
-/// The load of one run; None means unlimited.
+/// The load of one run; `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Most requests in flight.
@@ -116,9 +116,9 @@ impl Load {
 /// One run of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Level {
-    /// The load it ran under.
+    /// The load of the run.
     pub load: Load,
-    /// Its measurements; `None` if it failed.
+    /// The measurements; `None` if the run failed.
     pub figures: Option<CurvePoint>,
 }
 
@@ -132,7 +132,7 @@ pub struct CurvePoint {
 }
 
 impl CurvePoint {
-    /// The mean over some runs; None without any.
+    /// Returns the mean over the runs that did not fail; `None` if there are none.
     fn mean(runs: &[Level]) -> Option<CurvePoint> {
         let figures: Vec<CurvePoint> = runs.iter().filter_map(|run| run.figures).collect();
         let mean = |of: fn(&CurvePoint) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
@@ -147,12 +147,12 @@ impl CurvePoint {
 #[derive(Debug, Clone)]
 pub struct Exploration {
     settings: ExploreSettings,
-    /// The runs at each load, in the order asked.
+    /// The runs at each load, in the order in which the loads were asked for.
     runs: Vec<Vec<Level>>,
 }
 
 impl Exploration {
-    /// An exploration that has measured nothing.
+    /// Returns an exploration that has measured nothing.
     pub fn new(settings: ExploreSettings) -> Exploration {
         Exploration {
             settings,
@@ -160,7 +160,7 @@ impl Exploration {
         }
     }
 
-    /// The next load; None once every level is measured, no other load lies between the anchors, or there are no anchors.
+    /// Returns the next load; `None` once every level is measured, no other load lies between the anchors, or an anchor cannot be measured.
     pub fn ask(&self) -> Option<Load> {
         let (settings, requests) = (&self.settings, self.settings.requests);
         if let Some(open) = self.runs.last().filter(|runs| !self.is_done(runs)) {
@@ -190,7 +190,7 @@ impl Exploration {
         })
     }
 
-    /// Takes in a run.
+    /// Adds the result of a run.
     pub fn add(&mut self, level: &Level) {
         let is_done = self.runs.last().is_none_or(|runs| self.is_done(runs));
         match self.runs.last_mut().filter(|_| !is_done) {
@@ -199,7 +199,7 @@ impl Exploration {
         }
     }
 
-    /// Returns true if both anchors were measured; levels lie between them.
+    /// Returns true if both anchors were measured.
     pub fn has_anchors(&self) -> bool {
         self.serial().is_some() && self.saturated().is_some()
     }
@@ -213,12 +213,12 @@ impl Exploration {
         self.runs.first().and_then(|runs| CurvePoint::mean(runs))
     }
 
-    /// Returns the level that is the saturated anchor; those tried before it failed.
+    /// Returns the index of the saturated anchor: the highest load in flight that did not fail.
     fn saturated(&self) -> Option<usize> {
         (1..self.runs.len()).find(|level| CurvePoint::mean(&self.runs[*level]).is_some())
     }
 
-    /// Position of a level on the axis that is varied. An anchor of a rate is the rate it reached.
+    /// Returns the position of a level on the axis that is varied. If a rate is varied, an anchor lies at the rate that it reached.
     fn position(&self, runs: &[Level]) -> f64 {
         let load = runs[0].load;
         let reached = || CurvePoint::mean(runs).map_or(f64::NAN, |figures| figures.throughput);
@@ -228,12 +228,12 @@ impl Exploration {
         }
     }
 
-    /// The next value strictly between the anchors that was not measured yet.
+    /// Returns the next value between the anchors that was not measured yet.
     fn between(&self) -> Option<f64> {
         let saturated = self.saturated()?;
         let anchors = [self.position(&self.runs[0]), self.position(&self.runs[saturated])];
         let (low, high) = (anchors[0].min(anchors[1]), anchors[0].max(anchors[1]));
-        // A saturated run no better than the serial one leaves nothing between.
+        // If both anchors reached the same rate, no level lies between them.
         if !(low > 0.0 && high.is_finite() && low < high) {
             return None;
         }
@@ -249,7 +249,7 @@ impl Exploration {
             .or_else(|| self.knee(fresh))
     }
 
-    /// The middle of the longest piece of the curve of log latency against log throughput.
+    /// Returns the middle of the longest piece of the curve of log latency against log throughput that was not measured yet.
     fn knee(&self, fresh: impl Fn(&f64) -> bool) -> Option<f64> {
         let measured = self.runs.iter();
         let measured = measured.filter_map(|runs| Some((self.position(runs), CurvePoint::mean(runs)?)));
@@ -268,6 +268,7 @@ impl Exploration {
         pieces.into_iter().map(|(_, middle)| middle).find(fresh)
     }
 
+    /// Returns the load at a part of the way from `low` to `high`.
     fn part(&self, low: f64, high: f64, part: f64) -> f64 {
         let value = match self.settings.spacing {
             Spacing::Log => low * (high / low).powf(part),

@@ -1,9 +1,9 @@
 //! Chooses the load to measure next on one running server and interprets the measurements: finds the highest load that meets each target,
 //! or spreads loads over the whole curve.
 //!
-//! Every strategy is a deterministic state machine. `ask` gives the answer or the next probe for it, `add` takes the measurement, and the
-//! state is a fold over the probes. Replaying recorded probes therefore leads to the same next question. This room runs nothing and knows
-//! no clock; the `run` room drives it. `docs/search.md` explains the method.
+//! Every strategy is a deterministic state machine. `ask` returns the answer or the next probe for it, `add` takes the measurement, and the
+//! state is a fold over the probes. Replaying recorded probes therefore leads to the same next question. This room runs nothing and reads
+//! no clock. `docs/search.md` explains the method.
 
 mod ask;
 mod boundary;
@@ -38,9 +38,9 @@ pub use watch::{Cut, Watch};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vary {
-    /// Requests in flight at once: whole numbers from 1.
+    /// Most requests in flight at once: whole numbers from 1.
     MaxConcurrency,
-    /// Requests sent a second: any positive number, also below 1.
+    /// Requests sent per second: any positive number, also below 1.
     RequestRate,
 }
 
@@ -53,8 +53,8 @@ impl Vary {
         }
     }
 
-    /// The highest load that can be asked for and does not exceed `value`: whole for a concurrency, and three
-    /// significant digits for a rate, so that a repeat has the very same value.
+    /// Returns the highest load that can be asked for and does not exceed `value`: a whole number for a concurrency, and three significant
+    /// digits for a rate, so that repeats have exactly equal values. A concurrency is at least 1.
     pub fn floor(self, value: f64) -> f64 {
         match self {
             // The tolerance keeps a whole number that went through a logarithm from losing its last unit.
@@ -70,7 +70,7 @@ impl Vary {
         }
     }
 
-    /// A load as the parameter has it.
+    /// Converts a load to the JSON value of the parameter.
     pub fn to_param(self, value: f64) -> serde_json::Value {
         match self {
             Vary::MaxConcurrency => serde_json::Value::from(value as u64),

@@ -4,8 +4,8 @@
 use super::target::{Answer, Found};
 use crate::stats::{ALPHA, Interval, RunPrior, Start, estimate};
 
-/// The answer for one target by those of several starts, in their order; `None` of none. Its load is one that was measured: the highest
-/// found on a start that is not above the mean over starts. A start without a load leaves the server without one.
+/// Combines the answers of several starts for one target; `None` if there are none. The load is one that was measured: the highest found on
+/// any start that is not above the mean over starts. If one start has no load, the combined answer has none.
 pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let (first, others) = answers.split_first()?;
     if others.is_empty() {
@@ -54,7 +54,7 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let (load, chosen) = *below.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or(&held[0]);
     let are_all_beyond = answers.iter().all(|answer| matches!(answer.found, Found::Beyond(_)));
     let low = over.0.exp().min(mean(|answer| answer.low)).min(load);
-    // An end that is infinite on any start is so for all.
+    // If the upper end of one start is infinite, so is that of all.
     let high = over.1.exp().max(mean(|answer| answer.high)).max(load);
     Some(Answer {
         target: first.target.clone(),

@@ -1,25 +1,25 @@
-//! The limit of a target on one start as a distribution: what weighs the result of one search against those of others.
+//! The limit of a target on one start as a distribution, with which the results of several searches are compared.
 
 use super::boundary::Boundary;
 use serde::{Deserialize, Serialize};
 
-/// Loads that stand for the distribution.
+/// Number of loads that represent the distribution.
 const QUANTILES: usize = 40;
 
 /// Distribution of the limit, from one search on one start of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitPosterior {
-    /// Loads at equally spaced probabilities, ascending: of n, the i-th lies at (i + 1/2) / n. None lies outside the range that was
-    /// searched: a limit above it counts as its highest load, one below it as its lowest.
+    /// Quantiles of the limit, ascending. The i-th of n has the probability (i + 1/2) / n. All lie within the range that was searched: a limit
+    /// above it counts as its highest load, one below it as its lowest.
     pub quantiles: Vec<f64>,
-    /// Growth of the logarithm of the limiting figure for each e-fold of the load, at the limit.
+    /// The slope `d ln(figure) / d ln(load)` of the limiting figure at the limit.
     pub slope: f64,
-    /// The highest load allowed.
+    /// The highest load that the search may try.
     pub ceiling: f64,
 }
 
 impl LimitPosterior {
-    /// The load above which the limit lies as likely as below.
+    /// Returns the load in the middle of the quantiles; `None` if there are none.
     pub fn median(&self) -> Option<f64> {
         self.quantiles.get(self.quantiles.len() / 2).copied()
     }
@@ -27,15 +27,15 @@ impl LimitPosterior {
     pub(super) fn of(boundary: &Boundary, lower: f64, upper: f64) -> LimitPosterior {
         let at = |i: usize| boundary.quantile((i as f64 + 0.5) / QUANTILES as f64);
         LimitPosterior {
-            quantiles: (0..QUANTILES).map(|i| short(at(i).clamp(lower, upper))).collect(),
-            slope: short(boundary.slope),
+            quantiles: (0..QUANTILES).map(|i| rounded(at(i).clamp(lower, upper))).collect(),
+            slope: rounded(boundary.slope),
             ceiling: upper,
         }
     }
 }
 
-/// A number to four significant digits, which is all that a journal needs of it.
-fn short(value: f64) -> f64 {
+/// Rounds a number to four significant digits, which are enough for a journal.
+fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 

@@ -1,5 +1,5 @@
-//! A question to the running server and its answer: the two values that a search exchanges with its caller, and all that a journal must
-//! keep of a search.
+//! The run that a search asks for, and its result: the two values that a search exchanges with its caller, and all that a journal must keep
+//! of a search.
 
 use super::criterion::Criterion;
 use super::reading::Reading;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// One run that a search asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Name of the target that needs it; its probe answers every other target it can as well.
+    /// Name of the target that needs the run. Other targets use its result too.
     pub target: String,
     /// The load, in the unit of what the search varies.
     pub value: f64,
@@ -18,35 +18,35 @@ pub struct Question {
     pub requests: u64,
     /// True if the value is expected to be the answer, so that the run confirms or refutes it.
     pub confirm: bool,
-    /// Number of the random draw of prompts and arrivals, which is added to the plan's seed. Every run has another one, also at a new load,
-    /// because repeating the same arrivals adds no evidence.
+    /// Number that is added to the plan's seed for the random draw of prompts and arrivals. It differs between all runs of a search, because
+    /// repeating the same arrivals adds no evidence.
     pub draw: u32,
 }
 
-/// Measurement of one run. Several probes may have the same value: repeats.
+/// Measurement of one run. Several probes may have the same load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// The question it answers.
     pub question: Question,
-    /// The verdict that stopped the run before its last request, if one did. A run that failed altogether, because
-    /// the server fell under the load, is a probe stopped by [`Verdict::Fail`] without readings.
+    /// The verdict that stopped the run before its last request, if one did. If the server failed under the load, this is [`Verdict::Fail`] and
+    /// there are no readings.
     pub stopped: Option<Verdict>,
     /// Readings of the criteria, by the criterion's text. A criterion that the run says nothing about is absent.
     pub readings: BTreeMap<String, Reading>,
-    /// Requests answered a second; None of a run that was not measured whole.
+    /// Requests answered per second; `None` if the run was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<f64>,
-    /// Output tokens a second; None of a run that was not measured whole.
+    /// Output tokens per second; `None` if the run was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,
-    /// The codes of what disturbed the run, such as `generator_stalled`; empty if nothing did. A disturbed run shows that a load is held, but
-    /// that it is not only as far as its readings know what the disturbance explains.
+    /// Codes of disturbances, such as `generator_stalled`. A disturbed run can show that a load meets a target. It can show that a load misses
+    /// it only as far as its readings include what the disturbance explains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<String>,
 }
 
 impl Probe {
-    /// The probe of a run in which the server crashed or too many requests failed: the load is too high.
+    /// Returns the probe of a run in which the server crashed or too many requests failed: the load is too high.
     pub fn fallen(question: Question) -> Probe {
         Probe {
             question,
@@ -58,7 +58,7 @@ impl Probe {
         }
     }
 
-    /// A run whose figures mean nothing. Undisturbed, it is one at so low a load that it did not end in time.
+    /// Returns the probe of a run whose figures mean nothing. If it is undisturbed, its load was too low for it to end in time.
     pub fn unread(question: Question) -> Probe {
         Probe {
             stopped: None,
@@ -72,7 +72,7 @@ impl Probe {
         self
     }
 
-    /// True if something disturbed the run.
+    /// Returns true if something disturbed the run.
     pub fn is_disturbed(&self) -> bool {
         !self.disturbances.is_empty()
     }

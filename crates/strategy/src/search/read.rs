@@ -7,8 +7,8 @@ use super::target::Target;
 use super::watch::Cut;
 
 impl Probe {
-    /// Reads the criteria of the targets from a run's figures and its requests in the order of sending, or from the facts that were certain
-    /// when it was cut. Of requests around which the generator stalled it reads what they would have been without.
+    /// Reads the criteria of the targets from a run's figures and its requests, which are in the order of sending. If the run was cut, reads
+    /// the facts that were certain by then. Requests around which the generator stalled are read as they would have been without the stalls.
     pub fn read(
         question: Question,
         targets: &[Target],

@@ -5,25 +5,24 @@ use super::Vary;
 use crate::stats::ClassTag;
 use serde::{Deserialize, Serialize};
 
-/// Standard errors between a reading's value and either end of its interval: 90 % two-sided.
+/// Number of standard errors between a reading's value and either end of its interval: 90 % two-sided.
 const WIDTH: f64 = 1.645;
 
-/// Ratios further than this from 1 (as a logarithm) say no more than "far".
+/// Largest size of a ratio's logarithm. Ratios farther from 1 count as this.
 const FAR: f64 = 4.0;
 
-/// A run is cut where it is certain to be beyond its limit, or below it, by this factor: what it would have said beyond that
-/// no search needs.
+/// Factor beyond or below its limit by which a run must certainly be to be cut. A search needs no exact value from there on.
 pub(super) const CLEAR: f64 = 1.25;
 
-/// Stalls of the load generator around a request. They also delay what is sent soon after them, because all that had to wait is then sent
-/// at once.
+/// Stalls of the load generator around a request. They also delay requests that are sent soon after them, because all that had to wait are
+/// then sent at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stalls {
-    /// Time from its sending to the next stall; 0 soon after one.
+    /// Time from the sending of the request to the next stall, in ms; 0 for a request that was sent soon after a stall.
     pub calm_ms: f64,
-    /// Greatest part of its time to the first token that is due to them.
+    /// Most of its time to the first token that may be due to stalls, in ms.
     pub of_ttft_ms: f64,
-    /// Greatest part of its whole latency that is due to them.
+    /// Most of its whole latency that may be due to stalls, in ms.
     pub of_e2el_ms: f64,
 }
 
@@ -52,7 +51,7 @@ impl RequestLatencies {
         stalls: None,
     };
 
-    /// The latencies that it had at least and at most without the stalls.
+    /// Returns the least and the greatest latencies that it may have had without the stalls.
     pub(super) fn without_stalls(&self) -> [RequestLatencies; 2] {
         let Some(stalls) = self.stalls.filter(|_| self.e2el_ms.is_finite()) else {
             return [*self; 2];
@@ -74,7 +73,7 @@ impl RequestLatencies {
     }
 }
 
-/// A measured value as a ratio to its limit, turned so that more than 1 fails: `500 ms` for `<= 250` is 2, and
+/// A measured value as a ratio to its limit, inverted for lower limits, so that more than 1 fails: `500 ms` for `<= 250` is 2, and
 /// `2.5 req/s` for `>= 5` is 2 as well.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
@@ -89,21 +88,21 @@ pub struct Reading {
     /// Upper end of that interval; infinite if too few requests were measured to bound it.
     #[serde(with = "maybe_infinite")]
     pub high: f64,
-    /// True if the load alone was too low for it, whatever the server did. Less load cannot meet it either.
+    /// True if the load itself was too low for the criterion, whatever the server did. A lower load cannot meet it either.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starved: bool,
-    /// Growth of the ratio's logarithm for every e-fold fewer requests beyond it, around its share of the requests; 0 if the criterion is
-    /// about the run.
+    /// Growth of the ratio's logarithm each time that the number of requests beyond it falls by a factor of e, near the criterion's share of
+    /// the requests; 0 if the criterion is about the run as a whole.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tail: f64,
-    /// Requests beyond the limits of a single request; 0 if the criterion is about the run.
+    /// Number of requests beyond the limits of a single request; 0 if the criterion is about the run as a whole.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,
     /// Number of all requests that were read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requests: u64,
-    /// Greatest part of the margin that the stalls of the generator explain, if they are known for each request. All else is then that of
-    /// the requests without stalls, at most.
+    /// Greatest part of the margin that the stalls of the generator explain, if they are known for each request. All other fields are then
+    /// those for the greatest latencies that the requests may have had without stalls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack: Option<f64>,
 }
@@ -113,7 +112,7 @@ pub(super) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
 }
 
 impl Reading {
-    /// A value without an interval of its own.
+    /// Returns the reading of a value without an interval.
     pub(super) fn exact(ratio: f64, met: bool) -> Reading {
         Reading {
             ratio,
@@ -128,8 +127,8 @@ impl Reading {
         }
     }
 
-    /// The reading of a run that was cut because it was certain to be clear of the limit: the side, and for display the ratio `measured` by
-    /// then, if it is on the same side.
+    /// Returns the reading of a run that was cut because it was certain to be clear of the limit, on the side `met`. Its ratio, for display, is
+    /// that `measured` by then, or the nearest one that is clear of the limit on that side.
     pub(super) fn clear(met: bool, measured: Option<f64>) -> Reading {
         let (low, high) = match met {
             true => (0.0, CLEAR.recip()),
@@ -144,12 +143,12 @@ impl Reading {
         }
     }
 
-    /// The `share` quantile of the requests' ratios with its order-statistic interval: the number of requests below
+    /// Returns the `share` quantile of the requests' ratios with its order-statistic interval: the number of requests below
     /// the true quantile is binomial, so ranks `n·share ± 1.645·sqrt(n·share·(1−share))` enclose it in 90 % of runs
     /// (David & Nagaraja, Order Statistics, 7.1). The value itself is taken at rank `share·(n + 1/3) + 1/3`, which has the
     /// true quantile as its median whatever the distribution (Hyndman & Fan 1996, definition 8): of 200 requests
-    /// the 198th is too low a p99. Requests that come in rows count as their independent number. Whether the criterion holds is
-    /// counted. None without requests.
+    /// the 198th is too low a p99. Requests that depend on each other count as fewer independent ones. The criterion is met if a `share` of
+    /// the requests keeps the limits. `None` without requests.
     pub(super) fn from_requests(mut ratios: Vec<f64>, share: f64, vary: Vary) -> Option<Reading> {
         let n = ratios.len() as f64;
         let independent = independent(&ratios, vary);
@@ -162,7 +161,7 @@ impl Reading {
         let rank = ((rank - 0.5) * n / independent + 0.5).clamp(1.0, n.max(1.0));
         let (below, above) = (at(rank.floor())?, at(rank)?);
         let part = rank.fract();
-        // Without the case an infinity just above would outweigh a part of zero.
+        // A part of zero of an infinite value would not be a number.
         let ratio = if part > 0.0 {
             below * (1.0 - part) + above * part
         } else {
@@ -178,7 +177,7 @@ impl Reading {
         })
     }
 
-    /// A mean over requests with the interval that its standard error gives; failed requests have no part in it.
+    /// Adds to the reading of a mean over requests the interval of its standard error. Failed requests are left out.
     pub(super) fn of_mean(exact: Reading, ratios: &[f64], vary: Vary) -> Reading {
         let ratios: Vec<f64> = ratios.iter().copied().filter(|ratio| ratio.is_finite()).collect();
         let n = ratios.len() as f64;
@@ -196,7 +195,7 @@ impl Reading {
         }
     }
 
-    /// The ratio as a logarithm, bounded, so that 0 is the limit itself and equal factors are equal steps.
+    /// Returns the bounded logarithm of the ratio: 0 at the limit itself, positive if the criterion fails.
     pub fn margin(&self) -> f64 {
         let margin = log(self.ratio);
         // A strict comparison fails at its limit, and NaN fails everywhere.
@@ -207,10 +206,10 @@ impl Reading {
         }
     }
 
-    /// Standard error of the margin from the run's own requests, 0 if it has no interval.
+    /// Returns the standard error of the margin from the run's own requests; 0 if it has no interval.
     pub fn standard_error(&self) -> f64 {
         let below = (log(self.ratio) - log(self.low)).max(0.0) / WIDTH;
-        // Too few requests leave the upper end open; a tail is wider above than below.
+        // With too few requests the upper end is infinite. An interval is wider above than below.
         let above = if self.high.is_finite() {
             (log(self.high) - log(self.ratio)).max(0.0) / WIDTH
         } else {
@@ -220,12 +219,13 @@ impl Reading {
     }
 }
 
-/// The logarithm of a ratio, bounded.
+/// Returns the logarithm of a ratio, bounded by [`FAR`].
 fn log(ratio: f64) -> f64 {
     ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR)
 }
 
-/// Growth of the ratios' logarithms towards the end of their tail, from twice to half the share of requests that lie beyond.
+/// Returns the growth of the ratios' logarithms towards the end of their tail, each time that the number of requests beyond falls by a factor
+/// of e. It is measured from twice to half the part of the requests that lies beyond `share`.
 fn tail(sorted: &[f64], share: f64) -> f64 {
     let n = sorted.len() as f64;
     let beyond = |part: f64| {
@@ -236,10 +236,10 @@ fn tail(sorted: &[f64], share: f64) -> f64 {
     if growth.is_finite() { growth.max(0.0) } else { 0.0 }
 }
 
-/// Number of independent requests with as much information as these, given in the order of sending. With a varied concurrency, each request
-/// waits only for those sent with it. With a varied rate they queue, and slow ones come in a row: the variance of a mean grows by
-/// (1+r)/(1-r) where each value follows the one before with correlation r. Correlation over longer distances is not included; it shows in
-/// the scatter of a search's runs.
+/// Returns the number of independent requests with as much information as these, which are in the order of sending. With a varied concurrency,
+/// each request waits only for those sent with it. With a varied rate they queue, and slow ones come in a row: the variance of a mean grows
+/// by (1+r)/(1-r), where r is the correlation of each value with the one before. Correlation over longer distances is not included; it shows
+/// in the scatter of a search's runs.
 fn independent(ratios: &[f64], vary: Vary) -> f64 {
     if vary == Vary::MaxConcurrency {
         return ratios.len() as f64;
@@ -257,7 +257,7 @@ fn independent(ratios: &[f64], vary: Vary) -> f64 {
     (n * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
 }
 
-/// JSON has no infinity: it is written as `null`.
+/// Writes an infinite number as `null`, because JSON has no infinity.
 pub(super) mod maybe_infinite {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -5,7 +5,7 @@ use super::reading::RequestLatencies;
 use crate::stats::ClassTag;
 use serde::Deserialize;
 
-/// Lists with an entry a request, by their keys; times are in seconds. One that was not saved is empty.
+/// Lists with one entry for each request, by their keys; times are in seconds. A list that was not saved is empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SavedRequests {
@@ -19,8 +19,8 @@ pub struct SavedRequests {
 }
 
 impl SavedRequests {
-    /// Every request, as far as these latencies are asked for. `None` where a list that tells them does not hold all requests, since
-    /// half of a list would be another run.
+    /// Returns all requests, of which only the wanted latencies are reliable. `None` if a list that these need does not have all requests,
+    /// because a part of them would describe another run.
     pub fn with(&self, wanted: &[Latency]) -> Option<Vec<RequestLatencies>> {
         let count = self.latencies.len().max(self.ttfts.len());
         let wants_any = |of: &[Latency]| of.iter().any(|latency| wanted.contains(latency));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A first guess of the answer and how far off it may be.
+/// A first guess of the answer, with its typical error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Seed {
     /// The guess.
@@ -28,7 +28,7 @@ pub enum SeedBasis {
 }
 
 impl SeedBasis {
-    /// Its word in `sla.csv` and in the journal.
+    /// Returns its word in `sla.csv` and in the journal.
     pub fn word(self) -> &'static str {
         match self {
             SeedBasis::Neighbour => "neighbour",
@@ -40,52 +40,52 @@ impl SeedBasis {
 }
 
 impl Seed {
-    /// Without any knowledge: 8, and it may be far off.
+    /// The seed without any knowledge: 8, with a large error.
     pub const UNKNOWN: Seed = Seed::of(8.0, 6.0, SeedBasis::Nothing);
 
     const fn of(value: f64, factor: f64, basis: SeedBasis) -> Seed {
         Seed { value, factor, basis }
     }
 
-    /// Starts from the answer of a similar server config, which typically differs in one parameter.
+    /// Returns a seed from the answer of a similar server config, which typically differs in one parameter.
     pub fn neighbour(answer: f64) -> Seed {
         Seed::of(answer, 1.6, SeedBasis::Neighbour)
     }
 
-    /// Starts from the simulator's forecast.
+    /// Returns a seed from the simulator's forecast.
     pub fn forecast(answer: f64) -> Seed {
         Seed::of(answer, 2.0, SeedBasis::Forecast)
     }
 
-    /// Guesses from the KV cache: as many requests as fit if each holds its input and, on average, half of its output. All counts are
-    /// tokens. It limits a concurrency and gives no guess of a rate.
+    /// Returns a seed from the KV cache: the number of requests that fit if each holds its input and, on average, half of its output. All
+    /// counts are in tokens. It is a guess of a concurrency only, not of a rate.
     pub fn kv_capacity(capacity: f64, input: f64, output: f64) -> Seed {
         let requests = capacity / (input + output / 2.0).max(1.0);
         Seed::of(requests.max(1.0), 3.0, SeedBasis::KvCapacity)
     }
 }
 
-/// Requests of a probe, scaled with its load so that every load runs for about as long.
+/// Number of requests of a probe. It is proportional to the load, so that all loads run for about the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
-    /// Requests for each unit of load.
+    /// Number of requests for each unit of load.
     pub per_value: f64,
-    /// Never fewer.
+    /// Fewest requests.
     pub min: u64,
-    /// Never more.
+    /// Most requests.
     pub max: u64,
 }
 
 impl Requests {
-    /// The lowest rate, in requests a second, at which all requests of a run are due within so many seconds.
+    /// Returns the lowest rate, in requests per second, at which all requests of a run are sent within `seconds`.
     pub fn lowest_rate(&self, seconds: f64) -> f64 {
         let (least, most) = (self.min.max(1), self.max.max(self.min).max(1));
-        // Where each unit of the rate brings more requests than that, only the upper limit of their number ends it.
+        // With `per_value` requests for each unit of the rate, sending takes `per_value` seconds, unless a bound applies.
         let count = if self.per_value <= seconds { least } else { most };
         count as f64 / seconds
     }
 
-    /// The number of requests at `value`.
+    /// Returns the number of requests at the load `value`.
     pub fn at(&self, value: f64) -> u64 {
         ((self.per_value * value).ceil() as u64)
             .min(self.max)
@@ -94,15 +94,13 @@ impl Requests {
     }
 }
 
-// A server config that holds more than the current one can, which is a reason to end a search early if the plan allows it. The caller
-// chooses the rival.
-
-/// The best answer of the other server configs for one target.
+/// The best answer of the other server configs for one target. If the current config cannot hold more, its search may end early. The caller
+/// chooses the rival.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rival {
     /// The target's name.
     pub target: String,
-    /// The server config, for people.
+    /// The name of the server config, for display.
     pub server: String,
     /// The highest load at which it was measured to meet the target.
     pub load: f64,
@@ -111,7 +109,7 @@ pub struct Rival {
     pub forecast: Option<f64>,
 }
 
-/// Factor by which a forecast may be too low: twice its typical error, since it is not a strict bound.
+/// Factor by which a forecast may be too low. It is twice the typical error of a forecast, which is not a strict bound.
 const FORECAST_REACH: f64 = 4.0;
 
 impl Rival {
@@ -120,17 +118,17 @@ impl Rival {
     /// measurements so far.
     pub(super) fn beats(&self, highest: f64, measured: Option<f64>) -> Option<(f64, String)> {
         let Rival { server, load, .. } = self;
-        let unbeaten = |why: String| format!("not searched further: {server} holds {load}, and {why}");
+        let reason = |why: String| format!("not searched further: {server} holds {load}, and {why}");
         let reach = self.forecast.map(|forecast| (forecast * FORECAST_REACH, forecast));
         if highest <= *load {
-            return Some((highest, unbeaten("no higher load is tried".to_owned())));
+            return Some((highest, reason("no higher load is tried".to_owned())));
         }
         if let Some(limit) = measured.filter(|limit| limit <= load) {
-            return Some((limit, unbeaten(format!("this one holds at most {limit}"))));
+            return Some((limit, reason(format!("this one holds at most {limit}"))));
         }
         let (reach, forecast) = reach.filter(|(reach, _)| reach <= load)?;
         let why = format!("the simulator predicts {forecast} here, and even {FORECAST_REACH} times that is not more");
-        Some((reach, unbeaten(why)))
+        Some((reach, reason(why)))
     }
 }
 

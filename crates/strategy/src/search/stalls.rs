@@ -1,24 +1,25 @@
-//! Figures that a run would have had without the stalls of its load generator, as far as its requests show them.
+//! Estimates the figures that a run would have had without the stalls of its load generator, from its requests.
 //!
-//! Requests that were sent well before the next stall, and not soon after one, are those of an undisturbed run: when a request is sent does
-//! not depend on its latency. Where too few were, all requests count, each with the latencies that it had at least and at most without the
-//! stalls.
+//! Requests that were sent well before the next stall, and not soon after one, are like those of an undisturbed run, because the time at
+//! which a request is sent does not depend on its latency. If there are too few of them, all requests count, each with the least and the
+//! greatest latencies that it may have had without the stalls.
 
 use super::Vary;
 use super::criterion::{Criterion, Latency, Quantity, worst_ratio};
 use super::reading::{Reading, RequestLatencies};
 
-/// The code of the disturbance that is known for each request.
+/// The code of the disturbance whose effect is known for each request.
 pub(super) const STALLED: &str = "generator_stalled";
-/// Quantiles of the latencies which a request's calm must outlast to count, besides no calm at all.
+/// Quantiles of the latencies. For each of them, the requests are read whose time to the next stall is at least that latency.
 const CALM: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
-/// Fewest requests that are read, and fewest of them beyond a percentile.
+/// Fewest requests that are read.
 const FEWEST: f64 = 20.0;
+/// Fewest requests beyond a percentile that are expected among those that are read.
 const FEWEST_BEYOND: f64 = 1.0;
 
 impl Criterion {
-    /// The reading of a run without the stalls, at most, with its slack; `None` if they are not known for each request or the criterion is
-    /// not about latencies. The `wave` requests that were sent first met an empty server, so they keep their share.
+    /// Returns the reading of a run without the stalls, which is an upper bound, and its slack. `None` if stalls are not known for the
+    /// requests, or the criterion is not about latencies. The first `wave` requests met an empty server, so they keep their share.
     pub(super) fn read_without_stalls(
         &self,
         vary: Vary,
@@ -31,9 +32,9 @@ impl Criterion {
             [Latency::Ttft] => request.ttft_ms,
             _ => request.e2el_ms,
         };
-        let own = |request: &&RequestLatencies| self.is_about(request);
+        let is_concerned = |request: &&RequestLatencies| self.is_about(request);
         let (first, rest) = requests.split_at(wave.min(requests.len()));
-        let [first, rest] = [first, rest].map(|part| part.iter().filter(own).collect::<Vec<_>>());
+        let [first, rest] = [first, rest].map(|part| part.iter().filter(is_concerned).collect::<Vec<_>>());
         let mut reaches: Vec<f64> = rest.iter().map(|request| reach(request)).collect();
         reaches.retain(|reach| reach.is_finite());
         reaches.sort_by(f64::total_cmp);
@@ -45,14 +46,14 @@ impl Criterion {
             let is_calm = |request: &&&RequestLatencies| request.stalls.is_none_or(|stalls| stalls.calm_ms >= needed);
             let calm: Vec<&RequestLatencies> = rest.iter().filter(is_calm).copied().collect();
             let part = calm.len() as f64 / rest.len() as f64;
-            // Evenly among the first.
-            let is_kept = |place: &usize| (part * (place + 1) as f64).floor() > (part * *place as f64).floor();
-            let kept = (0..first.len()).filter(is_kept).map(|place| first[place]);
+            // An equal part of the first requests is kept, evenly spaced.
+            let is_kept = |at: &usize| (part * (at + 1) as f64).floor() > (part * *at as f64).floor();
+            let kept = (0..first.len()).filter(is_kept).map(|at| first[at]);
             let chosen: Vec<&RequestLatencies> = kept.chain(calm).collect();
             let count = chosen.len() as f64;
             let is_enough = count >= FEWEST && share.is_none_or(|share| count * (1.0 - share) >= FEWEST_BEYOND);
             let reading = is_enough.then(|| self.read_between(vary, &chosen))??;
-            // By the error of all, which is less of a guess than that of a few.
+            // The error of all requests is scaled, because it is more certain than that of a few.
             let error = whole.standard_error() * (all.len() as f64 / count).sqrt();
             Some((error + reading.slack?, reading))
         });
@@ -64,7 +65,7 @@ impl Criterion {
         )
     }
 
-    /// The reading of requests at most, and how much lower it may be.
+    /// Reads requests with the greatest latencies that they may have had without stalls. The slack is the distance to the least ones.
     fn read_between(&self, vary: Vary, requests: &[&RequestLatencies]) -> Option<Reading> {
         let between = requests.iter().map(|request| request.without_stalls());
         let (least, most): (Vec<_>, Vec<_>) = between.map(|[least, most]| (least, most)).unzip();
@@ -90,7 +91,7 @@ impl Criterion {
         (!values.is_empty()).then(|| Reading::of_mean(self.read_value(mean), &ratios, vary))
     }
 
-    /// The latencies that it bounds, with the share of the requests that must keep within them; no share for a mean.
+    /// Returns the latencies that it bounds, with the share of the requests that must keep the bounds; no share for a mean.
     fn latencies(&self) -> Option<(Option<f64>, Vec<Latency>)> {
         match (self.per_request(), &self.quantity) {
             (Some((share, limits)), _) => {

@@ -7,9 +7,9 @@ use crate::search::posterior::LimitPosterior;
 use crate::search::probe::Probe;
 use crate::search::target::{Answer, Found, PooledLevel, at};
 
-/// Seconds within which the requests of a rate come too fast to say what happens when it lasts.
+/// Time over which a run must send its requests to show what happens when a rate lasts, in seconds.
 pub const BRIEF_S: f64 = 3.0;
-/// Share of a rate that a server which keeps up answers within a run, the time for the last requests counted.
+/// Share of a rate that a server answers if it keeps up. The run includes the time for the last requests, so the share is below 1.
 const KEEPS_UP: f64 = 0.8;
 
 impl View<'_> {
@@ -20,8 +20,8 @@ impl View<'_> {
         }
     }
 
-    /// Returns the answer if even the highest load that is not too high brings too little; a lower load brings less. A higher load brings
-    /// more at most in proportion.
+    /// Returns the answer if even the highest load that is not too high brings too little of a goodput. A lower load brings less, and a higher
+    /// one brings more at most in proportion.
     fn starved_answer(&self, found: Found, value: f64) -> Option<Answer> {
         let (criterion, lack) = self.target.starving(&self.search.probes, value)?;
         let reach = self.interval(found).1 / value;
@@ -83,7 +83,7 @@ impl View<'_> {
         }
     }
 
-    /// Returns the answer for a server that another one beats, whatever its own limit.
+    /// Returns the answer for a server that a rival beats, wherever its own limit lies.
     pub(super) fn beaten_answer(&self, bound: f64, why: String) -> Answer {
         let mut answer = self.answer(Found::Skipped);
         answer.low = self.best().map_or(0.0, |best| best.value);
@@ -92,7 +92,7 @@ impl View<'_> {
         answer
     }
 
-    /// Between which loads the limit lies. What the curves allow is never wider than what was measured beyond doubt.
+    /// Returns the loads between which the limit lies. The upper end is infinite if nothing bounds the limit from above.
     pub(super) fn interval(&self, found: Found) -> (f64, f64) {
         let Settings { lower, upper, .. } = self.search.settings;
         let (low, high) = (self.boundary.quantile(RISK), self.boundary.quantile(1.0 - DOUBT));
@@ -108,18 +108,18 @@ impl View<'_> {
         (low, high.max(low))
     }
 
-    /// The distribution of the limit, once something was measured.
+    /// Returns the distribution of the limit; `None` before anything was measured.
     fn posterior(&self) -> Option<LimitPosterior> {
         let Settings { lower, upper, .. } = self.search.settings;
         (!self.levels.is_empty()).then(|| LimitPosterior::of(self.boundary, lower, upper))
     }
 
-    /// A load in words.
+    /// Returns a load as text: `max_concurrency = 8`.
     fn load(&self, value: f64) -> String {
         format!("{} = {value}", self.search.settings.vary.name())
     }
 
-    /// The levels above a load, the lowest first.
+    /// Returns the levels above a load, lowest first.
     fn above(&self, load: f64) -> impl Iterator<Item = &PooledLevel> {
         self.levels.iter().filter(move |level| level.value > load)
     }
@@ -131,7 +131,7 @@ impl View<'_> {
         ))
     }
 
-    /// A load that was measured as failing although the limit may lie above it.
+    /// Note for a load that was measured as failing, although the limit may lie above it.
     fn doubt_note(&self, low: f64, high: f64) -> Option<String> {
         let mut inside = self.above(low).take_while(|level| level.value < high);
         let failed = self.load(inside.find(|level| level.margin > 0.0)?.value);
@@ -147,7 +147,7 @@ impl View<'_> {
         has_fallen.then(|| format!("under {} the run failed altogether, see its cause", self.load(failed)))
     }
 
-    /// Runs at the answer itself that missed the target, although all of them together meet it.
+    /// Note for runs at the answer itself that missed the target, although all of them together meet it.
     fn missing_note(&self, found: Found) -> Option<String> {
         let value = found.value()?;
         let (runs, missing) = self.target.runs_missing(&self.search.probes, value);
@@ -157,7 +157,7 @@ impl View<'_> {
         })
     }
 
-    /// Describes the knowledge gained although the runs were too few, and a way to learn more.
+    /// Note for an undecided target: what is known of it, and how to learn more.
     fn undecided_note(&self, found: Found) -> Option<String> {
         if found != Found::Undecided {
             return None;
@@ -186,7 +186,7 @@ impl View<'_> {
         })
     }
 
-    /// A rate that lasts for a moment says little of one that lasts.
+    /// Note for a run that is too short to show what happens when its rate lasts.
     fn brief_note(&self, found: Found) -> Option<String> {
         let Settings { vary, requests, .. } = self.search.settings;
         let value = found.value().filter(|_| vary == Vary::RequestRate)?;

@@ -4,21 +4,22 @@
 use super::{RISK, Settings, View};
 use crate::search::probe::Question;
 
-/// Standard errors that [`RISK`] and `DOUBT` amount to.
+/// Number of standard errors that the probability [`RISK`] amounts to.
 const SAFETY: f64 = 2.58;
+/// Number of standard errors that the probability `DOUBT` amounts to.
 const CERTAINTY: f64 = 1.17;
-/// The largest step beyond what was measured: a curve's knee is not seen from far below.
+/// Largest factor between a new load and those measured, because the knee of a curve does not show far below it.
 const LARGEST_STEP: f64 = 4.0;
-/// Once the interval is so many times as wide as the tolerance, runs are at what will be its ends.
+/// Width of the interval, in multiples of the tolerance, from which on runs are made at its expected ends.
 const NARROW: f64 = 3.0;
-/// A load that was measured already is preferred if it is placed at least this well relative to the best one.
+/// A load that was measured already is preferred if its clearance is at least this part of the best one's.
 const NEARLY: f64 = 0.8;
-/// Loads that are compared to find the best placed one.
+/// Number of steps between the loads that are compared to find the best one.
 const PLACES: i32 = 24;
 
 impl View<'_> {
-    /// While little is known, the load at which the boundary most likely lies; then the load that is hoped to be the answer,
-    /// until that is safe, and from then on the lowest one that must fail for it to be near enough.
+    /// Returns the next question. While little is known, it is about the load at which the boundary most likely lies. Later it is about the
+    /// load that is hoped to be the answer, until that is safe, and then about the lowest load that must fail for it to be near enough.
     pub(super) fn next_question(&self) -> Question {
         if self.levels.is_empty() {
             return self.question(self.search.seed.value, false);
@@ -41,22 +42,23 @@ impl View<'_> {
         self.question(self.boundary.quantile(0.5).clamp(lowest, highest), false)
     }
 
-    /// The load that will be the answer if the boundary lies where it most likely is: the one best placed between the risk that
-    /// it is too high and what the tolerance allows, or, where the runs left cannot narrow the boundary down to that, as far
-    /// below it as the risk asks for. A load that was measured as passing does as well if it is placed nearly as well.
+    /// Returns the load that will be the answer if the boundary lies where it most likely is. It lies below the boundary by the distance that
+    /// fits best between the risk of being too high and the tolerance. If the runs that are left cannot make the boundary certain enough for
+    /// that, it lies as far below as the risk demands. A load that was measured as passing is preferred if it fits nearly as well.
     fn hoped(&self) -> f64 {
         let Settings { vary, lower, upper, .. } = self.search.settings;
         let quantile = |p: f64| self.boundary.quantile(p);
         let likely = quantile(0.5);
         let at = |below: f64| vary.floor((likely * (-below).exp()).clamp(lower, upper));
-        // In standard errors, as many as the boundary may have.
-        let room = |value: f64| ((likely / value).ln() / SAFETY).min((self.end(value) / likely).ln() / CERTAINTY);
-        let best = |values: &mut dyn Iterator<Item = f64>| values.max_by(|a, b| room(*a).total_cmp(&room(*b)));
+        // The largest standard error of the boundary with which the value is both safe and near enough.
+        let clearance = |value: f64| ((likely / value).ln() / SAFETY).min((self.end(value) / likely).ln() / CERTAINTY);
+        let best =
+            |values: &mut dyn Iterator<Item = f64>| values.max_by(|a, b| clearance(*a).total_cmp(&clearance(*b)));
         let widest = (self.end(likely) / likely).ln();
         let placed = best(&mut (0..=PLACES).map(|i| at(widest * f64::from(i) / f64::from(PLACES)))).unwrap_or(likely);
         let spread = (quantile(0.84) / quantile(0.16)).ln() / 2.0;
         let left = spread * (self.runs_so_far() as f64 / self.patience()).sqrt();
-        if left > room(placed) {
+        if left > clearance(placed) {
             return at(SAFETY * left);
         }
         let passed = self
@@ -65,7 +67,7 @@ impl View<'_> {
             .filter(|level| level.margin <= 0.0)
             .map(|level| level.value);
         best(&mut passed.into_iter())
-            .filter(|known| room(*known) >= NEARLY * room(placed))
+            .filter(|known| clearance(*known) >= NEARLY * clearance(placed))
             .unwrap_or(placed)
     }
 }

@@ -1,11 +1,11 @@
-//! The settings of a search: its targets, its range, and how hard it tries.
+//! The settings of a search: its targets, the range of loads, and the number of runs.
 
 use crate::search::Vary;
 use crate::search::seed::Requests;
 use crate::search::target::Target;
 use std::fmt;
 
-/// The aim of a search, and its effort.
+/// The targets, range and effort of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The load that is varied.
@@ -18,18 +18,18 @@ pub struct Settings {
     pub upper: f64,
     /// Greatest distance of the answer below the boundary, as a ratio: 0.05 for 5 %.
     pub tolerance: f64,
-    /// At most this many runs are asked for by each target.
+    /// Most runs that are asked for by each target.
     pub max_probes: usize,
-    /// Whole runs at the answer.
+    /// Number of complete runs that an answer needs at its load.
     pub confirmations: usize,
-    /// Requests of a run.
+    /// Number of requests of a run, by its load.
     pub requests: Requests,
-    /// True if a server config is left as soon as another is known to hold more than it can.
+    /// True if the search of a server config ends as soon as another config is known to hold more than it can.
     pub skip_beaten: bool,
 }
 
 impl Settings {
-    /// Settings with the usual bounds, tolerance and numbers of runs.
+    /// Returns settings with the usual bounds, tolerance and numbers of runs.
     pub fn new(vary: Vary, targets: Vec<Target>) -> Settings {
         Settings {
             vary,

@@ -1,4 +1,4 @@
-//! Comparison of a measured value with its limit, as a plan writes it: `<=500`. The criterion knows what is compared.
+//! Comparison of a measured value with its limit, as a plan writes it: `<=500`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

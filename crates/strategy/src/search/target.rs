@@ -1,7 +1,6 @@
 //! One target of a search: the evidence of the probes so far, and its answer.
 //!
-//! Owns the step from readings to margins, the spread from run to run and the rules an answer obeys. Which load to
-//! measure next is the search's decision.
+//! Converts readings to margins, pools the runs at each load, and defines the answer. The search decides which load to measure next.
 
 use super::boundary::{FAR, Observation, TYPICAL_ERROR, Tail};
 use super::criterion::Criterion;
@@ -38,28 +37,28 @@ pub struct Answer {
     /// a higher one does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<f64>,
-    /// True if that is farther than the requested tolerance.
+    /// True if that distance exceeds the requested tolerance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_coarse: bool,
-    /// Text of the criterion nearest to its limit at the answer, or that fails where none is found.
+    /// Text of the criterion nearest to its limit at the answer, or of one that fails if no load meets the target.
     pub binding: Option<String>,
-    /// Runs that were asked for the target or said something about it.
+    /// Number of runs that were asked for the target or measured something of it.
     pub probes: usize,
     /// Number of disturbed runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disturbed: usize,
-    /// The codes of what disturbed them.
+    /// The codes of their disturbances.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub disturbances: BTreeSet<String>,
     /// Notes for the reader, e.g. that the response is not monotone.
     pub notes: Vec<String>,
-    /// The distribution of the limit; none of what several starts found together, and none where no limit between two loads was found.
+    /// The distribution of the limit. `None` for an answer of several starts, and if no limit between two loads was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub posterior: Option<LimitPosterior>,
 }
 
 impl Answer {
-    /// The answer in words: `met`, and `met, within 14 %` where that is less sure than was asked for.
+    /// Returns the answer in words: `met`, or `met, within 14 %` if the distance exceeds the tolerance.
     pub fn words(&self) -> String {
         match self.within.filter(|_| self.is_coarse) {
             Some(within) => format!("{}, within {:.0} %", self.found.word(), (within * 100.0).ceil()),
@@ -67,7 +66,7 @@ impl Answer {
         }
     }
 
-    /// The disturbance in words: `3 of 12 probes disturbed (generator_stalled)`; none without one.
+    /// Returns the disturbances in words: `3 of 12 probes disturbed (generator_stalled)`; `None` if there are none.
     pub fn disturbance(&self) -> Option<String> {
         let codes: Vec<&str> = self.disturbances.iter().map(String::as_str).collect();
         let Answer { disturbed, probes, .. } = self;
@@ -79,11 +78,11 @@ impl Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict", content = "value")]
 pub enum Found {
-    /// The highest load found to meet the target, measured as such.
+    /// This is the highest load that was found to meet the target.
     Met(f64),
     /// Not even the lowest allowed load meets it.
     None,
-    /// The highest allowed load, this one, still meets it.
+    /// Even this load meets it, which is the highest allowed one.
     Beyond(f64),
     /// The allowed probes were too few to decide.
     Undecided,
@@ -92,7 +91,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// The load, if one was found.
+    /// Returns the load, if one was found.
     pub fn value(self) -> Option<f64> {
         match self {
             Found::Met(value) | Found::Beyond(value) => Some(value),
@@ -100,7 +99,7 @@ impl Found {
         }
     }
 
-    /// Its word in `sla.csv`.
+    /// Returns its word in `sla.csv`.
     pub fn word(self) -> &'static str {
         match self {
             Found::Met(_) => "met",
@@ -112,9 +111,9 @@ impl Found {
     }
 }
 
-/// Loads within this factor of one another are alike.
+/// Largest factor between loads whose runs get a common error.
 const ALIKE: f64 = 1.3;
-/// Standard errors beyond which a load is taken to pass or fail.
+/// Number of standard errors from which on a load clearly passes or fails.
 pub(super) const BEYOND_DOUBT: f64 = 2.5;
 
 /// All runs at one load, pooled for one target.
@@ -135,12 +134,12 @@ impl PooledLevel {
     }
 }
 
-/// Turns a run's reading at `value` into an observation of the boundary.
+/// Converts a run's reading at `value` to an observation of the boundary.
 fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -> Observation {
     let margin = reading.margin();
     let bound = match margin.abs() {
         size if is_cut => Some(size.min(CLEAR.ln())),
-        // At a load that is hardly high enough, it is near its limit.
+        // A goodput that is met may be near its limit only because the load is hardly high enough for it.
         _ if margin <= 0.0 && criterion.is_goodput() => Some(0.0),
         // A ratio to zero does not exist, nor one of failed requests: only the side is known.
         _ if reading.ratio == 0.0 || reading.ratio.is_infinite() => Some(0.0),
@@ -152,7 +151,7 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
     Observation {
         value,
         margin: margin.clamp(-FAR, FAR),
-        // A cut run states what it is certain of, not how far its figure may be off.
+        // A run that was cut has a certain side, but no error of its figure.
         error: match is_cut {
             true => TYPICAL_ERROR,
             false => reading.standard_error().hypot(TYPICAL_ERROR),
@@ -166,14 +165,14 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
     }
 }
 
-/// The runs at a load, in their order.
+/// Returns the runs at a load, in order.
 pub(super) fn at(probes: &[Probe], value: f64) -> impl DoubleEndedIterator<Item = &Probe> {
     probes.iter().filter(move |probe| probe.question.value == value)
 }
 
 impl Target {
-    /// The largest margin over the criteria that bound the load from above; None if a criterion was not measured and the
-    /// server did not fall either.
+    /// Returns the criterion with the largest margin, of those that bound the load from above, and its observation. `None` if the run does
+    /// not show whether the target is met.
     fn worst(&self, probe: &Probe) -> Option<(&Criterion, Observation)> {
         let criteria = self.criteria.iter();
         let known: Vec<_> = criteria
@@ -186,7 +185,7 @@ impl Target {
         let worst = bounding.max_by(|a, b| a.1.margin().total_cmp(&b.1.margin()));
         let complete = known.len() == self.criteria.len();
         let value = probe.question.value;
-        // A run that shows only the side of the limit.
+        // The observation of a run that shows only the side of the limit.
         let on_side = |margin| Observation {
             value,
             margin,
@@ -207,9 +206,9 @@ impl Target {
         }
     }
 
-    /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that missed the target gives none, because
-    /// the disturbance may be the reason, unless it is known how much of the margin that explains. One that met it shows that the
-    /// undisturbed figure meets it too.
+    /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that met the target shows that an undisturbed
+    /// one meets it too. One that missed it gives no observation, because the disturbance may be the reason, unless the part of the margin
+    /// that it explains is known.
     fn observe(&self, probe: &Probe) -> Option<Observation> {
         let (_, observation) = self.worst(probe)?;
         if !probe.is_disturbed() {
@@ -230,8 +229,8 @@ impl Target {
         })
     }
 
-    /// The least margin of a run without the stalls of its generator; `None` if anything else disturbed it, or they are not known for each
-    /// request.
+    /// Returns the least margin that a run may have had without the stalls of its generator. `None` if something else disturbed it, or the
+    /// stalls are not known for each request.
     fn least(&self, probe: &Probe) -> Option<f64> {
         let is_known = probe.stopped.is_none() && probe.disturbances.iter().all(|code| code == STALLED);
         let bounding = self.criteria.iter().filter(|criterion| !criterion.wants_load());
@@ -240,12 +239,12 @@ impl Target {
         least.reduce(f64::max).filter(|_| is_known)
     }
 
-    /// True if a probe was asked for the target or measured something of it.
+    /// Returns true if a probe was asked for the target or measured something of it.
     pub(super) fn concerns(&self, probe: &Probe) -> bool {
         probe.question.target == self.name || self.worst(probe).is_some()
     }
 
-    /// True if a probe was disturbed and missed the target: it says nothing, and its load is measured again.
+    /// Returns true if a probe was disturbed and gives no observation, so its load is measured again.
     pub(super) fn is_spoilt(&self, probe: &Probe) -> bool {
         probe.is_disturbed() && self.observe(probe).is_none()
     }
@@ -259,8 +258,8 @@ impl Target {
                 true => FAR,
                 false => known.iter().copied().reduce(f64::max)?,
             };
-            let says = worst > 0.0 || known.len() == self.criteria.len();
-            (says && !(worst > 0.0 && probe.is_disturbed())).then_some(worst)
+            let is_conclusive = worst > 0.0 || known.len() == self.criteria.len();
+            (is_conclusive && !(worst > 0.0 && probe.is_disturbed())).then_some(worst)
         };
         let margins: Vec<f64> = probes.iter().filter_map(margin).collect();
         (!margins.is_empty()).then(|| margins.iter().sum::<f64>() <= 0.0)
@@ -287,13 +286,13 @@ impl Target {
         (margins.len(), margins.iter().filter(|margin| **margin > 0.0).count())
     }
 
-    /// The criterion for which the load `value` brings too little by its runs, and the factor by which it does.
+    /// Returns the criterion for which the load `value` was too low in its runs, and the factor that is lacking.
     pub(super) fn starving(&self, probes: &[Probe], value: f64) -> Option<(&Criterion, f64)> {
         self.criteria.iter().find_map(|criterion| {
-            let says = |reading: &&Reading, probe: &Probe| reading.met || !probe.is_disturbed();
+            let counts = |reading: &&Reading, probe: &Probe| reading.met || !probe.is_disturbed();
             let readings = at(probes, value).filter_map(|probe| {
                 let reading = probe.reading(criterion);
-                reading.filter(|reading| says(reading, probe))
+                reading.filter(|reading| counts(reading, probe))
             });
             let readings: Vec<&Reading> = readings.collect();
             let margin = readings.iter().map(|reading| reading.margin()).sum::<f64>() / readings.len() as f64;
@@ -302,21 +301,21 @@ impl Target {
         })
     }
 
-    /// The text of the criterion nearest to its limit in the last run at `value`.
+    /// Returns the text of the criterion nearest to its limit in the last run at `value`.
     pub(super) fn binding(&self, probes: &[Probe], value: f64) -> Option<String> {
         let (criterion, _) = at(probes, value).rev().find_map(|probe| self.worst(probe))?;
         Some(criterion.to_string())
     }
 
-    /// The margin of every probe that says something about the target.
+    /// Returns the observation of every probe that has one for this target.
     pub(super) fn observations(&self, probes: &[Probe]) -> Vec<Observation> {
-        alike(probes.iter().filter_map(|probe| self.observe(probe)).collect())
+        with_common_errors(probes.iter().filter_map(|probe| self.observe(probe)).collect())
     }
 }
 
 /// Gives runs at similar loads a common error. Slow requests raise both a run's margin and its estimated error; with separate errors, low
 /// margins would weigh more than high ones.
-fn alike(observations: Vec<Observation>) -> Vec<Observation> {
+fn with_common_errors(observations: Vec<Observation>) -> Vec<Observation> {
     let common = |at: &Observation, of: &dyn Fn(&Observation) -> Option<f64>| {
         let near = |run: &&Observation| run.bound.is_none() && (run.value / at.value).ln().abs() <= ALIKE.ln();
         let values: Vec<f64> = observations.iter().filter(near).filter_map(of).collect();
@@ -335,7 +334,7 @@ fn alike(observations: Vec<Observation>) -> Vec<Observation> {
         .collect()
 }
 
-/// Pools the runs at each load, in ascending order of loads; `noise` is how many times its stated error a run scatters.
+/// Pools the runs at each load, in ascending order of loads. `noise` is the ratio of the scatter of runs to their stated errors.
 pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observation], noise: f64) -> Vec<PooledLevel> {
     let mut sorted: Vec<&Observation> = observations.iter().collect();
     sorted.sort_by(|a, b| a.value.total_cmp(&b.value));

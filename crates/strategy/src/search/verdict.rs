@@ -1,5 +1,5 @@
-//! Verdicts of a probe about a target, and the point at which the share of attained requests is beyond doubt. Only counts decide, so a
-//! monotone transformation of the latencies does not change a verdict.
+//! Verdicts of a running probe about a target, from the number of requests that keep its limits. Only counts decide, so a monotone
+//! transformation of the latencies does not change a verdict.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,46 +9,46 @@ use serde::{Deserialize, Serialize};
 pub enum Verdict {
     /// The target is met.
     Pass,
-    /// It is not.
+    /// The target is missed.
     Fail,
 }
 
-/// Standard normal quantile of a 99.9 % one-sided bound: a probe is looked at many times, so one look must be sure.
+/// Standard normal quantile of a 99.9 % one-sided bound. It is strict because a probe is judged many times.
 const SURE: f64 = 3.09;
 
-/// Fewer finished requests than this judge nothing but arithmetic.
+/// Fewest settled requests from which the rest is predicted.
 const FEWEST: u64 = 100;
 
 /// Requests of a running probe, counted for one criterion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct TargetCounts {
-    /// Requests that the whole probe will send.
+    /// Number of requests that the whole probe will send.
     pub planned: u64,
-    /// The most requests that were in flight at once.
+    /// Most requests that were in flight at once.
     pub reached: u64,
-    /// Requests that satisfied the criterion's limits.
+    /// Number of requests that kept the criterion's limits.
     pub attained: u64,
-    /// Requests that did not, failed ones among them, and those in flight that no longer can.
+    /// Number of requests that did not, and of those in flight that no longer can.
     pub missed: u64,
-    /// Requests that ended and were sent after the first wave.
+    /// Number of requests that ended and were sent after the first wave.
     pub settled: u64,
-    /// Number of these that satisfied the limits.
+    /// Number of these that kept the limits.
     pub settled_attained: u64,
 }
 
 impl TargetCounts {
-    /// Reason why it surely fails, if a probe must attain `least` requests.
+    /// Returns the reason why the probe certainly fails, if at least `least` requests must keep the limits; `None` if it may not fail.
     pub fn failure(&self, least: u64) -> Option<&'static str> {
         if self.attained + self.rest() < least {
             return Some("more than the rest could make up for");
         }
-        let (_, most) = self.foreseen()?;
+        let (_, most) = self.predicted()?;
         (most < least as f64).then_some("too many beyond reasonable doubt")
     }
 
-    /// Reason why it surely holds, if `enough` requests that attain are enough.
+    /// Returns the reason why the probe certainly passes, if `enough` requests that keep the limits suffice; `None` if it may not pass.
     pub fn success(&self, enough: u64) -> Option<&'static str> {
-        let (fewest, _) = self.foreseen()?;
+        let (fewest, _) = self.predicted()?;
         (fewest >= enough as f64).then_some("few enough beyond reasonable doubt")
     }
 
@@ -56,24 +56,23 @@ impl TargetCounts {
         self.planned.saturating_sub(self.attained + self.missed)
     }
 
-    /// Lower and upper bound of the number of requests of the whole probe that will attain, almost certainly. `None` while too few have
-    /// ended.
+    /// Returns almost certain bounds of the number of requests of the whole probe that will keep the limits. `None` while too few have ended.
     ///
-    /// The rest is foreseen from what ended after the first wave: the start of a probe happens once, and counts as it was.
-    fn foreseen(&self) -> Option<(f64, f64)> {
+    /// The rest is predicted from the requests after the first wave, because a probe starts only once.
+    fn predicted(&self) -> Option<(f64, f64)> {
         // Requests that end early while a system fills up are not typical.
         if self.settled < FEWEST.max(self.reached) {
             return None;
         }
         let (attained, rest, settled) = (self.attained as f64, self.rest() as f64, self.settled as f64);
-        // The mean of the rest scatters like one over so many trials: those seen, and those to come themselves.
+        // The mean of the rest is as uncertain as one over this many trials: it depends on those seen, and on chance in the rest.
         let trials = settled * rest / (settled + rest);
         let (low, high) = wilson(self.settled_attained as f64 / settled, trials, SURE);
         Some((attained + low * rest, attained + high * rest))
     }
 }
 
-/// Wilson's score interval of a share of `n` trials, `z` standard errors wide (Wilson 1927; Brown, Cai, DasGupta 2001).
+/// Returns Wilson's score interval of a share of `n` trials, `z` standard errors to each side (Wilson 1927; Brown, Cai, DasGupta 2001).
 pub fn wilson(share: f64, n: f64, z: f64) -> (f64, f64) {
     if n <= 0.0 {
         return (0.0, 1.0);

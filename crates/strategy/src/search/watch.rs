@@ -1,8 +1,8 @@
-//! A probe while it runs: counts the requests that ended or are late already, and says when the rest cannot bring it near
-//! its limits any more.
+//! Watches a probe while it runs: counts the requests that ended or are already late, and cuts the run once its verdict is certain.
 //!
-//! Criteria about single requests only: what a whole run amounts to (a mean, a throughput) is not known before its end. A server that hangs
-//! or has died is late for everything, so neither a failed request nor a run without any answer lets a probe fail before its end.
+//! Only criteria about single requests are judged, because the figures of a whole run, such as a mean or a throughput, are not known before
+//! its end. With a server that hangs or has died, all requests are late. So failed requests, or a run without any answer, do not let a
+//! probe fail before its end.
 
 use super::criterion::{RequestLimit, worst_ratio};
 use super::probe::Question;
@@ -13,33 +13,37 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Share of a run's requests that must be left for a cut to be worth the run's figures.
+/// Smallest share of a run's requests that must be left for a cut to be worth the loss of the run's figures.
 const WORTHWHILE: f64 = 0.25;
-/// Standing still for longer than this, and than this share of the run so far, shows in its figures.
+/// Longest time for which the generator may stand still without effect on a run's figures.
 const AWAY: Duration = Duration::from_millis(50);
+/// Like [`AWAY`], as a share of the run so far. The longer time counts.
 const AWAY_SHARE: f64 = 0.02;
 
-/// Looks at a probe's requests on behalf of every target that is still open.
+/// Judges a probe's requests for every target that is still open.
 #[derive(Debug, Clone)]
 pub struct Watch {
     question: Question,
     criteria: Vec<Watched>,
-    /// Criteria of each target by position; `None` for one that is open until the end.
+    /// Positions of each target's criteria; `None` for a criterion that is open until the end of the run.
     targets: Vec<Vec<Option<usize>>>,
-    /// Requests that ended, and those of them that were sent after the first had ended; and how many of both failed.
+    /// Number of requests that ended.
     ended: u64,
+    /// Number of these that were sent after the first had ended.
     settled: u64,
+    /// Number of failed requests among those that ended, and among the settled ones.
     failed: [u64; 2],
     /// True once a request has got an output token.
     is_answered: bool,
     /// End of the first request.
     first_end: Option<Duration>,
-    /// The most requests that were in flight at once.
+    /// Most requests that were in flight at once.
     reached: u64,
-    /// Requests in flight, as far as they came.
+    /// Requests in flight, with the least latencies that they can have.
     underway: Vec<RequestLatencies>,
-    /// The time during which the generator stood still, and when the last request ended.
+    /// Time for which the generator stood still.
     away: Duration,
+    /// Time at which the last request ended.
     last_end: Duration,
 }
 
@@ -47,33 +51,34 @@ pub struct Watch {
 #[derive(Debug, Clone)]
 struct Watched {
     text: String,
-    /// Numbers of requests that must attain: below the first the criterion fails, from the second on it certainly holds.
+    /// Numbers of requests that must keep the limits: below the first the criterion fails, from the second on it certainly holds.
     needed: (u64, u64),
     limits: Vec<RequestLimit>,
-    /// Requests clearly within the limits, and those not clearly beyond them; of all and of those after the first wave.
+    /// Number of requests clearly within the limits: of all that ended, and of the settled ones.
     within: [u64; 2],
+    /// Number of requests not clearly beyond the limits: of all that ended, and of the settled ones.
     not_beyond: [u64; 2],
 }
 
 /// Reason why a probe can be ended early.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
-    /// Verdict about every open target.
+    /// The verdict: [`Verdict::Fail`] if at least one open target is missed.
     pub verdict: Verdict,
-    /// The counts that decided, for people.
+    /// A sentence with the counts that decided.
     pub why: String,
-    /// The criteria that are certain, by their texts, with their results. The first part of a run proves nothing about the others, because
+    /// The criteria whose results are certain, by their texts; true if met. The first part of a run proves nothing about the others, because
     /// requests that end first are not typical.
     pub certain: BTreeMap<String, bool>,
 }
 
 impl Watch {
-    /// A watch over the run that answers `question`, for the `open` targets.
+    /// Returns a watch over the run that answers `question`, for the `open` targets.
     pub(super) fn over<'a>(question: &Question, open: impl Iterator<Item = &'a Target>) -> Watch {
         let mut criteria: Vec<Watched> = Vec::new();
         let targets = open.map(|target| {
             let positions = target.criteria.iter().map(|criterion| {
-                // How many requests a class will have is not known.
+                // The number of requests that a class will have is not known.
                 let (_, limits) = criterion.per_request().filter(|_| criterion.class.is_none())?;
                 criteria.push(Watched {
                     text: criterion.to_string(),
@@ -102,10 +107,10 @@ impl Watch {
         }
     }
 
-    /// Takes note of a request that ended while `in_flight` others went on. `span` is from when it was sent to when it
-    /// ended, from any one moment.
+    /// Counts a request that ended while `in_flight` others continued. `span` is the time from its sending to its end, since any fixed moment.
+    /// Returns the reason to cut the run, if there is one.
     pub fn note_end(&mut self, request: RequestLatencies, span: Range<Duration>, in_flight: u64) -> Option<Cut> {
-        // It was most likely seen under way, and the next look counts these anew.
+        // The request was probably counted as under way. The next look counts those again.
         self.underway.clear();
         let is_settled = span.start >= *self.first_end.get_or_insert(span.end);
         for criterion in &mut self.criteria {
@@ -129,7 +134,7 @@ impl Watch {
         self.judge()
     }
 
-    /// Takes note of the requests in flight, each with the latencies it has at least.
+    /// Replaces the requests in flight, each with the least latencies that it can have. Returns the reason to cut the run, if there is one.
     pub fn note_underway(&mut self, underway: impl Iterator<Item = RequestLatencies>) -> Option<Cut> {
         self.underway = underway.collect();
         self.is_answered |= self.underway.iter().any(|request| request.ttft_ms < request.e2el_ms);
@@ -137,8 +142,8 @@ impl Watch {
         self.judge()
     }
 
-    /// Takes note of how long the generator has stood still so far. What it is late for says nothing of the server, so a run that is
-    /// disturbed by it is not cut.
+    /// Sets the time for which the generator has stood still so far. Its delays say nothing of the server, so a run that they disturb is not
+    /// cut.
     pub fn note_away(&mut self, total: Duration) {
         self.away = total;
     }
@@ -152,19 +157,20 @@ impl Watch {
         if (left as f64) < WORTHWHILE * self.question.requests as f64 || self.is_disturbed() {
             return None;
         }
-        let said: Vec<Option<(Verdict, String)>> = self.criteria.iter().map(|one| self.judge_criterion(one)).collect();
+        let verdicts: Vec<Option<(Verdict, String)>> =
+            self.criteria.iter().map(|one| self.judge_criterion(one)).collect();
         let of_target = |criteria: &Vec<Option<usize>>| {
-            let said = || criteria.iter().map(|position| said[(*position)?].as_ref());
-            let failure = said().flatten().find(|(verdict, _)| *verdict == Verdict::Fail);
-            failure.or_else(|| said().collect::<Option<Vec<_>>>()?.into_iter().next())
+            let known = || criteria.iter().map(|position| verdicts[(*position)?].as_ref());
+            let failure = known().flatten().find(|(verdict, _)| *verdict == Verdict::Fail);
+            failure.or_else(|| known().collect::<Option<Vec<_>>>()?.into_iter().next())
         };
         let targets = self.targets.iter().map(of_target).collect::<Option<Vec<_>>>()?;
         let failure = targets.iter().find(|(verdict, _)| *verdict == Verdict::Fail);
         // A run that confirms an answer is measured whole, because its figures are the basis of the answer.
         let pass = || targets.first().filter(|_| !self.question.confirm);
         let (verdict, why) = failure.or_else(pass)?;
-        let certain = self.criteria.iter().zip(&said).filter_map(|(watched, said)| {
-            let (verdict, _) = said.as_ref()?;
+        let certain = self.criteria.iter().zip(&verdicts).filter_map(|(watched, verdict)| {
+            let (verdict, _) = verdict.as_ref()?;
             Some((watched.text.clone(), *verdict == Verdict::Pass))
         });
         Some(Cut {

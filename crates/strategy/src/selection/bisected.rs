@@ -1,8 +1,8 @@
-//! An ordered axis (versions, commits, flags), searched for the entry at which a metric changed.
+//! Searches an ordered axis (versions, commits, flags) for the entry at which a metric changed.
 //!
 //! Probabilistic bisection (Waeber, Frazier and Henderson 2013): both ends are measured first, then always the entry that divides the
-//! probability of the change into halves. A start that noise led astray is outvoted by later ones, so the search may go back. What
-//! the starts say is the business of `changepoint`; here is which entry is next, and when the answer is good enough.
+//! probability of the change into halves. Later starts can correct one that was misled by noise, so the search may go back. [`Posterior`]
+//! infers the change from the starts. [`Bisected`] decides which entry is next, and when the answer is good enough.
 
 use crate::stats::{Cholesky, Estimate, dot, student_two_sided};
 use serde::{Deserialize, Serialize};
@@ -14,41 +14,42 @@ use std::cmp::Ordering;
 pub enum Located {
     /// Between two entries that start.
     Between(Bracket),
-    /// The two ends do not differ by more than noise explains; this is the logarithm of their ratio, new over old.
+    /// The two ends do not differ by more than noise explains. This is the logarithm of their ratio, new over old.
     Unchanged(Estimate),
-    /// Fewer than two entries start.
+    /// Fewer than two entries start, or the starts were spent before both ends were measured.
     Unstartable,
 }
 
-/// A stretch of the axis that holds the change.
+/// A stretch of the axis that contains the change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bracket {
-    /// The last entry before the change, as far as is known.
+    /// The last entry that is known to be before the change.
     pub old: usize,
-    /// The first entry behind it, as far as is known.
+    /// The first entry that is known to be after the change.
     pub new: usize,
-    /// True if no entry lies between the two, so that the answer is as narrow as possible.
+    /// True if no entry that may start lies between the two, so that the answer is as narrow as possible.
     pub is_exact: bool,
     /// The probability, by the model, that the change lies here.
     pub probability: f64,
     /// The logarithm of the ratio, new over old.
     pub change: Estimate,
-    /// The chance, by the model, of seeing this where nothing changed at all. Above 0.05 there may be no change to find.
+    /// The probability, by the model, of such measurements if nothing changed. Above 0.05 there may be no change to find.
     pub doubt: f64,
 }
 
 /// The probability at which an exact answer is good enough. The model's noise has wide tails, so about one such answer in a hundred is wrong.
 const SURE: f64 = 0.93;
-/// The probability of a stretch that is given because the starts are spent.
+/// The probability of the stretch that is reported when the starts are spent.
 const SURE_WHEN_SPENT: f64 = 0.98;
-/// The ends are taken to differ below this doubt. Lenient: a false step here costs starts, and its answer is as doubtful.
+/// Largest doubt with which the ends count as different. It is lenient: a false difference costs starts, but the answer states the doubt.
 const DOUBT: f64 = 0.1;
-/// Measured starts of each end before anything is concluded, and after which they are taken not to differ.
+/// Fewest measured starts of each end before anything is concluded.
 const FEWEST_AT_END: usize = 2;
+/// Number of measured starts of each end after which the ends count as equal.
 const MOST_AT_END: usize = 10;
-/// Failures of an end in a row, before the next entry becomes the end.
+/// Number of failures of an end that never started, after which the next entry becomes the end.
 const END_FAILURES: usize = 2;
-/// Starts away from the ends after which one of them is measured again: a node that drifts must not pass for a change.
+/// Number of starts in a row between the ends after which an end is measured again, so that drift of the node is not taken for a change.
 const AWAY: usize = 4;
 
 /// A bisection under way.
@@ -57,12 +58,13 @@ pub struct Bisected {
     /// Number of entries of the axis; the first is the old end.
     entries: usize,
     max_starts: usize,
-    /// The mean logarithm of each start's runs ([`crate::stats::Start::mean`]), by its entry; None of one that failed.
+    /// Each start's entry, and the mean logarithm of its runs ([`crate::stats::Start::mean`]); `None` if it failed.
     results: Vec<(usize, Option<f64>)>,
 }
 
 impl Bisected {
-    /// A bisection of `entries` entries, at least two, without measurements. It asks for at most `max_starts` starts, failed ones included.
+    /// Returns a bisection of `entries` entries, at least two, without measurements. It asks for at most `max_starts` starts, failed ones
+    /// included.
     pub fn new(entries: usize, max_starts: usize) -> Bisected {
         Bisected {
             entries,
@@ -71,7 +73,7 @@ impl Bisected {
         }
     }
 
-    /// Takes in the mean logarithm of a start's runs; None where it did not start, or died before it was measured.
+    /// Adds the mean logarithm of a start's runs; `None` if it did not start, or died before it was measured.
     pub fn add(&mut self, entry: usize, log: Option<f64>) {
         self.results.push((entry, log));
     }
@@ -108,13 +110,13 @@ impl Bisected {
         }
     }
 
-    /// The answer if there may be no further start; none before both ends were measured.
+    /// Returns the answer if no further start is allowed; `None` before both ends were measured.
     pub fn stopped(mut self) -> Option<Located> {
         self.max_starts = self.results.len();
         self.ask().ok().filter(|located| *located != Located::Unstartable)
     }
 
-    /// The outermost entries that start, as far as is known; None if there are no two.
+    /// Returns the outermost entries that are not known to fail; `None` if there are fewer than two.
     fn ends(&self) -> Option<[usize; 2]> {
         let is_end = |entry: &usize| self.starts(*entry) > 0 || self.failures(*entry) < END_FAILURES;
         let old = (0..self.entries).find(is_end)?;
@@ -122,13 +124,13 @@ impl Bisected {
         (old < new).then_some([old, new])
     }
 
-    /// The end that lacks starts before the two can be compared.
+    /// Returns the end that must be measured before the two can be compared.
     fn missing_at_ends(&self, ends: [usize; 2]) -> Option<usize> {
         let [old, new] = ends.map(|end| self.starts(end));
         (old.min(new) < FEWEST_AT_END).then(|| self.next_end(ends))
     }
 
-    /// The end to measure next, in the order ABBA.
+    /// Returns the end to measure next, in the order ABBA.
     fn next_end(&self, [old, new]: [usize; 2]) -> usize {
         match self.starts(old).cmp(&self.starts(new)) {
             Ordering::Less => old,
@@ -138,7 +140,7 @@ impl Bisected {
         }
     }
 
-    /// Starts since an end was last measured.
+    /// Number of starts since an end was last started.
     fn away_from(&self, ends: [usize; 2]) -> usize {
         self.results
             .iter()
@@ -163,7 +165,7 @@ impl Bisected {
         Posterior::of(new - old + 1, &measured.collect::<Vec<_>>())
     }
 
-    /// The shortest stretch, by the entries in it that may start, that holds the change with probability `sure`.
+    /// Returns the shortest stretch, by the number of entries that may start, that contains the change with probability `sure`.
     fn bracket(&self, [old, new]: [usize; 2], posterior: &Posterior, sure: f64) -> Bracket {
         let alive: Vec<usize> = (old..=new).filter(|entry| self.may_start(*entry)).collect();
         let probability = |(first, last): (usize, usize)| posterior.after[first - old..last - old].iter().sum::<f64>();
@@ -182,11 +184,11 @@ impl Bisected {
         }
     }
 
-    /// The entry between the ends that halves the probability best; among equals the one measured least.
+    /// Returns the entry between the ends that halves the probability best; among equals the one with the fewest starts.
     fn divider(&self, [old, new]: [usize; 2], posterior: &Posterior) -> usize {
         let imbalance = |entry: usize| {
             let before = posterior.after[..entry - old].iter().sum::<f64>();
-            // Rounded to steps too fine to matter, so that equals are equal.
+            // Rounded, so that differences of the arithmetic do not matter.
             ((before - 0.5).abs() * 1e9).round() as u64
         };
         let between = (old + 1..new).filter(|entry| self.may_start(*entry));
@@ -195,7 +197,7 @@ impl Bisected {
             .unwrap_or(old)
     }
 
-    /// Measured starts of an entry.
+    /// Number of measured starts of an entry.
     fn starts(&self, entry: usize) -> usize {
         self.of(entry).flatten().count()
     }
@@ -218,8 +220,8 @@ impl Bisected {
 // Finds the position and size of a metric's change along an axis, given noisy measurements at some entries.
 //
 // The model: one level up to the change and another after it, a random walk of the node from start to start, and normal noise of unknown
-// size. Its weights are those of Bayesian linear regression with a normal-inverse-gamma prior (Gelman et al., Bayesian Data Analysis,
-// 3rd edition, sections 14.7 and 14.8), one regression for each place of the change, all of them equally likely beforehand.
+// size. There is one Bayesian linear regression with a normal-inverse-gamma prior (Gelman et al., Bayesian Data Analysis, 3rd edition,
+// sections 14.7 and 14.8) for each position of the change. All positions are equally likely beforehand.
 
 /// One start of one entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -227,16 +229,17 @@ pub(super) struct StartObservation {
     pub entry: usize,
     /// The mean logarithm of its runs.
     pub log: f64,
-    /// Its place among all starts, those that failed included.
+    /// Its index among all starts, failed ones included.
     pub start: usize,
 }
 
-/// Noise of one start, runs included, before any is seen, and how many starts this belief is worth.
+/// Prior noise of one start, runs included, as a standard deviation of the logarithm.
 const NOISE: f64 = 0.02;
+/// Number of starts that this prior is worth.
 const BELIEF: f64 = 4.0;
-/// The standard deviations of the change, and of the node's drift from one start to the next, in units of the noise. The change's is so wide
-/// that it says next to nothing against the data.
+/// Prior standard deviation of the change, in units of the noise. It is so wide that the data decide.
 const CHANGE: f64 = 10.0;
+/// Standard deviation of the node's drift from one start to the next, in units of the noise.
 const STEP: f64 = 0.2;
 
 /// Position and size of the change.
@@ -246,12 +249,12 @@ pub(super) struct Posterior {
     pub after: Vec<f64>,
     /// The change of the logarithm.
     pub change: Estimate,
-    /// Twice the probability that the change goes the other way: small where there surely is one.
+    /// Twice the probability that the change has the other sign, which is small if there certainly is one.
     pub doubt: f64,
 }
 
 impl Posterior {
-    /// Posterior over `entries` entries, at least two, given at least one observation, in the order of their starts.
+    /// Infers the posterior over `entries` entries, at least two, from at least one observation. They are in the order of their starts.
     pub fn of(entries: usize, observations: &[StartObservation]) -> Posterior {
         let data = Whitened::of(observations);
         let is_observed = |entry: usize| observations.iter().any(|observation| observation.entry == entry);
@@ -280,7 +283,7 @@ impl Posterior {
     }
 }
 
-/// The regression for one place of the change.
+/// The regression for one position of the change.
 #[derive(Debug, Clone, Copy)]
 struct Fit {
     log_weight: f64,
@@ -288,12 +291,12 @@ struct Fit {
     variance: f64,
 }
 
-/// The observations, transformed so that their noise is independent, with the unknown level taken out.
+/// The observations, transformed so that their noise is independent, with the unknown level removed.
 struct Whitened {
     entries: Vec<usize>,
     /// Factor of the noise's covariance, in units of its variance.
     factor: Cholesky,
-    /// A constant, of length one.
+    /// The transformed constant, scaled to length 1.
     level: Vec<f64>,
     logs: Vec<f64>,
     freedom: f64,
@@ -315,7 +318,7 @@ impl Whitened {
         let level = data.factor.solve(|_| 1.0);
         let length = dot(&level, &level).sqrt();
         data.level = level.into_iter().map(|value| value / length).collect();
-        // The first value is taken off beforehand: a large level would cost digits.
+        // The first value is subtracted beforehand, because a large level would cost precision.
         data.logs = data.without_level(data.factor.solve(|i| observations[i].log - observations[0].log));
         data
     }
@@ -329,8 +332,8 @@ impl Whitened {
             .collect()
     }
 
-    fn fit(&self, is_behind: impl Fn(usize) -> bool) -> Fit {
-        let side = self.without_level(self.factor.solve(|i| f64::from(u8::from(is_behind(self.entries[i])))));
+    fn fit(&self, is_after: impl Fn(usize) -> bool) -> Fit {
+        let side = self.without_level(self.factor.solve(|i| f64::from(u8::from(is_after(self.entries[i])))));
         let precision = dot(&side, &side) + CHANGE.powi(-2);
         let product = dot(&side, &self.logs);
         let change = product / precision;

@@ -1,8 +1,8 @@
-//! Chooses the next server start: for two arms in pairs, for an ordered axis that is bisected, for many groups at the
-//! same time, or for the best of many configs.
+//! Chooses the next server start: to compare two arms in pairs, to bisect an ordered axis, to run many groups at the same time, or to find
+//! the best of many configs.
 //!
-//! Like a search, a selection is a deterministic state machine. `ask` gives the answer or the next start for it, `add` takes its result,
-//! and the state is a fold over the results. Starting servers and measuring on them is done elsewhere.
+//! Like a search, a selection is a deterministic state machine. `ask` returns the answer or the next start for it, `add` takes its result,
+//! and the state is a fold over the results. Nothing here starts or measures a server.
 
 mod bisected;
 pub mod optimized;

@@ -1,21 +1,20 @@
-//! The certainty that the best known candidate is the best of all, and the end when it suffices or the
-//! budget is spent.
+//! The certainty that the best known candidate is the best of all, and the end of an optimisation when that suffices or the budget is spent.
 
 use super::space::{Budget, Judged, Outlook};
 use super::state::Optimized;
 
-/// Starts before which nothing is certain: little is known of the sizes of effects.
+/// Fewest starts before anything is certain, because the sizes of effects are hardly known until then.
 const FEWEST_STARTS: usize = 16;
-/// Rivals in a first look at the chance of the best one.
+/// Number of rivals in a cheaper check of the probability of the best candidate.
 const FIRST_LOOK: usize = 16;
 
 impl Optimized {
-    /// Takes over the best of the measured candidates from a better informed judge. What was not measured is still estimated here.
+    /// Sets the best of the measured candidates by a better informed model. Candidates that were not measured are still estimated here.
     pub fn judge(&mut self, judged: Option<Judged>) {
         self.judged = judged.filter(|judged| self.measured_mean(judged.winner).is_some());
     }
 
-    /// The probability that the best known candidate lies within the margin of the best of all.
+    /// Returns the probability that the best known candidate lies within the margin of the best of all.
     pub fn chance_of_best(&self) -> f64 {
         let among_measured = self.judged.map_or(1.0, |judged| judged.probability);
         self.best()
@@ -27,7 +26,7 @@ impl Optimized {
         let Some(best) = self.best().filter(|_| has_enough_starts) else {
             return Outlook::Open;
         };
-        // The promise is few starts: without a budget no more than one of each would take.
+        // Without a budget, there are at most as many starts as one of each candidate would take.
         if self.rules.budget.is_none() && self.trials.len() >= self.candidates.len().max(FEWEST_STARTS) {
             return match self.chance_of_best() >= self.rules.certainty {
                 true => Outlook::Certain,
@@ -55,31 +54,31 @@ impl Optimized {
         }
     }
 
-    /// The probability that a candidate lies within the margin of the best of so many rivals: of those that were not measured, if the
-    /// measured ones were judged.
+    /// Returns the probability that a candidate lies within the margin of the best of at most `rivals` rivals. If the measured candidates were
+    /// judged by another model, only those that were not measured are rivals.
     fn chance(&self, best: usize, rivals: usize) -> f64 {
         let is_rival = |at: usize| self.judged.is_none() || self.measured_mean(at).is_none();
         self.draws(best, rivals).chance(best, self.rules.margin, &is_rival)
     }
 }
 
-/// Share of a full measurement that a candidate takes whose first probe is lost, before any was.
+/// Assumed share of a full measurement that is needed for a candidate whose first probe shows that it cannot win.
 const LOST_SHARE: f64 = 0.3;
 
 impl Optimized {
-    /// Expected seconds of a start whose first probe is lost with such a probability.
+    /// Returns the expected seconds of a start, if its first probe shows with probability `lost` that the candidate cannot win.
     pub(super) fn cost(&self, candidate: usize, lost: f64) -> f64 {
         let of = &self.candidates[candidate];
         (self.compiled.start_s(of) + of.measure_s * (1.0 - lost * (1.0 - LOST_SHARE))).max(1.0)
     }
 
-    /// The cost of the cheapest start.
+    /// Returns the cost of the cheapest start, in seconds times the weight of its candidate.
     fn least(&self, weight: &dyn Fn(usize) -> f64) -> f64 {
         let costs = (0..self.candidates.len()).map(|at| self.cost(at, 0.0) * weight(at));
         costs.fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns true if what is left of the budget does not suffice for a start, after those under way.
+    /// Returns true if the budget does not suffice for a further start after those under way.
     pub(super) fn is_spent(&self, under_way: &[usize]) -> bool {
         let spent = |weight: &dyn Fn(usize) -> f64| -> f64 {
             let done = self.trials.iter().zip(&self.seconds);

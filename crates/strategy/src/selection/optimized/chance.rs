@@ -1,5 +1,4 @@
-//! Draws of all values at the same time: the probability that the winner is as good as the best, and the gain that more starts
-//! bring.
+//! Joint draws of the candidates' values: the probability that the winner is as good as the best, and the expected gain of more starts.
 
 use super::space::Space;
 use super::surface::Belief;
@@ -7,22 +6,23 @@ use super::view::View;
 use crate::stats::Random;
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
-/// Draws over all surfaces together.
+/// Number of draws over all surfaces together.
 const DRAWS: usize = 640;
-/// Standard deviation of a bound that a first probe showed.
+/// Standard deviation of an upper bound that a first probe showed, as a logarithm.
 pub(super) const BOUND_SD: f64 = 0.02;
-/// Candidates that are drawn jointly at most; others lie so far below that they hardly ever win.
+/// Most candidates that are drawn jointly. Others are so much worse that they hardly ever win.
 const MOST: usize = 200;
 
-/// Values of some candidates in draws; None of one that does not work in that draw.
+/// Joint draws of the values of some candidates.
 #[derive(Debug, Clone)]
 pub(super) struct Draws {
-    of: Vec<usize>,
+    candidates: Vec<usize>,
+    /// The value of each candidate in each draw; `None` if it does not work in that draw.
     values: Vec<Vec<Option<f64>>>,
 }
 
 impl Draws {
-    /// Draws of the candidates that are likeliest to be the best, and of `winner`.
+    /// Draws the values of `winner` and of at most `most` candidates that are likeliest to be better.
     pub(super) fn of(
         view: &View,
         space: &Space,
@@ -31,35 +31,40 @@ impl Draws {
         bound: impl Fn(usize) -> Option<f64>,
         most: usize,
     ) -> Draws {
-        let of = rivals(view, winner, &is_known, most.min(MOST));
+        let candidates = rivals(view, winner, &is_known, most.min(MOST));
         let mut random = Random::of(view.beliefs.len() as u64, &["draws"]);
         let mut values = Vec::new();
         let data = view.data(space);
         for surface in &view.surfaces {
-            let Some((means, factor)) = surface.joint(&data, &of) else {
+            let Some((means, factor)) = surface.joint(&data, &candidates) else {
                 continue;
             };
             for _ in 0..DRAWS / view.surfaces.len().max(1) {
-                let normals: Vec<f64> = of.iter().map(|_| random.normal()).collect();
+                let normals: Vec<f64> = candidates.iter().map(|_| random.normal()).collect();
                 let errors = factor.times(&normals);
-                let draw = of.iter().zip(means.iter().zip(errors)).map(|(at, (mean, error))| {
-                    let works = view.works[*at];
-                    let works = is_known(*at) || random.uniform() < works.fits * works.meets;
-                    let most = bound(*at).map_or(f64::INFINITY, |bound| bound + BOUND_SD * random.normal());
-                    works.then_some((mean + error).min(most))
-                });
+                let draw = candidates
+                    .iter()
+                    .zip(means.iter().zip(errors))
+                    .map(|(at, (mean, error))| {
+                        let works = view.works[*at];
+                        let works = is_known(*at) || random.uniform() < works.fits * works.meets;
+                        let most = bound(*at).map_or(f64::INFINITY, |bound| bound + BOUND_SD * random.normal());
+                        works.then_some((mean + error).min(most))
+                    });
                 values.push(draw.collect());
             }
         }
-        Draws { of, values }
+        Draws { candidates, values }
     }
 
-    /// The share of draws in which a candidate lies within the margin of the best of some rivals.
+    /// Returns the share of draws in which a candidate lies within the margin of the best of some rivals.
     pub(super) fn chance(&self, candidate: usize, margin: f64, is_rival: &dyn Fn(usize) -> bool) -> f64 {
-        let Some(at) = self.of.iter().position(|of| *of == candidate) else {
+        let Some(at) = self.candidates.iter().position(|other| *other == candidate) else {
             return 0.0;
         };
-        let rivals: Vec<usize> = (0..self.of.len()).filter(|i| is_rival(self.of[*i])).collect();
+        let rivals: Vec<usize> = (0..self.candidates.len())
+            .filter(|i| is_rival(self.candidates[*i]))
+            .collect();
         let is_best = |draw: &&Vec<Option<f64>>| {
             let mut others = rivals.iter().filter_map(|i| draw[*i]);
             draw[at].is_some_and(|value| others.all(|other| other <= value + margin))
@@ -67,13 +72,17 @@ impl Draws {
         self.values.iter().filter(is_best).count() as f64 / self.values.len().max(1) as f64
     }
 
-    /// The mean of so much more as the best of some candidates is than the winner.
+    /// Returns the mean excess of the best of some candidates over the winner; a draw in which the winner is better counts as 0.
     pub(super) fn gain(&self, winner: usize, among: &[usize]) -> f64 {
-        let Some(at) = self.of.iter().position(|of| *of == winner) else {
+        let Some(at) = self.candidates.iter().position(|other| *other == winner) else {
             return 0.0;
         };
         let more = self.values.iter().map(|draw| {
-            let others = self.of.iter().zip(draw).filter(|(of, _)| among.contains(of));
+            let others = self
+                .candidates
+                .iter()
+                .zip(draw)
+                .filter(|(other, _)| among.contains(other));
             let best = others.filter_map(|(_, value)| *value).fold(f64::NEG_INFINITY, f64::max);
             draw[at].map_or(0.0, |value| (best - value).max(0.0))
         });
@@ -81,7 +90,7 @@ impl Draws {
     }
 }
 
-/// The winner and the candidates that are likeliest to be better.
+/// Returns the winner and the candidates with the largest expected improvement over it.
 fn rivals(view: &View, winner: usize, is_known: &impl Fn(usize) -> bool, most: usize) -> Vec<usize> {
     let (best, _) = view.overall(winner);
     let mut rivals: Vec<(usize, f64)> = (0..view.works.len())
@@ -99,7 +108,7 @@ fn rivals(view: &View, winner: usize, is_known: &impl Fn(usize) -> bool, most: u
     [winner].into_iter().chain(rivals).collect()
 }
 
-/// The expected value of so much more than `best` as a normal variable is.
+/// Returns the expected improvement of a normal variable over `best`: the mean of its excess, where a lower value counts as 0.
 pub(super) fn improvement(mean: f64, sd: f64, best: f64) -> f64 {
     if sd <= 0.0 {
         return (mean - best).max(0.0);
@@ -109,8 +118,8 @@ pub(super) fn improvement(mean: f64, sd: f64, best: f64) -> f64 {
     (sd * (z * normal.cdf(z) + normal.pdf(z))).max(0.0)
 }
 
-/// The gain in the value of the best one from a start of a candidate with such a belief, if the best other one has `other`. Before its first
-/// start a candidate cannot be chosen.
+/// Returns the expected gain in the value of the best candidate from a start of one with this belief, if the best of the others has the value
+/// `other`. A candidate cannot be chosen before its first start.
 pub(super) fn gain(belief: Belief, noise: f64, other: f64, is_known: bool) -> f64 {
     let sd = belief.variance / (belief.variance + noise).sqrt();
     let without = if is_known { (belief.mean - other).max(0.0) } else { 0.0 };

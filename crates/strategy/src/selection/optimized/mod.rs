@@ -1,7 +1,7 @@
-//! The server config to start next so that the best of many is known after few starts.
+//! Chooses the server config to start next, so that the best of many is known after few starts.
 //!
-//! Values are logarithms of something of which more is better. A candidate's trials, those of candidates like it and the twin's
-//! prediction make its estimate; the next start is the one that promises most for its cost.
+//! Values are logarithms, and higher ones are better. The estimate of a candidate comes from its own trials, from those of similar
+//! candidates and from the twin's prediction. The next start is the one with the largest expected gain for its cost.
 
 mod certainty;
 mod chance;

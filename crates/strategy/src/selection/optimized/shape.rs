@@ -2,34 +2,40 @@
 
 use super::space::Space;
 
-/// The sizes of effects, as logarithms of standard deviations and lengths, so that steps are relative.
+/// The sizes of effects: logarithms of standard deviations, weights and lengths, so that equal steps are equal factors.
 #[derive(Debug, Clone)]
 pub(super) struct Shape(Vec<f64>);
 
-/// Positions of the sizes that every shape has; those of the axes follow.
+/// Position of the size of the effects of single axes.
 const SIGNAL: usize = 0;
+/// Position of the size of the effects of pairs of axes, relative to the signal.
 const PAIRS: usize = 1;
+/// Position of the size of the effects of all axes together, relative to the signal.
 const LOCAL: usize = 2;
+/// Position of the size of the effect that belongs to a candidate alone.
 const OWN: usize = 3;
+/// Position of the size of the difference between starts.
 const START: usize = 4;
+/// Number of these sizes. The weight of each axis follows, then the length of each axis.
 const COMMON: usize = 5;
 
-/// Prior of each size: mean of its logarithm, and the standard deviation of that.
+// Priors of sizes: mean and standard deviation of the logarithm.
 const PAIRS_PRIOR: (f64, f64) = (-0.8, 1.0);
 const LOCAL_PRIOR: (f64, f64) = (-2.0, 1.0);
 const OWN_PRIOR: (f64, f64) = (-4.6, 1.0);
 const WEIGHT_PRIOR: (f64, f64) = (0.0, 1.0);
 const LENGTH_PRIOR: (f64, f64) = (0.0, 0.6);
+/// Prior standard deviation of the logarithm of the signal.
 const SIGNAL_SPREAD: f64 = 0.7;
 /// Standard deviation of the half-normal prior of the difference between starts.
 const START_SD: f64 = 0.02;
-/// So much longer, in logarithm, are the lengths of something steady.
+/// Amount by which the logarithms of lengths are larger for a value that changes steadily.
 const STEADY: f64 = 1.25;
 /// Standard deviation of the common level, around the mean of what was measured.
 const LEVEL_SD: f64 = 0.5;
 
 impl Shape {
-    /// The shape before anything was measured, with signals of such a size.
+    /// Returns the shape before anything was measured, with effects of size `signal`.
     pub(super) fn prior(space: &Space, signal: f64) -> Shape {
         let common = [
             signal.ln(),
@@ -43,7 +49,7 @@ impl Shape {
         Shape(common.into_iter().chain(weights).chain(lengths).collect())
     }
 
-    /// The shape of something that changes steadily along ordered axes, such as the need of memory.
+    /// Returns the prior shape of a value that changes steadily along ordered axes, such as the need of memory.
     pub(super) fn steady(space: &Space, signal: f64) -> Shape {
         let mut shape = Shape::prior(space, signal);
         shape.0[PAIRS] -= 1.0;
@@ -53,7 +59,7 @@ impl Shape {
         shape
     }
 
-    /// Positions of the sizes that data can tell.
+    /// Returns the positions of the sizes that can be estimated from data.
     pub(super) fn free(space: &Space) -> Vec<usize> {
         let weights = (0..space.len()).filter(|_| space.len() > 1).map(|axis| COMMON + axis);
         let ordered = (0..space.len()).filter(|axis| space.is_ordered(*axis));
@@ -61,14 +67,14 @@ impl Shape {
         (0..COMMON).chain(weights).chain(lengths).collect()
     }
 
-    /// The shape with one size changed by a step of its logarithm.
+    /// Returns the shape with one size changed by a step of its logarithm.
     pub(super) fn moved(&self, at: usize, step: f64) -> Shape {
         let mut moved = self.clone();
         moved.0[at] += step;
         moved
     }
 
-    /// Logarithm of the prior density, up to a constant.
+    /// Returns the logarithm of the prior density, up to a constant.
     pub(super) fn ln_prior(&self, signal: f64) -> f64 {
         let normal = |value: f64, (mean, sd): (f64, f64)| -0.5 * ((value - mean) / sd).powi(2);
         let start = self.0[START].exp() / START_SD;
@@ -89,7 +95,7 @@ impl Shape {
         (2.0 * self.0[START]).exp()
     }
 
-    /// Variance of what belongs to a candidate alone.
+    /// Variance of the effect that belongs to a candidate alone.
     pub(super) fn own_variance(&self) -> f64 {
         (2.0 * self.0[OWN]).exp()
     }
@@ -103,7 +109,7 @@ impl Shape {
         self.0[COMMON + (self.0.len() - COMMON) / 2 + axis].exp()
     }
 
-    /// Sizes in the form in which covariances need them.
+    /// Converts the sizes to variances, as covariances need them.
     pub(super) fn mix(&self) -> Mix {
         let axes = (self.0.len() - COMMON) / 2;
         let weights: Vec<f64> = self.0[COMMON..COMMON + axes].iter().map(|w| (2.0 * w).exp()).collect();
@@ -135,7 +141,7 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// The covariance of two candidates whose levels correlate so on each axis.
+    /// Returns the covariance of two candidates with these correlations of their levels on each axis.
     pub(super) fn covariance(&self, correlations: impl Iterator<Item = f64>) -> f64 {
         let (mut sum, mut squares, mut product) = (0.0, 0.0, 1.0);
         for (weight, correlation) in self.weights.iter().zip(correlations) {

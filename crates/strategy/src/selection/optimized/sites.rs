@@ -1,5 +1,5 @@
-//! Observations that only say on which side of a bound a value lies, as normal ones that have the same effect (expectation propagation,
-//! Minka 2001).
+//! Replaces observations that only say on which side of a bound a value lies by normal observations with the same effect (expectation
+//! propagation, Minka 2001).
 
 use crate::stats::{Cholesky, dot};
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
@@ -7,11 +7,11 @@ use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 /// An observation of one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Observed {
-    /// The value itself, with such a variance.
+    /// The value, and the variance of its error.
     Value(f64, f64),
-    /// The value with an error of such a variance lies below.
+    /// An upper bound, and the variance of its error.
     Below(f64, f64),
-    /// The value with an error of such a variance lies above.
+    /// A lower bound, and the variance of its error.
     Above(f64, f64),
 }
 
@@ -22,13 +22,14 @@ pub(super) struct Site {
     pub variance: f64,
 }
 
-/// Rounds, and the part of each step that is taken.
+/// Number of rounds over all bounds.
 const ROUNDS: usize = 5;
+/// Part of each step that is taken.
 const STEP: f64 = 0.8;
-/// Precision of a site that says nothing.
+/// Precision of a site without information.
 const LEAST_PRECISION: f64 = 1e-6;
 
-/// The sites of observations of values with prior mean zero and such covariances.
+/// Returns the sites of observations of values whose prior has mean zero and these covariances.
 pub(super) fn sites(observed: &[Observed], covariance: impl Fn(usize, usize) -> f64) -> Vec<Site> {
     let open: Vec<usize> = (0..observed.len())
         .filter(|i| !matches!(observed[*i], Observed::Value(..)))
@@ -57,12 +58,13 @@ pub(super) fn sites(observed: &[Observed], covariance: impl Fn(usize, usize) -> 
             let variance = (covariance(i, i) - dot(&column, &column)).max(1e-12);
             let mean = dot(&column, &residual);
             let (precision, weighted) = natural[i];
-            let without = (1.0 / variance - precision).max(1e-9);
-            let cavity = ((mean / variance - weighted) / without, 1.0 / without);
+            // The belief without this observation.
+            let cavity_precision = (1.0 / variance - precision).max(1e-9);
+            let cavity = ((mean / variance - weighted) / cavity_precision, 1.0 / cavity_precision);
             let (mean, variance) = moments(observed[i], cavity);
             let found = (
-                (1.0 / variance - without).max(LEAST_PRECISION),
-                mean / variance - cavity.0 * without,
+                (1.0 / variance - cavity_precision).max(LEAST_PRECISION),
+                mean / variance - cavity.0 * cavity_precision,
             );
             natural[i].0 += STEP * (found.0 - precision);
             natural[i].1 += STEP * (found.1 - weighted);
@@ -71,7 +73,7 @@ pub(super) fn sites(observed: &[Observed], covariance: impl Fn(usize, usize) -> 
     sites(&natural)
 }
 
-/// Mean and variance of a normal variable, given on which side of a bound it lies.
+/// Returns the mean and variance of a normal variable, given on which side of a bound it lies.
 fn moments(observed: Observed, (mean, variance): (f64, f64)) -> (f64, f64) {
     let (bound, error, sign) = match observed {
         Observed::Below(bound, error) => (bound, error, 1.0),
@@ -88,9 +90,9 @@ fn moments(observed: Observed, (mean, variance): (f64, f64)) -> (f64, f64) {
     )
 }
 
-/// Density over probability of a standard normal variable, at and below `z`.
+/// Returns the standard normal density at `z`, divided by the probability below `z`.
 fn hazard(z: f64) -> f64 {
-    // Further out both underflow.
+    // Both underflow far below; this is the limit of their ratio.
     if z < -20.0 {
         return -z - 1.0 / z;
     }

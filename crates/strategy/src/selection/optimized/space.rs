@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 /// A setting in which candidates differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// True if its levels are numbers, near ones of which behave alike.
+    /// True if its levels are numbers, so that near ones behave alike.
     pub is_ordered: bool,
 }
 
@@ -14,9 +14,9 @@ pub struct Axis {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Of an ordered axis, scaled so that equal distances matter alike (the logarithm of a size). The unit is free.
+    /// The position on an ordered axis, in any unit. Equal distances should have similar effects, so a size is given as its logarithm.
     Number(f64),
-    /// An unordered value by its number, or the absent parameter of an ordered axis.
+    /// An unordered value, by a number that identifies it, or the absent parameter of an ordered axis.
     Choice(u32),
 }
 
@@ -25,12 +25,12 @@ pub enum Level {
 pub struct Candidate {
     /// Its level on each axis.
     pub levels: Vec<Level>,
-    /// Settings that differ from the server's defaults.
+    /// Number of settings that differ from the server's defaults.
     pub changes: u32,
     /// The twin's prediction.
     pub predicted: Option<Predicted>,
-    /// Changes of the prediction if a constant of the twin is a standard deviation larger, one for each constant; empty if not known. By
-    /// them a measured candidate corrects the predictions of all others, as a fit of the constants would.
+    /// Change of the prediction if a constant of the twin is a standard deviation larger, for each constant; empty if not known. With these a
+    /// measured candidate corrects the predictions of all others, as a fit of the constants would.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slopes: Vec<f64>,
     /// Share of the GPU's memory that it is predicted to need; above 1 it does not fit if the prediction holds.
@@ -42,14 +42,14 @@ pub struct Candidate {
     pub warm: Option<WarmStart>,
     /// Predicted seconds of a full measurement on it.
     pub measure_s: f64,
-    /// GPUs that it occupies.
+    /// Number of GPUs that it occupies.
     pub gpus: u32,
 }
 
 /// A start that finds its graphs compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WarmStart {
-    /// The number of the graphs, which other candidates may share.
+    /// A number that identifies the graphs, which several candidates may share.
     pub graphs: u32,
     /// Predicted seconds until the server is ready.
     pub start_s: f64,
@@ -64,7 +64,7 @@ pub struct Predicted {
     pub sd: f64,
 }
 
-/// The candidates' levels by numbers, with positions between 0 and 1 on ordered axes.
+/// The candidates' levels as indices, with positions between 0 and 1 on ordered axes.
 #[derive(Debug, Clone)]
 pub(super) struct Space {
     axes: Vec<Positions>,
@@ -73,16 +73,17 @@ pub(super) struct Space {
 /// The distinct levels of an axis.
 #[derive(Debug, Clone)]
 struct Positions {
-    /// Place on the axis from 0 to 1; None of a level without a number.
+    /// Position of each level on the axis, from 0 to 1; `None` for a level without a number.
     place: Vec<Option<f64>>,
-    /// The level of each candidate.
-    of: Vec<usize>,
+    /// Index of each candidate's level.
+    level_of: Vec<usize>,
 }
 
 impl Space {
-    /// The space of some candidates; axes on which they do not differ are left out.
+    /// Returns the space of some candidates. Axes on which they do not differ are left out.
     pub(super) fn of(axes: &[Axis], candidates: &[Candidate]) -> Space {
-        let all = (0..axes.len()).map(|axis| Positions::of(axes[axis], candidates.iter().map(|of| of.levels[axis])));
+        let all = (0..axes.len())
+            .map(|axis| Positions::of(axes[axis], candidates.iter().map(|candidate| candidate.levels[axis])));
         Space {
             axes: all.filter(|axis| axis.place.len() > 1).collect(),
         }
@@ -93,7 +94,7 @@ impl Space {
         self.axes.len()
     }
 
-    /// True if an axis has levels with a place.
+    /// Returns true if an axis has at least two levels with a position.
     pub(super) fn is_ordered(&self, axis: usize) -> bool {
         self.axes[axis].place.iter().flatten().count() > 1
     }
@@ -103,12 +104,12 @@ impl Space {
         self.axes[axis].place.len()
     }
 
-    /// The number of a candidate's level on an axis.
+    /// Returns the index of a candidate's level on an axis.
     pub(super) fn level(&self, axis: usize, candidate: usize) -> usize {
-        self.axes[axis].of[candidate]
+        self.axes[axis].level_of[candidate]
     }
 
-    /// The correlation of two levels of an axis over a length (Matern 5/2), zero of levels without a place.
+    /// Returns the correlation of two levels of an axis for a length scale (Matérn 5/2); 0 if they differ and one has no position.
     pub(super) fn correlation(&self, axis: usize, levels: [usize; 2], length: f64) -> f64 {
         match levels.map(|level| self.axes[axis].place[level]) {
             _ if levels[0] == levels[1] => 1.0,
@@ -125,7 +126,7 @@ impl Positions {
     fn of(axis: Axis, levels: impl Iterator<Item = Level>) -> Positions {
         let mut seen: HashMap<(bool, u64), usize> = HashMap::new();
         let mut place = Vec::new();
-        let of = levels.map(|level| {
+        let level_of = levels.map(|level| {
             let (key, number) = match level {
                 Level::Number(number) => ((true, number.to_bits()), Some(number)),
                 Level::Choice(choice) => ((false, u64::from(choice)), None),
@@ -135,7 +136,7 @@ impl Positions {
                 place.len() - 1
             })
         });
-        let of = of.collect();
+        let level_of = level_of.collect();
         let numbers = || place.iter().flatten().copied();
         let (low, high) = (
             numbers().fold(f64::INFINITY, f64::min),
@@ -143,7 +144,7 @@ impl Positions {
         );
         let scaled = |number: f64| if high > low { (number - low) / (high - low) } else { 0.5 };
         let place = place.iter().map(|number| number.map(scaled)).collect();
-        Positions { place, of }
+        Positions { place, level_of }
     }
 }
 
@@ -154,21 +155,21 @@ pub struct Rules {
     pub margin: f64,
     /// Probability of being within the margin of the best at which the best candidate is known well enough.
     pub certainty: f64,
-    /// Limit of what may be spent; None if only certainty ends it.
+    /// Limit of the starts or their time; `None` without a limit.
     pub budget: Option<Budget>,
-    /// The server's defaults, which are measured first.
+    /// The candidate with the server's defaults, which is measured first.
     pub defaults: Option<usize>,
 }
 
-/// A limit of what may be spent. What was asked for before the limit is reached may end behind it.
+/// A limit of the starts or their time. Starts that were asked for before the limit was reached may exceed it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
-    /// Seconds of servers, whatever GPUs they occupy.
+    /// Server time in seconds, for any number of GPUs.
     ServerSeconds(f64),
-    /// Seconds of servers times their GPUs.
+    /// Server time in seconds times the number of GPUs.
     GpuSeconds(f64),
-    /// Starts, failed ones included.
+    /// Number of starts, failed ones included.
     Starts(usize),
 }
 
@@ -180,10 +181,10 @@ pub enum Trial {
     Measured {
         /// Logarithm of its value; higher is better.
         ln_value: f64,
-        /// Standard error of that on this start: of the runs, without the difference between starts.
+        /// Standard error of that from the runs of this start, without the difference between starts.
         sd: f64,
     },
-    /// Its first probe showed that it cannot be better than the best one was then.
+    /// Its first probe showed that it cannot be better than the best candidate at that time.
     Beaten {
         /// Upper bound of the logarithm of its value.
         ln_below: f64,
@@ -192,7 +193,7 @@ pub enum Trial {
     DidNotFit,
     /// It failed for another reason.
     Failed,
-    /// It was measured and meets no target.
+    /// It was measured and misses the targets.
     Unmet,
 }
 
@@ -201,13 +202,13 @@ pub enum Trial {
 pub struct CompiledGraphs(BTreeSet<u32>);
 
 impl CompiledGraphs {
-    /// Predicted seconds until the server of a candidate is ready.
+    /// Returns the predicted seconds until the server of a candidate is ready.
     pub fn start_s(&self, candidate: &Candidate) -> f64 {
         let warm = candidate.warm.filter(|warm| self.0.contains(&warm.graphs));
         warm.map_or(candidate.start_s, |warm| warm.start_s)
     }
 
-    /// Notes the graphs of a candidate whose server was ready.
+    /// Adds the graphs of a candidate, if its trial shows that the server was ready.
     pub fn note(&mut self, candidate: &Candidate, trial: &Trial) {
         if let Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Unmet = trial {
             self.0.extend(candidate.warm.map(|warm| warm.graphs));
@@ -230,18 +231,18 @@ pub struct Proposal {
 pub enum Reason {
     /// The server's defaults are always measured.
     Defaults,
-    /// It is unlike all that was started before.
+    /// It differs from all that were started before.
     Spread,
-    /// It may be better than the best one.
+    /// It may be better than the best candidate.
     Promising {
         /// Logarithm of the expected value.
         ln_value: f64,
         /// Upper bound of that.
         ln_upper: f64,
-        /// Lower bound of the logarithm of the best one's value.
+        /// Lower bound of the logarithm of the best candidate's value.
         ln_best: f64,
     },
-    /// It is among the best and is measured on a fresh start.
+    /// It is among the best and is measured on a further start.
     Finalist,
 }
 
@@ -249,7 +250,7 @@ pub enum Reason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// The best candidate is known with the certainty that was asked for.
+    /// The best candidate is known with the requested certainty.
     Certain,
     /// The budget is spent.
     Budget,
@@ -264,7 +265,7 @@ pub struct Estimate {
     pub ln_value: f64,
     /// Standard deviation of its error.
     pub sd: f64,
-    /// The reason why it needs no start, if it needs none.
+    /// The reason why it needs no (further) start, if there is one.
     pub excluded: Option<Exclusion>,
 }
 
@@ -272,22 +273,22 @@ pub struct Estimate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exclusion {
-    /// Its upper bound lies below the best one's lower bound.
+    /// Its upper bound lies below the lower bound of the best candidate.
     CannotWin,
     /// Candidates that need less memory did not fit.
     Memory,
     /// It failed for another reason.
     Failed,
-    /// It was measured and meets no target.
+    /// It was measured and misses the targets.
     Unmet,
 }
 
-/// The best of the measured candidates by a model that knows more of their measurements than their values.
+/// The best of the measured candidates, by a model that uses more than their values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
-    /// Its position.
+    /// Its position in the list of candidates.
     pub winner: usize,
-    /// The probability that it lies within the margin of the best measured one.
+    /// The probability that it lies within the margin of the best measured candidate.
     pub probability: f64,
     /// False if more starts of the measured ones are not expected to raise that probability by enough.
     pub is_decidable: bool,
@@ -300,8 +301,8 @@ pub(super) enum Outlook {
     Open,
     /// Only more starts of the measured ones: no other is likely to be better.
     Finalists,
-    /// Nothing: more starts of the measured ones are not expected to suffice.
+    /// None: more starts of the measured ones are not expected to suffice.
     Undecidable,
-    /// Nothing is needed: it is known well enough.
+    /// None is needed: it is known well enough.
     Certain,
 }

@@ -1,4 +1,4 @@
-//! The first starts: candidates that together tell most of all others.
+//! Chooses the first starts: candidates that together give the most information about all others.
 
 use super::shape::Shape;
 use super::sites::Observed;
@@ -6,14 +6,17 @@ use super::space::Space;
 use super::surface::{Data, of_shape};
 use crate::stats::Random;
 
-/// Candidates that are considered, and those whose uncertainty counts.
+/// Most candidates that are considered for a start.
 const CONSIDERED: usize = 120;
+/// Most candidates whose uncertainty counts.
 const COUNTED: usize = 80;
-/// Standard deviation of effects, and variance of a measurement.
+/// Assumed standard deviation of effects, as a logarithm.
 const SIGNAL: f64 = 0.3;
+/// Assumed variance of a measurement, as a logarithm.
 const NOISE: f64 = 4e-4;
 
-/// The candidate that, measured after those `seen`, leaves the least uncertainty of all that are likely to work.
+/// Returns the candidate that, measured after those `seen`, leaves the least uncertainty about all that work. `likely` are the candidates'
+/// probabilities to work. `None` if all were seen.
 pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usize> {
     let mut random = Random::of(likely.len() as u64, &["spread"]);
     let mut order: Vec<usize> = (0..likely.len()).collect();
@@ -34,12 +37,16 @@ pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usiz
             observed: observed.collect(),
         };
         let surface = of_shape(&data, Shape::prior(space, SIGNAL));
-        let variance = |of: &usize| {
+        let variance = |other: &usize| {
             surface
                 .as_ref()
-                .map_or(0.0, |surface| surface.belief(&data, *of).variance)
+                .map_or(0.0, |surface| surface.belief(&data, *other).variance)
         };
-        counted.iter().map(|of| likely[*of] * variance(of)).sum::<f64>() / likely[at].max(0.05).sqrt()
+        counted
+            .iter()
+            .map(|other| likely[*other] * variance(other))
+            .sum::<f64>()
+            / likely[at].max(0.05).sqrt()
     };
     let scored = considered.map(|at| (at, left(at)));
     scored.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)

@@ -1,24 +1,24 @@
-//! Chooses the next server if several run at the same time, and predicts when all are done. From a list of groups, the first that fits
-//! begins as soon as resources are free.
+//! Chooses the order of groups if several run at the same time, and predicts when all have ended. As soon as resources are free, the first
+//! group of the list that fits begins.
 //!
-//! The list is chosen by playing it with the lengths that are expected: a few rules, then random changes of the best one.
-//! With true lengths it is close to the best; where lengths are wrong, whatever fits next still begins at once.
+//! Lists are compared by playing them with the expected durations: first those of a few rules, then random changes of the best one. With true
+//! durations the list is close to the best. With wrong ones, the next group that fits still begins at once.
 
 use crate::stats::Random;
 
 /// Resources for groups that run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// GPUs to share out.
+    /// Number of GPUs.
     pub gpus: u32,
-    /// Most groups at once.
+    /// Most groups at the same time.
     pub groups: u32,
 }
 
 /// Needs of one group.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Need {
-    /// GPUs.
+    /// Number of GPUs.
     pub gpus: u32,
     /// Expected duration, in seconds.
     pub seconds: f64,
@@ -35,22 +35,22 @@ pub struct Placed {
     pub from: f64,
     /// End, in seconds.
     pub to: f64,
-    /// The group whose end it begins with; `None` at the start.
+    /// The group at whose end it begins; `None` at time 0.
     pub after: Option<usize>,
 }
 
-/// Most groups that are placed while a list is sought: a fraction of a second's worth.
+/// Most groups that are placed in the search for a list, which takes a fraction of a second.
 const EFFORT: usize = 300_000;
-/// A list must be this much shorter to take the place of one that a rule made: rules stand wrong lengths better.
-const WORTH: f64 = 0.995;
+/// Greatest length of a changed list that replaces the list of a rule, relative to that. Lists of rules suffer less from wrong durations.
+const SHORT_ENOUGH: f64 = 0.995;
 
 impl Capacity {
-    /// Returns true if a group fits next to others that leave so many GPUs free.
+    /// Returns true if a group fits next to `under_way` others that leave `free_gpus` GPUs.
     pub fn has(self, free_gpus: u32, under_way: usize, need: &Need) -> bool {
         need.gpus <= free_gpus && under_way < if need.alone { 1 } else { self.groups as usize }
     }
 
-    /// The order in which groups are to be asked whether they fit. Each must fit alone.
+    /// Returns the order in which groups begin as soon as they fit. Each must fit alone.
     pub fn order(self, needs: &[Need]) -> Vec<usize> {
         let ruled = RULES.map(|rule| {
             let key = |group: &usize| rule(&needs[*group]);
@@ -63,7 +63,7 @@ impl Capacity {
         self.improve(needs, length, list)
     }
 
-    /// Swaps pairs and moves single groups as long as that helps.
+    /// Swaps pairs and moves single groups at random. Returns the shortest list found, or the given one if it is hardly longer.
     fn improve(self, needs: &[Need], length: f64, list: Vec<usize>) -> Vec<usize> {
         let bound = self.bound(needs);
         let (mut best, mut shortest) = (list.clone(), length);
@@ -83,12 +83,12 @@ impl Capacity {
                 }
             }
             let length = self.length(needs, &changed);
-            // Equally long lists are accepted, too: they lead out of local minima.
+            // Lists of equal length are accepted too, because they lead out of local minima.
             if length <= shortest {
                 (best, shortest) = (changed, length);
             }
         }
-        match shortest < length * WORTH {
+        match shortest < length * SHORT_ENOUGH {
             true => best,
             false => list,
         }
@@ -113,7 +113,8 @@ impl Capacity {
         length(&self.play(needs, order))
     }
 
-    /// Lower bound of the length of any list: all GPUs are busy all the time, or all places, or one group alone takes as long.
+    /// Returns a lower bound of the length of any list, in seconds: the time with all GPUs busy, or with as many groups as allowed, or the
+    /// duration of the longest group.
     pub fn bound(self, needs: &[Need]) -> f64 {
         let seconds = needs.iter().map(|need| need.seconds);
         let share = |need: &Need, part: u32, whole: u32| match need.alone {
@@ -121,12 +122,12 @@ impl Capacity {
             false => need.seconds * f64::from(part) / f64::from(whole.max(1)),
         };
         let of_gpus: f64 = needs.iter().map(|need| share(need, need.gpus, self.gpus)).sum();
-        let of_places: f64 = needs.iter().map(|need| share(need, 1, self.groups)).sum();
-        seconds.fold(of_gpus.max(of_places), f64::max)
+        let of_groups: f64 = needs.iter().map(|need| share(need, 1, self.groups)).sum();
+        seconds.fold(of_gpus.max(of_groups), f64::max)
     }
 }
 
-/// Groups that are shared out in virtual time.
+/// The state of groups that run in virtual time.
 pub(super) struct Round<'n> {
     capacity: Capacity,
     needs: &'n [Need],
@@ -134,7 +135,7 @@ pub(super) struct Round<'n> {
     waiting: Vec<usize>,
     /// Groups that have begun, in order.
     pub placed: Vec<Placed>,
-    /// The places of those that have not ended.
+    /// Indices in `placed` of those that have not ended.
     under_way: Vec<usize>,
     free: u32,
 }
@@ -151,8 +152,8 @@ impl<'n> Round<'n> {
         }
     }
 
-    /// Begins each group that fits now, after the end of the given one. Each ends after its expected duration, unless another time is
-    /// reported later.
+    /// Begins each group that fits now, after the end of the group `after`. It ends after its expected duration, unless [`Round::end`] reports
+    /// another time.
     pub fn begin(&mut self, now: f64, after: Option<usize>) {
         let needs = self.needs;
         self.waiting.retain(|&group| {
@@ -169,7 +170,7 @@ impl<'n> Round<'n> {
         });
     }
 
-    /// Ends the group at a place, and says which one it is.
+    /// Ends the group at the index `place` of `placed`, and returns its index in the needs.
     pub fn end(&mut self, place: usize, now: f64) -> usize {
         self.under_way.retain(|at| *at != place);
         self.placed[place].to = now;
@@ -179,13 +180,13 @@ impl<'n> Round<'n> {
     }
 }
 
-/// End of the last group, in seconds.
+/// Returns the end of the last group, in seconds.
 pub fn length(placed: &[Placed]) -> f64 {
     placed.iter().map(|group| group.to).fold(0.0, f64::max)
 }
 
-/// The groups of which each begins with the end of the one before, up to the one that ends last: together they take as long as
-/// all.
+/// Returns a chain of groups of which each begins at the end of the one before, up to the group that ends last. Together they take as long
+/// as all groups.
 pub fn longest_chain(placed: &[Placed]) -> Vec<usize> {
     let mut chain = Vec::new();
     let mut next = placed.iter().max_by(|one, other| compare(one.to, other.to));
@@ -197,7 +198,8 @@ pub fn longest_chain(placed: &[Placed]) -> Vec<usize> {
     chain
 }
 
-/// Chooses GPUs among the free ones: neighbours from a multiple of their number if possible, which are most likely connected best.
+/// Chooses GPUs among the free ones. If possible they are neighbours, and the first is a multiple of their number, because these are probably
+/// best connected.
 pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     let is_free = |gpu: &u32| free.contains(gpu);
     let aligned = free
@@ -210,10 +212,10 @@ pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     }
 }
 
-/// Key of a group; the one with the greatest comes first.
+/// Key by which groups are sorted; the greatest comes first.
 type PackingRule = fn(&Need) -> (f64, f64);
 
-/// The rules. Wide and then long groups leave no gap that a narrow one could not fill.
+/// The rules. If wide and long groups come first, narrow and short ones fill the gaps.
 const RULES: [PackingRule; 3] = [
     |need| (f64::from(need.gpus), need.seconds),
     |need| (need.seconds, f64::from(need.gpus)),
@@ -224,20 +226,19 @@ fn compare<T: PartialOrd>(one: T, other: T) -> std::cmp::Ordering {
     one.partial_cmp(&other).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-// Groups side by side whose servers do not start while another one is measured, in virtual time: a start waits for the runs that are
-// under way, and the runs that come after it wait for the start. So starts cost more than their own time. The rule itself, which real
-// sweeps follow too, is here.
+// Plays groups in virtual time whose servers do not start while another one is measured. A start waits for the runs that are under way, and
+// later runs wait for the start. So starts cost more than their own time. Real sweeps follow the rule in `Activity::goes_with` too.
 
 /// The time of a group: its starts at equal distances, and runs of equal length between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Work {
-    /// Starts of its server.
+    /// Number of starts of its server.
     pub starts: u64,
-    /// Sum of all starts, in seconds.
+    /// Total time of all starts, in seconds.
     pub starting_s: f64,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Sum of all runs, in seconds.
+    /// Total time of all runs, in seconds.
     pub running_s: f64,
     /// True if nothing is measured while it starts.
     pub starts_apart: bool,
@@ -255,7 +256,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// True if two groups may do these things at the same time.
+    /// Returns true if two groups may do these activities at the same time.
     pub fn goes_with(self, other: Activity) -> bool {
         !matches!(
             (self, other),
@@ -264,16 +265,17 @@ impl Activity {
     }
 }
 
-/// A thing that a group does, or waits to do.
+/// An activity of a group that is under way or waits.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
-    /// Its place among those that have begun.
+    /// Index of the group in [`Round::placed`].
     place: usize,
     activity: Activity,
     seconds: f64,
 }
 
-/// Plays the groups, and returns them in the order in which they begin. A group that takes longer than its work has waited.
+/// Plays the groups with starts apart from runs, and returns them in the order in which they begin. A group that takes longer than its work
+/// has waited.
 pub fn play_apart(capacity: Capacity, needs: &[Need], works: &[Work], order: &[usize]) -> Vec<Placed> {
     let mut round = Round::new(capacity, needs, order);
     let mut turns = Vec::new();
@@ -282,9 +284,9 @@ pub fn play_apart(capacity: Capacity, needs: &[Need], works: &[Work], order: &[u
     loop {
         round.begin(now, after);
         for place in turns.len()..round.placed.len() {
-            let mut own = turns_of(works[round.placed[place].group], place);
-            waiting.extend(own.next());
-            turns.push(own);
+            let mut of_group = turns_of(works[round.placed[place].group], place);
+            waiting.extend(of_group.next());
+            turns.push(of_group);
         }
         admit(&mut waiting, &mut active, now);
         let Some(first) = (0..active.len()).min_by(|a, b| active[*a].0.total_cmp(&active[*b].0)) else {
@@ -299,7 +301,7 @@ pub fn play_apart(capacity: Capacity, needs: &[Need], works: &[Work], order: &[u
     }
 }
 
-/// Admits those that may begin now. The one that came earlier goes first, unless both may at once.
+/// Begins the activities that may begin now. One that must wait also holds back later ones that may not run at the same time as it.
 fn admit(waiting: &mut Vec<Turn>, active: &mut Vec<(f64, Turn)>, now: f64) {
     let mut left: Vec<Turn> = Vec::new();
     for turn in waiting.drain(..) {
@@ -312,7 +314,7 @@ fn admit(waiting: &mut Vec<Turn>, active: &mut Vec<(f64, Turn)>, now: f64) {
     *waiting = left;
 }
 
-/// The turns of a group, in order; at least one thing, so that it ends.
+/// Returns the turns of a group, in order. There is at least one, so that the group ends.
 fn turns_of(work: Work, place: usize) -> impl Iterator<Item = Turn> {
     let starts = work.starts.max(1);
     let turn = move |activity: Activity, seconds: f64| Turn {

@@ -1,8 +1,8 @@
-//! Two arms, compared by pairs of server starts until every question is answered or the starts are spent.
+//! Compares two arms by pairs of server starts until every question is answered or the starts are spent.
 //!
-//! The order is ABBA, so that a drift of the node favours neither arm; on disjoint GPUs both arms of a pair run at once and the sets are
-//! swapped from pair to pair. Each pair gives one ratio for each member of the family; what a member's pairs say is the business of `pairs`.
-//! Here: which start is next, when to stop, and Holm's correction over the family.
+//! The order is ABBA, so that a drift of the node favours neither arm. On disjoint GPUs both arms of a pair run at once, and the sets are
+//! swapped from pair to pair. Each pair gives one ratio for each member of the family. [`Paired`] decides which start is next, when to stop,
+//! and corrects for the family by Holm's procedure; [`Member`] judges the ratios of one member.
 
 use super::Arm;
 use crate::stats::{
@@ -31,7 +31,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Set of GPUs, 0 or 1, that it gets if the arms run at the same time.
+    /// Returns the set of GPUs, 0 or 1, that it gets if the arms run at the same time.
     pub fn set(self) -> usize {
         usize::from((self.arm == Arm::New) != (self.pair % 2 == 1))
     }
@@ -45,9 +45,9 @@ pub type Logs = Vec<Option<f64>>;
 pub struct PairedOutcome {
     /// Findings of the members, in the family's order.
     pub findings: Vec<Finding>,
-    /// Reason for its end.
+    /// Reason for the end of the comparison.
     pub ending: PairedEnding,
-    /// Starts used, failed ones included.
+    /// Number of starts used, failed ones included.
     pub starts: usize,
 }
 
@@ -66,24 +66,24 @@ pub enum PairedEnding {
 /// Finding about one member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The pairs it rests on: those at which it was decided, or all.
+    /// Number of pairs on which it rests: those at which it was decided, or all.
     pub pairs: usize,
-    /// New over base; None with fewer than four pairs.
+    /// The new arm's figure divided by the base's; `None` with fewer than four pairs.
     pub ratio: Option<Estimate>,
-    /// An interval that holds the truth, with the confidence that the family's correction asks for, however often it was looked at.
+    /// An interval with the confidence that the family's correction requires. It is valid at any number of looks.
     pub interval: Option<Interval>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Result of its requirement, if it has one.
+    /// The state of its requirement, if it has one.
     pub requirement: Option<Requirement>,
-    /// If undecided: the number of further starts that would decide in four of five cases if the estimate were the truth. `None` if it is
-    /// decided, nothing is known, or a thousand pairs would not suffice.
+    /// If undecided, the number of further starts that would decide in four of five cases if the estimate were the truth. `None` if it is
+    /// decided, nothing is known, or 1000 pairs would not suffice.
     pub more_starts: Option<usize>,
 }
 
-/// The chance that anything in the family is called changed, or broken, although nothing is.
+/// The probability that anything in the family is called changed, or broken, although nothing is.
 const ALPHA: f64 = 0.04;
-/// Failures of one arm in a row after which it is taken to be broken.
+/// Number of failures in a row after which an arm counts as unstartable.
 const FAILURES: usize = 4;
 
 /// A comparison under way.
@@ -92,19 +92,19 @@ pub struct Paired {
     family: Vec<Member>,
     max_starts: usize,
     placement: Placement,
-    /// By their slots; None of a start that failed.
+    /// The result of each start; `None` if it failed.
     results: Vec<(Slot, Option<Logs>)>,
-    /// Pairs that were looked at.
+    /// Number of complete pairs at the last look.
     looked: usize,
     /// Final finding of each member, once it has one.
     settled: Vec<Option<Finding>>,
-    /// Members among which the chance of a false alarm is still to be shared: all but those that were called changed or broken.
+    /// Number of members that share the probability of a false alarm: all but those that were called changed or broken.
     sharing: usize,
 }
 
 impl Paired {
-    /// A comparison without measurements. `family` holds the questions about each metric at each point. It asks for at most `max_starts`
-    /// starts, failed ones included; fewer than eight decide nothing.
+    /// Returns a comparison without measurements. `family` has a question for each metric at each point. The comparison asks for at most
+    /// `max_starts` starts, failed ones included; fewer than eight decide nothing.
     pub fn new(family: Vec<Member>, max_starts: usize, placement: Placement) -> Paired {
         Paired {
             looked: 0,
@@ -117,7 +117,7 @@ impl Paired {
         }
     }
 
-    /// Takes in what a start showed; None where it did not start, or died before it was measured.
+    /// Adds the result of a start; `None` if it did not start, or died before it was measured.
     pub fn add(&mut self, slot: Slot, logs: Option<Logs>) {
         self.results.push((slot, logs));
         while self.looked < self.complete() {
@@ -126,8 +126,8 @@ impl Paired {
         }
     }
 
-    /// Returns the outcome, or the next start if the starts in `pending` have been asked for and have no result yet. `Err(None)` if it must
-    /// wait for one of them.
+    /// Returns the outcome, or as an error the next start. The starts in `pending` were asked for and have no result yet; `Err(None)` means
+    /// that one of them must end first.
     pub fn ask(&self, pending: &[Slot]) -> Result<PairedOutcome, Option<Slot>> {
         let starts = self.results.len();
         let done = |ending: PairedEnding| match pending.is_empty() {
@@ -161,7 +161,7 @@ impl Paired {
         of_slot.find_map(|(_, logs)| logs.as_deref())
     }
 
-    /// Pairs of which both starts were measured.
+    /// Number of pairs, from the first, of which both starts were measured.
     fn complete(&self) -> usize {
         let is_complete = |pair: &usize| slots(*pair).into_iter().all(|slot| self.measured(slot).is_some());
         (0..).take_while(is_complete).count()
@@ -172,7 +172,7 @@ impl Paired {
         of_arm.take_while(|(_, logs)| logs.is_none()).count() >= FAILURES
     }
 
-    /// The pairs of each member among the first `count` ones.
+    /// Returns the pairs of each member among the first `count` ones.
     fn pairs(&self, count: usize) -> Vec<Vec<Pair>> {
         let mut series = vec![Vec::new(); self.family.len()];
         for pair in 0..count {
@@ -190,8 +190,8 @@ impl Paired {
         series
     }
 
-    /// Settles what the pairs so far settle, by Holm's procedure for repeated looks (Ye, Li, Liu and Yao 2013; Maurer and Bretz
-    /// 2013): what a member was called stays, and its share of the false alarms goes to those that are left.
+    /// Decides members by the pairs so far, with Holm's procedure for repeated looks (Ye, Li, Liu and Yao 2013; Maurer and Bretz 2013). A
+    /// decision is final. If a member is called changed or broken, its share of the false alarms goes to those that are left.
     fn look(&mut self) {
         let series = self.pairs(self.looked);
         let members = 0..series.len();
@@ -204,7 +204,7 @@ impl Paired {
                 self.settled[member] = Some(self.finding(member, &series[member]));
             }
         }
-        // The most striking first: each decided member leaves more for the next.
+        // The most significant first: each decided member leaves a larger share for the next.
         loop {
             let open = members.clone().filter(|member| self.settled[*member].is_none());
             let p_values = open.filter_map(|member| {
@@ -221,7 +221,7 @@ impl Paired {
         }
     }
 
-    /// Findings of the pairs so far, one for each member, in the family's order.
+    /// Returns the findings of the pairs so far, one for each member, in the family's order.
     pub fn findings(&self) -> Vec<Finding> {
         let series = self.pairs(self.looked);
         let found = self.settled.iter().zip(&series).enumerate();
@@ -275,7 +275,7 @@ impl Finding {
     }
 }
 
-/// The two starts of a pair, in the order in which they come.
+/// Returns the two starts of a pair, in the order in which they are made.
 fn slots(pair: usize) -> [Slot; 2] {
     let arms = match pair.is_multiple_of(2) {
         true => [Arm::Base, Arm::New],
@@ -284,44 +284,44 @@ fn slots(pair: usize) -> [Slot; 2] {
     arms.map(|arm| Slot { pair, arm })
 }
 
-/// A metric at a point, and what is asked of its ratio of new over base.
+/// A metric at a point, and the question about its ratio of new to base.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     /// The better direction.
     pub better: Better,
     /// A change below this does not matter.
     pub margin: Margin,
-    /// A stated requirement. Where there is one, the pairs go on until it is decided, and not until the verdict is.
+    /// A requirement of the plan. If there is one, pairs are added until it is decided, not until the verdict is.
     pub bound: Option<Bound>,
 }
 
-/// New over base in one pair of starts.
+/// The ratio of new to base in one pair of starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pair {
     /// The difference of logarithms.
     pub log: f64,
-    /// 1 or -1: which arm came first, or which GPUs it had.
+    /// 1 or -1, by the arm that came first or the GPUs that it had.
     pub turn: f64,
 }
 
-/// The fewest pairs at which is looked: one fewer would leave one degree of freedom.
+/// Fewest pairs at a look. With one fewer, only one degree of freedom would be left.
 pub(super) const FIRST_LOOK: usize = 4;
 
-/// The chance, at the last look, that an interval that is to lie within the margin misses the truth. A regression that is called `same` is
-/// shipped, so this is rarer than a false alarm.
+/// The probability, at the last look, that an interval within the margin misses the truth. It is smaller than that of a false alarm, because
+/// a regression that is called `same` is shipped.
 const ALPHA_SAME: f64 = 0.0005;
 
 /// The confidence of intervals at one look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Levels {
-    /// The chance that the interval against no change, or against a bound, misses.
+    /// The probability that an interval that shows a change, or is compared with a bound, misses the truth.
     pub change: f64,
-    /// The significance level against the margin.
+    /// The probability that an interval that lies within the margin misses the truth.
     pub same: f64,
 }
 
 impl Levels {
-    /// Levels after `pairs` of at most `last` pairs, if the family may spend `alpha` on this member.
+    /// Returns the levels after `pairs` of at most `last` pairs, if the family may spend `alpha` on this member.
     ///
     /// Early looks at the margin are the strictest, as the power family of Kim and DeMets (1987) spends it: four pairs may
     /// agree by luck.
@@ -333,8 +333,8 @@ impl Levels {
     }
 }
 
-/// The mean over pairs, and the effect of the turn taken out: least squares on a constant and the turn. A linear drift and a difference
-/// between GPU sets are such effects. None before the first look.
+/// Returns the mean over pairs without the effect of the turn, by least squares on a constant and the turn. A linear drift and a difference
+/// between GPU sets are such effects. `None` before the first look.
 pub(super) fn ratio(pairs: &[Pair]) -> Option<Estimate> {
     let n = pairs.len() as f64;
     let sum = |value: fn(&Pair) -> f64| pairs.iter().map(value).sum::<f64>();
@@ -355,7 +355,7 @@ pub(super) fn ratio(pairs: &[Pair]) -> Option<Estimate> {
 }
 
 impl Member {
-    /// The p-value of what a false alarm would be: a change, or a broken bound.
+    /// Returns the p-value of the result that would be a false alarm: a change, or a broken bound.
     pub(super) fn p_value(&self, ratio: Estimate) -> f64 {
         match self.bound {
             Some(bound) => bound.p_value(ratio),
@@ -376,7 +376,7 @@ impl Member {
         strict.is_some_and(|interval| self.margin.holds(interval))
     }
 
-    /// The verdict of a ratio. It is `same` only at the strict level, which the interval shown is not.
+    /// Returns the interval and the verdict of a ratio. The verdict `same` requires a stricter level than that of the interval.
     pub(super) fn verdict(&self, ratio: Estimate, levels: Levels) -> (Option<Interval>, Verdict) {
         let interval = ratio.interval(levels.change);
         let nothing = Margin { log: 0.0 };

@@ -1,6 +1,6 @@
 //! Linear algebra for regressions: the factor of a symmetric matrix.
 
-/// A diagonal of the factor whose square is below this share of the matrix's own makes the matrix singular.
+/// Share of a diagonal entry of the matrix. If the square of the factor's entry is not above it, the matrix counts as singular.
 const SINGULAR: f64 = 1e-9;
 
 /// The lower Cholesky factor of a symmetric matrix, row by row.
@@ -8,7 +8,7 @@ const SINGULAR: f64 = 1e-9;
 pub struct Cholesky(Vec<Vec<f64>>);
 
 impl Cholesky {
-    /// Factor of a matrix with `size` rows; `None` if it is not positive definite.
+    /// Returns the factor of a matrix with `size` rows; `None` if it is not positive definite.
     pub fn of(size: usize, matrix: impl Fn(usize, usize) -> f64) -> Option<Cholesky> {
         let mut factor: Vec<Vec<f64>> = Vec::with_capacity(size);
         for i in 0..size {
@@ -36,18 +36,18 @@ impl Cholesky {
         solved
     }
 
-    /// The sum of the logarithms of the diagonal: half the logarithm of the matrix's determinant.
+    /// Returns the sum of the logarithms of the diagonal: half the logarithm of the matrix's determinant.
     pub fn ln_diagonal(&self) -> f64 {
         self.0.iter().filter_map(|row| row.last()).map(|last| last.ln()).sum()
     }
 
-    /// The product of the factor with a vector: draws with the matrix as covariance, of independent ones.
+    /// Returns the product of the factor with a vector. It converts independent standard normal numbers to numbers with the matrix as covariance.
     pub fn times(&self, vector: &[f64]) -> Vec<f64> {
         self.0.iter().map(|row| dot(row, &vector[..row.len()])).collect()
     }
 }
 
-/// The sum of the products of two vectors.
+/// Returns the scalar product of two vectors.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

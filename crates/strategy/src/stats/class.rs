@@ -1,9 +1,9 @@
-//! The classes of a mixed load by their names: in the names of figures, as in `chat.p99_ttft_ms`, and in short at single requests.
+//! The classes of a mixed load: their names in the names of figures, as in `chat.p99_ttft_ms`, and their tags at single requests.
 
-/// Names before a dot that mean something else.
+/// Names that mean something else before a dot.
 const TAKEN: [&str; 2] = ["serve", "bench"];
 
-/// A class as single requests carry it: a digest of its name. By default no class.
+/// The class of a single request, as a digest of the name. The default is no class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClassTag(u64);
 
@@ -11,15 +11,15 @@ impl ClassTag {
     /// No class.
     pub const NONE: ClassTag = ClassTag(0);
 
-    /// The tag of a class (FNV-1a).
+    /// Returns the tag of a class: the FNV-1a digest of its name.
     pub fn of(name: &str) -> ClassTag {
         let digest = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         ClassTag(name.bytes().fold(0xcbf2_9ce4_8422_2325, digest))
     }
 }
 
-/// Returns true if a class can have this name: letters, digits, `_` and `-`, a letter first. `p99` would be taken for a percentile, and
-/// `serve` and `bench` for a side of the plan.
+/// Returns true if a class can have this name: letters, digits, `_` and `-`, beginning with a letter. `p99` would be confused with a
+/// percentile, and `serve` and `bench` with a part of the plan.
 pub fn is_class_name(name: &str) -> bool {
     let is_proper = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let is_percentile = || {
@@ -32,7 +32,7 @@ pub fn is_class_name(name: &str) -> bool {
         && !is_percentile()
 }
 
-/// The name of a class's figure; that of the whole load without a class.
+/// Returns the name of a class's figure; without a class, that of the whole load.
 pub fn figure_of(class: Option<&str>, figure: &str) -> String {
     match class {
         Some(class) => format!("{class}.{figure}"),
@@ -40,10 +40,10 @@ pub fn figure_of(class: Option<&str>, figure: &str) -> String {
     }
 }
 
-/// The class of a figure by its name, if it is that of a class, and the figure without it.
+/// Splits the name of a figure into the class, if it has one, and the name without it.
 pub fn split_class(figure: &str) -> (Option<&str>, &str) {
     match figure.split_once('.') {
-        Some((class, own)) if is_class_name(class) => (Some(class), own),
+        Some((class, rest)) if is_class_name(class) => (Some(class), rest),
         _ => (None, figure),
     }
 }

@@ -1,20 +1,20 @@
-//! The distributions that intervals and tests need, from `statrs`, with its panics and errors kept out. Their values are
-//! held against scipy's (`tests/data/distributions.csv`).
+//! The distributions that intervals and tests need, from `statrs`, but without its panics and errors. Tests compare their values with those
+//! of scipy (`tests/data/distributions.csv`).
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// The value that a standard normal variable exceeds with probability `tail`, 0 to 1.
+/// Returns the value that a standard normal variable exceeds with probability `tail`, 0 to 1.
 pub fn normal_quantile(tail: f64) -> f64 {
     -Normal::standard().inverse_cdf(tail)
 }
 
-/// Student's t that is exceeded in absolute value with probability `alpha`: the half-width, in standard errors, of an interval of
-/// confidence `1 - alpha`. Infinite below one degree of freedom, where `statrs` 0.19.1 is off by half in the far tail.
+/// Returns the value that Student's t exceeds in absolute value with probability `alpha`: the half-width, in standard errors, of an interval
+/// with confidence `1 - alpha`. Infinite below one degree of freedom, where `statrs` 0.19.1 is wrong by half in the far tail.
 pub fn student_quantile(alpha: f64, freedom: f64) -> f64 {
     student(freedom).map_or(f64::INFINITY, |student| -student.inverse_cdf(alpha / 2.0))
 }
 
-/// The probability that Student's t is at least as far from zero as `t`. 1 below one degree of freedom.
+/// Returns the probability that Student's t is at least as far from zero as `t`; 1 below one degree of freedom.
 pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     student(freedom).map_or(1.0, |student| 2.0 * student.cdf(-t.abs()))
 }
@@ -23,8 +23,8 @@ fn student(freedom: f64) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| freedom >= 1.0)
 }
 
-/// P-values adjusted for being the best of a family (Holm 1979): the family's chance of any false alarm is at most `alpha` if those
-/// tests raise one whose adjusted value is at most `alpha`. In the order given.
+/// Returns the p-values of a family of tests after Holm's correction (1979), in the order given. If every test raises an alarm whose corrected
+/// value is at most `alpha`, the probability of any false alarm is at most `alpha`.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
@@ -38,25 +38,28 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-// The price of repeated looks at growing data with a stop at the first significant one.
+// The correction for repeated looks at growing data with a stop at the first significant one.
 //
-// Each look tests at the same nominal level (Pocock 1977), applied to the p-value of Student's t (Jennison and Turnbull 2000,
-// section 4.4). The chance that any of the looks is a false alarm is a formula that bounds simulations from above: it grows with the logarithm of the
-// last number of values over the first, as the law of the iterated logarithm has it. The interval at the nominal level holds the truth
-// at all looks at once, whichever of them is the last (repeated confidence intervals, Jennison and Turnbull 1989).
+// Each look tests at the same nominal level (Pocock 1977), applied to the p-value of Student's t (Jennison and Turnbull 2000, section 4.4).
+// The probability that any of the looks is a false alarm comes from a formula that bounds simulations from above. It grows with the logarithm
+// of the last number of values divided by the first, as in the law of the iterated logarithm. The intervals at the nominal level contain the
+// truth at all looks at once, whichever of them is the last (repeated confidence intervals, Jennison and Turnbull 1989).
 
-/// Fitted to 300 000 simulated series for each of 70 pairs of first and last look, of t over plain values and over pairs with a block effect,
-/// and raised by a twentieth: the truth is 0.67 to 1.05 times the formula, and 0.9 to 1 times for pairs from the fourth on.
+/// Growth of the probability of a false alarm with the logarithm of the number of values, in [`inflation`]. Both constants were fitted to
+/// 300 000 simulated series for each of 70 pairs of first and last look, of t over plain values and over pairs with a block effect, and raised
+/// by a twentieth. The truth is 0.67 to 1.05 times the formula, and 0.9 to 1 times for pairs from the fourth on.
 const GROWTH: f64 = 0.53;
+/// Additional growth for each factor of e by which the level is smaller.
 const GROWTH_BY_RARITY: f64 = 0.59;
 
-/// The level of each look, after each value from the `first` number of them, at least 1, to the `last`, at which the chance that any look has
-/// a p-value so small, although there is nothing to find, is `total`, a small probability above 0.
+/// Returns the level of each look with which the probability of any false alarm is `total`, a small probability above 0. There is a look after
+/// each value, from the `first` number of values, at least 1, to the `last`.
 pub(crate) fn level_of_look(first: usize, last: usize, total: f64) -> f64 {
-    // The inflation changes with the logarithm of the level alone, so this converges within a few steps.
+    // The inflation depends only on the logarithm of the level, so this converges within a few steps.
     (0..50).fold(total, |level, _| total / inflation(first, last, level))
 }
 
+/// Returns the probability of any false alarm, divided by the level of each look.
 fn inflation(first: usize, last: usize, level: f64) -> f64 {
     let span = (last.max(first) as f64 / first as f64).ln();
     1.0 + (GROWTH - GROWTH_BY_RARITY * level.ln()) * span

@@ -1,4 +1,5 @@
-//! Stops repeating what is known well enough, and predicts how many more starts or pairs would decide, if the current estimate were the truth.
+//! Decides when a run is repeated often enough, and predicts how many more starts or pairs would decide a comparison, if the current estimate
+//! were the truth.
 
 use super::distribution::{level_of_look, normal_quantile, student_quantile};
 use super::estimate::{Estimate, Interval};
@@ -7,21 +8,22 @@ use serde::{Deserialize, Serialize};
 
 /// Construction of intervals from a number of units.
 pub(crate) struct IntervalRule {
-    /// The chance that an interval misses.
+    /// The probability that an interval misses the truth.
     pub alpha: f64,
-    /// Chance that an interval misses if it must lie within the margin.
+    /// The probability that an interval misses the truth if it must lie within the margin.
     pub alpha_same: f64,
-    /// Degrees of freedom of so many units.
+    /// Degrees of freedom by the number of units.
     pub freedom: fn(usize) -> f64,
 }
 
-/// More units than this are as good as never.
+/// Most units, with those at hand, that a prediction considers.
 const MOST: usize = 1000;
 /// Probability that the predicted number is too small, if the estimate is the truth.
 const RISK: f64 = 0.2;
 
-/// The units beyond those at hand, `have`, after which it would be known in four of five cases of a ratio with estimate `log` whether it
-/// differs from one or only by less than the margin, or on which side of the bound it lies if there is one. One unit scatters by `sd`.
+/// Returns the number of units beyond those at hand, `have`, that would decide in four of five cases, if the logarithm of the ratio were
+/// `log`. The question is if the ratio differs from one or only by less than the margin or, with a bound, on which side of it the ratio lies.
+/// One unit has the standard deviation `sd`. `None` if [`MOST`] units would not suffice.
 pub(crate) fn more_units(
     (margin, bound): (Margin, Option<Bound>),
     log: f64,
@@ -46,8 +48,9 @@ pub(crate) fn more_units(
     (have + 1..=MOST).find(decides).map(|units| units - have)
 }
 
-/// The starts a side, beyond those of the smaller side, after which a comparison by 95 % intervals would be decided in four of five cases if the
-/// estimate were the truth. `standard` is the deviation of the logarithm of the ratio now, by a model that knows the noise.
+/// Returns the number of starts of each side, beyond the `have` starts of the smaller side, that would decide a comparison by 95 % intervals in
+/// four of five cases, if the estimate were the truth. `standard` is the present standard deviation of the logarithm of the ratio, by a model
+/// that knows the noise. `None` if 1000 starts would not suffice.
 pub fn more_starts(margin: Margin, log: f64, standard: f64, have: usize) -> Option<usize> {
     let rule = IntervalRule {
         alpha: ALPHA,
@@ -57,17 +60,15 @@ pub fn more_starts(margin: Margin, log: f64, standard: f64, have: usize) -> Opti
     more_units((margin, None), log, standard * (have as f64).sqrt(), have, &rule)
 }
 
-// Stops repeating a run when its interval is narrow: `runs = { min, max, metric, until = "3 %" }`. The interval covers the runs of this
-// start only, not other starts.
-
-/// The rule.
+/// The rule by which a run is repeated until its interval is narrow: `runs = { min, max, metric, until = "3 %" }`. The interval is about the
+/// runs of this start only, not about other starts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Repeats {
-    /// At least this many runs, and never fewer than two.
+    /// Fewest runs; at least two are needed for an interval.
     pub min: usize,
-    /// At most this many.
+    /// Most runs.
     pub max: usize,
-    /// Greatest reach of the interval to either side of the mean, as a ratio: 0.03 for 3 %.
+    /// Greatest half-width of the interval, as a ratio to the mean: 0.03 for 3 %.
     pub until: f64,
 }
 
@@ -77,14 +78,14 @@ impl Repeats {
         values.len() >= self.max || (values.len() >= self.min && self.is_narrow(values))
     }
 
-    /// Returns true if the interval of some runs is as narrow as it shall be.
+    /// Returns true if the interval of some runs is as narrow as requested.
     pub fn is_narrow(self, values: &[f64]) -> bool {
         let is_narrow = |interval: Interval| (interval.high - interval.low) / 2.0 <= self.until.ln_1p();
         self.interval(values).is_some_and(is_narrow)
     }
 
-    /// The interval that holds the mean of this start's runs in 95 of 100 cases, however often it was looked at. None where a value has no
-    /// logarithm or there is one run.
+    /// Returns the 95 % interval of the mean logarithm of this start's runs, which is valid at any number of looks. `None` if a value has no
+    /// logarithm, or there are fewer than two runs.
     pub fn interval(self, values: &[f64]) -> Option<Interval> {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         if logs.len() < 2 || logs.iter().any(|log| !log.is_finite()) {

@@ -1,4 +1,4 @@
-//! The optimisation as a fold over the results of starts.
+//! The state of an optimisation, a fold over the results of starts, and the choice of the next starts.
 
 use super::chance::{BOUND_SD, Draws, gain};
 use super::space::{
@@ -10,20 +10,22 @@ use super::view::View;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// Starts of the initial design, for each axis and altogether, where nothing predicts the values, and where the twin does.
+/// Fewest and most starts of the initial design if nothing predicts the values.
 const SPREAD: (usize, usize) = (6, 10);
+/// Number of starts of the initial design if the twin predicts the values.
 const SPREAD_PREDICTED: usize = 6;
-/// Starts of a candidate at most.
+/// Most starts of a candidate.
 const MOST_STARTS: usize = 6;
-/// Probability of losing the first probe.
+/// Assumed probability that the first probe of a new candidate shows that it cannot win.
 const LIKELY_LOST: f64 = 0.7;
-/// Standard deviations between an estimate and its bounds: wide, since the surface itself may be wrong.
+/// Number of standard deviations between an estimate and its bounds. It is large because the surface itself may be wrong.
 const BOUND: f64 = 5.0;
-/// Least difference of it from an estimate that rests on a prediction: where one limit takes over from another, that may be off twofold.
+/// Least distance, as a logarithm, between an estimate that rests on a prediction and its upper bound. Where one limit takes over from
+/// another, a prediction may be off by a factor of two.
 const TWIN_BOUND: f64 = 0.8;
 /// Probability of fitting into memory below which a candidate is left out.
 const HOPELESS: f64 = 0.002;
-/// Candidates that a further proposal of a batch is chosen from.
+/// Most candidates from which further proposals of a batch are chosen.
 const SHORTLIST: usize = 400;
 
 /// An optimisation under way.
@@ -33,7 +35,7 @@ pub struct Optimized {
     space: Space,
     pub(super) rules: Rules,
     pub(super) trials: Vec<(usize, Trial)>,
-    /// Seconds of the servers of the trials.
+    /// Server time of each trial, in seconds.
     pub(super) seconds: Vec<f64>,
     pub(super) compiled: CompiledGraphs,
     pub(super) judged: Option<Judged>,
@@ -41,7 +43,7 @@ pub struct Optimized {
 }
 
 impl Optimized {
-    /// An optimisation without results. Each candidate has one level for each axis.
+    /// Returns an optimisation without results. Each candidate has one level for each axis.
     pub fn new(axes: &[Axis], candidates: Vec<Candidate>, rules: Rules) -> Optimized {
         Optimized {
             space: Space::of(axes, &candidates),
@@ -55,7 +57,7 @@ impl Optimized {
         }
     }
 
-    /// Takes in the result of a start and the seconds that the server existed.
+    /// Adds the result of a start, and the time for which the server existed, in seconds.
     pub fn add(&mut self, candidate: usize, trial: Trial, seconds: f64) {
         self.compiled.note(&self.candidates[candidate], &trial);
         self.trials.push((candidate, trial));
@@ -63,9 +65,9 @@ impl Optimized {
         self.view = OnceLock::new();
     }
 
-    /// Returns the next starts, the most useful first and at most `free`, while the candidates in `under_way` have no result yet; none if
-    /// these must end first. An error is the reason for the end. All depends only on the arguments and the results, so a replay asks for
-    /// the same.
+    /// Returns the next starts, most useful first and at most `free`, while the candidates in `under_way` have no result yet. There are none
+    /// if these must end first. An error is the reason for the end of the optimisation. The starts depend only on the arguments and the
+    /// results, so a replay asks for equal ones.
     pub fn ask(&self, free: usize, under_way: &[usize]) -> Result<Vec<Proposal>, Ended> {
         let mut busy = under_way.to_vec();
         let mut proposals: Vec<Proposal> = Vec::new();
@@ -90,8 +92,8 @@ impl Optimized {
         }
     }
 
-    /// The best candidate as far as is known: the one that was judged so, else by the mean of its own starts; none before one was
-    /// measured. A challenger's first probe is at its load.
+    /// Returns the best candidate so far: the winner by [`Optimized::judge`] or, without a judgement, the one with the best mean over its own
+    /// starts. `None` before one was measured. The first probe of every challenger is at its load.
     pub fn best(&self) -> Option<usize> {
         if let Some(judged) = self.judged {
             return Some(judged.winner);
@@ -103,7 +105,7 @@ impl Optimized {
         known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     }
 
-    /// The estimate of a candidate.
+    /// Returns the estimate of a candidate.
     pub fn estimate(&self, candidate: usize) -> Estimate {
         let view = self.view();
         let (ln_value, sd) = view.overall(candidate);
@@ -129,8 +131,8 @@ impl Optimized {
         Estimate { ln_value, sd, excluded }
     }
 
-    /// The gain of the logarithm of the best one's value that so many more seconds of servers are expected to bring. Of the measured ones the
-    /// best is known if they were judged.
+    /// Returns the gain in the logarithm of the best candidate's value that is expected from `seconds` more of server time. If the measured
+    /// candidates were judged, only others can bring a gain.
     pub fn expected_gain(&self, seconds: f64) -> f64 {
         let Some(best) = self.best() else { return 0.0 };
         let mut left = seconds;
@@ -144,7 +146,7 @@ impl Optimized {
         self.draws(best, usize::MAX).gain(best, &affordable)
     }
 
-    /// The defaults, and candidates that are spread over all.
+    /// Returns the next start of the initial design: the defaults, then candidates that are spread over all. `None` once it is complete.
     fn first(&self, busy: &[usize]) -> Option<Proposal> {
         let started: Vec<usize> = self
             .trials
@@ -177,13 +179,14 @@ impl Optimized {
         })
     }
 
+    /// Returns the probability that each candidate works.
     fn works(&self) -> Vec<f64> {
         let trials = self.trials.iter().map(|(at, trial)| (*at, trial));
         let works = super::works::works(&self.space, &self.candidates, trials);
         works.iter().map(|works| works.fits * works.meets).collect()
     }
 
-    /// The most promising starts that the budget allows, or the reason why there are none.
+    /// Returns the most promising starts that the budget allows, or the reason why there are none.
     fn promising(&self, busy: &mut Vec<usize>, most: usize) -> Result<Vec<Proposal>, Ended> {
         let among = match self.outlook() {
             Outlook::Certain => return Err(Ended::Certain),
@@ -203,7 +206,7 @@ impl Optimized {
         Ok(within_budget.collect())
     }
 
-    /// The candidates that promise most for their cost, at most `most`, and only of some if these are given.
+    /// Returns at most `most` starts with the largest expected gain for their cost, of all candidates or only of those in `among`.
     fn most_promising(&self, busy: &[usize], most: usize, among: Option<BTreeSet<usize>>) -> Vec<Proposal> {
         let mut busy = busy.to_vec();
         let mut proposals = Vec::new();
@@ -235,7 +238,7 @@ impl Optimized {
         }
     }
 
-    /// Candidates that may be started, the most promising first, each with the gain that it promises for a second.
+    /// Returns the candidates that may be started, most promising first, each with its expected gain per second of server time.
     fn scored(&self, busy: &[usize], among: Option<&[usize]>) -> Vec<(usize, f64)> {
         let view = self.view();
         let all: Vec<usize> = among.map_or_else(|| (0..self.candidates.len()).collect(), <[usize]>::to_vec);
@@ -277,7 +280,7 @@ impl Optimized {
         scored
     }
 
-    /// True unless it was started as often as is useful, or does not work.
+    /// Returns false if a candidate was started as often as allowed, or a start of it gave no value.
     fn may_start(&self, candidate: usize) -> bool {
         let mut starts = 0;
         let does_work = self.trials_of(candidate).all(|trial| {
@@ -292,13 +295,13 @@ impl Optimized {
         Draws::of(self.view(), &self.space, winner, is_known, |at| self.bound(at), most)
     }
 
-    /// The difference between an estimate and its upper bound.
+    /// Returns the difference between an estimate and its upper bound.
     fn reach(&self, candidate: usize, sd: f64) -> f64 {
         let is_guess = self.candidates[candidate].predicted.is_some() && self.trials_of(candidate).next().is_none();
         (BOUND * sd).max(if is_guess { TWIN_BOUND } else { 0.0 })
     }
 
-    /// The lower bound of the best candidate's value.
+    /// Returns the lower bound of the best candidate's value.
     fn lower_bound(&self) -> Option<f64> {
         let (mean, sd) = self.view().overall(self.best()?);
         Some(mean - BOUND * sd)
@@ -310,11 +313,11 @@ impl Optimized {
     }
 
     fn trials_of(&self, candidate: usize) -> impl Iterator<Item = &Trial> {
-        let of = self.trials.iter().filter(move |(at, _)| *at == candidate);
-        of.map(|(_, trial)| trial)
+        let trials = self.trials.iter().filter(move |(at, _)| *at == candidate);
+        trials.map(|(_, trial)| trial)
     }
 
-    /// The lowest upper bound that first probes of a candidate showed; None if it was measured since.
+    /// Returns the lowest upper bound that first probes of a candidate showed; `None` if it was measured since.
     fn bound(&self, candidate: usize) -> Option<f64> {
         let bounds = self.trials_of(candidate).filter_map(|trial| match trial {
             Trial::Beaten { ln_below } => Some(*ln_below),
@@ -325,7 +328,7 @@ impl Optimized {
             .filter(|_| self.measured_mean(candidate).is_none())
     }
 
-    /// The candidates that were measured, in their order. There are few of them among all, so this is where a search for the best begins.
+    /// Returns the candidates that were measured, in order. They are few, so a search for the best needs to look only at them.
     pub(super) fn measured(&self) -> BTreeSet<usize> {
         let measured = self
             .trials
@@ -334,7 +337,7 @@ impl Optimized {
         measured.map(|(at, _)| *at).collect()
     }
 
-    /// The mean over the starts on which it was measured.
+    /// Returns the mean over the starts on which a candidate was measured; `None` if there are none.
     pub(super) fn measured_mean(&self, candidate: usize) -> Option<f64> {
         let values = self.trials_of(candidate).filter_map(|trial| match trial {
             Trial::Measured { ln_value, .. } => Some(*ln_value),
@@ -345,8 +348,8 @@ impl Optimized {
     }
 }
 
-/// The belief about a candidate that does not lie above a bound. The surface knows the bound only as a normal observation, whose tail
-/// reaches beyond it.
+/// Limits the belief about a candidate to an upper bound. The surface represents the bound only as a normal observation, whose tail reaches
+/// beyond it.
 fn bounded(belief: Belief, bound: Option<f64>) -> Belief {
     bound.map_or(belief, |bound| Belief {
         mean: belief.mean.min(bound),

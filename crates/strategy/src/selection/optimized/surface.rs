@@ -1,37 +1,40 @@
-//! The values of all candidates as a Gaussian process, given the trials. Its sizes are drawn from their posterior, so that estimates
-//! hold how little is known of them.
+//! The values of all candidates as a Gaussian process, given the trials. The sizes of effects are drawn from their posterior, so that
+//! estimates include the uncertainty of the sizes.
 
 use super::shape::{Mix, Shape};
 use super::sites::{Observed, Site, sites};
 use super::space::Space;
 use crate::stats::{Cholesky, Random, dot};
 
-/// All that a surface is fitted to.
+/// The data to which a surface is fitted.
 #[derive(Debug, Clone)]
 pub(super) struct Data<'a> {
     pub space: &'a Space,
-    /// The value that candidates have on average.
+    /// The mean value of the candidates.
     pub level: f64,
-    /// Differences between candidates that are expected beforehand, their mean zero.
+    /// The expected difference of each candidate from the level. The mean of all is zero.
     pub expected: &'a [f64],
-    /// Changes of what is expected by the twin's constants, each of one standard deviation; empty if not known.
+    /// Change of each candidate's expected value if a constant of the twin is one standard deviation larger; empty if not known.
     pub slopes: &'a [Vec<f64>],
-    /// The factor of those differences: mean and standard deviation.
+    /// The factor of the expected differences: mean and standard deviation.
     pub slope: (f64, f64),
     /// Standard deviation of effects that are not expected.
     pub signal: f64,
-    /// Candidates with an observation of each.
+    /// Observations, each with its candidate.
     pub observed: Vec<(usize, Observed)>,
 }
 
-/// Shapes that stand for what is known of them.
+/// Most shapes that are drawn from the posterior.
 const SHAPES: usize = 8;
-/// Sweeps over all sizes: to the likeliest shape, before the first draw, and between draws.
+/// Number of sweeps over all sizes in the search for the likeliest shape.
 const CLIMBS: usize = 3;
+/// Number of sweeps over all sizes before the first draw.
 const WARM_UP: usize = 3;
+/// Number of sweeps over all sizes for each draw.
 const APART: usize = 2;
-/// Step of a size in a climb, and standard deviation of a random step.
+/// Step of a size in the first sweep of that search, as a logarithm.
 const CLIMB: f64 = 0.6;
+/// Standard deviation of a random step of a size, as a logarithm.
 const WALK: f64 = 0.7;
 
 /// The values of candidates if effects have one shape.
@@ -39,22 +42,23 @@ const WALK: f64 = 0.7;
 pub(super) struct Surface {
     shape: Shape,
     mix: Mix,
-    seats: Seats,
-    /// Correlations on each axis, of each seen level with each level.
+    seen: SeenLevels,
+    /// Correlations on each axis, of each observed level with each level.
     tables: Vec<Vec<Vec<f64>>>,
-    at: Vec<usize>,
+    /// The candidate of each observation.
+    observed: Vec<usize>,
     factor: Cholesky,
-    /// The residuals, solved by the factor.
+    /// The solution of the factor for the observed values.
     solved: Vec<f64>,
 }
 
 /// The levels on each axis that were observed.
 #[derive(Debug, Clone)]
-struct Seats {
-    /// Their numbers.
+struct SeenLevels {
+    /// The observed levels of each axis.
     levels: Vec<Vec<usize>>,
-    /// For each axis and observation the position in `levels`.
-    of: Vec<Vec<usize>>,
+    /// Index of each observation's level in `levels`, for each axis.
+    index: Vec<Vec<usize>>,
 }
 
 /// Mean and variance of a candidate's value.
@@ -64,71 +68,72 @@ pub(super) struct Belief {
     pub variance: f64,
 }
 
-/// Surfaces of likely shapes, at most `most`.
+/// Draws surfaces of likely shapes, at most `most`.
 pub(super) fn fit(data: &Data<'_>, most: usize) -> Vec<Surface> {
-    let seats = Seats::of(data);
+    let seen = SeenLevels::of(data);
     let free = Shape::free(data.space);
-    let (shape, sites) = climbed(data, &seats, &free);
+    let (shape, sites) = climbed(data, &seen, &free);
     let mut random = Random::of(data.observed.len() as u64, &["shapes"]);
-    let mut now = (data.ln_posterior(&seats, &shape, &sites), shape);
+    let mut now = (data.ln_posterior(&seen, &shape, &sites), shape);
     let mut found = Vec::new();
     for sweep in 1..=WARM_UP + most.min(SHAPES) * APART {
         for at in &free {
             let moved = now.1.moved(*at, WALK * random.normal());
-            let ln_posterior = data.ln_posterior(&seats, &moved, &sites);
+            let ln_posterior = data.ln_posterior(&seen, &moved, &sites);
             if random.uniform().ln() < ln_posterior - now.0 {
                 now = (ln_posterior, moved);
             }
         }
         if sweep > WARM_UP && (sweep - WARM_UP).is_multiple_of(APART) {
-            found.extend(Surface::new(data, &seats, now.1.clone(), &sites));
+            found.extend(Surface::new(data, &seen, now.1.clone(), &sites));
         }
     }
     found
 }
 
-/// The surface of a given shape.
+/// Returns the surface of a given shape.
 pub(super) fn of_shape(data: &Data<'_>, shape: Shape) -> Option<Surface> {
-    let seats = Seats::of(data);
-    let sites = data.sites(&seats, &shape);
-    Surface::new(data, &seats, shape, &sites)
+    let seen = SeenLevels::of(data);
+    let sites = data.sites(&seen, &shape);
+    Surface::new(data, &seen, shape, &sites)
 }
 
-/// The likeliest shape, by steps along one size after the other, with the sites that it gives.
-fn climbed(data: &Data<'_>, seats: &Seats, free: &[usize]) -> (Shape, Vec<Site>) {
+/// Searches the likeliest shape, by steps along one size after the other. Returns it with its sites.
+fn climbed(data: &Data<'_>, seen: &SeenLevels, free: &[usize]) -> (Shape, Vec<Site>) {
     let mut shape = Shape::prior(data.space, data.signal);
-    let mut found = data.sites(seats, &shape);
+    let mut found = data.sites(seen, &shape);
     for climb in 0..CLIMBS {
-        let mut best = data.ln_posterior(seats, &shape, &found);
+        let mut best = data.ln_posterior(seen, &shape, &found);
         for at in free {
             for step in [CLIMB, -CLIMB] {
                 let moved = shape.moved(*at, step / (1.0 + climb as f64 / 2.0));
-                let ln_posterior = data.ln_posterior(seats, &moved, &found);
+                let ln_posterior = data.ln_posterior(seen, &moved, &found);
                 if ln_posterior > best {
                     (best, shape) = (ln_posterior, moved);
                 }
             }
         }
-        found = data.sites(seats, &shape);
+        found = data.sites(seen, &shape);
     }
     (shape, found)
 }
 
 impl Data<'_> {
-    /// The value that is expected of a candidate beforehand.
+    /// Returns the prior mean of a candidate's value.
     fn mean(&self, at: usize) -> f64 {
         self.level + self.slope.0 * self.expected[at]
     }
 
-    /// The covariance through the common level, the factor of what is expected, and the twin's constants.
+    /// Returns the covariance of two candidates through the common level, the factor of expected differences, and the twin's constants.
     fn common(&self, of: [usize; 2]) -> f64 {
         let [a, b] = of.map(|at| self.slope.1 * self.expected[at]);
         let [one, other] = of.map(|at| self.slopes.get(at).map_or(&[][..], Vec::as_slice));
         Shape::level_variance() + a * b + dot(one, other)
     }
 
-    /// Observations as normal ones of what is not expected; without the difference between starts, since its size is not known.
-    fn sites(&self, seats: &Seats, shape: &Shape) -> Vec<Site> {
+    /// Returns normal observations of the differences from the prior means. Those of values do not include the variance between starts, which
+    /// [`Data::factor`] adds for each shape.
+    fn sites(&self, seen: &SeenLevels, shape: &Shape) -> Vec<Site> {
         let start = shape.start_variance();
         let residual = |(at, observed): &(usize, Observed)| match *observed {
             Observed::Value(value, variance) => Observed::Value(value - self.mean(*at), variance + start),
@@ -136,7 +141,7 @@ impl Data<'_> {
             Observed::Above(bound, error) => Observed::Above(bound - self.mean(*at), error + start),
         };
         let observed: Vec<Observed> = self.observed.iter().map(residual).collect();
-        let covariances = self.covariances(seats, shape);
+        let covariances = self.covariances(seen, shape);
         let mut found = sites(&observed, |i, j| covariances[i.max(j)][i.min(j)]);
         for (site, (_, observed)) in found.iter_mut().zip(&self.observed) {
             if let Observed::Value(_, variance) = observed {
@@ -147,32 +152,32 @@ impl Data<'_> {
     }
 
     /// Covariances of the observed candidates, the lower triangle.
-    fn covariances(&self, seats: &Seats, shape: &Shape) -> Vec<Vec<f64>> {
+    fn covariances(&self, seen: &SeenLevels, shape: &Shape) -> Vec<Vec<f64>> {
         let mix = shape.mix();
         let tables: Vec<Vec<Vec<f64>>> = (0..self.space.len())
-            .map(|axis| seats.table(self.space, axis, shape.length(axis), &seats.levels[axis]))
+            .map(|axis| seen.table(self.space, axis, shape.length(axis), &seen.levels[axis]))
             .collect();
         let covariance = |i: usize, j: usize| {
-            let rows = tables.iter().zip(&seats.of);
+            let rows = tables.iter().zip(&seen.index);
             let [at, other] = [i, j].map(|i| self.observed[i].0);
             let own = if at == other { shape.own_variance() } else { 0.0 };
-            mix.covariance(rows.map(|(table, of)| table[of[i]][of[j]])) + own + self.common([at, other])
+            mix.covariance(rows.map(|(table, index)| table[index[i]][index[j]])) + own + self.common([at, other])
         };
         (0..self.observed.len())
             .map(|i| (0..=i).map(|j| covariance(i, j)).collect())
             .collect()
     }
 
-    fn ln_posterior(&self, seats: &Seats, shape: &Shape, sites: &[Site]) -> f64 {
-        let Some(factor) = self.factor(seats, shape, sites) else {
+    fn ln_posterior(&self, seen: &SeenLevels, shape: &Shape, sites: &[Site]) -> f64 {
+        let Some(factor) = self.factor(seen, shape, sites) else {
             return f64::NEG_INFINITY;
         };
         let solved = factor.solve(|i| sites[i].value);
         shape.ln_prior(self.signal) - 0.5 * dot(&solved, &solved) - factor.ln_diagonal()
     }
 
-    fn factor(&self, seats: &Seats, shape: &Shape, sites: &[Site]) -> Option<Cholesky> {
-        let covariances = self.covariances(seats, shape);
+    fn factor(&self, seen: &SeenLevels, shape: &Shape, sites: &[Site]) -> Option<Cholesky> {
+        let covariances = self.covariances(seen, shape);
         let start = shape.start_variance();
         let noise = |i: usize| match self.observed[i].1 {
             Observed::Value(..) => sites[i].variance + start,
@@ -183,26 +188,26 @@ impl Data<'_> {
     }
 }
 
-impl Seats {
-    fn of(data: &Data<'_>) -> Seats {
-        let mut seats = Seats {
+impl SeenLevels {
+    fn of(data: &Data<'_>) -> SeenLevels {
+        let mut seen = SeenLevels {
             levels: vec![Vec::new(); data.space.len()],
-            of: vec![Vec::new(); data.space.len()],
+            index: vec![Vec::new(); data.space.len()],
         };
-        for (axis, (levels, of)) in seats.levels.iter_mut().zip(&mut seats.of).enumerate() {
+        for (axis, (levels, index)) in seen.levels.iter_mut().zip(&mut seen.index).enumerate() {
             for (at, _) in &data.observed {
                 let level = data.space.level(axis, *at);
-                let seen = levels.iter().position(|other| *other == level);
-                of.push(seen.unwrap_or(levels.len()));
-                if seen.is_none() {
+                let known = levels.iter().position(|other| *other == level);
+                index.push(known.unwrap_or(levels.len()));
+                if known.is_none() {
                     levels.push(level);
                 }
             }
         }
-        seats
+        seen
     }
 
-    /// Correlations of each seen level of an axis with others.
+    /// Returns the correlations of each observed level of an axis with others.
     fn table(&self, space: &Space, axis: usize, length: f64, others: &[usize]) -> Vec<Vec<f64>> {
         let row = |level: &usize| {
             let correlations = others
@@ -215,19 +220,19 @@ impl Seats {
 }
 
 impl Surface {
-    fn new(data: &Data<'_>, seats: &Seats, shape: Shape, sites: &[Site]) -> Option<Surface> {
-        let factor = data.factor(seats, &shape, sites)?;
+    fn new(data: &Data<'_>, seen: &SeenLevels, shape: Shape, sites: &[Site]) -> Option<Surface> {
+        let factor = data.factor(seen, &shape, sites)?;
         let table = |axis: usize| {
             let all: Vec<usize> = (0..data.space.levels(axis)).collect();
-            seats.table(data.space, axis, shape.length(axis), &all)
+            seen.table(data.space, axis, shape.length(axis), &all)
         };
         Some(Surface {
             solved: factor.solve(|i| sites[i].value),
             factor,
             mix: shape.mix(),
             tables: (0..data.space.len()).map(table).collect(),
-            seats: seats.clone(),
-            at: data.observed.iter().map(|(at, _)| *at).collect(),
+            seen: seen.clone(),
+            observed: data.observed.iter().map(|(at, _)| *at).collect(),
             shape,
         })
     }
@@ -237,24 +242,24 @@ impl Surface {
         self.shape.start_variance()
     }
 
-    /// Covariances of a candidate with those that were observed, solved by the factor.
+    /// Returns the solution of the factor for a candidate's covariances with the observations.
     fn column(&self, data: &Data<'_>, of: usize) -> Vec<f64> {
         let levels: Vec<usize> = (0..data.space.len()).map(|axis| data.space.level(axis, of)).collect();
         self.factor.solve(|i| {
-            let rows = self.tables.iter().zip(&self.seats.of).zip(&levels);
-            let own = if self.at[i] == of {
+            let rows = self.tables.iter().zip(&self.seen.index).zip(&levels);
+            let own = if self.observed[i] == of {
                 self.shape.own_variance()
             } else {
                 0.0
             };
             self.mix
-                .covariance(rows.map(|((table, of), level)| table[of[i]][*level]))
+                .covariance(rows.map(|((table, index), level)| table[index[i]][*level]))
                 + own
-                + data.common([self.at[i], of])
+                + data.common([self.observed[i], of])
         })
     }
 
-    /// Prior covariance of two candidates.
+    /// Returns the prior covariance of two candidates.
     fn covariance(&self, data: &Data<'_>, of: [usize; 2]) -> f64 {
         let correlations = (0..data.space.len()).map(|axis| {
             let levels = of.map(|at| data.space.level(axis, at));
@@ -264,7 +269,7 @@ impl Surface {
         self.mix.covariance(correlations) + own + data.common(of)
     }
 
-    /// The belief about a candidate.
+    /// Returns the belief about a candidate.
     pub(super) fn belief(&self, data: &Data<'_>, of: usize) -> Belief {
         let column = self.column(data, of);
         let before = self.covariance(data, [of, of]);
@@ -274,12 +279,12 @@ impl Surface {
         }
     }
 
-    /// Means of some candidates, and the factor of their covariances.
+    /// Returns the means of some candidates, and the factor of their covariances.
     pub(super) fn joint(&self, data: &Data<'_>, of: &[usize]) -> Option<(Vec<f64>, Cholesky)> {
         let columns: Vec<Vec<f64>> = of.iter().map(|at| self.column(data, *at)).collect();
         let mean = |(at, column): (&usize, &Vec<f64>)| data.mean(*at) + dot(column, &self.solved);
         let entry = |i: usize, j: usize| {
-            // Candidates whose values are known exactly leave nothing to factor.
+            // Candidates whose values are known exactly would make the matrix singular.
             let least = if i == j { 1e-8 } else { 0.0 };
             self.covariance(data, [of[i], of[j]]) - dot(&columns[i], &columns[j]) + least
         };
@@ -289,7 +294,7 @@ impl Surface {
         ))
     }
 
-    /// The surface after other observations, without a new fit of the shape.
+    /// Returns the surface of this shape for other data.
     pub(super) fn with(&self, data: &Data<'_>) -> Option<Surface> {
         of_shape(data, self.shape.clone())
     }

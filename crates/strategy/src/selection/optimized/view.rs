@@ -1,22 +1,25 @@
-//! All that is believed of the candidates, given the trials.
+//! The beliefs about all candidates, given the trials.
 
 use super::sites::Observed;
 use super::space::{Candidate, Space, Trial};
 use super::surface::{Belief, Data, Surface, fit};
 use super::works::{Works, works};
 
-/// Standard deviation of effects of settings where nothing predicts them, and where the twin does, at least.
+/// Standard deviation of effects of settings if nothing predicts them, as a logarithm.
 const SIGNAL: f64 = 0.3;
+/// Least standard deviation of effects that the twin does not predict, as a logarithm.
 const LEAST_SIGNAL: f64 = 0.03;
 /// The factor of predicted differences: mean and standard deviation.
 const SLOPE: (f64, f64) = (0.9, 0.4);
-/// Effects that a prediction misses over its usual error: where one limit takes over from another, the twin may be far off.
+/// Size of the effects that a prediction misses, as a multiple of its usual error. Where one limit takes over from another, the twin may be
+/// far off.
 const MISSED: f64 = 1.5;
-/// Difference from the best one above which differences are compressed: how bad a bad candidate is says little of the good ones.
+/// Difference of logarithms from the best candidate above which differences are compressed, because the value of a bad candidate says little
+/// about good ones.
 const CLEARLY_WORSE: f64 = 1.0;
-/// Standard error of a single probe.
+/// Standard error of a single probe, as a logarithm.
 const PROBE_SD: f64 = 0.01;
-/// Work of a fit and of all beliefs, in multiplications, above which fewer shapes stand for all.
+/// Most multiplications for a fit and all beliefs. Fewer shapes are drawn if they would take more.
 const MOST_WORK: f64 = 4e8;
 
 /// The beliefs after some trials.
@@ -30,13 +33,13 @@ pub(super) struct View {
     top: f64,
     observed: Vec<(usize, Observed)>,
     pub surfaces: Vec<Surface>,
-    /// For each surface the belief about each candidate.
+    /// The beliefs of each surface about each candidate.
     pub beliefs: Vec<Vec<Belief>>,
     pub works: Vec<Works>,
 }
 
 impl View {
-    /// The view after trials. Those under way count as if they showed what is believed of them.
+    /// Returns the view after some trials.
     pub(super) fn of(space: &Space, candidates: &[Candidate], trials: &[(usize, Trial)]) -> View {
         let values = trials.iter().filter_map(|(_, trial)| match trial {
             Trial::Measured { ln_value, .. } => Some(*ln_value),
@@ -114,7 +117,7 @@ impl View {
         }
     }
 
-    /// The view if candidates under way showed what is believed of them, for the beliefs about some candidates only.
+    /// Returns the beliefs of each surface about the candidates `of`, as if those under way had been measured with their expected values.
     pub(super) fn after(&self, space: &Space, under_way: &[usize], of: &[usize]) -> Vec<Vec<Belief>> {
         let beliefs = |(surface, now): (&Surface, &Vec<Belief>)| -> Vec<Belief> {
             let mut data = self.data(space);
@@ -131,7 +134,7 @@ impl View {
         self.surfaces.iter().zip(&self.beliefs).map(beliefs).collect()
     }
 
-    /// The logarithm of a value as it was before compression.
+    /// Returns the logarithm of a value before compression: the inverse of [`compressed`].
     pub(super) fn plain(&self, ln_value: f64) -> f64 {
         let below = self.top - ln_value;
         match below > CLEARLY_WORSE {
@@ -140,7 +143,7 @@ impl View {
         }
     }
 
-    /// Mean and standard deviation over all surfaces.
+    /// Returns the mean and standard deviation of a candidate's value over all surfaces.
     pub(super) fn overall(&self, at: usize) -> (f64, f64) {
         let count = self.beliefs.len().max(1) as f64;
         let beliefs = || self.beliefs.iter().map(|beliefs| beliefs[at]);
@@ -150,12 +153,12 @@ impl View {
     }
 }
 
-/// The change of a compressed difference for a change of the difference itself.
+/// Returns the derivative of a compressed difference with respect to the difference itself.
 fn steepness(below: f64) -> f64 {
     CLEARLY_WORSE / below.max(CLEARLY_WORSE)
 }
 
-/// The logarithm of a value, with compressed differences from values that are clearly worse than the top.
+/// Returns the logarithm of a value. If the value is clearly worse than the top, its difference is compressed.
 fn compressed(ln_value: f64, top: f64) -> f64 {
     let below = top - ln_value;
     match below > CLEARLY_WORSE {

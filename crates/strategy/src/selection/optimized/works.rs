@@ -1,4 +1,4 @@
-//! The probability that a candidate works: that it fits into memory, does not fail, and meets what the plan asks.
+//! The probability that a candidate works: that it fits into memory, does not fail, and meets the targets.
 
 use super::shape::Shape;
 use super::sites::Observed;
@@ -6,27 +6,29 @@ use super::space::{Candidate, Space, Trial};
 use super::surface::{Data, of_shape};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Probabilities of one candidate.
+/// The probabilities that one candidate works.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Works {
-    /// That it fits into memory.
+    /// Probability that it fits into memory.
     pub fits: f64,
-    /// That it works if it fits.
+    /// Probability that it works if it fits.
     pub meets: f64,
 }
 
-/// Level of the unknown need before anything was tried, in its own standard deviations below the limit: four of five candidates work.
+/// Prior mean of an unknown need, relative to the limit and in its standard deviations. Four of five candidates work with it.
 const USUAL: f64 = -0.9;
-/// Standard deviation of the logarithm of a predicted need of memory, and of the factor of its differences.
+/// Standard deviation of the logarithm of a predicted need of memory.
 const NEED_SD: f64 = 0.08;
+/// Standard deviation of the factor of predicted differences.
 const STRETCH: f64 = 0.25;
-/// Predictions further from the limit than so many standard deviations count as so far.
+/// Largest distance of a prediction from the limit, in standard deviations. Farther ones count as this.
 const FAR: f64 = 12.0;
-/// Variance of an observation, in units of the need; failures without a known reason say less.
+/// Variance of an observation, in squared standard deviations of the need.
 const CLEAR: f64 = 0.01;
+/// Like [`CLEAR`], for a failure without a known reason, which says less.
 const VAGUE: f64 = 1.0;
 
-/// The probabilities of all candidates.
+/// Returns the probabilities of all candidates.
 pub(super) fn works<'a>(
     space: &Space,
     candidates: &[Candidate],
@@ -48,7 +50,7 @@ pub(super) fn works<'a>(
     let meets = below(space, vec![USUAL; candidates.len()], meets.collect());
     let pairs = fits.into_iter().zip(meets);
     let mut works: Vec<Works> = pairs.map(|(fits, meets)| Works { fits, meets }).collect();
-    // What was tried and gave no value is not tried again, so it cannot be the best.
+    // Candidates whose starts gave no value are not tried again, so they cannot be the best.
     for (at, trial) in tried {
         match trial {
             Trial::DidNotFit => works[at].fits = 0.0,
@@ -59,7 +61,7 @@ pub(super) fn works<'a>(
     works
 }
 
-/// The predicted need of each candidate over the limit.
+/// Returns the predicted need of memory of each candidate, relative to the limit and in standard deviations.
 fn needs(candidates: &[Candidate]) -> Vec<f64> {
     let need = |candidate: &Candidate| candidate.memory.map(|share| (share.ln() / NEED_SD).clamp(-FAR, FAR));
     candidates
@@ -68,7 +70,7 @@ fn needs(candidates: &[Candidate]) -> Vec<f64> {
         .collect()
 }
 
-/// The probability of each candidate that its need lies below the limit.
+/// Returns the probability of each candidate that its need lies below the limit.
 fn below(space: &Space, needs: Vec<f64>, observed: Vec<(usize, Observed)>) -> Vec<f64> {
     let normal = Normal::standard();
     let is_one_sided = observed

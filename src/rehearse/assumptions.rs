@@ -7,10 +7,10 @@ use crate::run::capacity;
 use crate::units::{show_duration, show_many};
 use minijinja::{Environment, Value, context};
 
-/// The assumptions, one sentence a line.
+/// The template of the assumptions, one sentence per line.
 const ASSUMPTIONS: &str = include_str!("assumptions.jinja");
 
-/// The assumptions of a rehearsal, as sentences.
+/// Returns the assumptions of a rehearsal, as sentences.
 pub(super) fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec<String> {
     let cost = stand_in.settings.as_ref().map(|settings| &settings.cost);
     let runner = &plan.bench.runner;

@@ -13,13 +13,13 @@ use std::collections::HashSet;
 pub struct SharedGraphs {
     /// The settings by which they are compiled.
     pub key: String,
-    /// Seconds that a start takes longer without them.
+    /// Time that they save a start, in seconds.
     pub saved_s: f64,
-    /// True if the first start was predicted with them.
+    /// True if the first start was predicted with compiled graphs.
     pub is_compiled: bool,
 }
 
-/// The servers that were never ready and find the graphs of another one, if they start in the order of the plan.
+/// Returns the servers that were never ready but find the graphs of another one compiled, if servers start in the order of the plan.
 pub(super) fn compiled_by_others(
     schedule: &Schedule<'_>,
     done: &State,

@@ -1,4 +1,4 @@
-//! The record of a rehearsal: events go into a state in memory, as the journal would hold them, and what they say into the forecast.
+//! The record of a rehearsal: each event is added to a state in memory, as if it were in the journal, and to the forecast.
 
 use super::budget::Steps;
 use super::{Forecast, Loss, PredictedAnswer, Unknown};
@@ -12,8 +12,9 @@ pub struct Imagined<'a> {
     state: RefCell<&'a mut State>,
     forecast: &'a RefCell<Forecast>,
     steps: &'a Steps<'a>,
-    /// True if the last run that began is one of the plan's.
+    /// True if the last run that began belongs to the plan's grid, not to a search.
     is_of_grid: Cell<bool>,
+    /// True if runs of the grid are added to the state.
     keeps_runs: bool,
 }
 
@@ -32,7 +33,7 @@ impl Writer for Imagined<'_> {
         }
         let mut state = self.state.borrow_mut();
         Ok(match &event {
-            // There may be a million of them.
+            // The grid may have a million runs.
             Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() && !self.keeps_runs => {
                 state.next_entry(event)
             }
@@ -46,7 +47,8 @@ impl Writer for Imagined<'_> {
 }
 
 impl<'a> Imagined<'a> {
-    /// A record that adds to `state` and `forecast`, and takes one of `steps` for each event. Runs of the plan's grid are kept only if something reads them again.
+    /// Returns a record that adds to `state` and `forecast`, and takes one of `steps` for each event. Runs of the plan's grid are added to
+    /// the state only if `keeps_runs`, because something reads them again.
     pub fn new(
         state: &'a mut State,
         forecast: &'a RefCell<Forecast>,
@@ -62,13 +64,13 @@ impl<'a> Imagined<'a> {
         }
     }
 
-    /// Takes what an event says into the forecast.
+    /// Adds the consequences of an event to the forecast.
     fn note_event(&self, event: &Event) {
         let mut forecast = self.forecast.borrow_mut();
         match event {
             Event::GroupGivenUp(given_up) => {
                 forecast.runs += given_up.runs();
-                // The reason why it is not even started. If it is, its start has reported the failure.
+                // A server that is not even started. A failed start has already reported its failure.
                 if given_up.blamed.is_none() && forecast.failure.is_none() {
                     forecast.failure = Some(given_up.failure());
                 }

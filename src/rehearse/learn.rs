@@ -1,5 +1,4 @@
-//! Calibrates a forecast by an experiment's own record: compares the durations of its starts and runs with the model's durations of the
-//! same ones.
+//! Calibrates a forecast by an experiment's own record: compares the durations of its starts and runs with those that the model predicts.
 
 use super::load::{Play, Player, overhead_s};
 use super::server::ModelledServer;
@@ -15,16 +14,16 @@ use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Recorded runs that are played again to compare: more teach little and cost time.
+/// Most recorded runs that are played for comparison. More would add little and take time.
 const MOST_COMPARED: usize = 16;
 
 /// Time between two runs, in seconds: resets, files that are synced to disk, tables.
 pub const PAUSE_S: f64 = 0.01;
 
-/// Runs that a search takes which cannot be played.
+/// Assumed number of runs of a search that cannot be played.
 pub const USUAL_PROBES: f64 = 8.0;
 
-/// Uncertainty of that time: disks differ.
+/// Uncertainty of the time between two runs, because disks differ.
 const PAUSE: TimeFactor = TimeFactor::of(1.0, 0.7);
 
 /// Variation between repetitions of a measured point.
@@ -33,10 +32,10 @@ pub const REPEATED: TimeFactor = TimeFactor::of(0.02, 0.05);
 /// Uncertainty of the time that a run takes in addition to its load.
 pub const OVERHEAD: TimeFactor = TimeFactor::of(0.5, 0.3);
 
-/// Uncertainty of runs that cannot be played, by the measured ones.
+/// Uncertainty of runs that cannot be played and are predicted from measured ones.
 pub const USUAL: TimeFactor = TimeFactor::of(0.3, 0.5);
 
-/// Calibration from the record.
+/// The calibration of a forecast by the record.
 #[derive(Debug, Clone)]
 pub struct Calibration {
     /// Factor for server starts.
@@ -45,14 +44,17 @@ pub struct Calibration {
     pub run: TimeFactor,
     /// Factor for the time between two runs.
     pub pause: TimeFactor,
-    /// Mean size of a run's file and rows, if any was recorded.
+    /// Mean size of a run's file and rows, in bytes, if any was recorded.
     pub run_bytes: Option<u64>,
     /// The measurements used, in words.
     pub sources: Vec<String>,
-    /// Durations of measured runs, in seconds: by point, by load, and all.
+    /// Durations of measured runs by their point, in seconds.
     by_point: HashMap<PointId, Vec<f64>>,
+    /// Durations of measured runs by the name of their load, in seconds.
     by_load: HashMap<String, Vec<f64>>,
+    /// Durations of all measured runs, in seconds.
     all: Vec<f64>,
+    /// The server that stands in for those that the model cannot predict.
     measured_server: Option<ModelledServer>,
 }
 
@@ -71,7 +73,7 @@ pub fn is_good(run: &&RunRecord) -> bool {
 }
 
 impl Calibration {
-    /// Calibration without any record, for servers like this one.
+    /// Returns the calibration without any record, for servers like this one.
     pub fn prior(server: &ModelledServer) -> Calibration {
         Calibration {
             start: server.start_factor(),
@@ -114,18 +116,19 @@ impl Calibration {
         calibration
     }
 
-    /// The mean measured time of a point, in seconds.
+    /// Returns the mean measured time of a point, in seconds.
     pub fn measured(&self, point: &PointId) -> Option<f64> {
         mean(self.by_point.get(point)?)
     }
 
-    /// Predicts a run that is not played from measured ones, in seconds: those of its point, of the same load, or all.
+    /// Predicts the duration of a run that is not played, in seconds: the mean of the measured runs of its point, else of its load, else of
+    /// all.
     pub fn usual(&self, point: &Point) -> Option<f64> {
         let by_load = || mean(self.by_load.get(&point.name)?);
         self.measured(&point.id).or_else(by_load).or_else(|| mean(&self.all))
     }
 
-    /// A server as it is in virtual time; one of which the model knows nothing is like those that were measured.
+    /// Returns a server as the model predicts it. A server that the model cannot predict is assumed to be like the measured ones.
     pub fn stand_in(&self, server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
         ModelledServer::of(server, options).or_else(|why| self.measured_server.clone().ok_or(why))
     }
@@ -138,7 +141,7 @@ impl Calibration {
         });
         let mut starts: Vec<(&str, f64, &ModelledServer)> = starts.collect();
         starts.sort_by_key(|(started_at, ..)| *started_at);
-        // The first start of several servers with one key compiles their graphs.
+        // Of several servers with equal graphs, the first start compiles them.
         let mut compiled = HashSet::new();
         let ratio = |(_, seconds, stand_in): &(&str, f64, &ModelledServer)| match compiled.insert(stand_in.graphs()) {
             true => seconds / stand_in.start_s,
@@ -151,8 +154,8 @@ impl Calibration {
         }
     }
 
-    /// Learns from the times between the ends of runs, without the runs. Intervals with a server start are far longer; the median leaves
-    /// them out.
+    /// Learns from the times between the ends of runs, minus the runs themselves. Times with a server start are far longer, but do not
+    /// affect the median.
     fn learn_pauses(&mut self, state: &State) {
         let end = |run: &RunRecord| -> Option<jiff::Timestamp> { run.finished_at.parse().ok() };
         let mut ends: Vec<(jiff::Timestamp, f64)> =
@@ -201,7 +204,7 @@ impl Calibration {
     }
 }
 
-/// Ratio of a run's duration to the model's.
+/// Returns the ratio of a run's duration to that of the model; `None` if the run cannot be played.
 fn ratio(
     run: &RunRecord,
     plan: &Plan,
@@ -226,7 +229,8 @@ fn ratio(
     (seconds > 0.0 && modelled > 0.0).then_some(seconds / modelled)
 }
 
-/// The parameters of a recorded run, its seed included, and the time that it takes in addition to its load; `None` if it cannot be played.
+/// Returns the parameters of a recorded run, with its seed, and the time that it takes in addition to its load, in seconds. `None` if it
+/// cannot be played.
 pub fn played_params(run: &RunRecord, plan: &Plan) -> Option<(Params, f64)> {
     let mut params = Params::clone(&run.params);
     Some(match &plan.bench.runner {

@@ -1,5 +1,5 @@
-//! One run in virtual time: the parameters of a benchmark become requests and due times exactly as the native generator
-//! makes them, and a virtual server answers them.
+//! Plays one run in virtual time: makes requests and due times from the parameters of a benchmark exactly as the native generator does, and
+//! lets a virtual server answer them.
 
 use super::plays::Timing;
 use super::server::ModelledServer;
@@ -20,15 +20,15 @@ use crate::stats::ClassTag;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Ids that may stand in prompts; which ones is of no consequence here.
+/// Token ids of prompts. Their values do not affect the time.
 const VOCABULARY: std::ops::Range<u32> = 260..32_000;
-/// Requests of a run that are played; with more, as many take proportionally longer.
+/// Most requests of a run that are played. The duration of more is extrapolated in proportion.
 const MOST_PLAYED: usize = 50_000;
 /// Delay from a client's sending to the engine's queue, in nanoseconds.
 const DELAY: u64 = 400_000;
 
-/// Time of a run in addition to its load, in seconds, by the command line of its point. vsweep's own generator needs its thread and
-/// connections. `vllm bench serve`, or a compatible command, needs the start of Python with its imports and the tokenizer. `None` for other
+/// Returns the time of a run in addition to its load, in seconds, by the command line of its point. vsweep's own generator starts a thread
+/// and opens connections. `vllm bench serve`, or a compatible command, starts Python with its imports and the tokenizer. `None` for other
 /// programs.
 pub fn overhead_s(argv: Option<&[String]>) -> Option<f64> {
     match argv {
@@ -37,7 +37,7 @@ pub fn overhead_s(argv: Option<&[String]>) -> Option<f64> {
     }
 }
 
-/// A server to play runs on, made anew only where a run needs another kind.
+/// Plays runs on a virtual server, which is replaced only if a run needs another kind.
 #[derive(Debug)]
 pub struct Player<'a> {
     stand_in: &'a ModelledServer,
@@ -45,27 +45,27 @@ pub struct Player<'a> {
     keeps_caches: bool,
     /// True if the gaps between tokens are needed, the only figure that needs the time of every token.
     reads_gaps: bool,
-    /// A server, and whether the content of prompts counts on it.
+    /// The virtual server, and true if the content of prompts matters to it.
     server: Option<(bool, VirtualServer)>,
 }
 
 /// One run to be played.
 #[derive(Debug)]
 pub struct Play<'a> {
-    /// Every bench parameter.
+    /// The parameters of the benchmark.
     pub params: &'a Params,
-    /// Unmeasured requests before.
+    /// Unmeasured requests before the load.
     pub warmup: Warmup,
     /// Ends the run once its verdict is certain.
     pub watch: Option<Watch>,
-    /// Time that its load may take. What is due later is never sent.
+    /// Longest time for sending the load. Requests that are due later are never sent.
     pub limit: Duration,
-    /// Budget that pays for it.
+    /// Budget of computation from which it is paid.
     pub budget: &'a Budget,
 }
 
 impl<'a> Player<'a> {
-    /// A player on a server that fits.
+    /// Returns a player on a server that fits into memory.
     pub fn new(stand_in: &'a ModelledServer, keeps_caches: bool, reads_gaps: bool) -> Player<'a> {
         Player {
             stand_in,
@@ -75,8 +75,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Plays a run: what it takes, and what a search would read of it, nothing if every request failed. `Err` says why that cannot be
-    /// done.
+    /// Plays a run. Returns its duration, and the measurement that a search would read; `None` if every request failed. The error is the
+    /// reason why the run cannot be played.
     pub fn play(&mut self, play: Play<'_>) -> Result<(Timing, Option<Measurement>), Unknown> {
         let mut settings = NativeSettings::read(play.params).map_err(|problems| problems.join("; "))?;
         if !self.reads_gaps {
@@ -115,7 +115,7 @@ impl<'a> Player<'a> {
                 .max(1),
         );
         items.truncate(due.len());
-        // A prompt's tokens are computed many at a time.
+        // Prompt tokens take less effort, because many are computed at a time.
         let effort = items.iter().map(|item| item.output_len + item.prompt_len / 100);
         play.budget.spend(effort.sum())?;
         let load = |requests: Vec<SequenceRequest>, due: Vec<u64>| VirtualLoad {
@@ -163,17 +163,17 @@ impl<'a> Player<'a> {
             None => (server.drive(load), None),
         };
         let all = all.min(simulated.samples.len());
-        // More than are played are sent in the time that is left.
+        // In the time that is left, more requests would be sent than are played.
         let share = match sending.filter(|_| settings.count().is_none() && all >= MOST_PLAYED) {
             Some(lasts) => lasts as f64 / simulated.duration.clamp(1, lasts) as f64,
             None => share,
         };
-        // A load that was cut is whole as it is.
+        // A load that was cut is not extrapolated.
         let seconds = match cut {
             None => share * seconds(simulated.duration.max(last_due.min(sending.unwrap_or(u64::MAX)))),
             Some(_) => seconds(simulated.duration),
         };
-        // Requests that were aborted by the cut are not part of it.
+        // Requests that were aborted by the cut are not measured.
         let ended = simulated
             .samples
             .into_iter()
@@ -193,7 +193,7 @@ impl<'a> Player<'a> {
         Ok((timing, measurement))
     }
 
-    /// Number of requests that surely fill the time of a closed loop, as far as so many are played.
+    /// Returns a number of requests that fills the time of a closed loop, at most [`MOST_PLAYED`].
     fn fill(&mut self, settings: &NativeSettings, budget: &Budget) -> Result<usize, Unknown> {
         let slots = settings.concurrency().unwrap_or(1);
         let lasts = settings
@@ -217,24 +217,24 @@ impl<'a> Player<'a> {
             if took >= lasts || count >= MOST_PLAYED || took == 0.0 {
                 return Ok(count);
             }
-            // Ramp and drain take a smaller share of a longer run.
+            // The ramp and the end, with fewer requests in flight, take a smaller share of a longer run.
             count = ((1.5 * lasts / took * count as f64) as usize)
                 .max(2 * count)
                 .min(MOST_PLAYED);
         }
     }
 
-    /// The server for a run, and whether the content of prompts counts on it.
+    /// Returns the server for a run, and true if the content of prompts matters to it.
     fn server(&mut self, settings: &NativeSettings) -> Result<(&mut VirtualServer, bool), String> {
-        let own = self.stand_in.settings.as_ref().ok_or("the server does not start")?;
+        let engine = self.stand_in.settings.as_ref().ok_or("the server does not start")?;
         let shares = settings.dataset.traits().shared_share > 0.0 || self.keeps_caches;
-        let has_content = own.limits.prefix_caching && shares;
+        let has_content = engine.limits.prefix_caching && shares;
         let server = match self.server.take() {
             Some((content, server)) if content == has_content => server,
             _ => {
-                let mut own = own.clone();
-                own.limits.prefix_caching = has_content;
-                VirtualServer::start(&own).map_err(|_| "the model does not fit")?
+                let mut engine = engine.clone();
+                engine.limits.prefix_caching = has_content;
+                VirtualServer::start(&engine).map_err(|_| "the model does not fit")?
             }
         };
         let (_, server) = self.server.insert((has_content, server));
@@ -245,7 +245,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Drives the load until the watch has seen enough; why it ended the run, if it did.
+/// Drives the load until it ends or the watch cuts it. Returns the reason for the cut, if there was one.
 fn drive_watched(
     mut watch: Watch,
     classes: &[ClassTag],
@@ -260,12 +260,12 @@ fn drive_watched(
             None => ControlFlow::Continue(()),
         }
     });
-    // The last request can decide as well: then the run is whole.
+    // If the last request decides, the run is complete.
     let is_whole = simulated.samples.iter().all(Sample::is_ok);
     (simulated, decided.filter(|_| !is_whole))
 }
 
-/// The requests of a dataset; without content where only the lengths count. Nothing is fetched for it.
+/// Draws the requests of a dataset, without content if only their lengths matter. Fails if the data set would have to be downloaded.
 fn draw(dataset: &dyn Dataset, sampling: Sampling, has_content: bool) -> Result<Vec<Item>, String> {
     if !has_content && let Some(lengths) = dataset.lengths(&sampling, VOCABULARY.end.into()) {
         let item = |(i, (prompt, output)): (usize, (u64, u64))| Item::new(i, Prompt::Ids(Vec::new()), prompt, output);
@@ -279,7 +279,7 @@ fn draw(dataset: &dyn Dataset, sampling: Sampling, has_content: bool) -> Result<
     dataset.draw(&Draw::of(sampling, &Vocabulary::Ids(VOCABULARY)))
 }
 
-/// A request of the engine model. A text's tokens are made up: equal texts get equal ones.
+/// Returns a request of the engine model. The tokens of a text are made up; equal texts get equal tokens.
 fn request(item: &Item, seed: u64) -> SequenceRequest {
     let prompt = match &item.prompt {
         Prompt::Ids(ids) if !ids.is_empty() => ids.clone(),

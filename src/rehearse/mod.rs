@@ -1,7 +1,7 @@
-//! The whole plan in virtual time: the schedule and the searches of the real run on a simulated engine, and what that says
-//! about the real one before it begins: how long it takes, how much disk it needs, which servers will likely not fit.
+//! Plays the whole plan in virtual time: the schedule and the searches of the real run, on a simulated engine. So it predicts, before the
+//! real run begins, how long that takes, how much disk space it needs, and which servers will probably not fit.
 //!
-//! All results are predictions and must be shown as such. Starts no process, opens no connection, writes nothing.
+//! All results are predictions and must be shown as such. A rehearsal starts no process, opens no connection and writes nothing.
 
 mod assumptions;
 mod budget;
@@ -48,9 +48,9 @@ use twin::{Known, Twin};
 /// Input of a rehearsal in addition to the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The GPU of a real server; of one whose GPU is not known nothing is predicted.
+    /// The GPU of real servers. Nothing is predicted of them without it.
     pub card: Option<Card>,
-    /// GPUs of the machine, for servers that run side by side.
+    /// Number of GPUs of the machine, for servers that run at the same time.
     pub gpus: u32,
     /// Source of that number, as a phrase.
     pub gpus_whence: &'static str,
@@ -62,16 +62,16 @@ pub struct Options {
     pub at_work: bool,
     /// Cache of played runs, for repeated predictions.
     pub plays: Arc<PlayCache>,
-    /// Measured runs that the engine model is calibrated by.
+    /// Measured runs by which the engine model is calibrated.
     pub known: Arc<Known>,
-    /// Constants by measured runs, if they are known.
+    /// Constants of the engine model from measured runs, if they are known.
     pub calibrated: Option<Arc<Calibrated>>,
-    /// The number of a constant of the twin that is one standard deviation larger than it likely is.
+    /// Index of a constant of the twin that is made one standard deviation larger than its likely value.
     pub moved: Option<usize>,
 }
 
 impl Options {
-    /// These options with the twin of servers like this one, if any of them was measured.
+    /// Returns these options with the constants of the twin of servers like this one, and that twin, if any such server was measured.
     fn with_twin(&self, record: &State, plan: &Plan, server: &ServerConfig) -> (Options, Option<Arc<Twin>>) {
         let nominal = Options {
             calibrated: None,
@@ -90,12 +90,12 @@ impl Options {
         let calibrated = twin.as_ref().map(|twin| Arc::new(twin.calibrated()));
         nominal
             .plays
-            .keep_of(calibrated.as_ref().map(|calibrated| calibrated.constants));
+            .set_constants(calibrated.as_ref().map(|calibrated| calibrated.constants));
         (Options { calibrated, ..nominal }, twin)
     }
 }
 
-/// A GPU, and how that is known.
+/// A GPU, and the source of that knowledge.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Card {
     /// The GPU.
@@ -106,13 +106,13 @@ pub struct Card {
     pub is_assumed: bool,
 }
 
-/// Reason why a plan cannot be rehearsed.
+/// The reason why a plan cannot be rehearsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// It takes more computing than allowed.
     #[error("there is too much to compute")]
     TooMuch,
-    /// A fact about it is unknown; the sentence ends in the remedy, if there is one.
+    /// A fact about it is unknown, as this sentence says. It ends with the remedy, if there is one.
     #[error("{0}")]
     Because(String),
 }
@@ -123,10 +123,10 @@ impl From<String> for Unknown {
     }
 }
 
-/// A run of the plan that will likely fail.
+/// A point or search of the plan that will probably fail.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Loss {
-    /// Its point, for people.
+    /// Its name for display.
     pub point: String,
     /// The reason.
     #[serde(flatten)]
@@ -144,12 +144,12 @@ pub struct PredictedAnswer {
     pub workload: String,
     /// The load; `None` if no load meets the target.
     pub load: Option<f64>,
-    /// The load at which the limit likely lies, if it may lie farther above than was asked for.
+    /// The load at which the limit probably lies, if it may exceed the answer by more than the tolerance.
     pub limit: Option<f64>,
 }
 
 impl PredictedAnswer {
-    /// `chat`, or `chat, long prompts` of several workloads.
+    /// Returns the target, and the workload if there are several: `chat`, or `chat, long prompts`.
     pub fn name(&self) -> String {
         match self.workload.as_str() {
             "" => self.target.clone(),
@@ -163,11 +163,11 @@ impl PredictedAnswer {
 pub struct Forecast {
     /// The server config.
     pub server: ServerId,
-    /// Short text for people.
+    /// Its name for display.
     pub name: String,
     /// Number of its starts.
     pub starts: u32,
-    /// Runs on it, those of searches included.
+    /// Number of runs on it, those of searches included.
     pub runs: u64,
     /// Number of them without a prediction, because their benchmark is an unknown program.
     pub unknown_runs: u64,
@@ -177,13 +177,13 @@ pub struct Forecast {
     pub failure: Option<Failure>,
     /// Points that will likely fail on it.
     pub losses: Vec<Loss>,
-    /// Room that its files take, in bytes.
+    /// Size of its files, in bytes.
     pub disk_bytes: u64,
     /// Total duration.
     pub total: Total,
     /// The results of its first start, if an optimisation that has not begun may choose it.
     pub results: Option<Results>,
-    /// Its start with graphs that other servers share; none if it will not become ready.
+    /// The compiled graphs that it may share with other servers; `None` if it will not become ready.
     pub shared: Option<SharedGraphs>,
 }
 
@@ -196,7 +196,7 @@ pub struct Rehearsal {
     pub total: Total,
     /// Division of the machine, if its servers run at the same time.
     pub packed: Option<Packed>,
-    /// Room that all files take, in bytes.
+    /// Size of all files, in bytes.
     pub disk_bytes: u64,
     /// Assumptions, as sentences.
     pub assumptions: Vec<String>,
@@ -204,30 +204,30 @@ pub struct Rehearsal {
     pub learned_from: Vec<String>,
     /// The twin that predicted it, if runs of such servers were measured.
     pub twin: Option<Arc<Twin>>,
-    /// Likely GPU-hours; none of simulated servers, unless the plan gives their GPUs a price.
+    /// Likely GPU-hours; `None` for simulated servers, unless the plan gives GPUs a price.
     pub gpu_hours: Option<f64>,
-    /// Their cost, if the plan gives GPUs a price.
+    /// The cost of these GPU-hours, if the plan gives GPUs a price.
     pub cost: Option<f64>,
 }
 
 impl Rehearsal {
-    /// Server starts in all.
+    /// Number of all server starts.
     pub fn starts(&self) -> u64 {
         self.servers.iter().map(|server| u64::from(server.starts)).sum()
     }
 
-    /// Runs in all, those of searches included.
+    /// Number of all runs, those of searches included.
     pub fn runs(&self) -> u64 {
         self.servers.iter().map(|server| server.runs).sum()
     }
 
-    /// Returns true if some runs will likely fail.
+    /// Returns true if a server or a run will probably fail.
     pub fn foresees_failures(&self) -> bool {
         let mut servers = self.servers.iter();
         servers.any(|server| server.failure.is_some() || !server.losses.is_empty())
     }
 
-    /// Runs of which nothing is known.
+    /// Number of runs without a prediction.
     pub fn unknown_runs(&self) -> u64 {
         self.servers.iter().map(|server| server.unknown_runs).sum()
     }
@@ -245,7 +245,7 @@ struct Rehearsers<'a> {
     compiled_by_others: HashSet<ServerId>,
 }
 
-/// Rehearses what the schedule still has to do after `done`, learning from `record`.
+/// Rehearses the rest of the schedule after `done`, with a calibration by `record`.
 pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, Unknown> {
     let Schedule { plan, matrix, .. } = schedule;
     let mut rehearsal = Rehearsal {
@@ -297,7 +297,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     Ok(rehearsal)
 }
 
-/// The likely time for which the servers of some forecasts hold their GPUs, in GPU-hours.
+/// Returns the likely time for which the servers of some forecasts occupy their GPUs, in GPU-hours.
 fn gpu_hours(servers: impl Iterator<Item = ServerConfig>, forecasts: &[Forecast]) -> f64 {
     let gpus: HashMap<ServerId, f64> = servers
         .map(|server| (server.id, count_gpus(&server.params, &server.argv)))
@@ -309,7 +309,8 @@ fn gpu_hours(servers: impl Iterator<Item = ServerConfig>, forecasts: &[Forecast]
     forecasts.iter().map(hours).sum()
 }
 
-/// Predicts the answers of the searches that have not begun yet, as far as the limits allow. Searches use them as starting points.
+/// Predicts the answers of the searches that have not begun yet, as far as the limits of computation allow. Searches start at these
+/// answers.
 pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
     let budget = Budget::new(&options.limits);
     let mut forecasts = Forecasts::new();
@@ -353,7 +354,7 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
 }
 
 impl Forecast {
-    /// Adds what is predicted for another start of the same server.
+    /// Adds the forecast of another start of the same server.
     fn add(&mut self, other: Forecast) {
         self.starts += other.starts;
         self.runs += other.runs;

@@ -1,6 +1,7 @@
-//! Changes of the loads that searches find on servers whose twin has another constant. Searches in virtual time are too coarse to show them.
-//! So each server is played at the load that was found, with each constant as it likely is and a standard deviation larger: the same requests,
-//! so the figures differ by the constant alone. How fast they grow with the load, a little above and below, says how far the load moves.
+//! The change of the load that a search finds, if a constant of the twin is larger. A search in virtual time is too coarse to show it. So
+//! each server is played at the load that was found, with the likely value of each constant and with a value one standard deviation larger.
+//! The requests are equal, so the figures differ only because of the constant. The growth of the figures with the load, a little above and
+//! below, then gives the change of the load.
 
 use super::load::{Play, Player};
 use super::server::ModelledServer;
@@ -22,18 +23,19 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Distance of the loads at which the growth of figures is seen, as a ratio.
+/// Ratio of the loads between which the growth of figures is measured.
 const STEP: f64 = 1.25;
-/// Least growth of a figure's logarithm for each e-fold of the load, and the largest logarithm of a figure in limits that counts.
+/// Least growth that is used: the slope `d ln(figure) / d ln(load)`.
 const LEAST_GROWTH: f64 = 0.1;
+/// Largest size of a margin, the logarithm of a figure divided by its limit. Larger ones count as this.
 const FAR: f64 = 1.0;
 
-/// The results of a rehearsal's servers with each of the twin's constants a standard deviation larger, by constant and server; none of
-/// servers without results.
+/// Returns the results of a rehearsal's servers with each of the twin's constants a standard deviation larger, by constant and server;
+/// `None` for servers without results.
 ///
 /// # Errors
 ///
-/// [`Unknown::TooMuch`] if it takes more computing than allowed, and why a load cannot be played.
+/// [`Unknown::TooMuch`] if it takes more computing than allowed, [`Unknown::Because`] if a load cannot be played.
 pub fn moved_results(
     schedule: Schedule<'_>,
     record: &State,
@@ -46,7 +48,7 @@ pub fn moved_results(
     let with = |moved: Option<usize>| {
         let options = Options {
             moved,
-            // What is played with other constants is of no use later.
+            // Timings with other constants are of no use later.
             plays: Arc::default(),
             ..options.clone()
         };
@@ -70,7 +72,7 @@ pub fn moved_results(
     let of_server = |(server, searches, forecast): &(ServerConfig, Vec<LoadSearch>, &Forecast)| {
         let likely = calm(server, &likely)?;
         let mut results = vec![forecast.results.clone(); COUNT];
-        for answer in forecast.answers.iter().filter(|own| Some(&*own.target) == target) {
+        for answer in forecast.answers.iter().filter(|answer| Some(&*answer.target) == target) {
             let Some(search) = searches.iter().find(|search| search.id == answer.search) else {
                 continue;
             };
@@ -80,7 +82,7 @@ pub fn moved_results(
             let growth = probing.growth(&likely)?;
             for (constant, results) in results.iter_mut().enumerate() {
                 let cost = likely.settings.as_ref().map(|settings| &settings.cost);
-                let trial = results.as_mut().and_then(|own| own.get_mut(&answer.workload));
+                let trial = results.as_mut().and_then(|results| results.get_mut(&answer.workload));
                 if let (Some(Trial::Measured { ln_value, .. }), Some(growth)) = (trial, &growth)
                     && cost.is_some_and(|cost| applies(constant, cost))
                 {
@@ -92,17 +94,17 @@ pub fn moved_results(
     };
     let of_servers = threads::map(threads::cores(), &played, of_server);
     let of_servers = of_servers.into_iter().collect::<Result<Vec<_>, Unknown>>()?;
-    let of_constant = |constant: usize| of_servers.iter().map(|own| own[constant].clone()).collect();
+    let of_constant = |constant: usize| of_servers.iter().map(|results| results[constant].clone()).collect();
     Ok((0..COUNT).map(of_constant).collect())
 }
 
-/// The target whose load an optimisation is for.
+/// Returns the target whose load an optimisation maximises.
 pub(super) fn objective(plan: &Plan) -> Option<&str> {
     let stated = plan.optimize.as_ref()?.objective.as_deref();
     stated.or_else(|| Some(&plan.sla.as_ref()?.targets.first()?.name))
 }
 
-/// A server in virtual time whose steps do not scatter.
+/// Returns a server in virtual time without noise in the durations of its steps.
 fn calm(server: &ServerConfig, options: &Options) -> Result<ModelledServer, Unknown> {
     let mut modelled = ModelledServer::of(server, options)?;
     if let Some(settings) = &mut modelled.settings {
@@ -111,7 +113,7 @@ fn calm(server: &ServerConfig, options: &Options) -> Result<ModelledServer, Unkn
     Ok(modelled)
 }
 
-/// A load that a search found for a target.
+/// A load that a search found for a target, and the input for playing it.
 struct Probing<'a> {
     plan: &'a Plan,
     matrix: &'a Matrix,
@@ -121,15 +123,18 @@ struct Probing<'a> {
     budget: &'a Budget,
 }
 
-/// A target's figure nearest to its limit at a load: its logarithm in limits, and its growth for each e-fold of the load below and above.
+/// The growth with the load of a target's figure that is nearest to its limit.
 struct Growth {
+    /// Logarithm of the figure divided by its limit, at the load that was found.
     margin: f64,
+    /// Slope `d ln(figure) / d ln(load)` below that load.
     below: f64,
+    /// Slope above that load.
     above: f64,
 }
 
 impl<'a> Probing<'a> {
-    /// None where no load was found, or only the highest one allowed, which a constant hardly changes.
+    /// Returns the load of an answer. `None` if no load was found, or the highest one allowed, which a constant hardly changes.
     fn of(
         schedule: Schedule<'a>,
         search: &'a LoadSearch,
@@ -149,20 +154,20 @@ impl<'a> Probing<'a> {
         })
     }
 
-    /// Growth on a server; none where nothing is answered.
+    /// Plays the loads around the one that was found. `None` if it gives no figures.
     fn growth(&self, server: &ModelledServer) -> Result<Option<Growth>, Unknown> {
         let vary = self.search.settings.vary;
         let Some(margin) = self.margin(server, self.load)? else {
             return Ok(None);
         };
-        let to = |load: f64| -> Result<Option<f64>, Unknown> {
+        let slope_to = |load: f64| -> Result<Option<f64>, Unknown> {
             if load == self.load {
                 return Ok(None);
             }
-            let there = self.margin(server, load)?;
-            Ok(there.map(|there| ((there - margin) / (load / self.load).ln()).max(LEAST_GROWTH)))
+            let other = self.margin(server, load)?;
+            Ok(other.map(|other| ((other - margin) / (load / self.load).ln()).max(LEAST_GROWTH)))
         };
-        // One user more or less where the ratio is less than that.
+        // At least one user more or less.
         let (up, down) = match vary {
             Vary::MaxConcurrency => (
                 (self.load * STEP).max(self.load + 1.0),
@@ -170,8 +175,8 @@ impl<'a> Probing<'a> {
             ),
             Vary::RequestRate => (self.load * STEP, self.load / STEP),
         };
-        let above = to(vary.floor(up))?;
-        let below = if down > 0.0 { to(vary.floor(down))? } else { None };
+        let above = slope_to(vary.floor(up))?;
+        let below = if down > 0.0 { slope_to(vary.floor(down))? } else { None };
         let any = above.or(below).unwrap_or(LEAST_GROWTH);
         Ok(Some(Growth {
             margin,
@@ -180,7 +185,7 @@ impl<'a> Probing<'a> {
         }))
     }
 
-    /// Change of the load's logarithm on a server with another constant.
+    /// Returns the change of the load's logarithm on a server with another constant.
     fn change(&self, growth: &Growth, moved: &ModelledServer) -> Result<f64, Unknown> {
         let more = self
             .margin(moved, self.load)?
@@ -189,7 +194,7 @@ impl<'a> Probing<'a> {
         Ok(-more / growth)
     }
 
-    /// Largest logarithm of a measured figure over its limit at a load.
+    /// Returns the largest logarithm of a figure divided by its limit, at a load. `None` if the load gives no figures.
     fn margin(&self, server: &ModelledServer, load: f64) -> Result<Option<f64>, Unknown> {
         let LoadSearch { settings, .. } = self.search;
         let targets = settings

@@ -1,4 +1,4 @@
-//! Servers side by side in virtual time: the policy of the real run with the predicted lengths.
+//! Servers that run at the same time, in virtual time: the policy of the real run with the predicted durations.
 
 use super::{Forecast, Options, Total, Unknown};
 use crate::ids::ServerId;
@@ -17,13 +17,13 @@ pub struct Packed {
     pub capacity: Capacity,
     /// Likely beginning of each server, in seconds, in the order of the forecasts.
     pub begins: Vec<f64>,
-    /// The servers that take as long as all: each begins with the end of the one before.
+    /// The longest chain of servers, of which each begins at the end of the one before.
     chain: Vec<usize>,
-    /// Time for which these wait for the starts and runs of others, in seconds.
+    /// Time for which the servers of the chain wait for the starts and runs of others, in seconds.
     waited_s: f64,
 }
 
-/// Shares the machine out among the servers of some forecasts; `None` if they run one after the other.
+/// Divides the machine among the servers of some forecasts; `None` if they run one after the other.
 pub(super) fn pack(
     plan: &Plan,
     servers: impl Iterator<Item = ServerConfig>,
@@ -89,7 +89,7 @@ pub(super) fn pack(
 }
 
 impl Packed {
-    /// Total duration. Errors outside the longest chain hardly matter.
+    /// Returns the total duration with its uncertainty, which is that of the longest chain.
     pub(super) fn total(&self, forecasts: &[Forecast]) -> Total {
         let mut total = Total::default();
         for server in &self.chain {
@@ -102,7 +102,7 @@ impl Packed {
         }
     }
 
-    /// The cost of keeping starts apart from runs.
+    /// Returns a sentence on the time that is lost because starts are kept apart from runs, if it is at least a second.
     pub(super) fn remark(&self) -> Option<String> {
         let waited = Duration::from_secs_f64(self.waited_s);
         let text = format!(

@@ -8,15 +8,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Cached plays.
+/// The timings of runs that were played.
 #[derive(Debug, Default)]
 pub struct PlayCache {
+    /// Number of runs that were predicted.
     count: AtomicU64,
-    /// The constants that they were played with; `None` for nominal ones.
+    /// The constants with which they were played; `None` for nominal ones.
     constants: Mutex<Option<Constants>>,
-    /// By the start slot, too: starts are played side by side, and each draws its own load.
+    /// Timings by point and start slot. Starts are played at the same time, and each draws its own load.
     points: Mutex<HashMap<(PointId, u32), Timing>>,
-    /// Model's duration of recorded runs, in seconds: by point, start slot and number.
+    /// Durations of recorded runs by the model, in seconds: by point, start slot and number; `None` if the run cannot be played.
     recorded: Mutex<HashMap<(PointId, u32, u32), Option<f64>>>,
 }
 
@@ -25,19 +26,19 @@ pub struct PlayCache {
 pub struct Timing {
     /// The load, in seconds.
     pub seconds: f64,
-    /// A warm-up before it, in seconds, where it was played.
+    /// The warm-up before it, in seconds; 0 if it was not played.
     pub warmup_s: f64,
-    /// Requests sent and measured.
+    /// Number of requests that are sent and measured.
     pub requests: u64,
-    /// Reason why the run will likely fail.
+    /// Reason why the run will probably fail.
     pub failure: Option<Failure>,
     /// The figures that later decisions use.
     pub learned: Option<Learned>,
 }
 
 impl PlayCache {
-    /// Forgets what was played with other constants of the engine model.
-    pub(super) fn keep_of(&self, constants: Option<Constants>) {
+    /// Empties the cache if it was filled with other constants of the engine model.
+    pub(super) fn set_constants(&self, constants: Option<Constants>) {
         let mut known = lock(&self.constants);
         if *known != constants {
             lock(&self.points).clear();
@@ -46,7 +47,7 @@ impl PlayCache {
         }
     }
 
-    /// Runs that were predicted so far, for a display.
+    /// Number of runs that were predicted so far, for a display.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -63,7 +64,7 @@ impl PlayCache {
         lock(&self.points).insert((point.clone(), slot), timing);
     }
 
-    /// Returns the model's duration of a recorded run, played unless it was before.
+    /// Returns the model's duration of a recorded run, in seconds. Plays it unless the duration is in the cache.
     pub(super) fn recorded(&self, run: (PointId, u32, u32), play: impl FnOnce() -> Option<f64>) -> Option<f64> {
         let known = lock(&self.recorded).get(&run).copied();
         known.unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! Models a server from its command line in virtual time: the settings of the engine model, the duration of a start, and a likely failure.
-//! Starts nothing and uses no network. Reports facts that the command line does not show.
+//! Models a server in virtual time from its command line: the settings of the engine model, the duration of a start, and a likely failure.
+//! Starts nothing and uses no network. If a fact that the model needs is missing, an error names it.
 
 use super::Options;
 use super::spread::{Calibrated, TimeFactor};
@@ -16,7 +16,7 @@ use crate::sim::phases;
 use crate::sim::settings::ServerSettings;
 use std::sync::Arc;
 
-/// A server as it is in virtual time.
+/// A model of a server in virtual time.
 #[derive(Debug, Clone, Default)]
 pub struct ModelledServer {
     /// True if the real run uses the simulator. The model is then right by construction, except for the machine's own work. Otherwise the
@@ -28,9 +28,9 @@ pub struct ModelledServer {
     pub failure: Option<Failure>,
     /// Time from launch to ready or to the failure, in seconds, by the model.
     pub start_s: f64,
-    /// Time from launch to ready, in seconds, where its graphs are in the compile cache.
+    /// Time from launch to ready, in seconds, if its graphs are in the compile cache.
     pub warm_start_s: f64,
-    /// Time from the order to stop to the end, in seconds.
+    /// Time from the request to stop to the end, in seconds.
     pub stop_s: f64,
     /// Source of its constants, if runs were measured.
     pub calibrated: Option<Arc<Calibrated>>,
@@ -38,15 +38,16 @@ pub struct ModelledServer {
 
 /// Time for vLLM to stop and to release its memory, in seconds.
 const VLLM_STOP_S: f64 = 6.0;
-/// Time for starting and stopping the simulator, in addition to its configured times, in seconds.
+/// Time for starting the simulator, in addition to its configured times, in seconds.
 const SIMULATOR_START_S: f64 = 0.19;
+/// Time for stopping the simulator, in seconds.
 const SIMULATOR_STOP_S: f64 = 0.03;
-/// Deviation of a vLLM of another version or with other flags from the engines that the model was calibrated with: standard deviation of
-/// the logarithm, a guess.
+/// Difference of a vLLM of another version or with other flags from the engines by which the model was calibrated: standard deviation of
+/// the logarithm of durations. A guess.
 const OTHER_ENGINE: f64 = 0.3;
 
 impl ModelledServer {
-    /// Uncertainty of start times before any was measured.
+    /// Returns the uncertainty of start times before any was measured.
     pub fn start_factor(&self) -> TimeFactor {
         match (self.is_simulator, &self.calibrated) {
             (true, _) => TimeFactor::of(0.1, 0.1),
@@ -55,7 +56,7 @@ impl ModelledServer {
         }
     }
 
-    /// Uncertainty of run times before any was measured: the error of the model for this GPU.
+    /// Returns the uncertainty of run times before any was measured: the error of the model for this GPU.
     pub fn run_factor(&self) -> TimeFactor {
         let cost = self.settings.as_ref().map(|settings| &settings.cost);
         if let Some((calibrated, cost)) = self.calibrated.as_ref().zip(cost) {
@@ -68,7 +69,7 @@ impl ModelledServer {
         }
     }
 
-    /// The model of a server config. The error names the missing fact and a way to provide it.
+    /// Returns the model of a server config. The error names a missing fact and a way to provide it.
     pub fn of(server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
         let (is_simulator, args) = command(&server.argv)?;
         let environment = |name: &str| {
@@ -94,7 +95,7 @@ impl ModelledServer {
                     start_s: if is_simulator {
                         SIMULATOR_START_S
                     } else {
-                        // Before the engine imports everything once more.
+                        // The flags are rejected before the engine process imports everything again.
                         phases::IMPORT / 2.0
                     },
                     ..ModelledServer::default()
@@ -117,7 +118,7 @@ impl ModelledServer {
         Ok(ModelledServer {
             is_simulator,
             start_s: match &failure {
-                // A model that does not fit is noticed once its weights are there.
+                // A model that does not fit is noticed once its weights are loaded.
                 Some(_) => (phases.import + phases.weights).as_secs_f64(),
                 None => own_start_s + phases.total().as_secs_f64(),
             },
@@ -129,13 +130,13 @@ impl ModelledServer {
         })
     }
 
-    /// The settings by which its graphs are compiled, if it becomes ready.
+    /// Returns the settings by which its graphs are compiled, if it becomes ready.
     pub fn graphs(&self) -> Option<String> {
         let settings = self.settings.as_ref().filter(|_| self.failure.is_none());
         settings.map(ServerSettings::graphs)
     }
 
-    /// A server about which only the start times of a record are known.
+    /// Returns a server about which only the start times of a record are known.
     pub fn measured(record: &State) -> ModelledServer {
         let starts = record.starts();
         let ready: Vec<f64> = starts.filter_map(StartRecord::ready_seconds).collect();
@@ -154,7 +155,7 @@ pub fn needs_gpu(matrix: &Matrix) -> bool {
     first.is_some_and(|server| matches!(command(&server.argv), Ok((false, _))))
 }
 
-/// The flags of a real server, with the assumed GPU and the model's shape.
+/// Returns the flags of a real server, with the assumed GPU and the model's shape.
 fn on_card(flags: Flags, options: &Options) -> Result<Flags, String> {
     let Some(card) = options.card else {
         return Err("the GPU is not known: name it with --gpu".to_owned());
@@ -162,7 +163,7 @@ fn on_card(flags: Flags, options: &Options) -> Result<Flags, String> {
     on_gpu(flags, &card.gpu, options.model_config.as_deref())
 }
 
-/// The failure that the simulator is configured to have while it starts.
+/// Returns the failure that the simulator is configured to have while it starts.
 fn fault(settings: &ServerSettings) -> Option<Failure> {
     let failure = |cause, detail: &str| Some(Failure::new(cause, detail));
     settings.faults.iter().find_map(|fault| match fault {
@@ -178,6 +179,7 @@ fn fault(settings: &ServerSettings) -> Option<Failure> {
     })
 }
 
+/// Returns the failure of a server that does not fit into the memory of its GPUs.
 fn misfit(settings: &ServerSettings) -> Option<Failure> {
     match kv_blocks(&settings.cost, &settings.limits) {
         Ok(_) => None,

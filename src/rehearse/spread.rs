@@ -1,22 +1,21 @@
-//! Times that are not known exactly: what they likely are, and how far off that may be. Two kinds of doubt are kept
-//! apart, because sums treat them differently: a wrong belief is wrong in the same way for every run that it speaks of,
-//! while chance evens out over many.
+//! Uncertain times. Two kinds of error are kept apart, because sums treat them differently: a wrong factor is wrong in all times that it
+//! corrects, while chance evens out over many.
 
 use crate::sim::engine::cost::{Constants, CostModel};
 use crate::sim::engine::model::Model;
 use serde::Serialize;
 
-/// The standard normal quantile of 90 %: four of five times lie between the two ends.
+/// The standard normal quantile of 90 %. Four of five times lie between the ends of such an interval.
 pub const Z: f64 = 1.2816;
 
 /// A time with its 80 % interval, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TimeInterval {
-    /// Lower end of an 80 % interval.
+    /// Lower end of the interval.
     pub low: f64,
     /// The median.
     pub likely: f64,
-    /// Upper end of an 80 % interval.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
@@ -25,28 +24,28 @@ pub struct TimeInterval {
 pub struct TimeFactor {
     /// The likely ratio.
     pub factor: f64,
-    /// Common uncertainty of all: standard deviation of the ratio's logarithm.
+    /// Uncertainty that all ratios have in common: standard deviation of the logarithm.
     pub common: f64,
-    /// Additional deviation of a single one: standard deviation of its logarithm.
+    /// Additional deviation of a single ratio: standard deviation of its logarithm.
     pub own: f64,
 }
 
-/// Difference in speed of the machine to when it was measured, or to one on which nothing else runs: standard deviation of the logarithm.
-/// Records do not reduce it.
+/// Difference between the present speed of the machine and that when it was measured, or when nothing else runs: standard deviation of the
+/// logarithm. Records do not reduce it.
 const DRIFT: f64 = 0.08;
 
-/// Weight of the prior for the scatter, in measured ratios.
-const PATIENCE: f64 = 4.0;
+/// Number of measured ratios that the prior of the scatter is worth.
+const PRIOR_RATIOS: f64 = 4.0;
 
 impl TimeFactor {
-    /// Before anything was measured.
+    /// Returns the factor before anything was measured: 1, with these uncertainties.
     pub const fn of(common: f64, own: f64) -> TimeFactor {
         let factor = 1.0;
         TimeFactor { factor, common, own }
     }
 
-    /// The belief after some ratios were measured: the usual update of a normal mean, with the scatter estimated from the
-    /// same ratios and the prior one together.
+    /// Returns the factor after some ratios were measured, by the usual update of a normal mean. The scatter is estimated from these ratios
+    /// and its prior.
     pub fn after(self, ratios: &[f64]) -> TimeFactor {
         let logs: Vec<f64> = ratios.iter().filter(|r| **r > 0.0).map(|ratio| ratio.ln()).collect();
         let n = logs.len() as f64;
@@ -55,7 +54,7 @@ impl TimeFactor {
         }
         let mean = logs.iter().sum::<f64>() / n;
         let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-        let variance = (PATIENCE * self.own.powi(2) + squares) / (PATIENCE + n - 1.0);
+        let variance = (PRIOR_RATIOS * self.own.powi(2) + squares) / (PRIOR_RATIOS + n - 1.0);
         let (prior, data) = (self.common.powi(-2), n / variance.max(1e-12));
         TimeFactor {
             factor: ((prior * self.factor.ln() + data * mean) / (prior + data)).exp(),
@@ -64,7 +63,7 @@ impl TimeFactor {
         }
     }
 
-    /// Corrects a time of the model, in seconds.
+    /// Corrects a time that the model predicts, in seconds.
     pub fn time(&self, seconds: f64) -> Time {
         let likely = seconds * self.factor;
         Time {
@@ -75,19 +74,19 @@ impl TimeFactor {
     }
 }
 
-/// A time or a sum of times about which one belief speaks.
+/// A time, or a sum of times that are corrected by one factor.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Time {
-    /// In seconds.
+    /// The likely time, in seconds.
     pub likely: f64,
-    /// Standard deviation from the belief, in seconds: adds up.
+    /// Standard deviation due to the factor, in seconds. In a sum, standard deviations are added.
     common: f64,
-    /// Variance from chance, in square seconds: adds up.
+    /// Variance due to chance, in square seconds. In a sum, variances are added.
     own: f64,
 }
 
 impl Time {
-    /// Standard deviation of its logarithm.
+    /// Returns the standard deviation of its logarithm.
     pub fn error(&self) -> f64 {
         let variance = self.common.powi(2) + self.own;
         if self.likely > 0.0 {
@@ -106,17 +105,17 @@ impl std::ops::AddAssign for Time {
     }
 }
 
-/// The time of a sweep or a part of one: starts and runs, about which different beliefs speak.
+/// The time of a sweep or a part of one: starts and runs, which are corrected by different factors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Total {
-    /// Starting and stopping servers.
+    /// Time for starting and stopping servers.
     pub starts: Time,
-    /// Time of everything on a ready server.
+    /// Time of all work on ready servers.
     pub runs: Time,
 }
 
 impl Total {
-    /// The sum as an interval. Times are positive and their errors are factors, so it reaches further up than down.
+    /// Returns the sum as an interval. Times are positive and their errors are factors, so it extends farther up than down.
     pub fn interval(&self) -> TimeInterval {
         let likely = self.starts.likely + self.runs.likely;
         if likely <= 0.0 {
@@ -171,24 +170,24 @@ pub struct Calibrated {
     pub special: Special,
 }
 
-/// Standard deviations of logarithms.
+/// Standard deviations of the logarithms of special constants.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Special {
-    /// Of quantised weights.
+    /// That of quantised weights.
     pub quantised: f64,
-    /// Of launching kernels one by one.
+    /// That of launching kernels one by one.
     pub eager: f64,
-    /// Of communication between GPUs.
+    /// That of communication between GPUs.
     pub link: f64,
 }
 
 impl Calibrated {
-    /// Returns true if it speaks of a server.
+    /// Returns true if the constants apply to a server.
     pub fn is_about(&self, cost: &CostModel) -> bool {
         self.gpu == cost.gpu.name && self.model == cost.model
     }
 
-    /// Uncertainty of the duration of runs on a server that may depend on constants which no run has shown.
+    /// Returns the uncertainty of the duration of runs on a server, including that of the special constants on which it depends.
     pub fn run_factor(&self, cost: &CostModel) -> TimeFactor {
         let Special { quantised, eager, link } = self.special;
         let of_it = [

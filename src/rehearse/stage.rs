@@ -1,5 +1,5 @@
-//! One server group in virtual time: the agenda of the real run, on a stage that plays each action on the simulated engine and
-//! adds up what it takes.
+//! Plays one server group in virtual time: the agenda of the real run, on a stage that plays each action on the simulated engine and adds
+//! up the times.
 
 use super::Rehearsers;
 use super::budget::Steps;
@@ -28,15 +28,16 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Size of a sweep's files, in bytes: figures from real directories, rounded up. Report, charts, manifest and plan:
+/// Size of the report, charts, manifest and plan of a sweep, in bytes. All sizes here are those of real directories, rounded up.
 pub const BASE_BYTES: u64 = 2_000_000;
-/// A run's result without its lists, its journal lines and its rows in the tables.
+/// Size of a run's result without its lists, its journal lines and its rows in the tables, in bytes.
 const RUN_BYTES: u64 = 12_000;
-/// A request's part of a result, and of one that keeps every request's figures.
+/// Size of a request's part of a result, in bytes.
 const REQUEST_BYTES: u64 = 45;
+/// Size of a request's part of a result that keeps the figures of every request, in bytes.
 const DETAILED_REQUEST_BYTES: u64 = 6_000;
 
-/// More steps than an agenda takes for any run: actions and events, with a second try and a new server.
+/// Upper bound of an agenda's steps for a run: actions and events, with a second try and a new server.
 const STEPS_OF_RUN: u64 = 64;
 
 /// The stage of a rehearsal.
@@ -46,15 +47,15 @@ struct VirtualStage<'a> {
     player: Player<'a>,
     forecast: &'a RefCell<Forecast>,
     steps: &'a Steps<'a>,
-    /// Runs that each exploration still lacks.
+    /// Number of runs that each exploration still lacks.
     levels_left: BTreeMap<SearchId, usize>,
-    /// True if the server is up and stays so.
+    /// True if the server is already up and needs no start.
     is_up: bool,
     /// True if its graphs are compiled.
     is_compiled: bool,
 }
 
-/// Plays a group. `Err` says why it cannot be.
+/// Plays a group. The error is the reason why it cannot be played.
 pub fn play_group(
     rehearsers: &Rehearsers<'_>,
     group: Group,
@@ -72,7 +73,7 @@ pub fn play_group(
     play(rehearsers, group, hints, stand_in, state)
 }
 
-/// Plays a search to its end on a state of its own, and returns its answers by target.
+/// Plays a search to its end on a copy of the state, and returns the loads that it finds, by target.
 pub fn foresee(
     rehearsers: &Rehearsers<'_>,
     group: &Group,
@@ -141,7 +142,7 @@ fn play(
     Ok((forecast.into_inner(), ending))
 }
 
-/// True if a target of a plan needs the gaps between tokens.
+/// Returns true if a target of a plan needs the gaps between tokens.
 pub(super) fn reads_gaps(plan: &Plan) -> bool {
     let mut targets = plan.sla.iter().flat_map(|sla| &sla.targets);
     targets.any(|target| {
@@ -152,7 +153,7 @@ pub(super) fn reads_gaps(plan: &Plan) -> bool {
     })
 }
 
-/// More runs than any strategy asks for on one start.
+/// Returns an upper bound of the runs that all strategies ask for on one start.
 fn most_runs(group: &Group, schedule: Schedule<'_>) -> u64 {
     let searches = group.searches.iter().map(|search| 2 * search.settings.max_probes);
     // The saturated end may be halved once for each bit of its load.
@@ -162,7 +163,7 @@ fn most_runs(group: &Group, schedule: Schedule<'_>) -> u64 {
     planned + searched as u64 + 1
 }
 
-/// Runs of an exploration whose first and highest loads can be measured.
+/// Number of runs of an exploration whose first and highest loads can be measured.
 fn runs_of(settings: &ExploreSettings) -> usize {
     settings.levels.max(2) * settings.runs.max(1) as usize
 }
@@ -173,7 +174,7 @@ impl Stage for VirtualStage<'_> {
     async fn act(&mut self, action: Action) -> Result<ActionOutcome, Unknown> {
         self.steps.take()?;
         Ok(match action {
-            // Groups are played one by one. Waiting for each other is added where they are packed.
+            // Groups are played one by one. The time for which they wait for each other is added when they are packed.
             Action::Await => ActionOutcome::Admitted,
             Action::Start(_) => ActionOutcome::Started(self.start()),
             Action::Look => ActionOutcome::Unchanged,
@@ -203,7 +204,7 @@ impl VirtualStage<'_> {
         };
         forecast.starts += 1;
         forecast.total.starts += calibration.start.time(start_s + self.stand_in.stop_s);
-        // Its log.
+        // The size of its log.
         forecast.disk_bytes += if self.stand_in.is_simulator { 50_000 } else { 200_000 };
         forecast.failure.clone_from(failure);
         if let Some(failure) = failure {
@@ -222,7 +223,7 @@ impl VirtualStage<'_> {
         })
     }
 
-    /// Duration of the fixed questions after a start, in seconds: each alone, then all at once. The long ones take little more.
+    /// Returns the duration of the fixed questions after a start, in seconds: each alone, then all at once. Long ones take little more.
     fn questions_s(&self) -> f64 {
         let rounds = answers::PROMPTS + 1;
         let params = json!({"random_input_len": 30, "random_output_len": answers::TOKENS, "num_prompts": rounds, "max_concurrency": 1});
@@ -258,7 +259,7 @@ impl VirtualStage<'_> {
         self.play(job)
     }
 
-    /// Plays one run. Of a benchmark that is not known it is only counted.
+    /// Plays one run. If its benchmark cannot be played, the run is only counted.
     fn play(&mut self, job: &Run) -> Result<ActionOutcome, Unknown> {
         let (plan, point) = (self.rehearsers.schedule.plan, &job.task.point);
         let params = match (&plan.bench.runner, &point.argv) {
@@ -315,8 +316,8 @@ impl VirtualStage<'_> {
         Ok(ran(result, seconds))
     }
 
-    /// Counts a run that cannot be played: it takes as long as measured ones, a search as long as usual, and of neither more is known.
-    /// Of a run that only starts engines the time is known; the first start was counted as one of a server.
+    /// Counts a run that cannot be played. If runs were measured, it takes as long as those, and a search takes the usual number of runs.
+    /// Otherwise only the time of a run that starts engines is known. Its first start was already counted as that of a server.
     fn pass_over(&mut self, job: &Run) -> ActionOutcome {
         let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
         let searched = job.task.reader.is_some();
@@ -355,7 +356,7 @@ impl VirtualStage<'_> {
         let load = calibration.run.time(warmup_s + timing.seconds);
         let times = [load, OVERHEAD.time(overhead), calibration.pause.time(PAUSE_S)];
         self.count(point, timing.requests, times);
-        // A search looks for loads at which runs fail.
+        // A search tries loads at which runs fail, so these are no losses.
         if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
             let point = self.rehearsers.schedule.plan.secrets.redact(&point.name);
             let losses = &mut self.forecast.borrow_mut().losses;
@@ -366,7 +367,7 @@ impl VirtualStage<'_> {
         }
     }
 
-    /// Counts a run, the room that its files take, and the times that it takes.
+    /// Counts a run, and adds the size of its files and its times.
     fn count<const N: usize>(&mut self, point: &Point, requests: u64, times: [Time; N]) {
         let request_bytes = match point.params.get("save_detailed") {
             None | Some(Value::Bool(false)) => REQUEST_BYTES,
@@ -380,7 +381,7 @@ impl VirtualStage<'_> {
     }
 }
 
-/// Returns true if the last known process of a server is up, for this start.
+/// Returns true if the last known process of a server belongs to this start and is up.
 fn is_up(state: &State, server: &ServerId, slot: u32) -> bool {
     let last = state.starts_of(server).last();
     last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready.is_some())

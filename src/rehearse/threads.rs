@@ -1,7 +1,7 @@
-//! The starts of a plan's servers in virtual time, several at once: nothing that happens on one concerns another, unless a search
-//! takes its first guess from its neighbour's answer, or a server would not start: then others may not be started either. The
-//! outcome is that of one thread: such starts are played first, in the order of the plan. In what order an optimisation starts its servers
-//! nobody knows; there all searches take their first guess from the first one that finds a load.
+//! Plays the starts of a plan's servers in virtual time, several at once. Starts do not affect each other, with two exceptions. A search
+//! takes its first guess from its neighbour's answer, and if a server does not start, others may not be started either. Starts with such
+//! dependencies are played first, in the order of the plan, so that the result is that of a single thread. The order in which an
+//! optimisation starts its servers is not known. There all searches take their first guess from the first one that finds a load.
 
 use super::Rehearsers;
 use super::moved::objective;
@@ -15,31 +15,32 @@ use crate::selection::optimized::Trial;
 use crate::threads;
 use std::collections::HashMap;
 
-/// Into how many parts the starts are divided for each processor: some take longer than others.
+/// Number of parts, for each processor, into which the starts are divided, because some take longer than others.
 const PARTS: usize = 4;
 
 /// Result of playing a start, with its position in the plan.
 type Placed = (usize, Result<(Forecast, Ending), Unknown>);
 
 impl Rehearsers<'_> {
-    /// The forecasts of all servers, over their starts, on which something is left to do after `done`, in the order of the plan.
+    /// Returns the forecasts of all servers on which something is left to do after `done`, in the order of the plan. Each is the sum over
+    /// the starts of its server.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
         let (mut played, apart, known) = self.perform_dependent(done);
         let searches = self.schedule.plan.sla.is_some();
-        // Each part begins with a copy of what is recorded, which may be large.
-        let of_each = apart.len().div_ceil(PARTS * threads::cores()).max(1);
+        // Each part begins with a copy of the state, which may be large.
+        let part_size = apart.len().div_ceil(PARTS * threads::cores()).max(1);
         let play = |part: &&[(usize, Start)]| {
             let mut state = known.clone();
             let forecast = |(place, start): &(usize, Start)| {
                 if searches {
-                    // Else it would depend on the part what a search begins with.
+                    // Otherwise the first guess of a search would depend on the part.
                     state.clone_from(&known);
                 }
                 Some((*place, self.play(start, &mut state)?))
             };
             part.iter().filter_map(forecast).collect::<Vec<Placed>>()
         };
-        let parts: Vec<_> = apart.chunks(of_each).collect();
+        let parts: Vec<_> = apart.chunks(part_size).collect();
         let more = threads::map(threads::cores(), &parts, play);
         played.extend(more.into_iter().flatten());
         played.sort_by_key(|(place, _)| *place);
@@ -61,8 +62,8 @@ impl Rehearsers<'_> {
         Ok(forecasts)
     }
 
-    /// Plays the starts from which others learn or that may learn from others, up to one that ends the sweep; with those before
-    /// it that have nothing to do with each other, and what is known when they begin.
+    /// Plays the starts that depend on each other, up to one that ends the sweep. Returns their results, the independent starts before that
+    /// one, and the state with which these begin.
     fn perform_dependent(&self, done: &State) -> (Vec<Placed>, Vec<(usize, Start)>, State) {
         let (mut played, mut apart) = (Vec::new(), Vec::new());
         let mut state = done.clone();
@@ -75,7 +76,8 @@ impl Rehearsers<'_> {
             let Some(forecast) = self.play(&start, &mut state) else {
                 continue;
             };
-            let has_found = |(own, _): &(Forecast, Ending)| own.answers.iter().any(|answer| answer.load.is_some());
+            let has_found =
+                |(forecast, _): &(Forecast, Ending)| forecast.answers.iter().any(|answer| answer.load.is_some());
             if found.is_none() && self.optimization.is_some() && forecast.as_ref().is_ok_and(has_found) {
                 found = Some(state.clone());
             }
@@ -88,6 +90,7 @@ impl Rehearsers<'_> {
         (played, apart, found.unwrap_or_else(|| done.clone()))
     }
 
+    /// Returns true if a start depends on others, or others may depend on it.
     fn is_dependent(&self, start: &Start, state: &State, has_found: bool) -> bool {
         let plan = self.schedule.plan;
         let fails = || {
@@ -106,7 +109,7 @@ impl Rehearsers<'_> {
     fn play(&self, start: &Start, state: &mut State) -> Option<Result<(Forecast, Ending), Unknown>> {
         let mut group = self.schedule.sure_group(start, state)?;
         if self.optimization.is_some() {
-            // Which of the servers are beaten depends on the order.
+            // The order decides which servers are beaten, and it is not known.
             let searches = group.searches.iter_mut();
             searches.for_each(|search| search.settings.skip_beaten = false);
         }
@@ -124,9 +127,12 @@ impl Rehearsers<'_> {
             let requirements = &self.schedule.plan.report.requirements;
             forecast.results = first_results(record, &start.server.id, state, requirements);
             let target = objective(self.schedule.plan);
-            for answer in forecast.answers.iter().filter(|own| Some(&*own.target) == target) {
-                let trial = forecast.results.as_mut().and_then(|own| own.get_mut(&answer.workload));
-                // What a search found that ended early is only a lower bound.
+            for answer in forecast.answers.iter().filter(|answer| Some(&*answer.target) == target) {
+                let trial = forecast
+                    .results
+                    .as_mut()
+                    .and_then(|results| results.get_mut(&answer.workload));
+                // The load of a search that ended early is only a lower bound of its limit.
                 if let (Some(Trial::Measured { ln_value, .. }), Some(limit), Some(load)) =
                     (trial, answer.limit, answer.load)
                 {

@@ -113,7 +113,7 @@ fn settle_all(known: &Known<'_>) -> Vec<rules::Settled> {
     settled.into_values().collect()
 }
 
-/// Returns the question with the load of the winner that it refers to; `None` if there is no such winner. A question that refers to no
+/// Returns the question with the load of the winner that it refers to; `None` without such a winner. A question that refers to no
 /// other is returned unchanged.
 fn at_its_load<'q, 's>(
     question: &'q Question,

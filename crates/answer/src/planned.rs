@@ -1,5 +1,5 @@
-//! The result of the plan's own comparison, as data. Its verdicts come from pairs of starts and its stopping rule (docs/verdicts.md), because
-//! the model's intervals are not valid if the data decide when to stop.
+//! The result of the plan's own comparison, as data. Its verdicts come from pairs of starts and its stopping rule (docs/verdicts.md),
+//! because the model's intervals are not valid if the data decide when to stop.
 
 use super::estimate::Estimate;
 use serde::{Deserialize, Serialize};

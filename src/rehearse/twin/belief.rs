@@ -1,59 +1,62 @@
-//! The evidence of measured figures about constants on which they depend linearly: Bayesian least squares. Runs of a server share an error
-//! that the model has for that server; every figure has one of its own. The sizes of both are estimated from the same figures, by weighing
-//! a grid of them by the evidence (type-II maximum likelihood, Bishop 2006, section 3.5, with all weights kept).
+//! Estimates constants from measured figures that depend on them linearly, by Bayesian least squares. The model has an error for each
+//! server, which its runs share, and one for each figure. The sizes of both errors are estimated from the same figures: a grid of sizes is
+//! weighted by the evidence (type-II maximum likelihood, Bishop 2006, section 3.5, but with all weights kept).
 
 use super::constants::{CONSTANTS, COUNT, Vector};
 use crate::stats::{Cholesky, dot};
 
-/// Figures of a run.
+/// Number of figures of a run.
 pub const FIGURES: usize = 3;
 
-/// Error of the model in each figure, as a multiple of that in durations: duration, TPOT, TTFT. A first token depends on which prompts share
-/// a step.
+/// Error of the model in each figure, as a multiple of that in durations: duration, TPOT, TTFT. The TTFT depends on the prompts that happen
+/// to share a step.
 const SCALES: [f64; FIGURES] = [1.0, 1.0, 2.0];
 
-/// Correlation between the errors that a server's figures of different kinds have in common.
+/// Correlation between the model's errors for a server in figures of different kinds.
 const BETWEEN_FIGURES: f64 = 0.5;
 
-/// Errors shared by the runs of a server, and those of single figures, that are weighed: standard deviations of logarithms.
+/// Sizes of the error of a server that are considered: standard deviations of logarithms.
 const SHARED: [f64; 7] = [0.003, 0.006, 0.012, 0.024, 0.048, 0.096, 0.192];
+/// Sizes of the error of a single figure that are considered.
 const OWN: [f64; 7] = SHARED;
 
-/// Likely sizes of both, and how far off that is: a log-normal prior. The model missed unseen configs of an H100 by 1 to 8 %.
+/// Median of the log-normal prior of the error of a server. The model missed unseen configs of an H100 by 1 to 8 %.
 const LIKELY_SHARED: f64 = 0.02;
+/// Median of the log-normal prior of the error of a single figure.
 const LIKELY_OWN: f64 = 0.008;
+/// Standard deviation of the logarithm in both priors.
 const SIZE_PRIOR: f64 = 0.4;
 
-/// A measured figure near some constants.
+/// A measured figure, linearised around some constants.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The server it was measured on.
+    /// Index of the server on which it was measured.
     pub server: usize,
-    /// Its kind.
+    /// Index of its kind.
     pub figure: usize,
-    /// Its logarithm, less the part of the model's that does not depend on the constants.
+    /// Logarithm of the measured figure, minus the part of the modelled one that does not depend on the constants.
     pub value: f64,
-    /// Derivatives of the model's logarithm.
+    /// Derivatives of the logarithm of the modelled figure.
     pub slopes: Vector,
-    /// Variance of its logarithm from sampling.
+    /// Variance of the logarithm due to sampling.
     pub sampling: f64,
 }
 
-/// Belief about the constants.
+/// The belief about the constants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Belief {
     /// Their likely logarithms.
     pub mean: Vector,
     /// Their covariance.
     pub covariance: [Vector; COUNT],
-    /// Variance that the model misses a server by.
+    /// Variance of the model's error for a server.
     pub shared: f64,
-    /// Variance that it misses a single figure by, in addition.
+    /// Variance of its additional error for a single figure.
     pub own: f64,
 }
 
 impl Belief {
-    /// Before anything was measured.
+    /// Returns the belief before anything was measured.
     pub fn prior() -> Belief {
         let mut covariance = [[0.0; COUNT]; COUNT];
         for (at, constant) in CONSTANTS.iter().enumerate() {
@@ -67,7 +70,7 @@ impl Belief {
         }
     }
 
-    /// After some figures.
+    /// Returns the belief after some figures were measured.
     pub fn after(rows: &[Row]) -> Belief {
         if rows.is_empty() {
             return Belief::prior();
@@ -103,24 +106,24 @@ impl Belief {
         sum
     }
 
-    /// Standard deviation of the logarithm of one constant.
+    /// Returns the standard deviation of the logarithm of one constant.
     pub fn deviation(&self, constant: usize) -> f64 {
         self.covariance[constant][constant].max(0.0).sqrt()
     }
 
-    /// Variance of a figure of an unseen server, by what is not known of the constants.
+    /// Returns the variance of a figure of an unseen server that is due to the uncertainty of the constants.
     pub fn variance(&self, slopes: &Vector) -> f64 {
         let rows = self.covariance.iter().zip(slopes);
         rows.map(|(row, slope)| slope * dot(row, slopes)).sum::<f64>().max(0.0)
     }
 
-    /// Variance of a figure of an unseen server, by what the model lacks.
+    /// Returns the variance of a figure of an unseen server that is due to the errors of the model.
     pub fn missed(&self, figure: usize) -> f64 {
         SCALES[figure].powi(2) * (self.shared + self.own)
     }
 }
 
-/// The logarithm of the evidence for these sizes of errors, and the belief with them; none where the figures are not finite.
+/// Returns the logarithm of the evidence for these sizes of errors, and the belief with them; `None` if the figures are not finite.
 fn given(rows: &[Row], shared: f64, own: f64) -> Option<(f64, Belief)> {
     let prior = CONSTANTS.map(|constant| constant.prior.powi(2));
     let covariance = |at: usize, other: usize| {

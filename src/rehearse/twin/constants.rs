@@ -1,5 +1,5 @@
-//! The constants of the engine model that measured runs identify: what each is called, how far off its nominal value may be, and which
-//! servers depend on it. All are fitted as factors, on a logarithmic scale.
+//! The constants of the engine model that measured runs identify: their names, the uncertainty of their nominal values, and the servers
+//! that depend on them. All are fitted as factors, on a logarithmic scale.
 
 use crate::sim::engine::cost::{Constants, CostModel};
 
@@ -12,17 +12,17 @@ pub type Vector = [f64; COUNT];
 /// One constant.
 #[derive(Debug, Clone, Copy)]
 pub struct Constant {
-    /// Its name for people.
+    /// Its name for display.
     pub name: &'static str,
-    /// Its unit, with a space where one belongs.
+    /// Its unit, as it follows the value, with a leading space.
     pub unit: &'static str,
-    /// Standard deviation of its logarithm before anything was measured. Guesses, from the spread of published figures about the model.
+    /// Standard deviation of its logarithm before anything was measured: a guess, from the spread of published figures around the model.
     pub prior: f64,
-    /// Multiplies it.
+    /// Multiplies it by a factor.
     scale: fn(&mut Constants, f64),
-    /// Its value in that unit.
+    /// Returns its value in that unit, for a model with this number of layers.
     pub value: fn(&Constants, layers: f64) -> f64,
-    /// True for a server whose times depend on it.
+    /// Returns true for a server whose times depend on it.
     pub applies: fn(&CostModel) -> bool,
 }
 
@@ -105,17 +105,19 @@ pub const CONSTANTS: [Constant; COUNT] = [
     },
 ];
 
-/// Places of constants that only some servers depend on.
+/// Index of the constant of quantised weights, on which only some servers depend.
 pub const QUANTISED: usize = 6;
+/// Index of the constant of eager steps, on which only some servers depend.
 pub const EAGER: usize = 7;
+/// Index of the constant of links between GPUs, on which only some servers depend.
 pub const LINK: usize = 8;
 
-/// True if a server's times depend on a constant.
+/// Returns true if a server's times depend on a constant.
 pub fn applies(constant: usize, cost: &CostModel) -> bool {
     (CONSTANTS[constant].applies)(cost)
 }
 
-/// The nominal constants times these factors.
+/// Returns the nominal constants times factors, which are given by their logarithms.
 pub fn scaled(logs: &Vector) -> Constants {
     let mut constants = Constants::default();
     for (constant, log) in CONSTANTS.iter().zip(logs) {

@@ -1,6 +1,6 @@
 //! Fits the constants to measured runs: the model plays each run again, its figures are compared with the measured ones on a logarithmic
-//! scale, and the constants are corrected (Gauss and Newton's method with a penalty for leaving their priors). Derivatives are secants over
-//! half a prior's deviation, because which prompts share a step makes figures jump a little.
+//! scale, and the constants are corrected (the Gauss-Newton method with a penalty for leaving their priors). Derivatives are secants over
+//! half a prior's deviation, because figures jump a little when other prompts share a step.
 
 use super::belief::{Belief, FIGURES, Row};
 use super::constants::{CONSTANTS, COUNT, Vector, scaled};
@@ -11,15 +11,15 @@ use crate::sim::engine::noise::Spread;
 use crate::threads;
 use std::time::Duration;
 
-/// Times that derivatives are computed anew.
+/// Number of times that derivatives are computed.
 const ROUNDS: usize = 2;
 
 /// A load on a modelled server.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// The server, with any constants.
+    /// The server. Its constants do not matter.
     pub server: ModelledServer,
-    /// Every bench parameter, the seed included.
+    /// The parameters of the benchmark, with its seed.
     pub params: Params,
     /// True if caches keep the content of earlier runs.
     pub keeps_caches: bool,
@@ -28,21 +28,21 @@ pub struct Load {
 /// A measured run.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The server config, by number.
+    /// Index of the server config.
     pub server: usize,
-    /// The load, and the server it ran on.
+    /// The load, with its server.
     pub load: Load,
-    /// Logarithm of each figure and the variance of it from sampling.
+    /// Logarithm of each figure, and its variance due to sampling.
     pub measured: [Option<(f64, f64)>; FIGURES],
 }
 
-/// Logarithms of duration in seconds, TPOT and TTFT in milliseconds.
+/// Logarithms of the duration in seconds, and of mean TPOT and TTFT in milliseconds.
 pub type Logs = [Option<f64>; FIGURES];
 
 /// Names of the figures in a result.
 pub const NAMES: [&str; FIGURES] = ["duration", "mean_tpot_ms", "mean_ttft_ms"];
 
-/// Figures of a load by the model with these constants, and their derivatives.
+/// Figures of a load by the model, and their derivatives by the logarithms of the constants.
 #[derive(Debug, Clone)]
 pub struct Modelled {
     pub logs: Logs,
@@ -52,7 +52,8 @@ pub struct Modelled {
 }
 
 impl Load {
-    /// Figures and the throughput by the model with the nominal constants times these factors.
+    /// Returns the figures and the logarithm of the throughput by the model, with the nominal constants times factors that have these
+    /// logarithms.
     fn figures(&self, logs: &Vector, budget: &Budget) -> Result<(Logs, Option<f64>), Unknown> {
         let mut server = self.server.clone();
         let settings = server
@@ -79,22 +80,22 @@ impl Load {
         Ok((NAMES.map(figure), figure("output_throughput")))
     }
 
-    /// Figures and their derivatives at these factors.
+    /// Returns the figures and their derivatives at factors with these logarithms.
     pub fn modelled(&self, at: &Vector, budget: &Budget) -> Result<Modelled, Unknown> {
         let (logs, throughput) = self.figures(at, budget)?;
         let mut slopes = [[0.0; COUNT]; FIGURES];
         let cost = self.server.settings.as_ref().map(|settings| &settings.cost);
-        for (place, constant) in CONSTANTS.iter().enumerate() {
+        for (index, constant) in CONSTANTS.iter().enumerate() {
             if !cost.is_some_and(constant.applies) {
                 continue;
             }
             let step = constant.prior / 2.0;
             let mut moved = *at;
-            moved[place] += step;
-            let (there, _) = self.figures(&moved, budget)?;
-            for ((here, there), slopes) in logs.iter().zip(there).zip(&mut slopes) {
-                if let (Some(here), Some(there)) = (here, there) {
-                    slopes[place] = (there - here) / step;
+            moved[index] += step;
+            let (moved_logs, _) = self.figures(&moved, budget)?;
+            for ((log, moved_log), slopes) in logs.iter().zip(moved_logs).zip(&mut slopes) {
+                if let (Some(log), Some(moved_log)) = (log, moved_log) {
+                    slopes[index] = (moved_log - log) / step;
                 }
             }
         }
@@ -106,12 +107,12 @@ impl Load {
     }
 }
 
-/// The logarithm of a positive number.
+/// Returns the logarithm of a positive finite number; `None` for others.
 pub fn log(value: f64) -> Option<f64> {
     (value > 0.0 && value.is_finite()).then(|| value.ln())
 }
 
-/// The belief about the constants after some runs, and the comparison at its mean.
+/// Returns the belief about the constants after some runs, and the comparison of measured and modelled figures at its mean.
 pub fn fit(cases: &[Case], budget: &Budget) -> Result<(Belief, Vec<Row>), Unknown> {
     let mut at = [0.0; COUNT];
     let mut slopes = Vec::new();
@@ -121,7 +122,7 @@ pub fn fit(cases: &[Case], budget: &Budget) -> Result<(Belief, Vec<Row>), Unknow
         at = Belief::after(&rows(cases, &modelled, &at)).mean;
         slopes = modelled;
     }
-    // The figures once more where the constants have come to rest, with the last derivatives.
+    // The figures are computed again for the final constants; the last derivatives are kept.
     let logs = threads::map(threads::cores(), cases, |case| case.load.figures(&at, budget));
     for (modelled, logs) in slopes.iter_mut().zip(logs) {
         (modelled.logs, modelled.throughput) = logs?;
@@ -130,7 +131,7 @@ pub fn fit(cases: &[Case], budget: &Budget) -> Result<(Belief, Vec<Row>), Unknow
     Ok((Belief::after(&rows), rows))
 }
 
-/// The comparison of measured and modelled figures as a linear problem.
+/// Compares measured and modelled figures, as a linear problem.
 fn rows(cases: &[Case], modelled: &[Modelled], at: &Vector) -> Vec<Row> {
     let mut rows = Vec::new();
     for (case, modelled) in cases.iter().zip(modelled) {

@@ -1,5 +1,5 @@
-//! Where measured runs are found: the plan's own experiment, and others in the same folder. A twin is fitted once and again when the record
-//! has grown by half.
+//! Finds measured runs in the plan's own experiment and in others in the same folder, and fits a twin to them. It is fitted again only
+//! after the record has grown by half, or more while a sweep is at work.
 
 use super::{Measurements, Twin};
 use crate::journal::{self, Check, Directory, State};
@@ -11,21 +11,24 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Others are read until this many runs are known.
+/// Number of known runs from which on no other experiment is read.
 const ENOUGH: usize = 16;
-/// Experiments that are looked at, the ones changed last, and the bytes of their journals.
+/// Most other experiments that are considered: those changed last.
 const MOST_EXPERIMENTS: usize = 20;
+/// Largest size of the journals of another experiment that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 25;
 
-/// Computation that a fit may take.
+/// Most tokens that a fit may play.
 const MOST_TOKENS: u64 = 80_000_000;
+/// Longest time that a fit may take.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Growth of the record after which a twin is fitted again, as a factor; while a sweep goes on, fits are rarer.
+/// Factor by which the number of recorded runs must grow before a twin is fitted again.
 const GROWTH: f64 = 1.5;
+/// Like [`GROWTH`], while a sweep is at work.
 const GROWTH_AT_WORK: f64 = 4.0;
 
-/// The experiments that a forecast may learn from.
+/// The experiments from which a forecast may learn, and the twin that was fitted last.
 #[derive(Debug, Default)]
 pub struct Known {
     own: Option<Directory>,
@@ -34,13 +37,13 @@ pub struct Known {
 
 #[derive(Debug)]
 struct Fitted {
-    /// Runs of the plan's own record at that time.
+    /// Number of measured runs in the plan's own record at that time.
     runs: usize,
     twin: Option<Arc<Twin>>,
 }
 
 impl Known {
-    /// The experiment in a directory, which need not exist, and its neighbours in the folder.
+    /// Returns the experiment in a directory, which need not exist, and its neighbours in the folder.
     pub fn at(own: Directory) -> Known {
         Known {
             own: Some(own),
@@ -48,7 +51,8 @@ impl Known {
         }
     }
 
-    /// The twin of servers like this one, by what is recorded now.
+    /// Returns the twin of servers like this one; `None` if no such server was measured, or the fit takes too much computing. Fits it if
+    /// the record has grown enough since the last fit.
     pub fn twin(&self, record: &State, plan: &Plan, like: &CostModel, options: &Options) -> Option<Arc<Twin>> {
         let own = self.own.as_ref()?;
         let runs = record.runs().filter(is_good).count();
@@ -84,7 +88,7 @@ impl Known {
     }
 }
 
-/// Other experiments in the folder of one, the ones changed last first.
+/// Returns other experiments in the folder of one, those changed last first.
 fn neighbours(own: &Directory) -> Vec<Directory> {
     let whole = std::path::absolute(own.root()).unwrap_or_default();
     let all = whole.parent().map(Directory::all_in).unwrap_or_default().into_iter();
@@ -103,7 +107,7 @@ fn gather_other(into: &mut Measurements, directory: &Directory, like: &CostModel
     let Some((_, _, text)) = state.plan_that_counts() else {
         return;
     };
-    // What depends on the environment of its time cannot be read again.
+    // A plan that depends on the environment of its time cannot be read again.
     if let Ok(plan) = plan::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()) {
         into.gather((&state, directory), &plan, like, options);
     }

@@ -1,9 +1,9 @@
-//! The twin: the engine model with constants fitted to measured runs of one kind of GPU and one model. It predicts runs of servers that were
-//! not started, with intervals, and says which constants the runs identify.
+//! The twin: the engine model with constants fitted to measured runs of one kind of GPU and one model. It predicts runs of servers that
+//! were not started, with intervals, and shows which constants the runs identify.
 //!
-//! [`Twin::predict`] is the interface for planning ahead: a server config and a load give duration, latencies and throughput as
-//! log-normal estimates. Its means are the prior mean of a config without runs; its deviations cover what is not known of the constants,
-//! what the model missed the measured servers by, and one run's own error. [`Twin::prior`] answers where nothing was measured.
+//! [`Twin::predict`] is the interface for planning ahead: a server config and a load give duration, latencies and throughput as log-normal
+//! estimates. Their deviations include the uncertainty of the constants, the error of the model for a server, and that for a single figure.
+//! [`Twin::prior`] is used if nothing was measured.
 
 mod belief;
 mod constants;
@@ -26,7 +26,7 @@ pub use fit::{Case, Load, NAMES};
 pub use known::Known;
 use serde::Serialize;
 
-/// A constant whose deviation is above this share of its prior's was not identified.
+/// Share of the prior's deviation. A constant is identified if its deviation is below that.
 const NOT_NARROWER: f64 = 0.8;
 
 /// The engine model with fitted constants.
@@ -37,10 +37,11 @@ pub struct Twin {
     belief: Belief,
     starts: Starts,
     kv_blocks: TimeFactor,
-    /// Experiments and their runs that it was fitted to.
+    /// Names of the experiments to which it was fitted, with the numbers of their runs.
     sources: Vec<(String, usize)>,
-    /// Mean variance of a fitted run's duration from what is not known of the constants.
+    /// Variance of the logarithm of a fitted run's duration that is due to the uncertainty of the constants: the mean over all runs.
     doubt: f64,
+    /// Median error of the logarithms of durations, each predicted from other servers.
     score: Option<f64>,
 }
 
@@ -54,14 +55,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The ends of the 80 % interval.
+    /// Returns the ends of the 80 % interval.
     pub fn interval(&self) -> (f64, f64) {
         let factor = (Z * self.deviation).exp();
         (self.likely / factor, self.likely * factor)
     }
 }
 
-/// Prediction for one run; a figure is absent where the run has none, as TPOT where answers have one token.
+/// Prediction for one run. A figure that the run does not have is absent, such as the TPOT of answers of one token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// Duration of the load in seconds.
@@ -74,7 +75,7 @@ pub struct Prediction {
     pub output_throughput: Option<Estimate>,
 }
 
-/// A constant as fitted.
+/// A fitted constant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FittedConstant {
     /// Its name.
@@ -83,28 +84,28 @@ pub struct FittedConstant {
     pub unit: &'static str,
     /// Its likely value.
     pub value: f64,
-    /// Ends of its 80 % interval.
+    /// Lower end of its 80 % interval.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of its 80 % interval.
     pub high: f64,
-    /// False if the runs say hardly more of it than was assumed.
+    /// False if the runs hardly narrow what was assumed about it.
     pub identified: bool,
 }
 
-/// Measurements that a twin is fitted to.
+/// Measurements to which a twin is fitted.
 #[derive(Debug, Clone, Default)]
 pub struct Measurements {
-    /// Runs.
+    /// The runs.
     pub cases: Vec<Case>,
     /// Ratios of measured to modelled KV blocks.
     pub kv_blocks: Vec<f64>,
     starts: Vec<starts::Observed>,
-    /// Experiments and their runs.
+    /// Names of the experiments, with the numbers of their runs.
     pub sources: Vec<(String, usize)>,
 }
 
 impl Twin {
-    /// A twin that knows no measurement, of servers like this one.
+    /// Returns the twin of servers like this one without any measurement.
     pub fn prior(cost: &CostModel) -> Twin {
         Twin {
             gpu: cost.gpu.name,
@@ -118,11 +119,11 @@ impl Twin {
         }
     }
 
-    /// A twin of servers like this one after these measurements.
+    /// Fits the twin of servers like this one to measurements.
     ///
     /// # Errors
     ///
-    /// [`Unknown::TooMuch`] if that takes more computing than the budget allows, and why a run cannot be played.
+    /// [`Unknown::TooMuch`] if that takes more computing than the budget allows, [`Unknown::Because`] if a run cannot be played.
     pub fn fitted(cost: &CostModel, measured: &Measurements, budget: &Budget) -> Result<Twin, Unknown> {
         let (belief, rows) = fit(&measured.cases, budget)?;
         let durations: Vec<&Row> = rows.iter().filter(|row| row.figure == 0).collect();
@@ -138,14 +139,14 @@ impl Twin {
         })
     }
 
-    /// A twin with one constant, by its number, a standard deviation larger.
+    /// Returns a twin with one constant, given by its index, a standard deviation larger.
     pub(super) fn moved(&self, constant: usize) -> Twin {
         let mut moved = self.clone();
         moved.belief.mean[constant] += moved.belief.deviation(constant);
         moved
     }
 
-    /// The constants.
+    /// Returns the constants.
     pub fn constants(&self) -> Constants {
         Constants {
             kv_blocks: self.kv_blocks.factor,
@@ -154,7 +155,7 @@ impl Twin {
         }
     }
 
-    /// The constants for modelled servers.
+    /// Returns the constants and uncertainties for modelled servers.
     pub fn calibrated(&self) -> Calibrated {
         Calibrated {
             gpu: self.gpu,
@@ -174,11 +175,11 @@ impl Twin {
         }
     }
 
-    /// Predicts one run on a server of this GPU and model, whatever constants the load's server has.
+    /// Predicts one run on a server of this GPU and model. The constants of the load's server are replaced.
     ///
     /// # Errors
     ///
-    /// [`Unknown::TooMuch`] if the budget does not suffice, and why the load cannot be played.
+    /// [`Unknown::TooMuch`] if the budget does not suffice, [`Unknown::Because`] if the load cannot be played.
     pub fn predict(&self, load: &Load, budget: &Budget) -> Result<Prediction, Unknown> {
         let mut load = load.clone();
         if let Some(settings) = load.server.settings.as_mut() {
@@ -205,17 +206,18 @@ impl Twin {
         })
     }
 
-    /// Runs that it was fitted to.
+    /// Number of runs to which it was fitted.
     pub fn runs(&self) -> usize {
         self.sources.iter().map(|(_, runs)| runs).sum()
     }
 
-    /// Median error of the predicted durations of runs, each by the runs of other servers; `None` if only one server was measured.
+    /// Median error of the logarithms of durations, each predicted from the runs of other servers; `None` if fewer than two servers were
+    /// measured.
     pub fn score(&self) -> Option<f64> {
         self.score
     }
 
-    /// Every constant.
+    /// Returns every constant with its interval.
     pub fn fitted_constants(&self) -> Vec<FittedConstant> {
         let layers = self.model.layers as f64;
         let constants = self.constants();
@@ -241,7 +243,7 @@ impl Twin {
         of_steps.chain([kv_blocks]).chain(of_starts).collect()
     }
 
-    /// Its constants and their sources, in a sentence.
+    /// Returns its constants and their sources as a sentence.
     pub fn in_words(&self) -> String {
         let sources = self.sources.iter();
         let sources = sources.map(|(name, runs)| format!("{} of {name}", show_many(*runs as u64, "run")));
@@ -281,7 +283,7 @@ impl Twin {
     }
 }
 
-/// Factor of the KV blocks before any were seen: an H100 had 1.5 % more than modelled.
+/// Factor of the number of KV blocks before any was measured. An H100 had 1.5 % more than modelled.
 const KV_PRIOR: TimeFactor = TimeFactor::of(0.03, 0.05);
 
 fn shown(value: f64, deviation: f64, prior: f64) -> FittedConstant {
@@ -296,13 +298,13 @@ fn shown(value: f64, deviation: f64, prior: f64) -> FittedConstant {
     }
 }
 
-/// Two significant digits.
+/// Formats a value with two significant digits, or all digits of its whole part.
 fn rounded(value: f64) -> String {
     let digits = (1.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{value:.digits$}")
 }
 
-/// Median error of durations, each server's by the figures of the others.
+/// Returns the median error of the logarithms of durations, each server's predicted from the figures of the others.
 fn score(rows: &[Row]) -> Option<f64> {
     let servers = rows.iter().map(|row| row.server).max()? + 1;
     let mut errors = Vec::new();

@@ -1,5 +1,5 @@
-//! Measured runs and starts of an experiment, as far as a twin can be fitted to them: whole runs of a real server of one model on one kind
-//! of GPU, spread over servers and loads. Reads the runs' files.
+//! Gathers the measured runs and starts of an experiment to which a twin can be fitted: complete runs of real servers with one model on one
+//! kind of GPU, spread over servers and loads. Reads the runs' files.
 
 use super::belief::FIGURES;
 use super::fit::{Case, Load, NAMES, log};
@@ -16,21 +16,22 @@ use crate::sim::engine::cost::CostModel;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Runs that are compared: more teach little and cost time.
+/// Most runs that are compared. More would add little and take time.
 const MOST_RUNS: usize = 24;
 
-/// Tokens of all these runs together; each is played about twenty times.
+/// Most tokens of all these runs together, because each is played about twenty times. A prompt token counts a hundredth.
 const MOST_TOKENS: f64 = 3e6;
 
-/// Sampling error of a mean that its run does not state: standard deviation of the logarithm.
+/// Sampling error of a figure whose run does not state it: standard deviation of the logarithm.
 const UNSTATED: f64 = 0.02;
 
-/// Fewest readings of the server for a figure of its memory, and fewest requests at once.
+/// Fewest readings of the server's metrics from which the number of KV blocks is estimated.
 const FEWEST_READINGS: f64 = 3.0;
+/// Fewest running requests from which the number of KV blocks is estimated.
 const FEWEST_RUNNING: f64 = 4.0;
 
 impl Measurements {
-    /// Adds what an experiment measured on servers like this one. `options` have no calibration.
+    /// Adds the measurements of an experiment on servers like this one. `options` must have no calibration.
     pub fn gather(
         &mut self,
         (state, directory): (&State, &Directory),
@@ -87,14 +88,14 @@ impl Measurements {
                 continue;
             }
             let mut measured = [None; FIGURES];
-            for (place, name) in NAMES.iter().enumerate() {
-                // A duration is as uncertain as the throughput.
-                let error = match place {
+            for (figure, name) in NAMES.iter().enumerate() {
+                // The relative error of a duration is that of the throughput.
+                let error = match figure {
                     0 => run.errors.get("request_throughput"),
                     _ => run.errors.get(name),
                 };
                 let value = number(name).and_then(log);
-                measured[place] = value.map(|value| (value, error.unwrap_or(UNSTATED).powi(2)));
+                measured[figure] = value.map(|value| (value, error.unwrap_or(UNSTATED).powi(2)));
             }
             (runs, tokens) = (runs + 1, tokens + size);
             self.cases.push(Case {
@@ -113,7 +114,7 @@ impl Measurements {
     }
 }
 
-/// A recorded server in virtual time, if it is real and of this model.
+/// Returns the model of a recorded server, if it is a real one that starts, with this model and GPU.
 fn modelled(
     id: &ServerId,
     config: crate::journal::ServerDeclared,
@@ -131,12 +132,12 @@ fn modelled(
     };
     let server = ModelledServer::of(&config, options).ok()?;
     let is_like = |cost: &CostModel| cost.model == like.model && cost.gpu.name == like.gpu.name;
-    let is_of_it = !server.is_simulator && server.failure.is_none();
-    let is_of_it = is_of_it && server.settings.as_ref().is_some_and(|settings| is_like(&settings.cost));
-    is_of_it.then_some(server)
+    let is_usable = !server.is_simulator && server.failure.is_none();
+    let is_usable = is_usable && server.settings.as_ref().is_some_and(|settings| is_like(&settings.cost));
+    is_usable.then_some(server)
 }
 
-/// Returns true for a whole, undisturbed run on this kind of GPU.
+/// Returns true for a complete, undisturbed run on this kind of GPU.
 fn is_usable(run: &RunRecord, state: &State, like: &CostModel) -> bool {
     let is_whole = run.probe().is_none_or(|probe| probe.stopped.is_none());
     let is_on_gpu = state.measured_at(run).is_some_and(|machine| {
@@ -146,7 +147,7 @@ fn is_usable(run: &RunRecord, state: &State, like: &CostModel) -> bool {
     is_good(&run) && is_whole && is_on_gpu && !run.is_disturbed()
 }
 
-/// Runs with servers and loads taking turns.
+/// Sorts runs so that servers and loads take turns.
 fn in_turns(runs: Vec<&RunRecord>) -> Vec<&RunRecord> {
     let mut seen: BTreeMap<&ServerId, BTreeMap<&str, usize>> = BTreeMap::new();
     let mut ranked: Vec<(usize, usize, &RunRecord)> = Vec::new();
@@ -154,7 +155,7 @@ fn in_turns(runs: Vec<&RunRecord>) -> Vec<&RunRecord> {
         let loads = seen.entry(&run.server).or_default();
         let new = loads.len();
         let times = loads.entry(&run.name).or_default();
-        // The first run of each load before the second one of any.
+        // The first run of every load comes before the second run of any.
         ranked.push((*times, new, run));
         *times += 1;
     }
@@ -168,7 +169,8 @@ fn read(directory: &Directory, run: &RunRecord) -> Option<Map<String, Value>> {
     serde_json::from_slice(&content).ok()
 }
 
-/// Ratio of measured to modelled KV blocks: requests that run take the blocks of a prompt and half an answer on average.
+/// Returns the ratio of measured to modelled KV blocks. A running request takes the blocks of its prompt and, on average, half of its
+/// answer.
 fn kv_blocks(number: &dyn Fn(&str) -> Option<f64>, server: &ModelledServer) -> Option<f64> {
     let settings = server.settings.as_ref()?;
     let blocks = crate::sim::engine::memory::kv_blocks(&settings.cost, &settings.limits).ok()? as f64;
@@ -180,6 +182,6 @@ fn kv_blocks(number: &dyn Fn(&str) -> Option<f64>, server: &ModelledServer) -> O
     let context = (number("total_input_tokens")? + number("total_output_tokens")? / 2.0) / requests;
     let block = settings.limits.block_size as f64;
     let ratio = running * (context / block + 0.5) / usage / blocks;
-    // Far off it is the shape of the load: shared prefixes, or a share of requests that wait.
+    // If the ratio is far off, the reason is the shape of the load: shared prefixes, or requests that wait.
     (ratio.ln().abs() < 5.0 * KV_PRIOR.own).then_some(ratio)
 }

@@ -1,4 +1,4 @@
-//! Phases of a server's start, as logs of measured starts show them, against those of the model.
+//! Compares the phases of measured starts, as their logs show them, with those of the model.
 
 use super::super::TimeFactor;
 use crate::sim::engine::cost::StartFactors;
@@ -7,22 +7,22 @@ use crate::sim::settings::ServerSettings;
 /// Uncertainty of each phase before any was measured.
 pub const PRIOR: TimeFactor = TimeFactor::of(0.5, 0.15);
 
-/// Durations of the phases of one start, in seconds, and the server's model.
+/// Durations of the phases of one start, in seconds, and the settings of its server.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    /// From launch to ready.
+    /// Time from launch to ready.
     pub total_s: f64,
-    /// The engine's own part, compilation and capture included.
+    /// Time of the engine's own part, with compilation and capture.
     pub engine_s: Option<f64>,
-    /// Compilation.
+    /// Time for compilation.
     pub compile_s: Option<f64>,
-    /// Capturing graphs.
+    /// Time for capturing graphs.
     pub capture_s: Option<f64>,
-    /// The server with nominal constants.
+    /// Settings of the server, with nominal constants.
     pub settings: ServerSettings,
 }
 
-/// Factors of the phases.
+/// The factors of the phases, and that of whole starts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Starts {
     phases: [(&'static str, TimeFactor); 5],
@@ -30,12 +30,12 @@ pub struct Starts {
 }
 
 impl Starts {
-    /// Before any start was measured.
+    /// Returns the factors before any start was measured.
     pub fn prior() -> Starts {
         Starts::after(&[])
     }
 
-    /// After some starts.
+    /// Returns the factors after some starts were measured.
     pub fn after(starts: &[Observed]) -> Starts {
         let mut ratios: [Vec<f64>; 5] = Default::default();
         for start in starts {
@@ -63,7 +63,7 @@ impl Starts {
         found
     }
 
-    /// The factors for the engine model.
+    /// Returns the factors for the engine model.
     pub fn factors(&self) -> StartFactors {
         let [import, load, compile_cold, compile_warm, capture] = self.phases.map(|(_, phase)| phase.factor);
         StartFactors {
@@ -75,17 +75,18 @@ impl Starts {
         }
     }
 
-    /// Factor of a whole start, its phases corrected.
+    /// Returns the factor of a whole start whose phases are corrected by their own factors.
     pub fn total(&self) -> TimeFactor {
         self.total
     }
 
-    /// The phases by name.
+    /// Returns the names of the phases with their factors.
     pub fn phases(&self) -> impl Iterator<Item = (&'static str, TimeFactor)> {
         self.phases.into_iter()
     }
 }
 
+// Indices of the phases.
 const IMPORT: usize = 0;
 const LOAD: usize = 1;
 const COLD: usize = 2;
@@ -93,7 +94,7 @@ const WARM: usize = 3;
 const CAPTURE: usize = 4;
 
 impl Observed {
-    /// Ratios of measured to modelled phases, as far as the log shows them.
+    /// Returns the ratios of measured to modelled phases, as far as the log shows them, with the indices of the phases.
     fn ratios(&self) -> Vec<(usize, f64)> {
         let [cold, warm] = [false, true].map(|warm| self.settings.phases_if(warm));
         let mut ratios = Vec::new();
@@ -117,13 +118,13 @@ impl Observed {
         ratios
     }
 
-    /// Returns true if the compilation took as long as with an empty cache rather than with a warm one.
+    /// Returns true if the duration of the compilation is nearer to that with an empty cache than to that with a warm one.
     fn is_cold(&self) -> bool {
         let [cold, warm] = [false, true].map(|warm| self.settings.phases_if(warm).compile.as_secs_f64());
         self.compile_s.is_some_and(|seconds| seconds > (cold * warm).sqrt())
     }
 
-    /// The model's duration with these factors.
+    /// Returns the duration of the whole start by the model with these factors, in seconds.
     fn modelled_s(&self, start: StartFactors) -> f64 {
         let mut settings = self.settings.clone();
         settings.cost.constants.start = start;

@@ -16,7 +16,7 @@ pub const LEAST_SIZE: f64 = 1e-100;
 const LARGEST: f64 = 1e100;
 
 impl Scale {
-    /// Returns the position of a figure on the scale. `None` if it has none, such as the logarithm of 0, or is no measurement.
+    /// Returns the position of a figure on the scale. `None` if it has none, such as the logarithm of 0, or is too large for a measurement.
     ///
     /// Shares become angles, `asin(sqrt(share))`. The variance of a beta-binomial share, `p (1 - p) (1 / n + rho)`, becomes
     /// `(1 / n + rho) / 4`, which is the same for every share. So overdispersion of runs and of starts adds up as other noise does. The

@@ -85,8 +85,8 @@ fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
     .max(1e-4)
 }
 
-/// Returns the expected highest probability of a config to be within the margin of the best, after a further measurement with these relative
-/// noises.
+/// Returns the expected highest probability of a config to be within the margin of the best, after a further measurement with these
+/// relative noises.
 fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f64 {
     let mut random = Random::of(seed, &["advice"]);
     let count = placed[0].at_point.len();

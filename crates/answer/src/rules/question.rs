@@ -156,8 +156,8 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
     all
 }
 
-/// Returns the winner's figure as a multiple of the other's. `None` if the other has the better estimate, because the winner was then chosen
-/// for another reason, or if the other met its target at the highest load allowed and may hold more.
+/// Returns the winner's figure as a multiple of the other's. `None` if the other has the better estimate, because the winner was then
+/// chosen for another reason, or if the other met its target at the highest load allowed and may hold more.
 fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
     if other.at_ceiling || better.prefers(other.value.value, winner.value.value) {
         return None;

@@ -1,7 +1,7 @@
 //! The search itself: decides which load to measure next, and when a target is answered.
 //!
-//! Each server config has a search of its own, whose state is the list of probes passed to `add`. `ask` computes the next question from that
-//! list, so replaying the probes of a journal leads to the same question.
+//! Each server config has a search of its own, whose state is the list of probes passed to `add`. `ask` computes the next question from
+//! that list, so replaying the probes of a journal leads to the same question.
 
 mod answer;
 mod place;

@@ -1,8 +1,8 @@
 //! The probability distribution of the position of a target's limit, and of the size of the noise, given noisy margins.
 //!
 //! In logarithms, the margin is zero at the boundary, and a line of one slope below it and of another above it. Its deviation from the
-//! lines grows in proportion to the distance. Below the boundary it may also jump. Each run adds noise, whose size is unknown too. Slopes from
-//! flat to vertical and noise from small to large are all considered, and weighted by how well they explain the margins. So a smooth
+//! lines grows in proportion to the distance. Below the boundary it may also jump. Each run adds noise, whose size is unknown too. Slopes
+//! from flat to vertical and noise from small to large are all considered, and weighted by how well they explain the margins. So a smooth
 //! curve is interpolated, a hockey stick is bent at its knee, a cliff is bisected, and runs that scatter more than expected widen the
 //! distribution. Callers decide what to do with it.
 
@@ -291,8 +291,8 @@ impl LoadRun {
         }
     }
 
-    /// Multiplies the weight of each slope by the likelihood of the margin at this distance from the boundary, with a jump of `gap`. That is
-    /// Student's density up to a factor or, for a bound, the probability of a margin beyond it.
+    /// Multiplies the weight of each slope by the likelihood of the margin at this distance from the boundary, with a jump of `gap`. That
+    /// is Student's density up to a factor or, for a bound, the probability of a margin beyond it.
     fn weigh(&self, weights: &mut [f64; SLOPES.len()], distance: f64, gap: f64, noise: usize) {
         let (variance, shift) = self.noises[noise];
         let Observation {
@@ -318,8 +318,8 @@ impl LoadRun {
 }
 
 impl Tail {
-    /// Returns the margin over all requests of many runs minus that of a typical run, if runs scatter by `deviation`. Scatter that their own
-    /// requests do not explain shifts whole runs, and the slow ones have most of the late requests. With an exponential tail the shift
+    /// Returns the margin over all requests of many runs minus that of a typical run, if runs scatter by `deviation`. Scatter that their
+    /// own requests do not explain shifts whole runs, and the slow ones have most of the late requests. With an exponential tail the shift
     /// is c²/2g; in simulations it was half of that, and at most 1.2 c.
     fn shift(self, deviation: f64) -> f64 {
         let common = (deviation * deviation - self.error * self.error).max(0.0);

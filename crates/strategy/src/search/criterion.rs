@@ -148,8 +148,8 @@ impl Criterion {
         }
     }
 
-    /// Returns the name of the figure that it bounds: a metric or, for an attainment, `share(ttft_ms<500 & tpot_ms<=50)`, which results do not
-    /// contain.
+    /// Returns the name of the figure that it bounds: a metric or, for an attainment, `share(ttft_ms<500 & tpot_ms<=50)`, which results do
+    /// not contain.
     pub fn figure(&self) -> String {
         let figure = match &self.quantity {
             Quantity::Metric(key) => key.clone(),
@@ -250,9 +250,9 @@ impl Criterion {
         }
     }
 
-    /// Returns two numbers of requests, out of `requests`, that keep the limits of a single request. With fewer than the first the criterion
-    /// fails for certain; from the second on it holds for certain. Between them a percentile, which interpolates between two requests as numpy
-    /// does, may be on either side.
+    /// Returns two numbers of requests, out of `requests`, that keep the limits of a single request. With fewer than the first the
+    /// criterion fails for certain; from the second on it holds for certain. Between them a percentile, which interpolates between two
+    /// requests as numpy does, may be on either side.
     pub(super) fn needed(&self, requests: u64) -> Option<(u64, u64)> {
         let (share, _) = self.per_request()?;
         let n = requests as f64;

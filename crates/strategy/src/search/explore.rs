@@ -1,8 +1,8 @@
 //! Chooses loads from one request at a time to as many as the server can hold, for a whole curve of throughput against latency.
 //!
-//! Both ends of the curve, the anchors, are measured without a limit of the rate. The serial anchor has one request in flight. The saturated
-//! anchor has as many as allowed; if the server fails under that load, half as many are tried, and so on. Half of the levels between them
-//! are spaced evenly. Each further level splits the longest piece of the measured curve, which is where the knee is.
+//! Both ends of the curve, the anchors, are measured without a limit of the rate. The serial anchor has one request in flight. The
+//! saturated anchor has as many as allowed; if the server fails under that load, half as many are tried, and so on. Half of the levels
+//! between them are spaced evenly. Each further level splits the longest piece of the measured curve, which is where the knee is.
 
 use super::Vary;
 use super::seed::Requests;

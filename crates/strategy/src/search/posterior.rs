@@ -9,8 +9,8 @@ const QUANTILES: usize = 40;
 /// Distribution of the limit, from one search on one start of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitPosterior {
-    /// Quantiles of the limit, ascending. The i-th of n has the probability (i + 1/2) / n. All lie within the range that was searched: a limit
-    /// above it counts as its highest load, one below it as its lowest.
+    /// Quantiles of the limit, ascending. The i-th of n has the probability (i + 1/2) / n. All lie within the range that was searched: a
+    /// limit above it counts as its highest load, one below it as its lowest.
     pub quantiles: Vec<f64>,
     /// The slope `d ln(figure) / d ln(load)` of the limiting figure at the limit.
     pub slope: f64,

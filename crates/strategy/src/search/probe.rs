@@ -18,8 +18,8 @@ pub struct Question {
     pub requests: u64,
     /// True if the value is expected to be the answer, so that the run confirms or refutes it.
     pub confirm: bool,
-    /// Number that is added to the plan's seed for the random draw of prompts and arrivals. It differs between all runs of a search, because
-    /// repeating the same arrivals adds no evidence.
+    /// Number that is added to the plan's seed for the random draw of prompts and arrivals. It differs between all runs of a search,
+    /// because repeating the same arrivals adds no evidence.
     pub draw: u32,
 }
 
@@ -28,8 +28,8 @@ pub struct Question {
 pub struct Probe {
     /// The question it answers.
     pub question: Question,
-    /// The verdict that stopped the run before its last request, if one did. If the server failed under the load, this is [`Verdict::Fail`] and
-    /// there are no readings.
+    /// The verdict that stopped the run before its last request, if one did. If the server failed under the load, this is [`Verdict::Fail`]
+    /// and there are no readings.
     pub stopped: Option<Verdict>,
     /// Readings of the criteria, by the criterion's text. A criterion that the run says nothing about is absent.
     pub readings: BTreeMap<String, Reading>,
@@ -39,8 +39,8 @@ pub struct Probe {
     /// Output tokens per second; `None` if the run was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,
-    /// Codes of disturbances, such as `generator_stalled`. A disturbed run can show that a load meets a target. It can show that a load misses
-    /// it only as far as its readings include what the disturbance explains.
+    /// Codes of disturbances, such as `generator_stalled`. A disturbed run can show that a load meets a target. It can show that a load
+    /// misses it only as far as its readings include what the disturbance explains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<String>,
 }

@@ -7,8 +7,9 @@ use super::target::Target;
 use super::watch::Cut;
 
 impl Probe {
-    /// Reads the criteria of the targets from a run's figures and its requests, which are in the order of sending. If the run was cut, reads
-    /// the facts that were certain by then. Requests around which the generator stalled are read as they would have been without the stalls.
+    /// Reads the criteria of the targets from a run's figures and its requests, which are in the order of sending. If the run was cut,
+    /// reads the facts that were certain by then. Requests around which the generator stalled are read as they would have been without the
+    /// stalls.
     pub fn read(
         question: Question,
         targets: &[Target],

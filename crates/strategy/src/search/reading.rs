@@ -91,8 +91,8 @@ pub struct Reading {
     /// True if the load itself was too low for the criterion, whatever the server did. A lower load cannot meet it either.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starved: bool,
-    /// Growth of the ratio's logarithm each time that the number of requests beyond it falls by a factor of e, near the criterion's share of
-    /// the requests; 0 if the criterion is about the run as a whole.
+    /// Growth of the ratio's logarithm each time that the number of requests beyond it falls by a factor of e, near the criterion's share
+    /// of the requests; 0 if the criterion is about the run as a whole.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tail: f64,
     /// Number of requests beyond the limits of a single request; 0 if the criterion is about the run as a whole.
@@ -127,8 +127,8 @@ impl Reading {
         }
     }
 
-    /// Returns the reading of a run that was cut because it was certain to be clear of the limit, on the side `met`. Its ratio, for display, is
-    /// that `measured` by then, or the nearest one that is clear of the limit on that side.
+    /// Returns the reading of a run that was cut because it was certain to be clear of the limit, on the side `met`. Its ratio, for
+    /// display, is that `measured` by then, or the nearest one that is clear of the limit on that side.
     pub(super) fn clear(met: bool, measured: Option<f64>) -> Reading {
         let (low, high) = match met {
             true => (0.0, CLEAR.recip()),
@@ -224,8 +224,8 @@ fn log(ratio: f64) -> f64 {
     ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR)
 }
 
-/// Returns the growth of the ratios' logarithms towards the end of their tail, each time that the number of requests beyond falls by a factor
-/// of e. It is measured from twice to half the part of the requests that lies beyond `share`.
+/// Returns the growth of the ratios' logarithms towards the end of their tail, each time that the number of requests beyond falls by a
+/// factor of e. It is measured from twice to half the part of the requests that lies beyond `share`.
 fn tail(sorted: &[f64], share: f64) -> f64 {
     let n = sorted.len() as f64;
     let beyond = |part: f64| {
@@ -236,10 +236,10 @@ fn tail(sorted: &[f64], share: f64) -> f64 {
     if growth.is_finite() { growth.max(0.0) } else { 0.0 }
 }
 
-/// Returns the number of independent requests with as much information as these, which are in the order of sending. With a varied concurrency,
-/// each request waits only for those sent with it. With a varied rate they queue, and slow ones come in a row: the variance of a mean grows
-/// by (1+r)/(1-r), where r is the correlation of each value with the one before. Correlation over longer distances is not included; it shows
-/// in the scatter of a search's runs.
+/// Returns the number of independent requests with as much information as these, which are in the order of sending. With a varied
+/// concurrency, each request waits only for those sent with it. With a varied rate they queue, and slow ones come in a row: the variance of
+/// a mean grows by (1+r)/(1-r), where r is the correlation of each value with the one before. Correlation over longer distances is not
+/// included; it shows in the scatter of a search's runs.
 fn independent(ratios: &[f64], vary: Vary) -> f64 {
     if vary == Vary::MaxConcurrency {
         return ratios.len() as f64;

@@ -206,9 +206,9 @@ impl Target {
         }
     }
 
-    /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that met the target shows that an undisturbed
-    /// one meets it too. One that missed it gives no observation, because the disturbance may be the reason, unless the part of the margin
-    /// that it explains is known.
+    /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that met the target shows that an
+    /// undisturbed one meets it too. One that missed it gives no observation, because the disturbance may be the reason, unless the part of
+    /// the margin that it explains is known.
     fn observe(&self, probe: &Probe) -> Option<Observation> {
         let (_, observation) = self.worst(probe)?;
         if !probe.is_disturbed() {
@@ -381,7 +381,7 @@ mod tests {
             bound: Some(0.2),
             ..run(50.0, 0.2, 0.006)
         };
-        let runs = alike(vec![
+        let runs = with_common_errors(vec![
             run(50.0, -0.02, 0.01),
             run(52.0, 0.03, 0.03),
             run(90.0, 0.8, 0.1),

@@ -56,7 +56,8 @@ impl TargetCounts {
         self.planned.saturating_sub(self.attained + self.missed)
     }
 
-    /// Returns almost certain bounds of the number of requests of the whole probe that will keep the limits. `None` while too few have ended.
+    /// Returns almost certain bounds of the number of requests of the whole probe that will keep the limits. `None` while too few have
+    /// ended.
     ///
     /// The rest is predicted from the requests after the first wave, because a probe starts only once.
     fn predicted(&self) -> Option<(f64, f64)> {

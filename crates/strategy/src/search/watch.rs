@@ -67,8 +67,8 @@ pub struct Cut {
     pub verdict: Verdict,
     /// A sentence with the counts that decided.
     pub why: String,
-    /// The criteria whose results are certain, by their texts; true if met. The first part of a run proves nothing about the others, because
-    /// requests that end first are not typical.
+    /// The criteria whose results are certain, by their texts; true if met. The first part of a run proves nothing about the others,
+    /// because requests that end first are not typical.
     pub certain: BTreeMap<String, bool>,
 }
 
@@ -107,8 +107,8 @@ impl Watch {
         }
     }
 
-    /// Counts a request that ended while `in_flight` others continued. `span` is the time from its sending to its end, since any fixed moment.
-    /// Returns the reason to cut the run, if there is one.
+    /// Counts a request that ended while `in_flight` others continued. `span` is the time from its sending to its end, since any fixed
+    /// moment. Returns the reason to cut the run, if there is one.
     pub fn note_end(&mut self, request: RequestLatencies, span: Range<Duration>, in_flight: u64) -> Option<Cut> {
         // The request was probably counted as under way. The next look counts those again.
         self.underway.clear();
@@ -142,8 +142,8 @@ impl Watch {
         self.judge()
     }
 
-    /// Sets the time for which the generator has stood still so far. Its delays say nothing of the server, so a run that they disturb is not
-    /// cut.
+    /// Sets the time for which the generator has stood still so far. Its delays say nothing of the server, so a run that they disturb is
+    /// not cut.
     pub fn note_away(&mut self, total: Duration) {
         self.away = total;
     }

@@ -37,7 +37,8 @@ pub struct Bracket {
     pub doubt: f64,
 }
 
-/// The probability at which an exact answer is good enough. The model's noise has wide tails, so about one such answer in a hundred is wrong.
+/// The probability at which an exact answer is good enough. The model's noise has wide tails, so about one such answer in a hundred is
+/// wrong.
 const SURE: f64 = 0.93;
 /// The probability of the stretch that is reported when the starts are spent.
 const SURE_WHEN_SPENT: f64 = 0.98;
@@ -457,8 +458,8 @@ mod changepoint_tests {
 
     #[test]
     fn as_a_multivariate_t_weighs_them() {
-        // scipy 1.17.1: multivariate_t.logpdf of the differences of neighbours, which know no level, with BELIEF degrees of freedom and the shape
-        // NOISE^2 D (covariance + CHANGE^2 s s') D'; the change's mean and variance by numpy's linear algebra.
+        // scipy 1.17.1: multivariate_t.logpdf of the differences of neighbours, which know no level, with BELIEF degrees of freedom and the
+        // shape NOISE^2 D (covariance + CHANGE^2 s s') D'; the change's mean and variance by numpy's linear algebra.
         let data = [
             (0, 7.010, 0),
             (5, 6.951, 1),

@@ -1,8 +1,8 @@
 //! Chooses the order of groups if several run at the same time, and predicts when all have ended. As soon as resources are free, the first
 //! group of the list that fits begins.
 //!
-//! Lists are compared by playing them with the expected durations: first those of a few rules, then random changes of the best one. With true
-//! durations the list is close to the best. With wrong ones, the next group that fits still begins at once.
+//! Lists are compared by playing them with the expected durations: first those of a few rules, then random changes of the best one. With
+//! true durations the list is close to the best. With wrong ones, the next group that fits still begins at once.
 
 use crate::stats::Random;
 
@@ -152,8 +152,8 @@ impl<'n> Round<'n> {
         }
     }
 
-    /// Begins each group that fits now, after the end of the group `after`. It ends after its expected duration, unless [`Round::end`] reports
-    /// another time.
+    /// Begins each group that fits now, after the end of the group `after`. It ends after its expected duration, unless [`Round::end`]
+    /// reports another time.
     pub fn begin(&mut self, now: f64, after: Option<usize>) {
         let needs = self.needs;
         self.waiting.retain(|&group| {
@@ -198,8 +198,8 @@ pub fn longest_chain(placed: &[Placed]) -> Vec<usize> {
     chain
 }
 
-/// Chooses GPUs among the free ones. If possible they are neighbours, and the first is a multiple of their number, because these are probably
-/// best connected.
+/// Chooses GPUs among the free ones. If possible they are neighbours, and the first is a multiple of their number, because these are
+/// probably best connected.
 pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     let is_free = |gpu: &u32| free.contains(gpu);
     let aligned = free

@@ -1,8 +1,8 @@
 //! Compares two arms by pairs of server starts until every question is answered or the starts are spent.
 //!
 //! The order is ABBA, so that a drift of the node favours neither arm. On disjoint GPUs both arms of a pair run at once, and the sets are
-//! swapped from pair to pair. Each pair gives one ratio for each member of the family. [`Paired`] decides which start is next, when to stop,
-//! and corrects for the family by Holm's procedure; [`Member`] judges the ratios of one member.
+//! swapped from pair to pair. Each pair gives one ratio for each member of the family. [`Paired`] decides which start is next, when to
+//! stop, and corrects for the family by Holm's procedure; [`Member`] judges the ratios of one member.
 
 use super::Arm;
 use crate::stats::{
@@ -307,8 +307,8 @@ pub(super) struct Pair {
 /// Fewest pairs at a look. With one fewer, only one degree of freedom would be left.
 pub(super) const FIRST_LOOK: usize = 4;
 
-/// The probability, at the last look, that an interval within the margin misses the truth. It is smaller than that of a false alarm, because
-/// a regression that is called `same` is shipped.
+/// The probability, at the last look, that an interval within the margin misses the truth. It is smaller than that of a false alarm,
+/// because a regression that is called `same` is shipped.
 const ALPHA_SAME: f64 = 0.0005;
 
 /// The confidence of intervals at one look.

@@ -41,7 +41,8 @@ impl Cholesky {
         self.0.iter().filter_map(|row| row.last()).map(|last| last.ln()).sum()
     }
 
-    /// Returns the product of the factor with a vector. It converts independent standard normal numbers to numbers with the matrix as covariance.
+    /// Returns the product of the factor with a vector. It converts independent standard normal numbers to numbers with the matrix as
+    /// covariance.
     pub fn times(&self, vector: &[f64]) -> Vec<f64> {
         self.0.iter().map(|row| dot(row, &vector[..row.len()])).collect()
     }

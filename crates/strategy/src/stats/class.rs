@@ -3,7 +3,7 @@
 /// Names that mean something else before a dot.
 const TAKEN: [&str; 2] = ["serve", "bench"];
 
-/// The class of a single request, as a digest of the name. The default is no class.
+/// The class of a single request, as a digest of the name. By default there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClassTag(u64);
 

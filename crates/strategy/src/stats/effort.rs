@@ -1,5 +1,5 @@
-//! Decides when a run is repeated often enough, and predicts how many more starts or pairs would decide a comparison, if the current estimate
-//! were the truth.
+//! Decides when a run is repeated often enough, and predicts how many more starts or pairs would decide a comparison, if the current
+//! estimate were the truth.
 
 use super::distribution::{level_of_look, normal_quantile, student_quantile};
 use super::estimate::{Estimate, Interval};
@@ -22,8 +22,8 @@ const MOST: usize = 1000;
 const RISK: f64 = 0.2;
 
 /// Returns the number of units beyond those at hand, `have`, that would decide in four of five cases, if the logarithm of the ratio were
-/// `log`. The question is if the ratio differs from one or only by less than the margin or, with a bound, on which side of it the ratio lies.
-/// One unit has the standard deviation `sd`. `None` if [`MOST`] units would not suffice.
+/// `log`. The question is if the ratio differs from one or only by less than the margin or, with a bound, on which side of it the ratio
+/// lies. One unit has the standard deviation `sd`. `None` if [`MOST`] units would not suffice.
 pub(crate) fn more_units(
     (margin, bound): (Margin, Option<Bound>),
     log: f64,
@@ -48,9 +48,9 @@ pub(crate) fn more_units(
     (have + 1..=MOST).find(decides).map(|units| units - have)
 }
 
-/// Returns the number of starts of each side, beyond the `have` starts of the smaller side, that would decide a comparison by 95 % intervals in
-/// four of five cases, if the estimate were the truth. `standard` is the present standard deviation of the logarithm of the ratio, by a model
-/// that knows the noise. `None` if 1000 starts would not suffice.
+/// Returns the number of starts of each side, beyond the `have` starts of the smaller side, that would decide a comparison by 95 %
+/// intervals in four of five cases, if the estimate were the truth. `standard` is the present standard deviation of the logarithm of the
+/// ratio, by a model that knows the noise. `None` if 1000 starts would not suffice.
 pub fn more_starts(margin: Margin, log: f64, standard: f64, have: usize) -> Option<usize> {
     let rule = IntervalRule {
         alpha: ALPHA,
@@ -60,8 +60,8 @@ pub fn more_starts(margin: Margin, log: f64, standard: f64, have: usize) -> Opti
     more_units((margin, None), log, standard * (have as f64).sqrt(), have, &rule)
 }
 
-/// The rule by which a run is repeated until its interval is narrow: `runs = { min, max, metric, until = "3 %" }`. The interval is about the
-/// runs of this start only, not about other starts.
+/// The rule by which a run is repeated until its interval is narrow: `runs = { min, max, metric, until = "3 %" }`. The interval is about
+/// the runs of this start only, not about other starts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Repeats {
     /// Fewest runs; at least two are needed for an interval.
@@ -84,8 +84,8 @@ impl Repeats {
         self.interval(values).is_some_and(is_narrow)
     }
 
-    /// Returns the 95 % interval of the mean logarithm of this start's runs, which is valid at any number of looks. `None` if a value has no
-    /// logarithm, or there are fewer than two runs.
+    /// Returns the 95 % interval of the mean logarithm of this start's runs, which is valid at any number of looks. `None` if a value has
+    /// no logarithm, or there are fewer than two runs.
     pub fn interval(self, values: &[f64]) -> Option<Interval> {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         if logs.len() < 2 || logs.iter().any(|log| !log.is_finite()) {

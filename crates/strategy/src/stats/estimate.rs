@@ -1,5 +1,4 @@
-//! An estimate on the logarithmic scale, its standard error and the interval that follows. Where the numbers come from is not
-//! decided here.
+//! An estimate on the logarithmic scale, its standard error, and the interval that follows.
 
 use super::distribution::{student_quantile, student_two_sided};
 use serde::{Deserialize, Serialize};
@@ -18,7 +17,7 @@ pub struct Error {
 pub struct Estimate {
     /// The natural logarithm of a metric, or of a ratio.
     pub log: f64,
-    /// None where start-to-start noise is unknown: there was but one start.
+    /// Its chance error; `None` if it is unknown because there is only one value.
     pub error: Option<Error>,
 }
 
@@ -37,25 +36,25 @@ impl Interval {
         self.low <= log && log <= self.high
     }
 
-    /// Returns true if the two have a value in common.
+    /// Returns true if the two intervals have a value in common.
     pub fn overlaps(self, other: Interval) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 
-    /// Its ends as plain values, or as plain ratios.
+    /// Returns its ends as plain values or ratios.
     pub fn exp(self) -> (f64, f64) {
         (self.low.exp(), self.high.exp())
     }
 }
 
 impl Estimate {
-    /// An estimate with a standard error and its degrees of freedom.
+    /// Returns an estimate with a standard error and its degrees of freedom.
     pub fn new(log: f64, standard: f64, freedom: f64) -> Estimate {
         let error = Some(Error { standard, freedom });
         Estimate { log, error }
     }
 
-    /// The mean of some values. Its error is unknown for a single value.
+    /// Returns the mean of some logarithms. The error of a single one is unknown.
     pub fn of_mean(values: &[f64]) -> Estimate {
         let n = values.len() as f64;
         let log = values.iter().sum::<f64>() / n;
@@ -66,7 +65,7 @@ impl Estimate {
         }
     }
 
-    /// The interval that misses the truth with probability `alpha`; None where the error is unknown.
+    /// Returns the interval that misses the truth with probability `alpha`; `None` if the error is unknown.
     pub fn interval(self, alpha: f64) -> Option<Interval> {
         let error = self.error?;
         let half = match error.standard {
@@ -79,7 +78,7 @@ impl Estimate {
         })
     }
 
-    /// The two-sided p-value of the hypothesis that the truth is `null`; None where the error is unknown.
+    /// Returns the two-sided p-value of the hypothesis that the truth is `null`; `None` if the error is unknown.
     pub fn p_value(self, null: f64) -> Option<f64> {
         let error = self.error?;
         let distance = self.log - null;
@@ -90,7 +89,7 @@ impl Estimate {
         })
     }
 
-    /// This estimate less an independent one, with the degrees of freedom of Welch (1947) and Satterthwaite (1946).
+    /// Returns this estimate minus an independent one, with the degrees of freedom of Welch (1947) and Satterthwaite (1946).
     pub fn minus(self, other: Estimate) -> Estimate {
         let error = self.error.zip(other.error).map(|(a, b)| {
             let (va, vb) = (a.standard.powi(2), b.standard.powi(2));

@@ -1,8 +1,7 @@
 //! Statistics of measurements: intervals over server starts, ratios of two sides, and the verdicts based on them.
 //!
-//! The start of a server is the unit. Runs on one start share that start's luck, so they narrow an interval only as far as
-//! noise between runs goes. Everything here is on the logarithm of a metric; a ratio is a difference of logarithms.
-//! `docs/verdicts.md` explains the method.
+//! The unit is the start of a server. Runs on one start have that start's deviation in common, so more runs reduce only the noise between
+//! runs. All values are logarithms of a metric; a ratio is a difference of logarithms. `docs/verdicts.md` explains the method.
 
 mod cholesky;
 mod class;

@@ -1,4 +1,4 @@
-//! Random numbers of the draws: the same for the same seed, one stream for each name.
+//! Seeded random numbers, with a separate stream for each name.
 
 /// A stream of random numbers: SplitMix64 (Steele, Lea and Flood 2014).
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub struct Random {
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// The stream of a seed and a name. So what is drawn for one config does not depend on the others.
+    /// Returns the stream of a seed and a name. So the numbers for one config do not depend on other configs.
     pub fn of(seed: u64, name: &[&str]) -> Random {
         let bytes = name.iter().flat_map(|part| part.bytes().chain([0]));
         // FNV-1a, whose basis carries the seed.
@@ -19,32 +19,32 @@ impl Random {
         let state = bytes.fold(basis, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        // Names that are alike have states that are not.
+        // Similar names get states that are not similar.
         Random::seeded(mixed(state))
     }
 
-    /// The numbers after this state.
+    /// Returns the stream that follows this state.
     pub fn seeded(state: u64) -> Random {
         Random { state, spare: None }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STEP);
         mixed(self.state)
     }
 
-    /// A number between 0 and 1, neither included.
+    /// Returns a uniform number between 0 and 1, both excluded.
     pub fn uniform(&mut self) -> f64 {
         ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// A whole number below `end`.
+    /// Returns a uniform whole number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         ((self.uniform() * end as f64) as usize).min(end.saturating_sub(1))
     }
 
-    /// A number with the standard normal distribution (Box and Muller 1958).
+    /// Returns a standard normal number (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -63,16 +63,16 @@ impl Random {
     }
 }
 
-/// The numbers that [`Random::normal`] gives one after the other, by their places: a large experiment draws only some of them at a time.
+/// The numbers that successive calls of [`Random::normal`] return, by index. A large experiment draws only some of them at a time.
 #[derive(Debug, Clone)]
 pub struct Normals {
     begin: Random,
-    /// Two numbers are made at once: the number of the last such pair, and the pair.
+    /// Index of the last pair of numbers, and the pair. Two numbers are made at once.
     last: Option<(u64, [f64; 2])>,
 }
 
 impl Normals {
-    /// Those of a stream, from where it stands.
+    /// Returns the numbers of a stream from its present state.
     pub fn of(begin: Random) -> Normals {
         Normals {
             begin: Random { spare: None, ..begin },
@@ -80,16 +80,16 @@ impl Normals {
         }
     }
 
-    /// The number at a place, from 0.
-    pub fn at(&mut self, place: u64) -> f64 {
-        let (pair, of_pair) = (place / 2, (place % 2) as usize);
+    /// Returns the number at an index.
+    pub fn at(&mut self, index: u64) -> f64 {
+        let (pair, of_pair) = (index / 2, (index % 2) as usize);
         match self.last {
             Some((last, numbers)) if last == pair => numbers[of_pair],
             _ => {
-                let mut there = self.begin.clone();
+                let mut stream = self.begin.clone();
                 // A pair takes two steps.
-                there.state = there.state.wrapping_add(STEP.wrapping_mul(2).wrapping_mul(pair));
-                let numbers = [there.normal(), there.normal()];
+                stream.state = stream.state.wrapping_add(STEP.wrapping_mul(2).wrapping_mul(pair));
+                let numbers = [stream.normal(), stream.normal()];
                 self.last = Some((pair, numbers));
                 numbers[of_pair]
             }

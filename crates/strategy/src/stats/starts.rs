@@ -1,10 +1,10 @@
-//! Estimates over starts from runs within starts: noise between runs, noise between starts, and the mean with its error. A
-//! node's own noise, from repeated measurements, says how large a difference means nothing.
+//! Estimates over starts from runs within starts: noise between runs, noise between starts, and the mean with its error. The noise of a
+//! node, from repeated measurements, gives the smallest difference that is more than chance.
 //!
 //! A start's mean is one value of a random-effects model: its variance is that between starts plus that between runs divided by
 //! its runs. The variance between starts is that of DerSimonian and Laird (1986). The standard error is that of Hartung and
-//! Knapp (2001) and Sidik and Jonkman (2002), with Student's t over starts; it is never taken to be smaller than noise between runs alone
-//! makes it (Röver, Knapp and Friede 2015). With equal numbers of runs this is the t interval over the starts' means.
+//! Knapp (2001) and Sidik and Jonkman (2002), with Student's t over starts. It is at least as large as noise between runs alone makes it
+//! (Röver, Knapp and Friede 2015). With equal numbers of runs, this is the t interval over the starts' means.
 
 use super::distribution::student_quantile;
 use super::estimate::{Error, Estimate};
@@ -18,7 +18,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// A start with a value for each run. `None` if it has no run, or a value without a logarithm.
+    /// Returns a start with a value for each run. `None` if it has no run, or a value without a logarithm.
     pub fn of(values: &[f64]) -> Option<Start> {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         let usable = !logs.is_empty() && logs.iter().all(|log| log.is_finite());
@@ -30,12 +30,12 @@ impl Start {
         self.logs.len()
     }
 
-    /// The mean of its runs' logarithms.
+    /// Returns the mean of its runs' logarithms.
     pub fn mean(&self) -> f64 {
         self.logs.iter().sum::<f64>() / self.runs() as f64
     }
 
-    /// The sum of squared distances of its runs from their mean.
+    /// Returns the sum of squared distances of its runs from their mean.
     pub(crate) fn squares(&self) -> f64 {
         let mean = self.mean();
         self.logs.iter().map(|log| (log - mean).powi(2)).sum()
@@ -45,22 +45,22 @@ impl Start {
 /// Prior of the noise between runs, because few runs say little about it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RunPrior {
-    /// Its standard deviation, as a ratio: 0.01 for 1 %.
+    /// The standard deviation of that noise, as a ratio: 0.01 for 1 %.
     pub sd: f64,
     /// Weight of the prior, in degrees of freedom.
     pub freedom: f64,
 }
 
 impl RunPrior {
-    /// 1 %, worth one degree of freedom: an assumption.
+    /// An assumption: 1 %, with the weight of one degree of freedom.
     pub const TYPICAL: RunPrior = RunPrior { sd: 0.01, freedom: 1.0 };
 }
 
-/// The mean over starts with its error; None without a start.
+/// Returns the mean over starts with its error; `None` without a start.
 pub fn estimate(starts: &[Start], prior: RunPrior) -> Option<Estimate> {
     let run_variance = run_variance(starts, prior).unwrap_or(0.0);
     let between = between(starts, run_variance);
-    // Without noise all starts weigh the same; only the ratio of the weights matters then.
+    // Without noise all starts have equal weight. Only the ratio of the weights matters then.
     let noise = |start: &Start| between + run_variance / start.runs() as f64;
     let weight = |start: &Start| if noise(start) > 0.0 { 1.0 / noise(start) } else { 1.0 };
     let weights: f64 = starts.iter().map(weight).sum();
@@ -81,28 +81,28 @@ pub fn estimate(starts: &[Start], prior: RunPrior) -> Option<Estimate> {
     Some(Estimate { log, error })
 }
 
-/// The variance between runs of one start; None if no start has two runs.
+/// Returns the variance between runs of one start; `None` if no start has two runs.
 fn run_variance(starts: &[Start], prior: RunPrior) -> Option<f64> {
     let (squares, freedom) = run_squares(starts);
-    let believed = prior.freedom * prior.sd.powi(2);
-    (freedom > 0.0).then(|| (believed + squares) / (prior.freedom + freedom))
+    let prior_squares = prior.freedom * prior.sd.powi(2);
+    (freedom > 0.0).then(|| (prior_squares + squares) / (prior.freedom + freedom))
 }
 
-/// The sum of squared distances of runs from their start's mean, and its degrees of freedom.
+/// Returns the sum of squared distances of runs from their start's mean, and its degrees of freedom.
 pub(super) fn run_squares(starts: &[Start]) -> (f64, f64) {
     let squares = starts.iter().map(Start::squares).sum();
     (squares, starts.iter().map(|start| start.runs() as f64 - 1.0).sum())
 }
 
-/// The variance between starts beyond what noise between runs explains.
+/// Returns the variance between starts that noise between runs does not explain.
 fn between(starts: &[Start], run_variance: f64) -> f64 {
     let (squares, scale) = between_squares(starts, run_variance);
     if scale > 0.0 { (squares / scale).max(0.0) } else { 0.0 }
 }
 
-/// DerSimonian and Laird's estimate as a fraction: what the starts' means scatter beyond noise between runs, and what that is a multiple of. Their
-/// weights are one over the runs' share of the variance; their scale cancels, so numbers of runs serve. Without noise between
-/// runs all starts weigh the same.
+/// Returns the numerator and the denominator of DerSimonian and Laird's estimate of the variance between starts. The numerator is the
+/// scatter of the starts' means that noise between runs does not explain. The weights are the numbers of runs, because the scale of the
+/// weights cancels. Without noise between runs, all starts have equal weight.
 pub(super) fn between_squares(starts: &[Start], run_variance: f64) -> (f64, f64) {
     let weigh = |start: &Start| if run_variance > 0.0 { start.runs() as f64 } else { 1.0 };
     let weights: f64 = starts.iter().map(weigh).sum();
@@ -131,10 +131,11 @@ pub struct Noise {
     pub run_freedom: f64,
 }
 
-/// The chance that a difference between equal things exceeds the margin.
+/// The probability that a difference between equal servers exceeds the margin.
 const ALPHA: f64 = 0.05;
+
 impl Noise {
-    /// Noise of groups of starts, each group of one config; `None` if no group has two starts.
+    /// Estimates the noise of groups of starts, each of one config; `None` if no group has two starts.
     pub fn of(groups: &[Vec<Start>]) -> Option<Noise> {
         let (run_squares, run_freedom) = sum(groups.iter().map(|group| run_squares(group)));
         let run_variance = if run_freedom > 0.0 {
@@ -153,8 +154,9 @@ impl Noise {
         })
     }
 
-    /// The difference that two measurements of the same thing exceed in one of twenty cases: ISO 5725-6's repeatability limit, each
-    /// measurement being the mean over `starts` of `runs` each, and with Student's t because the noise is itself an estimate.
+    /// Returns the difference that two measurements of one server exceed in one of twenty cases: the repeatability limit of ISO 5725-6.
+    /// Each measurement is the mean over `starts` starts with `runs` runs each. Student's t is used, because the noise is itself an
+    /// estimate.
     pub fn margin(&self, starts: usize, runs: usize) -> Margin {
         let one_start = self.start_variance + self.run_variance / runs as f64;
         Margin {
@@ -188,8 +190,8 @@ mod tests {
 
     #[test]
     fn as_statsmodels_combines_unequal_starts() {
-        // statsmodels 0.15.0: combine_effects(means, pooled variance of runs / numbers of runs, method_re="dl"), its `tau2`, `mean_effect_re` and
-        // the root of `var_hksj_re`.
+        // statsmodels 0.15.0: combine_effects(means, pooled variance of runs / numbers of runs, method_re="dl"), its `tau2`,
+        // `mean_effect_re` and the root of `var_hksj_re`.
         let runs: [&[f64]; 4] = [
             &[100.0, 101.0, 99.0],
             &[104.0],

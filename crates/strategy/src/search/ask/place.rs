@@ -42,9 +42,10 @@ impl View<'_> {
         self.question(self.boundary.quantile(0.5).clamp(lowest, highest), false)
     }
 
-    /// Returns the load that will be the answer if the boundary lies where it most likely is. It lies below the boundary by the distance that
-    /// fits best between the risk of being too high and the tolerance. If the runs that are left cannot make the boundary certain enough for
-    /// that, it lies as far below as the risk demands. A load that was measured as passing is preferred if it fits nearly as well.
+    /// Returns the load that will be the answer if the boundary lies where it most likely is. It lies below the boundary by the distance
+    /// that fits best between the risk of being too high and the tolerance. If the runs that are left cannot make the boundary certain
+    /// enough for that, it lies as far below as the risk demands. A load that was measured as passing is preferred if it fits nearly as
+    /// well.
     fn hoped(&self) -> f64 {
         let Settings { vary, lower, upper, .. } = self.search.settings;
         let quantile = |p: f64| self.boundary.quantile(p);

@@ -1,4 +1,5 @@
-//! The certainty that the best known candidate is the best of all, and the end of an optimisation when that suffices or the budget is spent.
+//! The certainty that the best known candidate is the best of all, and the end of an optimisation when that suffices or the budget is
+//! spent.
 
 use super::space::{Budget, Judged, Outlook};
 use super::state::Optimized;
@@ -54,8 +55,8 @@ impl Optimized {
         }
     }
 
-    /// Returns the probability that a candidate lies within the margin of the best of at most `rivals` rivals. If the measured candidates were
-    /// judged by another model, only those that were not measured are rivals.
+    /// Returns the probability that a candidate lies within the margin of the best of at most `rivals` rivals. If the measured candidates
+    /// were judged by another model, only those that were not measured are rivals.
     fn chance(&self, best: usize, rivals: usize) -> f64 {
         let is_rival = |at: usize| self.judged.is_none() || self.measured_mean(at).is_none();
         self.draws(best, rivals).chance(best, self.rules.margin, &is_rival)

@@ -118,8 +118,8 @@ pub(super) fn improvement(mean: f64, sd: f64, best: f64) -> f64 {
     (sd * (z * normal.cdf(z) + normal.pdf(z))).max(0.0)
 }
 
-/// Returns the expected gain in the value of the best candidate from a start of one with this belief, if the best of the others has the value
-/// `other`. A candidate cannot be chosen before its first start.
+/// Returns the expected gain in the value of the best candidate from a start of one with this belief, if the best of the others has the
+/// value `other`. A candidate cannot be chosen before its first start.
 pub(super) fn gain(belief: Belief, noise: f64, other: f64, is_known: bool) -> f64 {
     let sd = belief.variance / (belief.variance + noise).sqrt();
     let without = if is_known { (belief.mean - other).max(0.0) } else { 0.0 };

@@ -29,8 +29,8 @@ pub struct Candidate {
     pub changes: u32,
     /// The twin's prediction.
     pub predicted: Option<Predicted>,
-    /// Change of the prediction if a constant of the twin is a standard deviation larger, for each constant; empty if not known. With these a
-    /// measured candidate corrects the predictions of all others, as a fit of the constants would.
+    /// Change of the prediction if a constant of the twin is a standard deviation larger, for each constant; empty if not known. With these
+    /// a measured candidate corrects the predictions of all others, as a fit of the constants would.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slopes: Vec<f64>,
     /// Share of the GPU's memory that it is predicted to need; above 1 it does not fit if the prediction holds.

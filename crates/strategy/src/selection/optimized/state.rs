@@ -65,9 +65,9 @@ impl Optimized {
         self.view = OnceLock::new();
     }
 
-    /// Returns the next starts, most useful first and at most `free`, while the candidates in `under_way` have no result yet. There are none
-    /// if these must end first. An error is the reason for the end of the optimisation. The starts depend only on the arguments and the
-    /// results, so a replay asks for equal ones.
+    /// Returns the next starts, most useful first and at most `free`, while the candidates in `under_way` have no result yet. There are
+    /// none if these must end first. An error is the reason for the end of the optimisation. The starts depend only on the arguments and
+    /// the results, so a replay asks for equal ones.
     pub fn ask(&self, free: usize, under_way: &[usize]) -> Result<Vec<Proposal>, Ended> {
         let mut busy = under_way.to_vec();
         let mut proposals: Vec<Proposal> = Vec::new();
@@ -92,8 +92,8 @@ impl Optimized {
         }
     }
 
-    /// Returns the best candidate so far: the winner by [`Optimized::judge`] or, without a judgement, the one with the best mean over its own
-    /// starts. `None` before one was measured. The first probe of every challenger is at its load.
+    /// Returns the best candidate so far: the winner by [`Optimized::judge`] or, without a judgement, the one with the best mean over its
+    /// own starts. `None` before one was measured. The first probe of every challenger is at its load.
     pub fn best(&self) -> Option<usize> {
         if let Some(judged) = self.judged {
             return Some(judged.winner);

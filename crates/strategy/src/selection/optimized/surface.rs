@@ -131,8 +131,8 @@ impl Data<'_> {
         Shape::level_variance() + a * b + dot(one, other)
     }
 
-    /// Returns normal observations of the differences from the prior means. Those of values do not include the variance between starts, which
-    /// [`Data::factor`] adds for each shape.
+    /// Returns normal observations of the differences from the prior means. Those of values do not include the variance between starts,
+    /// which [`Data::factor`] adds for each shape.
     fn sites(&self, seen: &SeenLevels, shape: &Shape) -> Vec<Site> {
         let start = shape.start_variance();
         let residual = |(at, observed): &(usize, Observed)| match *observed {

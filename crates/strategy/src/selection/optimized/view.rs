@@ -14,8 +14,8 @@ const SLOPE: (f64, f64) = (0.9, 0.4);
 /// Size of the effects that a prediction misses, as a multiple of its usual error. Where one limit takes over from another, the twin may be
 /// far off.
 const MISSED: f64 = 1.5;
-/// Difference of logarithms from the best candidate above which differences are compressed, because the value of a bad candidate says little
-/// about good ones.
+/// Difference of logarithms from the best candidate above which differences are compressed, because the value of a bad candidate says
+/// little about good ones.
 const CLEARLY_WORSE: f64 = 1.0;
 /// Standard error of a single probe, as a logarithm.
 const PROBE_SD: f64 = 0.01;

@@ -25,12 +25,12 @@ pub struct Answer {
     /// Number of planned runs and searches without a result. Above 0, the answer is preliminary.
     #[serde(default)]
     pub open: u64,
-    /// The result of the plan's own comparison; none without `[compare]`.
+    /// The result of the plan's own comparison; `None` without `[compare]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<PlannedComparison>,
     /// The server configs that were measured, by their ids.
     pub configs: Vec<Config>,
-    /// The optimisation that chose the servers; none of a plan without `[optimize]`.
+    /// The optimisation that chose the servers; `None` for a plan without `[optimize]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimization: Option<Box<OptimizationFound>>,
     /// The answers, in the order of the questions.
@@ -73,7 +73,7 @@ pub struct Answered {
     pub as_good: Vec<String>,
     /// Ids of configs with a chance below 5 % of being within the margin of the best.
     pub ruled_out: Vec<String>,
-    /// The configs that compete, best estimate first; after them those whose plain estimates miss the targets but may meet them.
+    /// The configs that compete, best estimate first; after them those that miss the targets by plain estimates, but may meet them.
     pub entrants: Vec<Entrant>,
     /// Ids of configs that need more GPUs than the user has.
     pub too_large: Vec<String>,
@@ -84,7 +84,7 @@ pub struct Answered {
     pub alone: Vec<Alone>,
     /// Warnings before the winner is deployed.
     pub warnings: Vec<Warning>,
-    /// The starts that would make the answer surer; none if it is sure.
+    /// The starts that would make the answer surer; `None` if it is sure, or more starts would not help.
     pub advice: Option<Advice>,
 }
 
@@ -93,7 +93,7 @@ pub struct Answered {
 pub struct Winner {
     /// Its id.
     pub config: String,
-    /// The id of the recommended point; none for a search.
+    /// The id of the recommended point; `None` for a search.
     pub point: Option<String>,
     /// The load of that point, or the load found; of one server.
     pub load: String,
@@ -318,7 +318,7 @@ pub struct Advice {
 pub struct Together {
     /// The questions' name.
     pub question: String,
-    /// The id of the config; none if no config competes in all workloads.
+    /// The id of the config; `None` if no config competes in all workloads.
     pub config: Option<String>,
     /// Its share of the best in each workload.
     pub shares: Vec<Share>,

@@ -54,12 +54,12 @@ impl<'e> Known<'e> {
         Known { experiment, metrics }
     }
 
-    /// The figures of a metric.
+    /// Returns the figures of a metric.
     pub fn figures(&self, metric: &str) -> Option<&Figures<'e>> {
         self.metrics.iter().find(|figures| figures.metric.name == metric)
     }
 
-    /// All metrics, in order.
+    /// Returns the figures of all metrics, in order.
     pub fn metrics(&self) -> &[Figures<'e>] {
         &self.metrics
     }
@@ -147,7 +147,7 @@ impl<'e> Figures<'e> {
         points.map(|(at, _)| at).collect()
     }
 
-    /// The good direction.
+    /// The good direction of the metric.
     pub fn better(&self) -> Better {
         self.metric.better
     }

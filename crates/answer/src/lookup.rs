@@ -47,7 +47,7 @@ impl Answer {
         self.questions.iter().filter(same).collect()
     }
 
-    /// The questions whose winners are recommended: those for the highest load, else the first one about each workload.
+    /// Returns the answers whose winners are recommended: those for the highest load, else the first one about each workload.
     pub fn leading(&self) -> Vec<&Answered> {
         leading(&self.questions)
             .into_iter()
@@ -75,7 +75,7 @@ impl Answered {
         matches!(self.goal, Goal::Load { .. })
     }
 
-    /// The question with its workload: `Lowest latency, 512 in, 16 out`.
+    /// Returns the question with its workload: `Lowest latency, 512 in, 16 out`.
     pub fn title(&self) -> String {
         match self.workload.as_str() {
             "" => self.question.clone(),

@@ -32,9 +32,9 @@ pub struct OptimizationFound {
     pub hour_gain: f64,
     /// The id of the config with the fewest changes from the defaults, which is always measured.
     pub defaults: Option<String>,
-    /// The figure of the best as a multiple of that of the defaults; none if either was not measured.
+    /// The figure of the best config as a multiple of that of the defaults; `None` if either was not measured.
     pub over_defaults: Option<f64>,
-    /// The median relative error of the predicted figures of servers that were measured; none if none was predicted.
+    /// The median relative error of the predicted figures of servers that were measured; `None` without predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction_error: Option<f64>,
     /// Every server of the plan that may compete, in the order of the plan.
@@ -66,11 +66,11 @@ pub struct CandidateFound {
     pub state: CandidateState,
     /// Number of its starts, failed ones included.
     pub starts: usize,
-    /// Reason for its first start; none if it was not started.
+    /// Reason for its first start; `None` if it was not started.
     pub reason: Option<Reason>,
     /// The figure that it is expected to have; `None` if nothing is known of it.
     pub value: Option<Estimate>,
-    /// The figure that was predicted before the first start; none without a prediction.
+    /// The figure that was predicted before the first start; `None` without a prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Estimate>,
 }

@@ -39,7 +39,7 @@ pub struct Parts<'p> {
 }
 
 impl Posterior {
-    /// Posterior with sizes of noise that are estimated from all runs.
+    /// Returns the posterior with sizes of noise that are estimated from all runs.
     pub fn fit(observations: Observations, prior: &NoisePrior) -> Posterior {
         let mut range = Range::whole(prior);
         let mut weighed = Vec::new();
@@ -56,7 +56,7 @@ impl Posterior {
         Posterior::given(observations, noises)
     }
 
-    /// Posterior with known sizes of noise.
+    /// Returns the posterior with known sizes of noise.
     pub fn known(observations: Observations, noise: Noise) -> Posterior {
         Posterior::given(observations, vec![(noise, 1.0)])
     }

@@ -109,7 +109,7 @@ impl Search {
         Watch::over(question, open.into_iter())
     }
 
-    /// The lowest load whose run is expected to end in time.
+    /// Returns the lowest load whose run is expected to end in time.
     fn lowest(&self) -> f64 {
         let Settings { lower, upper, .. } = self.settings;
         let slow = self.probes.iter().filter(|probe| probe.is_too_slow());
@@ -325,7 +325,7 @@ impl View<'_> {
         PATIENCE * self.search.settings.max_probes as f64
     }
 
-    /// The upper end of the interval of the boundary.
+    /// Returns the upper end of the boundary's interval.
     fn highest(&self) -> f64 {
         self.boundary.quantile(1.0 - DOUBT)
     }

@@ -1,7 +1,7 @@
 //! The probability distribution of the position of a target's limit, and of the size of the noise, given noisy margins.
 //!
 //! In logarithms, the margin is zero at the boundary, and a line of one slope below it and of another above it. Its deviation from the
-//! lines grows in proportion to the distance. Below the boundary it may also jump. Each run adds noise, whose size is unknown too. Slopes
+//! lines grows in proportion to the distance. It may also jump at the boundary. Each run adds noise, whose size is unknown too. Slopes
 //! from flat to vertical and noise from small to large are all considered, and weighted by how well they explain the margins. So a smooth
 //! curve is interpolated, a hockey stick is bent at its knee, a cliff is bisected, and runs that scatter more than expected widen the
 //! distribution. Callers decide what to do with it.

@@ -37,7 +37,7 @@ pub(super) struct TargetCounts {
 }
 
 impl TargetCounts {
-    /// Returns the reason why the probe certainly fails, if at least `least` requests must keep the limits; `None` if it may not fail.
+    /// Returns the reason why the probe certainly fails, if at least `least` requests must keep the limits; `None` if that is not certain.
     pub fn failure(&self, least: u64) -> Option<&'static str> {
         if self.attained + self.rest() < least {
             return Some("more than the rest could make up for");
@@ -46,7 +46,7 @@ impl TargetCounts {
         (most < least as f64).then_some("too many beyond reasonable doubt")
     }
 
-    /// Returns the reason why the probe certainly passes, if `enough` requests that keep the limits suffice; `None` if it may not pass.
+    /// Returns the reason why the probe certainly passes, if `enough` requests that keep the limits suffice; `None` if that is not certain.
     pub fn success(&self, enough: u64) -> Option<&'static str> {
         let (fewest, _) = self.predicted()?;
         (fewest >= enough as f64).then_some("few enough beyond reasonable doubt")

@@ -7,7 +7,7 @@ use crate::search::posterior::LimitPosterior;
 use crate::search::probe::Probe;
 use crate::search::target::{Answer, Found, PooledLevel, at};
 
-/// Time over which a run must send its requests to show what happens when a rate lasts, in seconds.
+/// Shortest time over which a run must send its requests to show what happens when a rate lasts, in seconds.
 pub const BRIEF_S: f64 = 3.0;
 /// Share of a rate that a server answers if it keeps up. The run includes the time for the last requests, so the share is below 1.
 const KEEPS_UP: f64 = 0.8;

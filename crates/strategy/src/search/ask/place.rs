@@ -10,7 +10,7 @@ const SAFETY: f64 = 2.58;
 const CERTAINTY: f64 = 1.17;
 /// Largest factor between a new load and those measured, because the knee of a curve does not show far below it.
 const LARGEST_STEP: f64 = 4.0;
-/// Width of the interval, in multiples of the tolerance, from which on runs are made at its expected ends.
+/// Largest width of the interval, in multiples of the tolerance, at which runs are made at its expected ends.
 const NARROW: f64 = 3.0;
 /// A load that was measured already is preferred if its clearance is at least this part of the best one's.
 const NEARLY: f64 = 0.8;

@@ -301,8 +301,8 @@ pub(super) enum Outlook {
     Open,
     /// Only more starts of the measured ones: no other is likely to be better.
     Finalists,
-    /// None: more starts of the measured ones are not expected to suffice.
+    /// No start: more starts of the measured ones are not expected to suffice.
     Undecidable,
-    /// None is needed: it is known well enough.
+    /// No start is needed: the best candidate is known well enough.
     Certain,
 }

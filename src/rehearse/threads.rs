@@ -31,27 +31,27 @@ impl Rehearsers<'_> {
         let part_size = apart.len().div_ceil(PARTS * threads::cores()).max(1);
         let play = |part: &&[(usize, Start)]| {
             let mut state = known.clone();
-            let forecast = |(place, start): &(usize, Start)| {
+            let forecast = |(position, start): &(usize, Start)| {
                 if searches {
                     // Otherwise the first guess of a search would depend on the part.
                     state.clone_from(&known);
                 }
-                Some((*place, self.play(start, &mut state)?))
+                Some((*position, self.play(start, &mut state)?))
             };
             part.iter().filter_map(forecast).collect::<Vec<Placed>>()
         };
         let parts: Vec<_> = apart.chunks(part_size).collect();
         let more = threads::map(threads::cores(), &parts, play);
         played.extend(more.into_iter().flatten());
-        played.sort_by_key(|(place, _)| *place);
+        played.sort_by_key(|(position, _)| *position);
         let mut forecasts: Vec<Forecast> = Vec::new();
-        let mut places: HashMap<ServerId, usize> = HashMap::new();
+        let mut indices: HashMap<ServerId, usize> = HashMap::new();
         for (_, played) in played {
             let (forecast, ending) = played?;
-            match places.get(&forecast.server) {
-                Some(place) => forecasts[*place].add(forecast),
+            match indices.get(&forecast.server) {
+                Some(index) => forecasts[*index].add(forecast),
                 None => {
-                    places.insert(forecast.server.clone(), forecasts.len());
+                    indices.insert(forecast.server.clone(), forecasts.len());
                     forecasts.push(forecast);
                 }
             }
@@ -68,9 +68,9 @@ impl Rehearsers<'_> {
         let (mut played, mut apart) = (Vec::new(), Vec::new());
         let mut state = done.clone();
         let mut found = None;
-        for (place, start) in self.schedule.foreseen(done).enumerate() {
+        for (position, start) in self.schedule.foreseen(done).enumerate() {
             if !self.is_dependent(&start, &state, found.is_some()) {
-                apart.push((place, start));
+                apart.push((position, start));
                 continue;
             }
             let Some(forecast) = self.play(&start, &mut state) else {
@@ -82,7 +82,7 @@ impl Rehearsers<'_> {
                 found = Some(state.clone());
             }
             let ends = !matches!(forecast, Ok((_, Ending::Finished)));
-            played.push((place, forecast));
+            played.push((position, forecast));
             if ends {
                 break;
             }

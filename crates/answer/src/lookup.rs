@@ -43,8 +43,8 @@ impl Answer {
     /// Returns the answers to the first question, one for each workload that asks it.
     fn of_each_workload(&self) -> Vec<&Answered> {
         let first = self.questions.first();
-        let same = |own: &&Answered| first.is_some_and(|first| own.question == first.question);
-        self.questions.iter().filter(same).collect()
+        let is_first = |answered: &&Answered| first.is_some_and(|first| answered.question == first.question);
+        self.questions.iter().filter(is_first).collect()
     }
 
     /// Returns the answers whose winners are recommended: those for the highest load, else the first one about each workload.
@@ -61,9 +61,12 @@ pub(crate) fn leading(questions: &[Answered]) -> Vec<usize> {
     let all = || questions.iter().enumerate();
     let mut workloads: BTreeSet<&str> = BTreeSet::new();
     match questions.iter().any(Answered::is_load) {
-        true => all().filter(|(_, own)| own.is_load()).map(|(at, _)| at).collect(),
+        true => all()
+            .filter(|(_, answered)| answered.is_load())
+            .map(|(at, _)| at)
+            .collect(),
         false => all()
-            .filter(|(_, own)| workloads.insert(&own.workload))
+            .filter(|(_, answered)| workloads.insert(&answered.workload))
             .map(|(at, _)| at)
             .collect(),
     }

@@ -119,11 +119,14 @@ impl CandidateState {
 impl OptimizationFound {
     /// Number of servers in a state.
     pub fn count(&self, state: CandidateState) -> usize {
-        self.candidates.iter().filter(|own| own.state == state).count()
+        self.candidates
+            .iter()
+            .filter(|candidate| candidate.state == state)
+            .count()
     }
 
     /// Number of servers that were started.
     pub fn started(&self) -> usize {
-        self.candidates.iter().filter(|own| own.starts > 0).count()
+        self.candidates.iter().filter(|candidate| candidate.starts > 0).count()
     }
 }

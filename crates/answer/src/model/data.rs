@@ -132,10 +132,10 @@ impl Observations {
         }
         starts.sort_unstable();
         starts.dedup();
-        for own in measured.chunk_by(|(one, ..), (other, ..)| one == other) {
-            self.places[own[0].0] = Some((self.blocks.len(), block.points));
+        for of_point in measured.chunk_by(|(one, ..), (other, ..)| one == other) {
+            self.places[of_point[0].0] = Some((self.blocks.len(), block.points));
             let start = |start: &(&str, &str)| starts.partition_point(|other| other < start);
-            let mut runs: Vec<(usize, (f64, f64))> = own.iter().map(|(_, at, run)| (start(at), *run)).collect();
+            let mut runs: Vec<(usize, (f64, f64))> = of_point.iter().map(|(_, at, run)| (start(at), *run)).collect();
             runs.sort_by_key(|(start, _)| *start);
             for cell in runs.chunk_by(|(one, _), (other, _)| one == other) {
                 let first = block.runs.len();

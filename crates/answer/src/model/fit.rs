@@ -91,7 +91,7 @@ impl Posterior {
 
     /// Returns the noise between runs, between starts, and between nodes if there are several.
     pub fn noise(&self) -> (NoiseKnown, NoiseKnown, Option<NoiseKnown>) {
-        let own = &self.observations;
+        let observations = &self.observations;
         let median = |of: fn(&Noise) -> f64| {
             let mut sizes: Vec<(f64, f64)> = self.noises.iter().map(|(noise, weight)| (of(noise), *weight)).collect();
             sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -104,17 +104,17 @@ impl Posterior {
         };
         let node = NoiseKnown {
             deviation: median(|noise| noise.node),
-            basis: if own.nodes_repeat {
+            basis: if observations.nodes_repeat {
                 Basis::Measured
             } else {
                 Basis::Assumed
             },
-            repeats: own.nodes.len().saturating_sub(1),
+            repeats: observations.nodes.len().saturating_sub(1),
         };
         (
-            NoiseKnown::by(median(|noise| noise.run), own.repeated_runs),
-            NoiseKnown::by(median(|noise| noise.start), own.repeated_starts),
-            (own.nodes.len() > 1).then_some(node),
+            NoiseKnown::by(median(|noise| noise.run), observations.repeated_runs),
+            NoiseKnown::by(median(|noise| noise.start), observations.repeated_starts),
+            (observations.nodes.len() > 1).then_some(node),
         )
     }
 
@@ -126,13 +126,13 @@ impl Posterior {
     /// Returns the standard deviation of the mean of a further start of a point, on the metric's scale. The start has as many runs as the
     /// point's starts have on average.
     pub fn noise_of_a_start(&self, point: &Point) -> f64 {
-        let own = &self.observations;
+        let observations = &self.observations;
         let figures = point
             .runs
             .iter()
-            .filter_map(|run| Some((run, *run.figures.get(&own.metric)?)));
+            .filter_map(|run| Some((run, *run.figures.get(&observations.metric)?)));
         let sampling: Vec<f64> = figures
-            .map(|(run, figure)| variance_of_sampling(own.scale, run, figure, own.size()))
+            .map(|(run, figure)| variance_of_sampling(observations.scale, run, figure, observations.size()))
             .collect();
         let mut starts: Vec<&str> = point.runs.iter().map(|run| &*run.start).collect();
         starts.dedup();

@@ -10,8 +10,8 @@ use vsweep_strategy::stats::Better;
 /// questions.
 pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
     let mut names: Vec<&str> = Vec::new();
-    for own in settled {
-        let name = &*own.answered.question;
+    for question in settled {
+        let name = &*question.answered.question;
         let all = settled.iter().filter(|other| other.answered.question == name);
         if !names.contains(&name) && all.count() > 1 {
             names.push(name);
@@ -20,7 +20,7 @@ pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
     let of = |name: &&str| {
         settled
             .iter()
-            .filter(|own| own.answered.question == **name)
+            .filter(|question| question.answered.question == **name)
             .collect::<Vec<&Settled>>()
     };
     names.iter().map(|name| answer(known, name, &of(name))).collect()
@@ -28,18 +28,18 @@ pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
 
 fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
     let configs = &known.experiment.configs;
-    let best = |own: &&Settled| {
-        let values = own.field.placed.iter().filter_map(|placed| placed.contender.plain);
-        own.answered.better.best(values)
+    let best = |question: &&Settled| {
+        let values = question.field.placed.iter().filter_map(|placed| placed.contender.plain);
+        question.answered.better.best(values)
     };
-    let share = |own: &&Settled, config: usize| {
-        let placed = own.field.placed.iter().find(|placed| placed.config == config)?;
-        Some(own.answered.better.share(placed.contender.plain?, best(own)?))
+    let share = |question: &&Settled, config: usize| {
+        let placed = question.field.placed.iter().find(|placed| placed.config == config)?;
+        Some(question.answered.better.share(placed.contender.plain?, best(question)?))
     };
     let shares = |config: usize| {
         questions
             .iter()
-            .map(|own| share(own, config))
+            .map(|question| share(question, config))
             .collect::<Option<Vec<f64>>>()
     };
     let mut ranked: Vec<(usize, Vec<f64>)> = (0..configs.len())
@@ -65,10 +65,10 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
             probability: 0.0,
         };
     };
-    let each = questions.iter().zip(shares).map(|(own, share)| Share {
-        workload: own.answered.workload.clone(),
+    let each = questions.iter().zip(shares).map(|(question, share)| Share {
+        workload: question.answered.workload.clone(),
         share: *share,
-        winner: own
+        winner: question
             .answered
             .winner
             .as_ref()
@@ -86,15 +86,15 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
 fn probability(questions: &[&Settled], config: usize, configs: usize, margin: Margin) -> f64 {
     let draws = questions
         .iter()
-        .flat_map(|own| &own.field.placed)
+        .flat_map(|question| &question.field.placed)
         .map(|placed| placed.contender.draws.len());
     let (mut held, mut all) = (0usize, 0usize);
     for draw in 0..draws.min().unwrap_or(0) {
         let mut least = vec![f64::INFINITY; configs];
-        for own in questions {
-            let better = own.answered.better;
+        for question in questions {
+            let better = question.answered.better;
             let mut values = vec![f64::NAN; configs];
-            for placed in &own.field.placed {
+            for placed in &question.field.placed {
                 values[placed.config] = placed.contender.draws[draw];
             }
             let best = better.best(values.iter().copied().filter(|value| !value.is_nan()));

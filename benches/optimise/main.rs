@@ -190,6 +190,7 @@ fn time() -> bool {
         certainty: 0.95,
         budget: None,
         defaults: None,
+        best_starts: None,
     };
     let mut optimized = Optimized::new(&axes, (0..10_000).map(candidate).collect(), rules);
     let mut random = vsweep_strategy::stats::Random::of(1, &["time"]);

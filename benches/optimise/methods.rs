@@ -33,6 +33,7 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
         certainty: 0.95,
         budget: Some(Budget::ServerSeconds(most_s)),
         defaults: Some(landscape.defaults),
+        best_starts: None,
     };
     let mut optimized = Optimized::new(&landscape.axes, landscape.candidates(node.costs), rules);
     while let Ok(proposals) = optimized.ask(1, &[]) {

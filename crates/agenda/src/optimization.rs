@@ -144,6 +144,7 @@ pub fn optimization(
             certainty: optimize.certainty,
             budget: budget(plan, optimize),
             defaults: changes.position_min(),
+            best_starts: optimize.best_starts.map(|starts| starts as usize),
         },
         max_starts: optimize.starts.map(|starts| starts as usize),
         gpus: plan.report.gpus,

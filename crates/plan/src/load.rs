@@ -174,16 +174,22 @@ fn budget_key(plan: &Plan) -> &'static str {
     }
 }
 
-/// Sets the key for a budget. For an optimisation, removes the keys about repeated starts, because it chooses them itself.
+/// Sets the key for a budget. An optimisation decides itself which servers are started again, except for its best one, which gets the plan's
+/// starts.
 fn set_budget(budget: &str, key: &str, root: &mut Node, reader: &mut Reader<'_>) {
     let setting = format!("{key}={budget}");
     let source = reader.sources.add("--budget", setting.as_str());
-    if let Kind::Table(entries) = &mut root.kind {
-        entries.retain(|entry| key != BUDGET || !ON_REPEATED_STARTS.contains(&entry.key.as_str()));
+    let mut settings = vec![override_tree(&setting, source, reader)];
+    if let (BUDGET, Kind::Table(entries)) = (key, &mut root.kind) {
+        let starts = entries.iter().find(|entry| entry.key == "starts");
+        settings.extend(starts.map(|starts| {
+            let mut over = override_tree("optimize.best_starts=1", source, reader)?;
+            replace_leaf(&mut over, starts.value.clone());
+            Some(over)
+        }));
+        entries.retain(|entry| !ON_REPEATED_STARTS.contains(&entry.key.as_str()));
     }
-    if let Some(over) = override_tree(&setting, source, reader) {
-        merge(root, over);
-    }
+    settings.into_iter().flatten().for_each(|over| merge(root, over));
 }
 
 /// Parses `KEY=VALUE` as a tree with one entry.
@@ -245,9 +251,10 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_makes_an_optimisation_that_decides_on_repeated_starts() {
+    fn a_budget_makes_an_optimisation_whose_best_server_has_the_plans_starts() {
         let plan = within_an_hour(GRID);
-        assert_eq!(plan.optimize.and_then(|optimize| optimize.budget), HOUR);
+        let optimize = plan.optimize.expect("an optimisation");
+        assert_eq!((optimize.budget, optimize.best_starts), (HOUR, Some(3)));
         assert_eq!((plan.starts, plan.repeat_first), (1, false));
         assert!(plan.text.contains("[optimize]"), "{}", plan.text);
     }

@@ -25,6 +25,8 @@ table! {
         pub budget: Option<Duration>,
         /// At most this many server starts, failed ones included. Default: no limit.
         pub starts: Option<u32> = whole(1..=1_000_000),
+        /// Starts of the best server, as far as the budget allows. Default: 1.
+        pub best_starts: Option<u32> = whole(1..=100),
         /// Ends when the best server found is within `report.margin` of the best of all with this probability. Default: 0.95.
         pub certainty: f64 = by::<f64, _>(certainty).or(DEFAULT_CERTAINTY),
     }

@@ -159,6 +159,9 @@ pub struct Rules {
     pub budget: Option<Budget>,
     /// The candidate with the server's defaults, which is measured first.
     pub defaults: Option<usize>,
+    /// Starts on which the best candidate is measured, as far as the budget allows; None for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_starts: Option<usize>,
 }
 
 /// A limit of the starts or their time. Starts that were asked for before the limit was reached may exceed it.

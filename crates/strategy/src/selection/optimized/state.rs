@@ -188,15 +188,17 @@ impl Optimized {
 
     /// Returns the most promising starts that the budget allows, or the reason why there are none.
     fn promising(&self, busy: &mut Vec<usize>, most: usize) -> Result<Vec<Proposal>, Ended> {
-        let among = match self.outlook() {
-            Outlook::Certain => return Err(Ended::Certain),
-            Outlook::Undecidable => return Err(Ended::Exhausted),
-            Outlook::Finalists => Some(self.measured()),
-            Outlook::Open => None,
+        let (mut found, ended) = match self.outlook() {
+            Outlook::Certain => (Vec::new(), Ended::Certain),
+            Outlook::Undecidable => (Vec::new(), Ended::Exhausted),
+            Outlook::Finalists => (self.most_promising(busy, most, Some(self.measured())), Ended::Exhausted),
+            Outlook::Open => (self.most_promising(busy, most, None), Ended::Exhausted),
         };
-        let found = self.most_promising(busy, most, among);
         if found.is_empty() {
-            return Err(Ended::Exhausted);
+            let candidate = self.unrepeated().ok_or(ended)?;
+            let reason = Reason::Finalist;
+            let is_under_way = busy.contains(&candidate);
+            found.extend((!is_under_way).then_some(Proposal { candidate, reason }));
         }
         let within_budget = found.into_iter().take_while(|proposal| {
             let is_within = !self.is_spent(busy);
@@ -280,14 +282,21 @@ impl Optimized {
         scored
     }
 
+    /// Returns the best candidate, while it lacks starts that the rules ask for.
+    fn unrepeated(&self) -> Option<usize> {
+        let wanted = self.rules.best_starts.unwrap_or(1);
+        let lacks_some = |at: &usize| self.trials_of(*at).count() < wanted && self.does_work(*at);
+        self.best().filter(lacks_some)
+    }
+
     /// Returns false if a candidate was started as often as allowed, or a start of it gave no value.
     fn may_start(&self, candidate: usize) -> bool {
-        let mut starts = 0;
-        let does_work = self.trials_of(candidate).all(|trial| {
-            starts += 1;
-            matches!(trial, Trial::Measured { .. } | Trial::Beaten { .. })
-        });
-        does_work && starts < MOST_STARTS
+        self.does_work(candidate) && self.trials_of(candidate).count() < MOST_STARTS
+    }
+
+    fn does_work(&self, candidate: usize) -> bool {
+        let is_result = |trial: &Trial| matches!(trial, Trial::Measured { .. } | Trial::Beaten { .. });
+        self.trials_of(candidate).all(is_result)
     }
 
     pub(super) fn draws(&self, winner: usize, most: usize) -> Draws {

@@ -46,6 +46,7 @@ fn rules(budget: Option<Budget>) -> Rules {
         certainty: 0.95,
         budget,
         defaults: Some(10),
+        best_starts: None,
     }
 }
 
@@ -215,6 +216,22 @@ fn judged(winner: usize, probability: f64) -> Judged {
         winner,
         probability,
         is_decidable,
+    }
+}
+
+#[test]
+fn the_best_is_started_as_often_as_the_rules_ask() {
+    for budget in [None, Some(Budget::ServerSeconds(1e6))] {
+        let rules = Rules {
+            best_starts: Some(8),
+            ..rules(budget)
+        };
+        let (optimized, proposals, ended) = played(Optimized::new(&axes(), candidates(false), rules), measured);
+        assert_ne!(ended, Ended::Budget);
+        let best = optimized.best().expect("measured");
+        let starts = proposals.iter().filter(|own| own.candidate == best).count();
+        assert_eq!(starts, 8, "{proposals:?}");
+        assert_eq!(proposals.last().map(|own| own.reason), Some(Reason::Finalist));
     }
 }
 

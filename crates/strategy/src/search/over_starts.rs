@@ -4,13 +4,16 @@
 use super::target::{Answer, Found};
 use crate::stats::{ALPHA, Interval, RunPrior, Start, estimate};
 
-/// Combines the answers of several starts for one target; `None` if there are none. The load is one that was measured: the highest found on
-/// any start that is not above the mean over starts. If one start has no load, the combined answer has none.
+/// Combines the answers of several starts for one target, in their order; `None` if there are none. The load is one that was measured: the
+/// highest found on any start that is not above the mean over starts. If one start has no load, the combined answer has none, unless that
+/// start was skipped: other servers hold more then, which says nothing of this one.
 pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let (first, others) = answers.split_first()?;
     if others.is_empty() {
         return Some((*first).clone());
     }
+    let is_searched = |answer: &&&Answer| answer.found != Found::Skipped;
+    let searched: Vec<&Answer> = answers.iter().filter(is_searched).copied().collect();
     let shown = answers.iter().map(|answer| match answer.found {
         Found::Beyond(load) => format!(">= {load}"),
         found => found
@@ -27,17 +30,24 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let probes = answers.iter().map(|answer| answer.probes).sum();
     let disturbed = answers.iter().map(|answer| answer.disturbed).sum();
     let disturbances = answers.iter().flat_map(|answer| answer.disturbances.clone()).collect();
-    if let Some(without) = answers.iter().find(|answer| answer.found.value().is_none()) {
+    let without = |answers: &[&Answer]| {
+        answers
+            .iter()
+            .copied()
+            .find(|answer| answer.found.value().is_none())
+            .cloned()
+    };
+    if let Some(without) = without(if searched.is_empty() { answers } else { &searched }) {
         return Some(Answer {
             probes,
             disturbed,
             disturbances,
             notes,
             posterior: None,
-            ..(*without).clone()
+            ..without
         });
     }
-    let held: Vec<(f64, &Answer)> = answers
+    let held: Vec<(f64, &Answer)> = searched
         .iter()
         .filter_map(|answer| Some((answer.found.value()?, *answer)))
         .collect();
@@ -47,12 +57,12 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         .interval(ALPHA)
         .map_or((found.log, found.log), |Interval { low, high }| (low, high));
     let mean = |end: fn(&Answer) -> f64| {
-        let logs = answers.iter().map(|answer| end(answer).ln()).sum::<f64>();
-        (logs / answers.len() as f64).exp()
+        let logs = searched.iter().map(|answer| end(answer).ln()).sum::<f64>();
+        (logs / searched.len() as f64).exp()
     };
     let below = held.iter().filter(|(load, _)| *load <= found.log.exp() * (1.0 + 1e-9));
     let (load, chosen) = *below.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or(&held[0]);
-    let are_all_beyond = answers.iter().all(|answer| matches!(answer.found, Found::Beyond(_)));
+    let are_all_beyond = searched.iter().all(|answer| matches!(answer.found, Found::Beyond(_)));
     let low = over.0.exp().min(mean(|answer| answer.low)).min(load);
     // If the upper end of one start is infinite, so is that of all.
     let high = over.1.exp().max(mean(|answer| answer.high)).max(load);
@@ -66,7 +76,7 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         low,
         high,
         within: (high.is_finite() && !are_all_beyond).then(|| high / load - 1.0),
-        is_coarse: answers.iter().any(|answer| answer.is_coarse),
+        is_coarse: searched.iter().any(|answer| answer.is_coarse),
         binding: chosen.binding.clone(),
         probes,
         disturbed,
@@ -119,6 +129,16 @@ mod tests {
         let found = over_starts(&answers.each_ref()).expect("two answers");
         assert_eq!(found.found, Found::None);
         assert_eq!(found.notes, ["by start: 40, none"]);
+    }
+
+    #[test]
+    fn a_skipped_start_takes_nothing_from_the_others() {
+        let skipped = answer(Found::Skipped, 30.0, f64::INFINITY);
+        let found = over_starts(&[&answer(Found::Met(40.0), 40.0, 41.0), &skipped]).expect("two answers");
+        assert_eq!(found.found, Found::Met(40.0));
+        assert!(found.high.is_finite(), "{found:?}");
+        assert_eq!(found.notes, ["by start: 40, skipped"]);
+        assert_eq!(over_starts(&[&skipped, &skipped]).expect("two").found, Found::Skipped);
     }
 
     #[test]

@@ -290,6 +290,31 @@ fn some_points_are_compared_and_written_to_a_file() {
     assert!(code == Some(2) && said.contains("holds for no run of base"), "{said}");
 }
 
+/// Each sweep of vLLM writes a folder of its own, named by its time.
+#[test]
+fn runs_of_a_point_in_several_sweeps_of_a_tree_belong_together() {
+    let (folder, ..) = sides();
+    for (sweep, runs) in [("20260101_120000", &STEADY), ("20260102_120000", &SLOWER)] {
+        write_tree(
+            &folder.path().join("twice").join(sweep),
+            "fa2",
+            &[(8, runs), (16, runs)],
+        );
+    }
+    let (code, said) = compare(folder.path(), &["twice", "--format", "json"]);
+    assert_eq!(code, Some(0), "{said}");
+    let found: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let points = found["points"].as_array().expect("points");
+    assert_eq!(points.len(), 2, "{said}");
+    for point in points {
+        let figures = point["figures"].as_array().expect("figures");
+        let throughput = figures.iter().find(|figure| figure["metric"] == "output_throughput");
+        // All six runs of the new side.
+        let new = throughput.expect("a throughput")["new"].as_f64().expect("a figure");
+        assert!((940.0..960.0).contains(&new), "{said}");
+    }
+}
+
 #[test]
 fn exit_codes_and_wrong_inputs() {
     let (folder, ..) = sides();

@@ -120,9 +120,11 @@ fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
     let mut builder = TableBuilder::new();
     let mut damaged = Vec::new();
+    // Each sweep of a combination has its own folder. Its runs belong to the point of the first one.
+    let mut points: HashMap<String, (String, usize)> = HashMap::new();
     for file in files {
         let folder = file.parent().unwrap_or(root);
-        let point = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
+        let name = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
         let content = read(file, RESULT).map_err(|error| format!("cannot be read: {error}"));
         let records = content.and_then(|content| {
             serde_json::from_slice::<Vec<Params>>(&python_json::strict(&content))
@@ -130,10 +132,18 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
         });
         match records {
             Ok(records) => {
-                for (i, record) in records.into_iter().enumerate() {
+                let own = records.into_iter().map(|record| {
                     let mut record = Record::of(record);
                     record.name_sides(&folder.file_name().unwrap_or_default().to_string_lossy());
-                    record.push_to(&mut builder, &point, i);
+                    record
+                });
+                let own: Vec<Record> = own.collect();
+                let Some(first) = own.first() else { continue };
+                let of_name = || (name.into_owned(), 0);
+                let (point, runs) = points.entry(first.point()).or_insert_with(of_name);
+                for record in own {
+                    record.push_to(&mut builder, point, *runs);
+                    *runs += 1;
                 }
             }
             Err(problem) => damaged.push(format!("{}: {problem}", file.display())),

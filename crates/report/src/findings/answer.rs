@@ -40,6 +40,8 @@ pub struct WorkloadAnswer {
     pub distinct: Vec<(usize, usize)>,
     /// The frontier's knee, if it has one. Charts label it.
     pub knee: Option<usize>,
+    /// The indices of all measured points of a comparison, which has no winner.
+    pub compared: Vec<usize>,
     /// Number of points that were measured but do not compete, because all their runs are invalid.
     pub invalid: usize,
     /// Number of measured points that do not meet the plan's goals.
@@ -164,8 +166,10 @@ impl Answers {
                 let own = workload.points.iter();
                 own.filter(|at| is_used(at) && goals.verdict(**at) == verdict).count()
             };
+            let is_compared = |at: &&usize| document.comparison.is_some() && is_used(at);
             WorkloadAnswer {
                 winners,
+                compared: workload.points.iter().filter(is_compared).copied().collect(),
                 distinct: distinct(&figures, &all)
                     .into_iter()
                     .map(|(at, others)| (front[at], others))
@@ -213,9 +217,10 @@ fn winning_point(
 }
 
 impl WorkloadAnswer {
-    /// The indices of the points that won something, each once.
+    /// The indices of the points that won something or were compared, each once.
     pub fn bests(&self) -> impl Iterator<Item = usize> {
-        self.winners.iter().map(|(_, at)| *at).unique()
+        let winners = self.winners.iter().map(|(_, at)| *at);
+        winners.chain(self.compared.iter().copied()).unique()
     }
 
     /// Sentences about points that do not compete for what is `wanted`.

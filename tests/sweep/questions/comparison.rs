@@ -70,6 +70,15 @@ fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
     }
     assert!(!first_screen.contains("the command line of new"));
     assert!(harness.folder.path().join("out/charts/changes.png").exists());
+    let markdown = std::fs::read_to_string(harness.folder.path().join("out/report.md")).expect("a text");
+    let report = said(&harness.run(&["report", "out"]));
+    for arm in ["base", "new"] {
+        assert!(markdown.contains(&format!("\n| {arm} |")), "{arm}: {markdown}");
+        assert!(page.contains(&format!("<th scope=\"row\">{arm}</th>")), "{arm}");
+        let is_row = |line: &str| line.starts_with([' ', '*']) && line.ends_with(&format!("  {arm}"));
+        assert!(report.lines().any(is_row), "{arm}: {report}");
+    }
+    assert!(markdown.contains("The points that were compared."), "{markdown}");
     let starts = started(&harness);
     assert!(starts.len() >= 8 && starts.len().is_multiple_of(2), "{starts:?}");
     for (i, pair) in starts.chunks(2).enumerate() {
@@ -138,10 +147,15 @@ fn an_arm_that_does_not_start_ends_the_comparison() {
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert!(
-        said(&output).contains("the last four of new gave no result"),
+        said(&output).contains(
+            "new does not start (out of memory at load), so nothing can be compared; 5 starts, the last four of new gave no result"
+        ),
         "{}",
         said(&output)
     );
+    assert!(!said(&output).contains("is not known"), "{}", said(&output));
+    let page = std::fs::read_to_string(harness.folder.path().join("out/report.html")).expect("a page");
+    assert!(page.contains("the command line of base") && !page.contains("the command line of new"));
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
 }

@@ -8,7 +8,9 @@ use itertools::Itertools;
 use vsweep_base::shell::shell_command;
 use vsweep_base::units::show_many;
 use vsweep_record::evidence::ratio_so_far;
-use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
+use vsweep_record::journal::{
+    AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, ServerRecord, State,
+};
 use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
 use vsweep_strategy::stats::{self, Estimate, Interval, Verdict};
 
@@ -21,7 +23,7 @@ pub fn in_words(state: &State) -> Vec<String> {
         ComparisonProgress::Starts(_) => vec![format!("comparing {}: not decided yet", names(compared))],
         ComparisonProgress::Ended(conclusion) => {
             let mut said = match &conclusion.found {
-                ComparisonFound::Pairs(outcome) => pairs(compared, outcome, &conclusion),
+                ComparisonFound::Pairs(outcome) => pairs(compared, outcome, &conclusion, state),
                 ComparisonFound::Axis(located) => axis(compared, located.as_ref(), &conclusion, state),
             };
             if conclusion.apart > 0 {
@@ -67,8 +69,8 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     Some((first.pairs, format!("pair {} of at most {most}{change}", first.pairs)))
 }
 
-/// The servers to choose, with their command lines: the better of two, or both if none is known to be better; along an axis the two next to
-/// the change. Empty until the comparison ends.
+/// The servers to choose, with their command lines: the better of two, or the one that starts, or both if none is known to be better; along
+/// an axis the two next to the change. Empty until the comparison ends.
 pub fn chosen(state: &State) -> Vec<(String, String)> {
     let Some(compared) = state.compared() else {
         return Vec::new();
@@ -77,9 +79,10 @@ pub fn chosen(state: &State) -> Vec<(String, String)> {
         return Vec::new();
     };
     let entrants = match conclusion.found {
-        ComparisonFound::Pairs(outcome) => match Tally::of(&outcome.findings).better() {
-            Some(arm) => vec![usize::from(arm == Arm::New)],
-            None => vec![0, 1],
+        ComparisonFound::Pairs(outcome) => match (Tally::of(&outcome.findings).better(), outcome.ending) {
+            (Some(arm), _) => vec![usize::from(arm == Arm::New)],
+            (None, PairedEnding::Unstartable(arm)) => vec![usize::from(arm == Arm::Base)],
+            (None, _) => vec![0, 1],
         },
         ComparisonFound::Axis(Some(Located::Between(Bracket { old, new, .. }))) => vec![old, new],
         ComparisonFound::Axis(_) => Vec::new(),
@@ -133,7 +136,7 @@ fn names(compared: &Compared) -> String {
     }
 }
 
-fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) -> Vec<String> {
+fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion, state: &State) -> Vec<String> {
     let starts = show_many(outcome.starts as u64, "start");
     let why = match outcome.ending {
         PairedEnding::Decided => format!("decided after {starts}"),
@@ -147,6 +150,12 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) 
             )
         }
     };
+    if let PairedEnding::Unstartable(arm) = outcome.ending
+        && Tally::of(&outcome.findings).is_empty()
+    {
+        let broken = broken(&compared.entrants[usize::from(arm == Arm::New)], state);
+        return vec![format!("{broken}, so nothing can be compared; {why}")];
+    }
     let mut said = vec![format!("{}; {why}", verdict(compared, &outcome.findings))];
     for (asked, finding) in compared.family.iter().zip(&outcome.findings) {
         let (load, verdict) = (at_load(compared, asked), word(finding.verdict));
@@ -156,6 +165,16 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) 
         said.push(format!("{}{load}: {verdict}, {ratio}{more}", name(&asked.metric)));
     }
     said
+}
+
+/// The failure of a server that gives no result: `new does not start (out of memory at load)`.
+fn broken(entrant: &Entrant, state: &State) -> String {
+    let failed = state.runs().filter(|run| run.server == entrant.server);
+    let cause = failed.filter_map(|run| run.cause).last();
+    let cause = cause.map_or(String::new(), |cause| format!(" ({})", cause.in_words()));
+    let was_ready = state.servers.get(&entrant.server).is_some_and(ServerRecord::was_ready);
+    let verb = if was_ready { "gives no result" } else { "does not start" };
+    format!("{} {verb}{cause}", short_label(&entrant.name))
 }
 
 /// The number of findings of each kind.
@@ -176,6 +195,11 @@ impl Tally {
             same,
             all: findings.len(),
         }
+    }
+
+    /// True if nothing is decided.
+    fn is_empty(&self) -> bool {
+        self.improved + self.regressed + self.same == 0
     }
 
     /// The arm that is better in some figures and not known to be worse in any.

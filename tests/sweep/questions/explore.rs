@@ -78,7 +78,12 @@ fn each_start_explores_anew() {
         }
         assert!(exploration.ask().is_none());
     }
+    // Without targets there is no table of them.
+    let page = std::fs::read_to_string(directory.join("report.html")).expect("written");
+    assert!(!page.contains("Highest load that meets each target"), "{page}");
+    assert!(!directory.join("sla.csv").exists());
     let report = std::fs::read_to_string(directory.join("report.md")).expect("written");
+    assert!(!report.contains("Target"), "{report}");
     assert!(report.contains("start 1") && report.contains("start 2"), "{report}");
     assert!(
         said(&output).contains("the best points were not measured again"),

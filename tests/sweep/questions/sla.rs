@@ -114,6 +114,20 @@ fn each_start_has_a_search_of_its_own() {
         (2.0, 2.0 * number("value"))
     );
     assert!(table[0]["notes"].starts_with("by start: "), "{table:?}");
+    let all = format!("up to {} concurrent requests", number("value_of_replicas"));
+    let is_all = |line: &str| line.contains(&all) && line.contains(" on 2 GPUs (scaled from one server)");
+    assert!(said(&output).lines().any(is_all), "{all}: {}", said(&output));
+    // The searches measured different loads, so nothing is said of the lowest latency.
+    let best = fs::read_dir(directory.join("best"))
+        .expect("recommendations")
+        .map(|file| file.expect("a file").file_name());
+    assert_eq!(best.collect::<Vec<_>>(), ["target-alive.yaml"]);
+    let markdown = fs::read_to_string(directory.join("report.md")).expect("written");
+    assert!(!markdown.to_lowercase().contains("latency"), "{markdown}");
+    let has_doubtful = markdown
+        .lines()
+        .any(|line| line.starts_with('|') && line.contains("alive?"));
+    assert_eq!(markdown.contains("?: met once"), has_doubtful, "{markdown}");
     assert!(
         number("low") <= number("value") && number("value") < number("high"),
         "{table:?}"
@@ -450,9 +464,11 @@ fn a_server_that_cannot_win_is_left_with_the_reason() {
 
     // A plan that asks for every answer gets the one that was left.
     let text = plan_with_a_loser(64).replace("skip_beaten = true", "skip_beaten = false");
-    harness.write("plan.toml", &text);
+    harness.write("plan.toml", &(text + "\n[report]\ngpus = 2\n"));
     let whole = harness.run(&["run", plan, "-o", "out"]);
     assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let is_of_all = |line: &str| line.contains("2 × sim_fault crash-after:60: up to ") && line.contains(" on 2 GPUs");
+    assert!(said(&whole).lines().any(is_of_all), "{}", said(&whole));
     let searched = state(&directory);
     for (record, dies_at) in searched.searches().zip([60.0, 24.0]) {
         assert_alive(record, dies_at);

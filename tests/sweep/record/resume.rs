@@ -1,6 +1,7 @@
 //! A sweep killed at any moment and run again: nothing measured is lost or measured twice, no process is left, and the
 //! tables are those of a sweep that was never interrupted.
 
+use crate::agreement::assert_sweep_agreed;
 use crate::deadline::{output, output_of};
 use crate::harness::{Harness, journal_lines, journals, recorded_outcomes, rows, said, wait_for};
 use crate::standing::Standing;
@@ -81,6 +82,80 @@ fn killed_at_every_few_events_the_tables_are_the_same() {
     assert_nothing_twice(&directory);
     assert_eq!(table(&directory), table(&harness.folder.path().join("whole")));
     harness.wait_until_alone();
+}
+
+/// A server that is six times as fast as the one before it.
+const UNEQUAL: &str = r#"
+version = 1
+runs = 2
+
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 5"
+stop_grace = "2s"
+answer_check = false # requests are counted
+
+[[serve.combos]]
+name = "small"
+max_num_seqs = 2
+
+[[serve.combos]]
+name = "large"
+max_num_seqs = 32
+
+[bench]
+warmup_prompts = 0
+
+[bench.params]
+random_input_len = 16
+random_output_len = 16
+max_concurrency = [4, 16]
+num_prompts = 48
+"#;
+
+/// The winner of the first question, and the file that recommends it.
+fn recommended(harness: &Harness, name: &str) -> (String, String) {
+    let root = harness.folder.path().join(name);
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("written");
+    let answer: serde_json::Value = serde_json::from_str(&read("answer.json")).expect("JSON");
+    let first = &answer["questions"][0];
+    assert_eq!(first["question"], "Highest throughput");
+    let config = first["winner"]["config"].as_str().expect("a winner").to_owned();
+    (config, read("best/highest-throughput.yaml"))
+}
+
+#[test]
+fn a_kill_and_a_crash_leave_the_winner() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", UNEQUAL);
+    let plan = plan.to_str().expect("a plain path");
+    let whole = harness.run(&["run", plan, "-o", "whole"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let (winner, best) = recommended(&harness, "whole");
+    assert!(best.contains("max-num-seqs: 32"), "{best}");
+
+    // Each kill gives a server one launch more than the other has.
+    let directory = harness.folder.path().join("killed");
+    let runs = || journals(&directory).concat().matches("\"run_finished\"").count();
+    for reach in [3, 5] {
+        let vsweep = harness.start(&["run", plan, "-o", "killed", "--quiet"]);
+        assert!(harness.kill_when(vsweep, || runs() >= reach), "killed in time");
+    }
+    let resumed = harness.run(&["run", plan, "-o", "killed"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
+    let (same, best) = recommended(&harness, "killed");
+    assert_eq!(same, winner, "{}", said(&resumed));
+    assert!(best.contains("max-num-seqs: 32"), "{best}");
+    assert_sweep_agreed(&harness, "killed");
+
+    // The better server dies under its second run, and under each that comes after as many requests.
+    let crashing = UNEQUAL.replace("max_num_seqs = 32", "max_num_seqs = 32\nsim_fault = \"crash-after:70\"");
+    let plan = harness.write("crash.toml", &crashing);
+    let crashed = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "crashed"]);
+    assert_eq!(crashed.status.code(), Some(0), "{}", said(&crashed));
+    let (_, best) = recommended(&harness, "crashed");
+    assert!(best.contains("max-num-seqs: 32"), "{best}");
+    assert!(said(&crashed).contains("launches failed or died"), "{}", said(&crashed));
+    assert_sweep_agreed(&harness, "crashed");
 }
 
 #[test]

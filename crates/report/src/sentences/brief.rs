@@ -386,6 +386,7 @@ fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternati
 
 #[cfg(test)]
 mod tests {
+    use super::super::sentence;
     use super::super::untried::tests::answer;
     use super::*;
     use vsweep_answer::Entrant;
@@ -430,7 +431,11 @@ mod tests {
         assert_eq!(next(first).map(|next| next.config), Some("c".to_owned()));
         first.as_good = vec!["b".to_owned(), "c".to_owned()];
         assert!(next(first).is_some(), "without ties the next server is told");
+        let is_compared = |answer: &Answer| sentence(answer, &answer.questions[0]).why.contains("next server");
+        assert!(is_compared(&answer));
+        let first = &mut answer.questions[0];
         first.ties = vec!["b".to_owned()];
         assert_eq!(next(first), None);
+        assert!(!is_compared(&answer), "there is no ratio to a tie");
     }
 }

@@ -436,6 +436,6 @@ mod tests {
         let first = &mut answer.questions[0];
         first.ties = vec!["b".to_owned()];
         assert_eq!(next(first), None);
-        assert!(!is_compared(&answer), "there is no ratio to a tie");
+        assert!(!is_compared(&answer), "a tie has no ratio");
     }
 }

@@ -12,8 +12,11 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     if others.is_empty() {
         return Some((*first).clone());
     }
-    let is_searched = |answer: &&&Answer| answer.found != Found::Skipped;
-    let searched: Vec<&Answer> = answers.iter().filter(is_searched).copied().collect();
+    let searched = answers.iter().copied().filter(|answer| answer.found != Found::Skipped);
+    let mut searched: Vec<&Answer> = searched.collect();
+    if searched.is_empty() {
+        searched = answers.to_vec();
+    }
     let shown = answers.iter().map(|answer| match answer.found {
         Found::Beyond(load) => format!(">= {load}"),
         found => found
@@ -30,21 +33,14 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let probes = answers.iter().map(|answer| answer.probes).sum();
     let disturbed = answers.iter().map(|answer| answer.disturbed).sum();
     let disturbances = answers.iter().flat_map(|answer| answer.disturbances.clone()).collect();
-    let without = |answers: &[&Answer]| {
-        answers
-            .iter()
-            .copied()
-            .find(|answer| answer.found.value().is_none())
-            .cloned()
-    };
-    if let Some(without) = without(if searched.is_empty() { answers } else { &searched }) {
+    if let Some(without) = searched.iter().find(|answer| answer.found.value().is_none()) {
         return Some(Answer {
             probes,
             disturbed,
             disturbances,
             notes,
             posterior: None,
-            ..without
+            ..(*without).clone()
         });
     }
     let held: Vec<(f64, &Answer)> = searched

@@ -3,7 +3,7 @@
 
 use super::files::written;
 use std::path::{Path, PathBuf};
-use vsweep_base::files::{FACTS, RESULT, TEXT, read_text};
+use vsweep_base::files::{FACTS, RESULT, read_text};
 use vsweep_base::ids::short_digest;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{Directory, State};

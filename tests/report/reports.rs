@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory, Lock, Shard};
 use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Runs, Servers};
-use vsweep::report::chart::{Chart, MOST_CURVES, Style};
+use vsweep::report::chart::{Chart, MOST_CURVES, Panel, Style};
 use vsweep::report::charts::{ChartContext, make_charts};
 use vsweep::report::output::verify::verify;
 use vsweep::report::texts::status::Status;
@@ -196,8 +196,8 @@ fn plots_of_the_plan_are_drawn_and_one_that_cannot_be_does_not_stop_the_others()
     let written = report(&directory, &options);
     assert!(charts_in(&directory).contains(&"plot_2.png".to_owned()), "{written:?}");
     let expected = [
-        "plot 1 of the plan (nonsense against bench.max-concurrency) left out: there is no column nonsense; \
-         summary.csv has them all",
+        "plot 1 of the plan (nonsense against bench.max-concurrency) left out: there is no column `nonsense`; \
+         the first line of summary.csv has the names",
         "plot 3 of the plan (label against bench.max-concurrency) left out: no run has a number for label",
     ];
     assert_eq!(written.notes, expected);
@@ -483,8 +483,25 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
     };
     let chart = throughput(&charts);
     assert!(chart.note.contains("medians over KV cache"), "{}", chart.note);
-    let named = |name: &str| chart.panels[0].series.iter().any(|series| series.name.contains(name));
-    assert!(named("seqs 256") && !named("KV cache"));
+    let names = chart
+        .panels
+        .iter()
+        .flat_map(|panel| &panel.series)
+        .map(|series| &series.name);
+    let mut titles = chart.panels.iter().map(|panel| &panel.title).chain(names);
+    assert!(titles.all(|name| !name.contains("KV cache")));
+    // Twelve are left, too many for one panel to be read.
+    let curves = |panel: &Panel| {
+        panel
+            .series
+            .iter()
+            .filter(|series| matches!(series.style, Style::Curve(_)))
+            .count()
+    };
+    assert!(
+        chart.panels.iter().all(|panel| (1..=6).contains(&curves(panel))),
+        "{chart:?}"
+    );
 }
 
 #[test]

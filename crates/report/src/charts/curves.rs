@@ -1,7 +1,7 @@
 //! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before they
 //! become unreadable. Points that differ only in other parameters are drawn as their median, in a band from the lowest to the highest.
 
-use super::multiples::{Arranged, Curve, arrange, count, groups, without};
+use super::multiples::{Arranged, Curve, MOST_READ, arrange, count, groups, without};
 use super::x_axis::{XAxis, scale_of_figures};
 use super::{ChartContext, bar_of, numbered, of_workload, share_extent};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
@@ -30,8 +30,6 @@ pub struct Lines<'a> {
     pub is_asked: bool,
 }
 
-/// Most curves that a reader can follow. If there are more, those that agree are merged.
-const MOST_READ: usize = 6;
 /// Share of the places at which curves must agree to be merged.
 const ALIKE: f64 = 0.8;
 /// Greatest factor between two intervals that count as overlapping: the gap is too small to see in a chart.

@@ -11,6 +11,8 @@ use vsweep_record::table::{Column, Point};
 
 /// Most panels in a picture.
 const MOST_PANELS: usize = 6;
+/// Most curves that a reader can follow. If there are more, those that agree are merged.
+pub const MOST_READ: usize = 6;
 
 /// One curve before it is drawn.
 #[derive(Debug)]
@@ -37,16 +39,18 @@ pub struct Arranged<'a> {
 /// Arranges points by `columns`, of which the first matters most.
 pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'a> {
     let mut distinct_by = columns;
-    let mut panel_by = None;
-    while count(points, &distinct_by) > MOST_CURVES {
-        let mut columns = distinct_by.iter().copied();
-        let first = columns.find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
-        panel_by = first.filter(|column| count(points, &without(&distinct_by, Some(column))) <= MOST_CURVES);
-        if panel_by.is_some() || distinct_by.len() == 1 {
-            break;
+    let panel_by = loop {
+        let curves = count(points, &distinct_by);
+        // Too many curves for one panel are always divided, fewer only where each panel gets few.
+        let most = if curves > MOST_CURVES { MOST_CURVES } else { MOST_READ };
+        let mut columns = distinct_by.iter().copied().filter(|_| curves > MOST_READ);
+        let few = columns.find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
+        let panel_by = few.filter(|column| count(points, &without(&distinct_by, Some(column))) <= most);
+        if panel_by.is_some() || curves <= MOST_CURVES || distinct_by.len() == 1 {
+            break panel_by;
         }
         distinct_by.pop();
-    }
+    };
     let within = without(&distinct_by, panel_by);
     let names: Vec<String> = grouped(points, &within)
         .iter()

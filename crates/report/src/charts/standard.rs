@@ -129,10 +129,7 @@ pub fn requested(
     number: usize,
 ) -> Result<Vec<Chart>, String> {
     let points = subject.points;
-    let column = |name: &str| {
-        let found = points.runs.column(name);
-        found.ok_or_else(|| format!("there is no column {name}; summary.csv has them all"))
-    };
+    let column = |name: &str| points.runs.known_column(name);
     let x = column(&plot.x)?;
     let y = column(&plot.y)?;
     let asked = plot.curve_by.iter().map(|name| column(name));

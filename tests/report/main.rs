@@ -13,6 +13,7 @@ mod export;
 mod harness;
 mod kinds;
 mod page;
+mod pictures;
 mod plot;
 mod reports;
 mod tree;

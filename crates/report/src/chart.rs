@@ -47,6 +47,15 @@ impl Panel {
     pub fn marks(&self) -> impl Iterator<Item = &Mark> + Clone {
         self.series.iter().flat_map(|series| &series.points)
     }
+
+    /// The number of its bars.
+    pub fn bars(&self) -> usize {
+        let bars = self
+            .series
+            .iter()
+            .filter(|series| matches!(series.style, Style::Bar(_)));
+        bars.map(|series| series.points.len()).sum()
+    }
 }
 
 /// One axis.

@@ -13,7 +13,7 @@ mod panel;
 mod ticks;
 mod vector;
 
-use super::chart::Chart;
+use super::chart::{Chart, Panel};
 use canvas::{Align, Canvas, fit};
 use font::{Type, text_width};
 use palette::{INK, MUTED, SIMULATED, WHITE};
@@ -32,6 +32,9 @@ const GUTTER: f64 = 56.0;
 const SMALL_PANEL: f64 = 430.0;
 /// Least height of a panel in one or two rows.
 const LEAST_PANEL: f64 = 620.0;
+/// Height of a panel of bars: of its title and axis, and of each bar.
+const AROUND_BARS: f64 = 200.0;
+const BAR_ROOM: f64 = 90.0;
 
 const TITLE: Type = Type::bold(40.0, INK);
 const NOTE: Type = Type::light(24.0, MUTED);
@@ -118,7 +121,13 @@ fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
     let height = match panel {
         Some((_, panel)) => high(panel),
         None if rows > 2.0 => high(SMALL_PANEL),
-        None => high(LEAST_PANEL).max(LEAST_HEIGHT),
+        None => {
+            let usual = high(LEAST_PANEL).max(LEAST_HEIGHT);
+            // A few bars would float in an empty frame.
+            let bars = chart.panels.iter().map(Panel::bars).max();
+            bars.filter(|bars| *bars > 0)
+                .map_or(usual, |bars| high(AROUND_BARS + BAR_ROOM * bars as f64).min(usual))
+        }
     };
     let panels_bottom = height - below;
     let mut canvas = Canvas {

@@ -4,9 +4,10 @@ use super::bars::{self, LABEL};
 use super::canvas::{Align, Canvas, Position, fit};
 use super::font::{Type, text_width};
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
-use super::palette::{BACKGROUND, Colour, GRID, INK, Look, MARKER, MUTED, RING_RADIUS, WHITE, look};
+use super::palette::{BACKGROUND, Colour, GRID, INK, Look, MARKER, MUTED, Pattern, RING_RADIUS, WHITE, look};
 use super::ticks::Span;
 use crate::chart::{Axis, Mark, Panel, Series, Style, Tick};
+use itertools::Itertools;
 use std::f64::consts::TAU;
 
 const AXIS_TITLE: Type = Type::bold(27.0, INK);
@@ -27,6 +28,13 @@ const LABEL_WIDTH: f64 = 330.0;
 const WIDEST_TICK: f64 = 0.55;
 /// Radius of the hole in a marker whose figures are in doubt.
 const HOLE: f64 = 3.5;
+/// Distance within which a point hides another.
+const HIDES: f64 = MARKER / 2.0;
+/// Growth of the marker of a point for each one that would hide it, of which this many count.
+const RIM_WIDTH: f64 = 4.0;
+const MOST_RIMS: usize = 2;
+/// Points of a curve up to which one is seen apart from others.
+const CROWDED: usize = 200;
 /// Opacity of a band.
 const OPACITY: f64 = 0.16;
 /// Greatest shift of a curve's bars from its points, so that bars at one x can be distinguished. At most the size of the marker, so that
@@ -58,7 +66,7 @@ impl Frame {
 
 /// Draws a panel between two corners.
 pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, bottom): Position) {
-    let is_bars = panel.series.iter().any(|series| matches!(series.style, Style::Bar(_)));
+    let is_bars = panel.bars() > 0;
     let highest = |along: fn(&Mark) -> f64| panel.marks().map(along).fold(0.0, f64::max);
     let ys = panel
         .marks()
@@ -109,13 +117,13 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
     };
     let gaps = panel.series.iter().filter(is_barred).count().saturating_sub(1);
     let mut barred = 0;
-    for series in &panel.series {
+    for (number, series) in panel.series.iter().enumerate() {
         let mut shift = 0.0;
         if is_barred(&series) && gaps > 0 {
             shift = BAR_SHIFT * (2.0 * f64::from(barred) / gaps as f64 - 1.0);
             barred += 1;
         }
-        draw_series(canvas, &frame, series, shift);
+        draw_series(canvas, &frame, (&panel.series, number), shift);
     }
     draw_labels(canvas, &frame, &panel.series);
 }
@@ -164,7 +172,9 @@ fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick], title: &str) 
     canvas.text_within(below, title, AXIS_TITLE, Align::Centre, width);
 }
 
-fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f64) {
+/// Draws one of all series, so that curves show where they lie on each other.
+fn draw_series(canvas: &mut Canvas, frame: &Frame, (all, number): (&[Series], usize), bar_shift: f64) {
+    let series = &all[number];
     if let Style::Bar(number) = series.style {
         for mark in &series.points {
             let place = |x: f64| frame.place(x, mark.y);
@@ -191,13 +201,49 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f
     {
         (first.0, last.0) = (frame.left, frame.right);
     }
-    draw_line(canvas, look, &places);
+    let is_curve = |one: &Series| matches!(one.style, Style::Curve(_)) && one.points.len() <= CROWDED;
+    let other_curves = |others: &[Series]| {
+        let others = others.iter().filter(|other| other.style != series.style);
+        let others = others.filter(|other| is_curve(other) && is_curve(series));
+        others.map(|other| frame.places(&other.points)).collect_vec()
+    };
+    draw_line_over(canvas, look, &places, &other_curves(&all[..number]));
+    let above = other_curves(&all[number + 1..]);
     for (mark, place) in series.points.iter().zip(places) {
         draw_bar(canvas, frame, mark, bar_shift, look.colour);
-        draw_marker(canvas, look, place);
+        let hiding = above.iter().filter(|other| other.iter().any(|at| is_near(*at, place)));
+        let growth = RIM_WIDTH * hiding.take(MOST_RIMS).count() as f64;
+        let marker = look.marker.map(|(shape, radius)| (shape, radius + growth));
+        draw_marker(canvas, Look { marker, ..look }, place);
         if mark.suspect && !matches!(series.style, Style::Ring | Style::Faint) {
             canvas.disc(place, HOLE, WHITE);
         }
+    }
+}
+
+/// Returns true if a point at one of these places hides one at the other.
+fn is_near(a: Position, b: Position) -> bool {
+    (a.0 - b.0).hypot(a.1 - b.1) <= HIDES
+}
+
+/// Draws the line of a curve: where it would hide lines below it, in dashes, between which they are seen.
+fn draw_line_over(canvas: &mut Canvas, look: Look, places: &[Position], below: &[Vec<Position>]) {
+    let Some((width, own)) = look.line else { return };
+    let pattern = |piece: &[Position]| {
+        let joins = |other: &[Position]| is_near(other[0], piece[0]) && is_near(other[1], piece[1]);
+        let hidden = below.iter().filter(|other| other.windows(2).any(joins));
+        match hidden.count() {
+            0 => own,
+            1 => Pattern::Dashed,
+            _ => Pattern::Dotted,
+        }
+    };
+    // Pieces of one pattern are one line, so that dashes go on and joints are round.
+    let pieces = places.windows(2).collect_vec();
+    for alike in pieces.chunk_by(|a, b| pattern(a) == pattern(b)) {
+        let ends = alike.iter().map(|piece| piece[1]);
+        let line = [alike[0][0]].into_iter().chain(ends).collect_vec();
+        canvas.stroke(&line, (width, pattern(alike[0])), look.colour);
     }
 }
 

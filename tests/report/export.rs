@@ -336,7 +336,7 @@ fn each_load_has_its_winner_even_one_whose_run_was_cut() {
     let page = fs::read_to_string(directory.report_html()).expect("readable");
     for sentence in [
         "Target chat, random_input_len=64: 256 concurrent requests or more, the highest load allowed.",
-        "Target chat, random_input_len=512: no server meets target chat, even at concurrency 1",
+        "Target chat, random_input_len=512: no server meets it, even at concurrency 1",
     ] {
         let at = page.find(sentence).unwrap_or_else(|| panic!("{sentence}"));
         assert!(
@@ -355,7 +355,7 @@ fn each_load_has_its_winner_even_one_whose_run_was_cut() {
     );
     let none = card("Target chat, random_input_len=512");
     assert!(
-        none.contains("It asks for p99 TTFT &lt;= 200 ms: no server meets target chat, even at concurrency 1"),
+        none.contains("It asks for p99 TTFT &lt;= 200 ms: no server meets it, even at concurrency 1"),
         "{none}"
     );
     assert!(
@@ -363,7 +363,8 @@ fn each_load_has_its_winner_even_one_whose_run_was_cut() {
         "no answer is less precise than was asked for"
     );
     let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
-    let sentence = "Target chat, random\\_input\\_len=512: no server meets target chat, even at concurrency 1, with p99 TTFT about 100 ms.";
+    let sentence =
+        "Target chat, random\\_input\\_len=512: no server meets it, even at concurrency 1, with p99 TTFT about 100 ms.";
     assert!(markdown.contains(sentence), "{markdown}");
     let file = "target-chat--random_input_len-64.yaml";
     assert_eq!(files_in(&directory.best()), [file]);

@@ -177,7 +177,11 @@ fn another_server_at_the_address_begins_anew() {
     for command in ["status", "report"] {
         let told = said(&harness.run(&[command, "out"]));
         let sentence = format!("2 earlier results are in duplicates.csv and in no table: {reason}");
-        assert!(told.contains(&sentence), "{told}");
+        let most = if command == "status" { 1 } else { 2 };
+        assert!(
+            (1..=most).contains(&told.matches(&sentence).count()),
+            "{command}: {told}"
+        );
     }
     verify(&harness);
 

@@ -119,7 +119,7 @@ fn pick(answer: &Answer, answered: &Answered) -> Pick {
         },
         server: sentence.server,
         figure: winner.map_or_else(
-            || none(answer, answered),
+            || none(answer, answered, true),
             |winner| measured(answer, answered, winner, true),
         ),
         cost: winner.and_then(|winner| paid(answer, answered, winner)),
@@ -257,7 +257,7 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
         (false, workload) => format!("{workload}: "),
     };
     let Some(winner) = &answered.winner else {
-        return question + &none(answer, answered);
+        return question + &none(answer, answered, !is_single);
     };
     let sure = match (is_single, answered.entrants.len()) {
         (false, 2..) => {

@@ -121,7 +121,7 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
         None => Sentence {
             lead: capital(&asked),
             server: String::new(),
-            why: none(answer, answered),
+            why: none(answer, answered, true),
         },
         Some(winner) => Sentence {
             lead: match (answered.entrants.len(), choices) {
@@ -302,9 +302,10 @@ fn too_large(answer: &Answer, answered: &Answered) -> String {
     names.join("; ")
 }
 
-/// The reason why nothing is recommended.
-fn none(answer: &Answer, answered: &Answered) -> String {
+/// The reason why nothing is recommended; the target of a load has no name where it is in the title.
+fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
     let asked = match &answered.goal {
+        Goal::Load { .. } if is_titled => "it".to_owned(),
         Goal::Load { target, .. } => format!("target {target}"),
         Goal::Metric { .. } => answered.targets.iter().map(target).unique().join(", "),
     };

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::lint::{self, Asks, CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{self, Diagnostics, Plan, Problems};
+use crate::units::parse_duration;
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ pub struct PlanFile {
     pub overrides: Vec<String>,
     /// Spend at most this much time of work, such as 6h, earlier sessions included: the servers that promise most start first, and
     /// none after it
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub budget: Option<String>,
 }
 
@@ -38,6 +39,11 @@ impl PlanFile {
         adapt(&mut draft.plan);
         lint::examine(draft, asks, asking)
     }
+}
+
+/// Returns a duration as it is written, if it is one.
+fn time(text: &str) -> Result<String, String> {
+    parse_duration(text).map(|_| text.to_owned())
 }
 
 /// Informs that a program is asked for its flags.

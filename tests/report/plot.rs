@@ -178,6 +178,7 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
         ),
         (vec!["plot", "--bin-by", "max_concurrency%0"], "positive number"),
         (vec!["plot", "--row-by", "zz"], "there is no column `zz`"),
+        (vec!["plot", "--x", "zz"], "there is no column `zz`"),
         (
             vec!["pareto", "--x", "p99_ttft_ms:down"],
             "write p99_ttft_ms:higher or p99_ttft_ms:lower",

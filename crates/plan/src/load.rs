@@ -215,7 +215,7 @@ fn override_tree(setting: &str, source: usize, reader: &mut Reader<'_>) -> Optio
     // A JSON object is a text, as it is within a plan.
     let is_json = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(value).is_ok();
     if value.trim().starts_with(['[', '{', '"', '\'']) && !is_json {
-        let message = "this value begins like a list, a table or a quoted text, and is not closed";
+        let message = "unclosed list, table or quoted text";
         return reader.refuse(
             span,
             message,

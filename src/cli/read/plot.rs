@@ -21,10 +21,15 @@ pub struct Args {
     #[command(flatten)]
     directories: Directories,
     /// The column along the x axis: a parameter or a figure
-    #[arg(long, value_name = "COLUMN", default_value = "total_token_throughput")]
+    #[arg(
+        long,
+        visible_alias = "x",
+        value_name = "COLUMN",
+        default_value = "total_token_throughput"
+    )]
     var_x: String,
     /// The column along the y axis
-    #[arg(long, value_name = "COLUMN", default_value = "median_ttft_ms")]
+    #[arg(long, visible_alias = "y", value_name = "COLUMN", default_value = "median_ttft_ms")]
     var_y: String,
     /// Draw a picture for each combination of these columns (a,b,...)
     #[arg(long, value_name = "COLUMNS", default_value = "")]

@@ -354,6 +354,12 @@ fn a_wrong_plan_is_refused_with_all_problems() {
         said(&output)
     );
     harness.write("part.toml", &plan("starts = 3"));
+    let output = harness.run(&["run", "part.toml", "--budget", "soon"]);
+    assert!(
+        said(&output).contains("'soon' for '--budget <TIME>': not a duration"),
+        "{}",
+        said(&output)
+    );
     let output = harness.run(&["run", "part.toml", "--shard", "1/2"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }

@@ -3,7 +3,8 @@
 
 use super::variation::{settings, varying};
 use crate::ordered::Ordered;
-use crate::texts::words::{axis_title, show_number};
+use crate::sentences::parts::name;
+use crate::texts::words::{say, show_number};
 use itertools::Itertools;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Code;
@@ -23,12 +24,13 @@ pub fn disagreements(points: &Points<'_>) -> Vec<String> {
     let unsteady = unsteady.map(|(point, disagreement)| {
         let spread = &disagreement.spread;
         format!(
-            "the {} runs of {} disagree: {} {} to {}; {}",
+            "the {} runs of {} disagree: {}; {}",
             spread.count,
             settings(&varied, point.row),
-            axis_title(disagreement.metric),
-            show_number(spread.min),
-            show_number(spread.max),
+            say(
+                disagreement.metric,
+                &format!("{} to {}", show_number(spread.min), show_number(spread.max))
+            ),
             Code::RunsDisagree.advice()
         )
     });
@@ -50,7 +52,7 @@ pub fn drifts(points: &Points<'_>) -> Vec<String> {
         };
         format!(
             "{server} changed while it was measured: {} {:+.0} % from its first run to its last; {}",
-            axis_title(drifting.metric),
+            name(drifting.metric),
             (drifting.ratio - 1.0) * 100.0,
             drifting.code.advice()
         )

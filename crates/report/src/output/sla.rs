@@ -21,7 +21,7 @@ use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
 /// Meaning of the interval of an answer.
 pub fn explain_interval() -> String {
     format!(
-        "limits hold for the starts that were measured; the risk that a limit is below its interval is {} %, that it is above it {} %",
+        "limits of the measured starts: {} % risk that one is lower than shown, {} % that it is higher",
         show_number(RISK * 100.0),
         show_number(DOUBT * 100.0)
     )

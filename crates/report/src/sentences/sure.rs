@@ -34,7 +34,7 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
         _ => None,
     });
     if let Some(percent) = assumed {
-        text += &format!(" (assuming {percent:.1} % start noise)");
+        text += &format!(" (assuming restarts differ by {percent:.1} %)");
     }
     text += &ties(answer, answered, winner);
     if let Some(advice) = &answered.advice {

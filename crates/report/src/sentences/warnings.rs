@@ -55,7 +55,7 @@ fn sentence(warning: &Warning) -> Option<String> {
         }
         Warning::Simulated => return None,
         Warning::StartNoiseAssumed { deviation } => format!(
-            "This assumes that starts of a server differ by about {:.1} %; too few were measured to tell.",
+            "This assumes that starts of a server differ by about {:.1} %, since too few were measured.",
             deviation * 100.0
         ),
         Warning::TargetUncertain {

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn one_that_is_very_far_off_stays_too() {
         let found = shrunk(&[(0.0, 0.015), (0.01, 0.015), (-0.01, 0.015), (120.0, 0.015)]);
-        assert!((found[3].0 - 120.0).abs() < 0.01, "{:?}", found[3]);
+        assert!((found[3].0 - 120.0).abs() < 0.1, "{:?}", found[3]);
     }
 
     #[test]

@@ -55,10 +55,13 @@ pub fn draw_endlessly(
             // An error is the only way to end the drawing.
             if is_enough { Err(String::new()) } else { Ok(()) }
         });
-        if is_enough || drawn == before {
+        if is_enough {
             return Ok(());
         }
         round?;
+        if drawn == before {
+            return Ok(());
+        }
         seed = seed.wrapping_add(NEXT_SEED);
     }
 }
@@ -167,6 +170,19 @@ mod tests {
         let ids: Vec<_> = all.iter().filter_map(|item| item.id.clone()).collect();
         let wanted: Vec<String> = (0..25).map(|id| id.to_string()).collect();
         assert_eq!(ids, wanted);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let missing = Custom {
+            path: "/nowhere/rows.jsonl".into(),
+            output_len: OutputLen::Fixed(5),
+        };
+        for round in [None, Some(10)] {
+            let draw = Draw::of(sampling(true), &Vocabulary::Words);
+            let error = draw_endlessly(&missing, &draw, round, &mut |_| Ok(true)).expect_err("missing");
+            assert!(error.contains("/nowhere/rows.jsonl"), "{error}");
+        }
     }
 
     #[test]

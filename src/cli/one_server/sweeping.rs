@@ -95,7 +95,8 @@ pub async fn measure_each(
     interrupt: &mut Interrupt,
     mut measured: impl FnMut(usize, &str, &Measurement) -> Result<()>,
 ) -> Result<Exit> {
-    let mut is_any_measured = false;
+    let (mut is_any_measured, mut has_failed) = (false, false);
+    // The failure of the previous load; `None` if it was measured.
     let mut last_failure = None;
     for (index, (what, params)) in loads.into_iter().enumerate() {
         let job = Job {
@@ -119,10 +120,12 @@ pub async fn measure_each(
             Some(Ok(measurement)) => {
                 measured(index, &what, &measurement)?;
                 is_any_measured = true;
+                last_failure = None;
                 caution(&what, &measurement);
                 continue;
             }
         };
+        has_failed = true;
         print_note(format_args!("{what}: {}", failure.detail));
         if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
             print_note(format_args!("the same message again; further {kind} are left out"));
@@ -130,9 +133,9 @@ pub async fn measure_each(
         }
     }
     match last_failure {
-        None => Ok(Exit::Done),
-        Some(_) if is_any_measured => Ok(Exit::SomeFailed),
-        Some(failure) => Err(Error::Fatal(format!("nothing was measured: {failure}"))),
+        Some(failure) if !is_any_measured => Err(Error::Fatal(format!("nothing was measured: {failure}"))),
+        _ if has_failed => Ok(Exit::SomeFailed),
+        _ => Ok(Exit::Done),
     }
 }
 

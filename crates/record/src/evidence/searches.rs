@@ -73,13 +73,13 @@ fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Opti
         .iter()
         .find(|run| run.search.as_ref() == Some(&record.started.search) && run.slot == record.started.slot);
     let machine = machine.and_then(|run| evidence.state.measured_at(run));
+    let quantiles = answer.posterior.as_ref().map(|posterior| posterior.quantiles.clone());
     Some(Located {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
-        // Without a posterior, the load itself is the only quantile.
-        quantiles: match &answer.posterior {
-            Some(posterior) => posterior.quantiles.clone(),
-            None => vec![load],
-        },
+        // Without quantiles of a posterior, the load itself is the only one.
+        quantiles: quantiles
+            .filter(|loads| !loads.is_empty())
+            .unwrap_or_else(|| vec![load]),
     })
 }

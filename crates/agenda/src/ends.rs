@@ -1,5 +1,5 @@
-//! Tests that every strategy ends, whatever the outcomes of its actions. That includes runs that succeed without results, such as those of
-//! a forecast for an unknown server.
+//! Tests that every strategy ends, whatever the outcomes of its actions are. Some of these outcomes are successful runs without results, as
+//! in a forecast for an unknown server.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use vsweep_record::journal::{RecordedPlan, SessionStarted, Shard};
 /// More steps than any of the plans below takes.
 const MOST_STEPS: usize = 2_000;
 
-/// Top-level keys, and tables that choose loads or starts.
+/// Parts of plans: top-level keys, then benchmark parameters and tables that choose loads or starts.
 const STRATEGIES: [(&str, &str); 9] = [
     ("runs = 2\nstarts = 2", "num_prompts = 9\nmax_concurrency = [1, 2, 3]"),
     (

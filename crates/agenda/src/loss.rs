@@ -14,15 +14,16 @@ use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, SearchEnd, Serv
 #[derive(Debug)]
 pub(super) struct Lost {
     failure: Failure,
-    /// The `run_started` of the run under which the server died; `None` if it did not start.
+    /// The `run_started` of the run under which the server died; `None` if the server did not start.
     under: Option<Entry>,
     /// The search that asked for that run, until its end is recorded.
     search: Option<SearchId>,
 }
 
 impl Agenda<'_> {
-    /// Returns the reason not to start the server, if there is one: it did not start in an earlier slot, or a server that needs no more
-    /// memory did not start. The second reason does not hold for a config that was started or has failed before.
+    /// Returns the reason not to start the server, if there is one: it did not become ready in an earlier slot, or another server that
+    /// needs no more memory ran out of memory while starting. The second reason applies only to a config that was never started and has not
+    /// failed.
     pub(super) fn reason_not_to_start(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
         let is_new = || {
             state.starts_of(&self.server.id).is_empty()
@@ -92,7 +93,7 @@ impl Agenda<'_> {
         None
     }
 
-    /// Continues after the server did not start for a run: tries again, or gives up the server.
+    /// Continues after the server that a run needs did not start: tries again, or gives up the server.
     pub(super) fn miss_start(&mut self, mut attempt: Attempt, failure: Failure) -> Option<Step> {
         if failure.cause.is_transient() && attempt.tries < TRIES {
             attempt.tries += 1;
@@ -121,8 +122,8 @@ impl Agenda<'_> {
         }));
     }
 
-    /// Returns the next step of giving up: ends the search that asked for the lost run, begins those that have not begun, so that each is
-    /// reported, then records everything that is left as failed.
+    /// Returns the next step of giving up: first ends the search that asked for the lost run, then begins those that have not begun, so
+    /// that every search has a record, and at last records everything that is left as failed.
     pub(super) fn give_up_rest(&mut self, state: &State) -> Option<Step> {
         let AgendaPhase::GivingUp(lost) = &mut self.phase else {
             unreachable!("only what is lost is given up");
@@ -155,8 +156,8 @@ impl Agenda<'_> {
         given_up
     }
 
-    /// Returns the failure to blame for a server that did not start. If it died before and did not come back, its death is to blame, because
-    /// the later failure follows from it. A server that vsweep launches must have died under this run; otherwise only the new failure counts.
+    /// Returns the failure to blame for a server that did not start. If it had died before, its death is to blame, because the later
+    /// failure follows from it. For a server that vsweep launches, this holds only if it died under this run.
     fn blame(&self, failure: Failure, died_here: bool) -> Failure {
         let is_attached = matches!(self.schedule.plan.serve.target, Target::Attach(_));
         match &self.death {
@@ -168,8 +169,8 @@ impl Agenda<'_> {
         }
     }
 
-    /// The event that records runs and searches as failed without a try; `None` if there are none. `blamed` began the run under which the
-    /// server died; it is `None` if the server did not start.
+    /// The event that records runs and searches as failed without a try; `None` if there are none. `blamed` is the `run_started` of the run
+    /// under which the server died; `None` if the server did not start.
     fn given_up(
         &self,
         points: Vec<Untried>,

@@ -1,4 +1,5 @@
-//! Turns the `[optimize]` table of a plan into servers with comparable settings, and the rules of the choice.
+//! Builds the optimisation of a plan from its `[optimize]` table: the candidate servers, the levels of their settings, and the rules of the
+//! choice.
 
 use itertools::Itertools;
 use serde_json::Value;
@@ -19,9 +20,10 @@ const USUAL_RUN_S: f64 = 30.0;
 const USUAL_PROBES: f64 = 8.0;
 /// Assumed memory of a server that is predicted not to fit, as a multiple of the available memory. The prediction does not give the amount.
 const TOO_MUCH: f64 = 1.1;
-/// Assumed figure of a server that is predicted to meet no target, as a fraction of the worst predicted figure.
+/// Assumed figure of a server that is predicted to miss the targets, as a fraction of the worst figure that is predicted for one that meets
+/// them.
 const UNMET: f64 = 0.5;
-/// Error of a load at which a latency reaches its limit, as a multiple of the error of times.
+/// Relative error of a predicted load at which a latency reaches its limit, as a multiple of the relative error of predicted times.
 const LOAD_ERROR: f64 = 2.0;
 
 /// Prediction of a server before it starts.
@@ -29,15 +31,16 @@ const LOAD_ERROR: f64 = 2.0;
 pub struct Prediction {
     /// Seconds until it is ready, if nothing is compiled yet.
     pub start_s: f64,
-    /// A key of the settings by which its graphs are compiled, and the seconds until it is ready if they are already compiled.
+    /// Key of its compiled graphs, which servers with equal compile settings share, and the seconds until it is ready if these graphs
+    /// exist.
     pub warm: Option<(String, f64)>,
     /// Seconds of everything that is measured on one start.
     pub measure_s: f64,
-    /// False if it will likely not become ready for want of memory.
+    /// False if it is predicted to run out of memory before it is ready.
     pub fits: bool,
     /// The predicted figure to optimise.
     pub value: Option<Predicted>,
-    /// Changes of its logarithm for one standard deviation of each constant of the twin; empty if not known.
+    /// Change of the logarithm of `value` for one standard deviation of each constant of the twin; empty if unknown.
     pub slopes: Vec<f64>,
 }
 
@@ -75,8 +78,9 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Ve
     trials.iter().map(predicted).collect()
 }
 
-/// Returns the optimisation of a plan, as its session records it; `None` if the plan asks for none. Servers in `begun` keep their recorded
-/// predictions, and `predictions` is used for new ones. Servers that need more GPUs than the user has are left out.
+/// Returns the optimisation of a plan in the form that its session records; `None` if the plan asks for none. Servers in `begun`, the
+/// recorded optimisation, keep their predictions; new ones take theirs from `predictions`. Servers that need more GPUs than the user has
+/// are left out.
 pub fn optimization(
     plan: &Plan,
     matrix: &Matrix,
@@ -164,7 +168,7 @@ fn objective(plan: &Plan, optimize: &Optimize) -> Option<Objective> {
     }
 }
 
-/// Returns the limit of the cost. A time limit is that of the machine, on which several servers may run at the same time.
+/// Returns the budget. A time limit is machine time, so it is multiplied by the number of servers or GPUs that can work at the same time.
 fn budget(plan: &Plan, optimize: &Optimize) -> Option<Budget> {
     let Some(time) = optimize.budget.map(|time| time.as_secs_f64()) else {
         return optimize.starts.map(|starts| Budget::Starts(starts as usize));
@@ -240,7 +244,8 @@ impl Settings {
     }
 }
 
-/// Returns numbers as levels on a scale on which equal ratios are equally far apart; if some are not positive, equal differences are.
+/// Returns numbers as levels: their logarithms if all are positive, so that equal ratios are equally far apart, else the numbers relative
+/// to the largest magnitude.
 fn ordered(numbers: &[Option<f64>]) -> Vec<Level> {
     let known = || numbers.iter().flatten().copied();
     let is_positive = known().all(|number| number > 0.0);

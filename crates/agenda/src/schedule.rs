@@ -1,6 +1,6 @@
 //! The remaining work, in order: all server configs in the order of the plan, then all of them again on their next start, so that the
-//! starts of a config are spread over the sweep. Each start launches its server once. Within a start, all points are measured once, then
-//! all again, so that drift of the machine spreads over all points instead of favouring some.
+//! starts of a config are spread over the sweep. A start launches its server once, unless the server dies. Within a start, all points are
+//! measured once, then all again, so that drift of the machine spreads over all points instead of favouring some.
 
 use super::finals::{Finals, alone, finalists, is_packed};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Start {
     pub server: ServerConfig,
     /// Number of the start of this server, from 0.
     pub slot: u32,
-    /// The measurements of a final; `None` means everything.
+    /// The parts that are measured on a start of the finals; `None` means everything.
     pub only: Option<Arc<Finals>>,
     /// Index of the set of GPUs that it gets, 0 or 1, if both arms of a comparison run at the same time.
     pub set: Option<usize>,
@@ -77,7 +77,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// This schedule, with at most so many servers at the same time.
+    /// This schedule, with at most this many servers at the same time.
     pub fn with_at_once(self, at_once: usize) -> Schedule<'a> {
         Schedule { at_once, ..self }
     }
@@ -91,7 +91,7 @@ impl<'a> Schedule<'a> {
             .map(|(_, server)| server)
     }
 
-    /// The planned starts of the shard's servers, in order. For a comparison, those that it takes whatever the results are.
+    /// The planned starts of the shard's servers, in order. For a comparison, only those that it makes whatever the results are.
     pub fn starts(self) -> impl Iterator<Item = Start> + 'a {
         (FIRST_SLOT..self.matrix.starts()).flat_map(move |slot| self.starts_at(slot))
     }
@@ -102,12 +102,12 @@ impl<'a> Schedule<'a> {
     }
 
     /// The shard's starts after the planned ones, in order: as many fresh starts of each finalist as were planned, then the advised starts,
-    /// then one start without neighbours of each winner that had some. There are none until all shards have measured everything else. For a
-    /// part of the plan there are only the advised starts.
+    /// then one start without neighbours of each winner that was measured next to other servers. There are none until all shards have
+    /// measured everything else. A comparison or a part of the plan has only the advised starts.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
         let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));
-        // Most plans need no walk over all their points.
+        // Most plans have none of these starts. They need no walk over all points.
         let is_wanted = has_finals || is_packed || self.advised.is_some();
         let is_measured = is_wanted && self.is_measured(state);
         let finals = (is_measured && has_finals).then(|| finalists(self.plan, self.matrix, state));
@@ -144,7 +144,7 @@ impl<'a> Schedule<'a> {
 
     /// All expected starts in order, including finished ones; used for forecasts.
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        // An optimisation that has not begun wants no starts either, because nothing is predicted yet.
+        // Before an optimisation begins, it wants no starts because nothing is predicted yet, not because it has ended.
         let has_begun = self.plan.optimize.is_none() || state.optimization().is_some();
         let has_ended = self.is_chosen() && has_begun && self.wanted_starts(state, &[]).is_empty();
         let starts = (!has_ended).then(|| self.starts());

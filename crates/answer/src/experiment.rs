@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_strategy::stats::Better;
 
-/// All that one answer is made from.
+/// Everything that an answer is made from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// The metrics that questions, targets and effects name.
@@ -40,7 +40,7 @@ pub struct Experiment {
     pub seed: u64,
 }
 
-/// A figure of a run.
+/// A metric that runs have figures of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// Its name, such as `output_throughput`.
@@ -49,7 +49,7 @@ pub struct Metric {
     pub scale: Scale,
     /// The good direction.
     pub better: Better,
-    /// The noise that is assumed before anything was measured.
+    /// The noise that is assumed before any measurement.
     pub prior: NoisePrior,
 }
 
@@ -57,11 +57,11 @@ pub struct Metric {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Positive figures: differences are ratios.
+    /// Positive figures. Noise multiplies them.
     Log,
     /// Figures that can be 0 or below.
     Linear,
-    /// Counts, such as failed requests. They have no noise: a run keeps a limit of them, or it does not.
+    /// Counts, such as failed requests. They have no noise: a count is within its limit, or it is not.
     Count,
     /// Shares of a count, such as attainment. Noise is added to the angle, `asin(sqrt(share))`.
     Share,
@@ -88,19 +88,19 @@ pub struct Config {
     /// Its name for people, such as `TP 2, seqs 64`.
     #[serde(default)]
     pub name: String,
-    /// The settings by name that differ between configs. A setting that this config leaves unset has no entry.
+    /// The settings that differ between configs, by name. A setting that this config leaves unset has no entry.
     pub settings: BTreeMap<String, String>,
     /// Number of settings that differ from the defaults of the server's program.
     pub changes: usize,
     /// Number of GPUs of one server. 0 if unknown: the config then has one replica.
     pub gpus: u32,
-    /// Duration of a start, until it is ready and all its points are measured, in seconds; `None` if unknown.
+    /// Seconds that a start takes until the server is ready and all its points are measured; `None` if unknown.
     pub seconds_per_start: Option<f64>,
     /// Facts that a user must know before deploying it.
     pub facts: Facts,
 }
 
-/// Events on the servers of a config.
+/// Totals over the launches and runs of a config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Launches of the server.
@@ -124,7 +124,7 @@ pub struct Point {
     pub id: String,
     /// The id of its config.
     pub config: String,
-    /// The workload, without the load; empty if the experiment has only one.
+    /// The workload; empty if the experiment has only one.
     pub workload: String,
     /// The load. Equal loads have equal texts.
     pub load: String,
@@ -187,7 +187,7 @@ pub struct Search {
 /// The limit that a search found on one start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Located {
-    /// The launch.
+    /// The slot of the start.
     pub start: String,
     /// The node.
     pub node: String,
@@ -196,7 +196,7 @@ pub struct Located {
 }
 
 impl NoisePrior {
-    /// Throughput.
+    /// For throughput.
     pub const THROUGHPUT: NoisePrior = NoisePrior {
         start: 0.02,
         run: 0.01,
@@ -204,7 +204,7 @@ impl NoisePrior {
         node: 0.03,
     };
 
-    /// Latencies, means and tails alike. They are noisier than throughput.
+    /// For latencies, means and tails alike. They are noisier than throughput.
     pub const LATENCY: NoisePrior = NoisePrior {
         start: 0.025,
         run: 0.015,
@@ -212,7 +212,7 @@ impl NoisePrior {
         node: 0.05,
     };
 
-    /// Shares, as standard deviations of the angle (see [`Scale::Share`]): near one half, 0.01 of the angle is 1 point.
+    /// For shares, as standard deviations of the angle (see [`Scale::Share`]): near one half, 0.01 of the angle is one percentage point.
     pub const SHARE: NoisePrior = NoisePrior {
         start: 0.03,
         run: 0.015,
@@ -255,7 +255,7 @@ impl Experiment {
 }
 
 impl Point {
-    /// Number of starts on which the point was measured.
+    /// Number of launches on which the point was measured.
     pub(super) fn starts(&self) -> usize {
         let mut starts: Vec<(&str, &str)> = self.runs.iter().map(|run| (&*run.start, &*run.node)).collect();
         starts.sort_unstable();
@@ -265,7 +265,7 @@ impl Point {
 }
 
 impl Run {
-    /// Compares by start, then by the figures, because runs of one start have nothing else to tell them apart.
+    /// Compares by launch, node and disturbance, then by the figures, because runs have nothing else by which they could be ordered.
     fn order(&self, other: &Run) -> std::cmp::Ordering {
         let bits = |(_, figure): (&str, &Figure)| match *figure {
             Figure::Value { value, error } => (value.to_bits(), error.to_bits()),

@@ -1,5 +1,5 @@
-//! Plain estimates: the figure of a point by its own runs alone, with fixed sizes of noise. They decide which configs meet a target and
-//! which one wins, so runs of one point never change the estimate of another.
+//! Plain estimates: the figure of a point by its own runs alone, with fixed sizes of noise, so runs of one point never change the estimate
+//! of another. They decide which configs meet a target and which one wins.
 
 use super::experiment::{Metric, Point, Scale};
 use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};

@@ -24,7 +24,7 @@ pub enum Basis {
     Assumed,
 }
 
-/// A size of noise and where it comes from.
+/// A size of noise with its source.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseKnown {
     /// Standard deviation, the median of its posterior. It is relative on a logarithmic scale.
@@ -39,7 +39,7 @@ pub struct NoiseKnown {
 pub const FEWEST_REPEATS: usize = 4;
 
 impl NoiseKnown {
-    /// Returns the noise with this deviation over this many repeats, which decide its source.
+    /// Returns noise with this deviation. The number of repeats decides its source.
     pub fn by(deviation: f64, repeats: usize) -> NoiseKnown {
         NoiseKnown {
             deviation,
@@ -53,31 +53,32 @@ impl NoiseKnown {
     }
 }
 
-/// A range of sizes, relative to a typical figure: lower and upper logarithm of the run noise, lower and upper root of the start noise.
+/// A range of sizes, relative to a typical figure: of the run noise as logarithms, of the start noise as square roots.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub run: (f64, f64),
     pub start: (f64, f64),
 }
 
-/// A grid over the sizes of noise.
+/// A grid over the sizes of noise. Each size has the logarithm of its weight, which is the prior density times the width of the cell, up to
+/// a constant.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
-    /// Run noise, with the logarithm of prior times width.
+    /// Sizes of the run noise.
     pub runs: Vec<(f64, f64)>,
-    /// Start noise, with the logarithm of prior times width.
+    /// Sizes of the start noise.
     pub starts: Vec<(f64, f64)>,
-    /// Node noise, with the logarithm of prior times width.
+    /// Sizes of the node noise.
     pub nodes: Vec<(f64, f64)>,
 }
 
 /// The greatest start noise that is considered, relative to a typical figure.
 const MOST_START: f64 = 1.0;
-/// Number of the prior's spreads around its middle over which run noise is considered.
+/// Largest distance of the run noise from the middle of its prior that is considered, in spreads of the prior.
 const FARTHEST: f64 = 5.0;
 
 impl Range {
-    /// Returns all sizes that are considered with a prior.
+    /// Returns the range of all sizes that are considered under a prior.
     pub fn whole(prior: &NoisePrior) -> Range {
         let (middle, half) = (prior.run.ln(), FARTHEST * prior.run_spread);
         Range {
@@ -86,8 +87,8 @@ impl Range {
         }
     }
 
-    /// Returns a grid over the range, with `count` run noises and as many start noises, multiplied by `size`. It has several node noises
-    /// only if there are several nodes.
+    /// Returns a grid over the range, with `count` sizes of run noise and as many of start noise, all multiplied by `size`. It has several
+    /// sizes of node noise only if there are several nodes.
     pub fn grid(&self, prior: &NoisePrior, size: f64, count: usize, has_nodes: bool) -> Grid {
         let run = |ln: f64| {
             let off = (ln - prior.run.ln()) / prior.run_spread;

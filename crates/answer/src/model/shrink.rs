@@ -1,14 +1,15 @@
-//! Means shrunk towards each other. The best of many is best partly by luck, and several servers are often equal. Only probabilities use
-//! the shrunk means, never estimates.
+//! Shrinks means towards each other, because the best of many is best partly by luck, and several servers are often equal. Only
+//! probabilities use the shrunk means; estimates never do.
 //!
-//! The means of a group scatter about a common centre by a mixture of normal distributions of fixed sizes, from 0 to wide, whose weights
-//! are learned from the group (adaptive shrinkage: Stephens 2017). The sizes of the members and the centre are sampled in turn, with
-//! means and weights integrated out (Gibbs sampling, Neal 2000, algorithm 3). Each draw of a mean is then moved to the mean's conditional
-//! distribution, and keeps its own deviation, scaled. So a member far from the centre hardly moves, and correlations between members stay.
+//! The true means of a group scatter about a common centre. The distribution is a mixture of normal distributions with fixed standard
+//! deviations (sizes), from 0 to wide, whose weights are learned from the group (adaptive shrinkage: Stephens 2017). Gibbs sampling (Neal
+//! 2000, algorithm 3) draws in turn the size of each member and the centre, with means and weights integrated out. Then each draw of a mean
+//! is moved and scaled to the mean's distribution under this sample. So a member far from the centre hardly moves, and correlations between
+//! members stay.
 
 use super::super::Random;
 
-/// Sizes of the scatter on the scale, relative to a typical figure, and their prior weights.
+/// Standard deviations of the scatter, relative to a typical figure, with their prior weights.
 const SIZES: [(f64, f64); 10] = [
     (0.0, 0.25),
     (0.005, 0.1),
@@ -21,14 +22,15 @@ const SIZES: [(f64, f64); 10] = [
     (0.64, 0.1),
     (1.28, 0.05),
 ];
-/// Number of members that a prior weight of 1 counts as.
+/// Number of members that count as much as a prior weight of 1.
 const PRIOR_MEMBERS: f64 = 1.5;
 /// Number of consecutive draws that share one sample of sizes and centre.
 const DRAWS_PER_SAMPLE: usize = 4;
 /// Samples that are discarded at the beginning.
 const BURN_IN: usize = 30;
 
-/// Shrinks the `draws` of each member of a group. `moments` are the members' means and standard deviations, `size` that of a typical figure.
+/// Shrinks the `draws` of each member of a group. `moments` are the mean and standard deviation of each member, and `size` is a typical
+/// figure.
 pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], size: f64, random: &mut Random) {
     if moments.len() < 2 {
         return;
@@ -57,7 +59,7 @@ struct Chain<'m> {
     moments: &'m [(f64, f64)],
     /// Variance and prior weight of each size.
     sizes: Vec<(f64, f64)>,
-    /// The size that is assigned to each member, by its index.
+    /// Index of the size that is assigned to each member.
     assigned: Vec<usize>,
     /// The number of members of each size.
     counts: Vec<f64>,
@@ -101,7 +103,7 @@ impl Chain<'_> {
                 left -= weight;
                 left < 0.0
             });
-            // Far from everything all weights are 0, and the widest size explains the member best.
+            // Far from everything all weights round to 0. The widest size then explains the member best.
             let found = found.unwrap_or(self.sizes.len() - 1);
             self.assigned[member] = found;
             self.counts[found] += 1.0;
@@ -120,7 +122,7 @@ impl Chain<'_> {
 mod tests {
     use super::*;
 
-    /// Means and standard deviations of draws that were normal before.
+    /// Means and standard deviations after shrinking normal draws with these moments.
     fn shrunk(moments: &[(f64, f64)]) -> Vec<(f64, f64)> {
         let mut random = Random::of(1, &["shrink"]);
         let normal = |(mean, deviation): &(f64, f64), random: &mut Random| {

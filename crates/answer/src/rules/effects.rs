@@ -9,8 +9,9 @@ use super::super::model::Draws;
 use super::entrants::replicas;
 use std::collections::HashMap;
 
-/// The effects of the winner's settings on the metrics that a question asks for, at the winner's point. Figures that add up over replicas are
-/// those of all servers that fit on the user's GPUs, as in the question itself.
+/// The effects of the winner's settings on the metrics that a question asks for, at the winner's point. If the metric by which the question
+/// compares adds up over replicas, its figures are those of all servers that fit on the user's GPUs, as in the question itself. Other
+/// metrics are those of one server.
 pub fn effects(known: &Known<'_>, winner: usize, point: usize, question: &Question) -> Vec<Effect> {
     let experiment = known.experiment;
     let own = f64::from(replicas(experiment, &experiment.configs[winner]));

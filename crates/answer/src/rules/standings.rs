@@ -1,5 +1,5 @@
-//! The worth of every config for a question by its own runs alone, without the model of noise. The choice of the next start uses these
-//! plain values, as does the choice of a winner.
+//! The figure of every config for a question, by its own runs alone, without the model of noise. The choice of a winner uses such plain
+//! estimates, and so does the choice of the next start.
 
 use super::super::asked::{Question, Target};
 use super::super::experiment::{Experiment, Metric, Point, Scale};
@@ -9,21 +9,21 @@ use super::entrants::replicas;
 use super::meeting::judged;
 use std::collections::BTreeMap;
 
-/// The worth of a config for a question.
+/// The standing of a config in a question.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Standing {
-    /// It meets the targets.
+    /// One of its points meets the targets.
     Valued {
         /// The figure of its best point, of all replicas together if they add up.
         value: f64,
         /// Relative standard error of `value` from the noise and the sampling of its runs. The noise of starts is not part of it.
         error: f64,
     },
-    /// None of its measured points meets the targets.
+    /// No measured point of it meets the targets with a figure above 0, or the config needs more GPUs than the user has.
     Unmet,
 }
 
-/// The worth of each measured config in `metric`, by its id. `adds_up` is true if the figures of replicas add up.
+/// The standing of each measured config in `metric`, by its id. `adds_up` is true if the figures of replicas add up.
 pub fn standings(
     experiment: &Experiment,
     question: &Question,

@@ -1,4 +1,5 @@
-//! Several workloads answered together: the config whose smallest share of each workload's best is largest.
+//! One answer for several workloads. A config has a share of each workload's best figure, and the winner is the config whose smallest share
+//! is largest.
 
 use super::super::document::{Share, Together};
 use super::super::known::{Known, rounded};
@@ -6,8 +7,8 @@ use super::contest::Margin;
 use super::question::Settled;
 use vsweep_strategy::stats::Better;
 
-/// Answers together the questions that several workloads ask by one name. Returns one answer for each such name, in the order of the
-/// questions.
+/// Returns one joint answer for each question that is asked for several workloads, in the order of the questions. Questions are matched by
+/// their names.
 pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
     let mut names: Vec<&str> = Vec::new();
     for question in settled {
@@ -51,7 +52,7 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
         part: known.experiment.margin,
         better: Better::Higher,
     };
-    // As for a single workload, of those within the margin the one with the fewest changes wins.
+    // As for a single workload, the config with the fewest changes wins among those within the margin.
     ranked.retain(|(_, shares)| margin.holds(least(shares), most, 0.0));
     ranked.sort_by(|a, b| {
         let changes = configs[a.0].changes.cmp(&configs[b.0].changes);

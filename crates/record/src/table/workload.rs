@@ -1,12 +1,13 @@
-//! Workloads: the kind of requests to a server, apart from the amount of load. Points of two workloads answer different questions (the
-//! shortest outputs are always the fastest requests), so they never compete.
+//! Workloads: kinds of requests, regardless of how much load they make. Points of two workloads never compete, because they answer
+//! different questions: the requests with the shortest outputs would always be the fastest.
 
 use super::{COMBO, Cell, Column, Point, Points, Section, normal};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Bench parameters that set the amount and duration of the load. Every other bench parameter belongs to the workload.
+/// Bench parameters that set the amount, timing and repetition of the load, or its seed. Every other bench parameter belongs to the
+/// workload.
 const LOAD: [&str; 20] = [
     "batch_size",
     "burstiness",
@@ -30,7 +31,7 @@ const LOAD: [&str; 20] = [
     "warmups",
 ];
 
-/// Returns true if a bench parameter sets the amount or duration of the load, as opposed to the content of requests.
+/// Returns true if a bench parameter belongs to the load and not to the workload.
 pub fn is_of_load(name: &str) -> bool {
     LOAD.contains(&normal(name).as_str())
 }
@@ -90,7 +91,7 @@ impl<'t> Points<'t> {
     }
 
     /// Returns the parameters that distinguish workloads. Of parameters that change together, one to one, only the first is returned. If
-    /// the names of combinations distinguish points in the same way, only their column is.
+    /// the column of combination names distinguishes points exactly as they do, it is returned alone.
     fn workload_settings(&self) -> Vec<&'t Column> {
         let mut kept: Vec<&Column> = Vec::new();
         for column in self.runs.columns().iter().filter(|column| column.is_of_workload()) {

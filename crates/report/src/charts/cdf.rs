@@ -1,4 +1,4 @@
-//! The distribution of latencies at the points that an answer names: the share of requests that took at most this long.
+//! The distribution of latencies at the points that an answer names: the share of requests that took at most a given time.
 
 use super::{ChartContext, numbered, of_workload};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
@@ -12,8 +12,8 @@ use vsweep_strategy::stats::figure_of;
 /// Most curves in a panel.
 const MOST_CURVES: usize = 6;
 
-/// The curves of a chart, as points with their classes: the best points and the knee of a workload. The class is `None` unless the load is
-/// mixed.
+/// The curves of a chart, each a point with a class: the best points and the knee of a workload, with every class of a mixed load. The
+/// class is `None` if the load is not mixed.
 fn curves_of<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> Vec<(usize, Option<&'a str>)> {
     let points = answer.bests().chain(answer.knee).unique();
     let curves = points.flat_map(|at| {

@@ -10,7 +10,7 @@ use vsweep_record::journal::{SearchRecord, State};
 use vsweep_record::table::{Better, frontier, knee};
 use vsweep_strategy::search::{Load, Vary};
 
-/// Draws one chart, split if there are more explorations than curves that can be distinguished.
+/// Draws all explorations in one chart, or in several if there are more of them than distinguishable curves.
 pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
     let curves = explored(state).filter(|(_, marks)| !marks.is_empty());
     let curves = curves.map(|(record, marks)| (search_name(record, state), label_points(marks)));
@@ -57,7 +57,7 @@ fn knee_of(marks: &[Mark]) -> Option<usize> {
     knee(&places, &frontier(&places, directions), directions)
 }
 
-/// Labels the knee and the saturated point of a curve. Labels do not fit where the curves begin.
+/// Labels the knee and the saturated point of a curve. The first point gets none, because labels do not fit where the curves begin.
 fn label_points(mut marks: Vec<Mark>) -> Vec<Mark> {
     if let Some(knee) = knee_of(&marks) {
         marks[knee].label = vec!["knee".to_owned()];
@@ -68,8 +68,8 @@ fn label_points(mut marks: Vec<Mark>) -> Vec<Mark> {
     marks
 }
 
-/// Position of a load among the levels of an exploration. Over rates, its two ends have no rate: one request at a time comes first,
-/// saturation comes last.
+/// Position of a load among the levels of an exploration. If the rate varies, the two ends of the exploration have no rate: one request at
+/// a time comes first, and saturation comes last.
 fn position(vary: Vary, load: &Load) -> f64 {
     let in_flight = load.max_concurrency.map_or(f64::INFINITY, |most| most as f64);
     match (vary, load.request_rate) {

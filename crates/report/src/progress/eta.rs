@@ -1,5 +1,5 @@
-//! Counts the work of one invocation. It does not know the plan: the driver of the sweep reports what is to be done, and how long that will
-//! take.
+//! Counts the remaining work of one invocation. This module does not know the plan: the driver of the sweep reports the work and how long
+//! it will take.
 
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_base::ids::{SearchId, ServerId};
@@ -17,7 +17,7 @@ pub struct Eta {
     pub total: u64,
     /// Number of finished runs.
     pub done: u64,
-    /// Servers on which a run has begun that was not reported yet.
+    /// Servers with a run in progress, whose end is not recorded yet.
     measured: BTreeSet<ServerId>,
     /// The starts that this invocation has made or given up.
     begun: BTreeSet<PlannedStart>,
@@ -27,7 +27,7 @@ pub struct Eta {
     pub predicted_start: Option<f64>,
     /// True if the runs load the engine themselves, so that no server is started or stopped for them.
     pub without_server: bool,
-    /// True if the starts are chosen by the results, so that nobody knows how many follow.
+    /// True if the results decide which starts follow, so that their number is unknown.
     pub is_open_ended: bool,
 }
 
@@ -103,7 +103,7 @@ impl Eta {
         }
     }
 
-    /// Counts a run that was done. One that was not foreseen (intervals may ask for more) counts as well, but only on a start that this
+    /// Counts a finished run. A run that was not foreseen, such as one for a narrower confidence interval, counts only on a start that this
     /// invocation works on.
     fn finish(&mut self, server: &ServerId, slot: u32) {
         let take_off = |open: &mut OpenWork| {
@@ -124,7 +124,7 @@ impl Eta {
         self.change(server, slot, |open| open.searches.remove(search));
     }
 
-    /// Changes the remaining work of a start by `take_off`, and returns its result: true if the work was there.
+    /// Applies `take_off` to the remaining work of a start, and returns true if the work was there, as `take_off` says.
     fn change(&mut self, server: &ServerId, slot: u32, take_off: impl FnOnce(&mut OpenWork) -> bool) -> bool {
         let start = (server.clone(), slot);
         let Some(open) = self.open.get_mut(&start) else {
@@ -137,7 +137,7 @@ impl Eta {
         was_there
     }
 
-    /// Returns true if a run on this server has begun and was not reported yet.
+    /// Returns true if a run on this server is in progress.
     pub fn is_measured(&self, server: &ServerId) -> bool {
         self.measured.contains(server)
     }

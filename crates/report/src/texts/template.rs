@@ -1,4 +1,4 @@
-//! Templates of ours, the one way from data to pages and texts.
+//! The environment of our templates, which make pages and texts from data, and the functions that fill them.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,8 +7,8 @@ use minijinja::{AutoEscape, Environment, Value};
 use sha2::{Digest, Sha256};
 use vsweep_base::units::{show_count, show_many};
 
-/// Creates the environment for templates. Texts are escaped by `escape`, unless marked as safe. Numbers have words: `3|counted("failed")`
-/// is `3 failed`, or nothing for zero; `3|many("run")` is `3 runs`.
+/// Creates the environment for templates. Values are escaped by `escape`, unless marked as safe. Filters write a number with its noun:
+/// `3|counted("failed")` is `3 failed`, or nothing for zero; `3|many("run")` is `3 runs`.
 pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -28,7 +28,7 @@ pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
     environment
 }
 
-/// Like `environment`, for texts whose lines matter: a tag on a line of its own leaves no empty line.
+/// Like `environment`, for texts in which line breaks matter: a tag on a line of its own leaves no empty line.
 pub fn of_lines(escape: fn(&str) -> String) -> Environment<'static> {
     let mut environment = environment(escape);
     let syntax = SyntaxConfig::builder()
@@ -40,7 +40,7 @@ pub fn of_lines(escape: fn(&str) -> String) -> Environment<'static> {
     environment
 }
 
-/// Fills a template with its parts.
+/// Fills a template with values.
 pub fn fill(environment: &Environment<'_>, template: &str, parts: Value) -> String {
     let filled = environment.render_str(template, parts);
     filled.expect("templates of ours are sound")

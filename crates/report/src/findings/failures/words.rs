@@ -26,7 +26,7 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
                 let texts: Vec<(String, String)> = texts.map(|text| (shorten(&text, MOST_CHARACTERS), text)).collect();
                 let line = |(seen, (short, whole)): (&Detail, &(String, String))| {
                     let such_as = if seen.differs { ", such as" } else { "" };
-                    // Lines that begin alike are shown in full, so that they stay different.
+                    // Lines that would be equal once shortened are shown in full, so that they stay different.
                     let is_alone = texts.iter().filter(|(other, _)| other == short).count() == 1;
                     let text = if is_alone { short } else { whole };
                     format!("\n    {}{such_as}: {text}", seen.runs)

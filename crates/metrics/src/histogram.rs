@@ -1,6 +1,5 @@
 //! The distribution of a latency in at most 64 counts, small enough for every run file. Buckets grow by a constant factor, like the
-//! exponential histograms of OpenTelemetry. Two histograms merge into the one that all their values would have made, at the coarser
-//! resolution.
+//! exponential histograms of OpenTelemetry. Merging two histograms gives the one that all their values together would have made.
 
 use super::moments::Nanos;
 use super::samples::Samples;
@@ -13,8 +12,8 @@ const MOST_BUCKETS: usize = 64;
 /// The scale of the finest buckets: 32 for a doubling, each 2.2 % wide.
 const FINEST: i32 = 5;
 
-/// Counts of values in milliseconds. Bucket `i` holds those from `base^i` to below `base^(i+1)`, where `base` is 2 to the power
-/// of 2 to the power of minus `scale`; buckets without values are left out.
+/// Counts of values in milliseconds. Bucket `i` counts the values from `base^i` to below `base^(i+1)`, where `base = 2^(2^-scale)`. Empty
+/// buckets are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     scale: i32,
@@ -43,7 +42,7 @@ impl Histogram {
         }
     }
 
-    /// Merges each two neighbouring buckets.
+    /// Merges neighbouring buckets in pairs.
     fn coarsen(&mut self) {
         self.scale -= 1;
         let mut joined = BTreeMap::new();
@@ -90,7 +89,8 @@ impl Histogram {
         }
     }
 
-    /// Times in milliseconds, each with the share of values (0 to 1) up to it, both ascending; empty if there are no values.
+    /// Points of the cumulative distribution: times in milliseconds with the share of values (0 to 1) up to each, both ascending; empty if
+    /// there are no values.
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
         let all = self.count() as f64;
         let mut below = self.zeros;
@@ -120,9 +120,9 @@ struct BucketCounts {
     buckets: Vec<u64>,
 }
 
-/// Index of the lowest bucket, which is not above that of a nanosecond.
+/// Index of the lowest bucket. The shortest time above 0, a nanosecond, is in bucket -638.
 const LOWEST: i32 = -640;
-/// Number of buckets from the lowest to that of the longest time.
+/// Number of buckets, which is enough for the longest time.
 const BUCKETS: usize = 2100;
 
 impl Default for BucketCounts {

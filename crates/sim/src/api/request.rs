@@ -51,7 +51,7 @@ impl Body {
         read(value).map(Some).ok_or_else(refusal)
     }
 
-    /// Returns an integer, which may also be a text, as in pydantic's lax mode.
+    /// Returns an integer, which may also be given as a string, as in pydantic's lax mode.
     pub fn int(&self, name: &str) -> Result<Option<i64>, ApiError> {
         let (kind, why) = match self.get(name) {
             Some(Value::Number(_)) => ("int_from_float", ", got a number with a fractional part"),
@@ -77,12 +77,12 @@ impl Body {
         Ok(self.field(name, Value::as_bool, refusal)?.unwrap_or(false))
     }
 
-    /// Returns a text.
+    /// Returns a string.
     pub fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         self.field(name, Value::as_str, NO_TEXT)
     }
 
-    /// Returns a text or a list of texts as a list; empty if it is missing.
+    /// Returns a string or a list of strings as a list; empty if it is missing.
     pub fn texts(&self, name: &str) -> Result<Vec<String>, ApiError> {
         let read = |value: &Value| match value {
             Value::String(text) => Some(vec![text.clone()]),
@@ -92,7 +92,7 @@ impl Body {
     }
 }
 
-/// Pydantic's error for a value that is not a text.
+/// Pydantic's error for a value that is not a string.
 pub const NO_TEXT: (&str, &str) = ("string_type", "Input should be a valid string");
 
 /// A prompt as token ids, with its text if that is known.
@@ -155,7 +155,7 @@ fn chat_text(messages: &Value) -> Result<String, ApiError> {
     Ok(text)
 }
 
-/// Returns the most tokens of an answer to a prompt of `prompt` tokens, or vLLM's error for an impossible or too long request.
+/// Returns the maximum number of output tokens for a prompt of `prompt` tokens, or vLLM's error for an impossible or too long request.
 pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) -> Result<usize, ApiError> {
     let longest = app.settings.limits.max_model_len;
     let context = format!("This model's maximum context length is {longest} tokens. However,");
@@ -214,9 +214,10 @@ impl Stop {
         })
     }
 
-    /// Returns the length, finish reason and stop text of an answer of at most `most` tokens. Its tokens are known beforehand, so its end
-    /// is too. Only an answer without a stated limit (`unlimited`) ends by itself, after 40 tokens and an exponentially distributed number
-    /// with mean 120. So a benchmark gets the length that it asked for.
+    /// Returns the length, finish reason and stop text of an answer of at most `most` tokens. The seed determines its tokens, so its end is
+    /// known beforehand. Stop texts and stop tokens may end any answer. An answer without a stated limit (`unlimited`) also ends by itself,
+    /// after 40 tokens and an exponentially distributed number with mean 120, unless `ignore_eos` is set. All others have the length that
+    /// the benchmark asked for.
     pub fn apply(&self, app: &App, seed: u64, most: usize, unlimited: bool) -> (usize, &'static str, Option<String>) {
         let natural = (40.0 - 120.0 * (1.0 - uniform(seed, 0)).ln()) as usize;
         let (limit, reason) = match unlimited && !self.ignore_eos && natural.max(self.min_tokens) < most {

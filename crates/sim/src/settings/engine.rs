@@ -38,7 +38,8 @@ fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Refusal> {
     Err(value_error("ModelConfig", &why))
 }
 
-/// Returns the limits, with vLLM's checks and its defaults for the API server by GPU (`vllm/engine/arg_utils.py`, 0.32).
+/// Returns the limits after vLLM's checks. The defaults are those of its API server, which depend on the GPU (`vllm/engine/arg_utils.py`,
+/// 0.32).
 pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, Refusal> {
     let max_model_len = max_model_len(flags, model)?;
     let gib = gpu.memory / (1u64 << 30) as f64;
@@ -130,7 +131,7 @@ pub(super) fn speculation(flags: &Flags, model: &Model) -> Result<Option<Specula
     };
     let rates = |key: &str| -> Option<Vec<f64>> { config.get(key)?.as_array()?.iter().map(Value::as_f64).collect() };
     let acceptance = match rates("synthetic_acceptance_rates") {
-        // vLLM's rates are unconditional for each position; `Speculation` assumes that all earlier guesses were right.
+        // vLLM's rate of a position is unconditional; that of `Speculation` assumes that all earlier guesses were right.
         Some(each) => each
             .iter()
             .scan(1.0, |before, rate| {

@@ -49,7 +49,7 @@ const AIPERF: [(&str, &str); 9] = [
 /// Our figures, with their places in a benchmark of guidellm.
 const GUIDELLM: [(&str, &str); 8] = [
     ("completed", "/metrics/request_totals/successful"),
-    // Requests that were cut by the end of the benchmark are not among them.
+    // Requests that the end of the benchmark cut off are not counted here.
     ("failed", "/metrics/request_totals/errored"),
     ("duration", "/duration"),
     ("total_input_tokens", "/metrics/prompt_token_count/successful/total_sum"),
@@ -192,13 +192,13 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
         let place = |(statistic, _, at)| (format!("{statistic}_{ours}_ms"), format!("{of}/{at}"));
         figures.extend(known(benchmark, times, STATISTICS.map(place)));
     }
-    // This mean is over all gaps between tokens, like the mean ITL. The percentiles are not used, because they are over requests.
+    // guidellm's mean is over all gaps between tokens, like the mean ITL. Its percentiles are over requests, so they are not used.
     let of_gaps = [("mean_itl_ms", "/metrics/inter_token_latency_ms/successful/mean")];
     figures.extend(known(benchmark, 1.0, of_gaps));
     let requests = benchmark["requests"]["successful"].as_array().into_iter().flatten();
     let tpots = requests.filter_map(|request| Some(request["inter_token_latency_ms"].as_f64()? / 1000.0));
     let tpots: Vec<f64> = tpots.collect();
-    // With `--metrics` the file may hold only some of the requests, which are another sample.
+    // With `--metrics` the file may hold only some of the requests, whose statistics would differ from those of all.
     if !tpots.is_empty() && tpots.len() as u64 == completed {
         write_stats("tpot", &Stats::of_seconds(tpots, &PERCENTS), &mut figures);
     }

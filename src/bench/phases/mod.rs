@@ -1,8 +1,9 @@
 //! The phases benchmark: prefill or decode throughput over a window of time, while the requests in flight fill the KV cache.
 //!
-//! A slot sends one request after the other; `max_concurrency` is the number of slots. The window opens once every slot has output. At its
-//! end the requests in flight are cut. The first requests of a decode run have outputs of graded lengths, so slots are spread over all stages
-//! of a sequence, as in a server that has run for long. Callers choose the level, and repeat the benchmark for others.
+//! A slot sends one request after another; `max_concurrency` is the number of slots. The window opens at `warmup_margin` times the time
+//! after which every slot has output, within bounds. At its end the requests in flight are cancelled. The first requests of a decode run
+//! have outputs of graded lengths, so that slots are spread over all stages of a sequence, as on a server that has run for a long time. A
+//! run measures one level of concurrency; callers repeat it for others.
 
 mod result;
 
@@ -21,12 +22,12 @@ use crate::telemetry::series;
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
-/// Most prompts that are drawn beyond those of the slots. Each takes about six bytes a token.
+/// Maximum number of prompts that are drawn after the first ones of the slots. A prompt takes about six bytes a token.
 const MOST_PROMPTS: u64 = 200_000;
-/// Least tokens of a sequence. A shorter one has no phases.
+/// Minimum number of tokens of a sequence. A run with shorter ones is refused.
 const SHORTEST: u64 = 4;
 
-/// Measures one phase at one level. If the future is dropped, its requests are ended first.
+/// Measures one phase at one level of concurrency. If the future is dropped, its requests are ended before the drop returns.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     let settings = sound(PhaseSettings::read(&job.params))?;
     let endpoint = exact_prompts::open(job, &job.base_url, &settings.server).await?;
@@ -58,13 +59,13 @@ struct Shape {
     output_len: usize,
     /// Tokens that the KV cache of all engines holds.
     kv_tokens: u64,
-    /// The longest sequence, where it is known.
+    /// The longest sequence that is allowed, if known.
     limit: Option<u64>,
 }
 
 impl Shape {
-    /// Returns the shape of sequences that fill the cache together. Each has an equal share of it, or the longest length that the server
-    /// takes.
+    /// Returns the shape of sequences that fill the cache together. Each has an equal share of it, up to the longest length that the server
+    /// accepts.
     ///
     /// # Errors
     ///
@@ -118,7 +119,7 @@ impl PhaseRun {
             window.note(&progress)
         });
         let outcome = outcome.map_err(broke)?;
-        // The warm-up is included.
+        // The difference includes the warm-up.
         let grown = before
             .ok()
             .zip(self.endpoint.counters().ok())
@@ -134,8 +135,8 @@ impl PhaseRun {
         Ok(result::measurement(&self, &facts, shape, grown, &outcome, &window))
     }
 
-    /// Returns the first requests of the slots, then those that are repeated until the end. The repeated prompts have twice the tokens that
-    /// the cache holds, so none is still there when it comes again.
+    /// Returns the first request of each slot, then those that are repeated until the end. Unless prefix caching is off, the repeated
+    /// prompts have twice the tokens that the cache holds, up to `MOST_PROMPTS` prompts, so that none is still cached when it comes again.
     fn load(&mut self, shape: Shape, facts: &ServerLimits) -> Result<Load, String> {
         let slots = self.settings.window.max_concurrency;
         let cache = facts.all_kv_cache_tokens().unwrap_or(shape.kv_tokens);
@@ -163,13 +164,13 @@ impl PhaseRun {
     }
 }
 
-/// Failures in a row, in addition to one for each slot, that are tolerated.
+/// Number of failures in a row that are tolerated, in addition to one for each slot.
 const HOPELESS: usize = 16;
 
 /// The window, and the progress of the load that decides when it opens and ends.
 #[derive(Debug)]
 struct LoadWindow {
-    /// The window opens at `primed` times this factor, within the next two bounds.
+    /// The window opens at `primed` times this factor, but not before `earliest` or after `latest`.
     margin: f64,
     /// Earliest time at which the window opens.
     earliest: Nanos,
@@ -179,7 +180,7 @@ struct LoadWindow {
     slots: usize,
     /// Number of slots whose first request has ended.
     ended: usize,
-    /// Time at which every slot had had output, if that has happened.
+    /// Time at which every slot had output for the first time; `None` before that.
     pub primed: Option<Nanos>,
     failed_in_a_row: usize,
 }
@@ -200,7 +201,7 @@ impl LoadWindow {
         }
     }
 
-    /// Follows the load. Breaks it off when the window is over or the server is hopeless.
+    /// Follows the load. Breaks it off when the window is over or the server is given up.
     pub fn note(&mut self, progress: &LoadProgress<'_>) -> ControlFlow<()> {
         let is_over = match progress {
             LoadProgress::Ended(sample, _) => {

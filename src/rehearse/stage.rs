@@ -1,4 +1,4 @@
-//! Plays one server group in virtual time: the agenda of the real run, on a stage that plays each action on the simulated engine and adds
+//! Plays one server group in virtual time. The agenda is that of a real run. The stage plays each action on the simulated engine and adds
 //! up the times.
 
 use super::Rehearsers;
@@ -28,7 +28,8 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Size of the report, charts, manifest and plan of a sweep, in bytes. All sizes here are those of real directories, rounded up.
+/// Size of the report, charts, manifest and plan of a sweep, in bytes. All sizes in this file were measured on real directories and rounded
+/// up.
 pub const BASE_BYTES: u64 = 2_000_000;
 /// Size of a run's result without its lists, its journal lines and its rows in the tables, in bytes.
 const RUN_BYTES: u64 = 12_000;
@@ -37,7 +38,7 @@ const REQUEST_BYTES: u64 = 45;
 /// Size of a request's part of a result that keeps the figures of every request, in bytes.
 const DETAILED_REQUEST_BYTES: u64 = 6_000;
 
-/// Upper bound of an agenda's steps for a run: actions and events, with a second try and a new server.
+/// Upper bound of an agenda's steps per run, which are actions and events, including those of a second try and a new server.
 const STEPS_OF_RUN: u64 = 64;
 
 /// The stage of a rehearsal.
@@ -156,14 +157,14 @@ pub(super) fn reads_gaps(plan: &Plan) -> bool {
 /// Returns an upper bound of the runs that all strategies ask for on one start.
 fn most_runs(group: &Group, schedule: Schedule<'_>) -> u64 {
     let searches = group.searches.iter().map(|search| 2 * search.settings.max_probes);
-    // The saturated end may be halved once for each bit of its load.
+    // If the server fails at saturation, the load is halved, at most once for each of its 64 bits.
     let explorations = group.explorations.iter().map(|planned| runs_of(&planned.settings) + 64);
     let searched: usize = searches.chain(explorations).map(|runs| runs + 1).sum();
     let planned = group.grid.as_ref().map_or(0, |grid| grid.most(schedule));
     planned + searched as u64 + 1
 }
 
-/// Number of runs of an exploration whose first and highest loads can be measured.
+/// Number of runs of an exploration, if its first and its highest load can be measured.
 fn runs_of(settings: &ExploreSettings) -> usize {
     settings.levels.max(2) * settings.runs.max(1) as usize
 }
@@ -223,7 +224,8 @@ impl VirtualStage<'_> {
         })
     }
 
-    /// Returns the duration of the fixed questions after a start, in seconds: each alone, then all at once. Long ones take little more.
+    /// Returns the duration of the fixed questions after a start, in seconds. Each is asked alone, then all at once. The long questions are
+    /// left out, because they take little time.
     fn questions_s(&self) -> f64 {
         let rounds = answers::PROMPTS + 1;
         let params = json!({"random_input_len": 30, "random_output_len": answers::TOKENS, "num_prompts": rounds, "max_concurrency": 1});
@@ -234,7 +236,7 @@ impl VirtualStage<'_> {
             limit: self.rehearsers.schedule.plan.bench.timeout,
             budget: self.rehearsers.budget,
         });
-        // A server with too small a `max_model_len` rejects them.
+        // A server whose `max_model_len` is too small rejects the questions.
         played.map_or(0.0, |(timing, _)| timing.seconds)
     }
 
@@ -316,8 +318,9 @@ impl VirtualStage<'_> {
         Ok(ran(result, seconds))
     }
 
-    /// Counts a run that cannot be played. If runs were measured, it takes as long as those, and a search takes the usual number of runs.
-    /// Otherwise only the time of a run that starts engines is known. Its first start was already counted as that of a server.
+    /// Counts a run that cannot be played. If runs were measured, it takes as long as those; then a search counts as the usual number of
+    /// runs, and an exploration as the runs that it lacks. Otherwise the time is known only for a run that starts engines itself, whose
+    /// first start was already counted as the start of a server.
     fn pass_over(&mut self, job: &Run) -> ActionOutcome {
         let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
         let searched = job.task.reader.is_some();
@@ -356,7 +359,7 @@ impl VirtualStage<'_> {
         let load = calibration.run.time(warmup_s + timing.seconds);
         let times = [load, OVERHEAD.time(overhead), calibration.pause.time(PAUSE_S)];
         self.count(point, timing.requests, times);
-        // A search tries loads at which runs fail, so these are no losses.
+        // A search tries loads at which runs fail, so its failed runs are not losses.
         if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
             let point = self.rehearsers.schedule.plan.secrets.redact(&point.name);
             let losses = &mut self.forecast.borrow_mut().losses;

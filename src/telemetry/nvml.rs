@@ -52,8 +52,8 @@ const REASONS: [(ThrottleReasons, &str); 6] = [
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// Least memory of a GPU, in bytes, that a process with a context holds. A process with less, such as a server of CUDA's MPS, has no
-/// context in which it could compute.
+/// Minimum GPU memory, in bytes, of a process with a context. A process with less, such as a server of CUDA's MPS, has no context in which
+/// it could compute.
 const LEAST_CONTEXT: u64 = 64 << 20;
 
 /// The GPUs of one server.
@@ -71,8 +71,8 @@ impl Gpus {
         Gpus::default()
     }
 
-    /// Returns the GPUs that a server started with this environment sees. If `count` is known, only the first ones are returned, because
-    /// vLLM takes GPUs in order.
+    /// Returns the GPUs that are visible to a server with this environment. If `count` is known, only the first `count` are returned,
+    /// because vLLM takes GPUs in order.
     pub fn of_server(env: &BTreeMap<String, String>, count: Option<usize>) -> Gpus {
         let Ok(driver) = Nvml::init() else {
             return Gpus::none();
@@ -89,7 +89,7 @@ impl Gpus {
         }
     }
 
-    /// Regards the processes that now compute on the GPUs as the server's, except those in `before`, which were there before it started.
+    /// Treats the processes that now compute on the GPUs as the server's, except those in `before`, which ran before the server started.
     pub fn owned_since(self, before: &BTreeSet<u32>) -> Gpus {
         let own = self.processes().difference(before).copied().collect();
         Gpus { own, ..self }
@@ -136,7 +136,7 @@ impl Gpus {
     }
 }
 
-/// Returns the devices that `CUDA_VISIBLE_DEVICES` names, in its order. As in CUDA, the first name that fits no device ends the list.
+/// Returns the devices that `CUDA_VISIBLE_DEVICES` names, in its order. As in CUDA, the first name that matches no device ends the list.
 fn choose(all: &[(u32, String)], wanted: Option<&str>) -> Vec<u32> {
     let Some(wanted) = wanted else {
         return all.iter().map(|(index, _)| *index).collect();

@@ -204,7 +204,9 @@ impl Settings {
             for (changes, value) in settings.changes.iter_mut().zip(&values) {
                 *changes += u32::from(value.is_some());
             }
-            let numbers: Vec<Option<f64>> = values.iter().map(|value| value.and_then(number)).collect();
+            // The journal holds finite numbers only, so a setting that may be `inf` has no order.
+            let finite = |value: &Value| number(value).filter(|number| number.is_finite());
+            let numbers: Vec<Option<f64>> = values.iter().map(|value| value.and_then(finite)).collect();
             let is_ordered = values
                 .iter()
                 .zip(&numbers)
@@ -249,7 +251,7 @@ impl Settings {
 fn ordered(numbers: &[Option<f64>]) -> Vec<Level> {
     let known = || numbers.iter().flatten().copied();
     let is_positive = known().all(|number| number > 0.0);
-    let size = known().fold(0.0, |most: f64, number| most.max(number.abs()));
+    let size = known().fold(f64::MIN_POSITIVE, |most, number| most.max(number.abs()));
     let level = |number: &Option<f64>| match number {
         None => Level::Choice(0),
         Some(number) if is_positive => Level::Number(number.ln()),

@@ -272,6 +272,24 @@ fn settings_become_levels() {
 }
 
 #[test]
+fn levels_can_be_recorded() {
+    for values in ["[0]", "[0, 8]", "[-1, 0]", "[8, \"inf\"]"] {
+        let text = format!(
+            "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nlong_prefill_token_threshold = {values}\n\
+             max_num_seqs = [8, 16]\n[bench.params]\nnum_prompts = 9\n[optimize]\n"
+        );
+        let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
+        for contestant in &found.contestants {
+            let levels = &contestant.candidate.levels;
+            let is_finite = |level: &Level| !matches!(level, Level::Number(number) if !number.is_finite());
+            assert!(levels.iter().all(is_finite), "{values}: {levels:?}");
+        }
+    }
+}
+
+#[test]
 fn the_best_meets_what_the_plan_asks() {
     let assert = "[[assert]]\np99_ttft_ms = \"<=200\"\n";
     let mut played = Played::of(&format!("{PLAN}[optimize]\nstarts = 14\n{assert}"));

@@ -1,7 +1,7 @@
 //! The journal of this session: one line for each event. A line is on disk before its event takes effect.
 
 use super::event::Event;
-use super::line::Entry;
+use super::line::{Entry, decode};
 use super::rank::{LineId, Nonce, Rank, Sum};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write;
@@ -66,6 +66,13 @@ impl Log {
             prev: self.prev,
         };
         let (line, sum) = entry.encode();
+        // A line that cannot be read back, for example because JSON has no infinite numbers, would spoil the whole journal.
+        let read = decode(&line[..line.len() - 1]).map(|(read, _)| read.event);
+        if let Some(Err(error)) = read {
+            return Err(Error::Fatal(format!(
+                "an event cannot be recorded ({error}), and the journal stays as it was; this is a defect of vsweep: report it"
+            )));
+        }
         let written = match self.is_torn {
             false => self.file.write_all(&line).and_then(|()| self.file.sync_data()),
             true => Err(std::io::Error::other("an earlier event could not be written")),
@@ -99,7 +106,28 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::ServerReady;
     use super::*;
+
+    #[test]
+    fn what_could_not_be_read_back_is_not_written() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let nonce = Nonce::random();
+        let mut log = Log::create(folder.path(), nonce).expect("new");
+        let ready = |seconds| {
+            Event::ServerReady(Box::new(ServerReady {
+                seconds,
+                ..ServerReady::default()
+            }))
+        };
+        let error = log
+            .append(1, ready(f64::INFINITY))
+            .expect_err("JSON has no such number");
+        assert!(error.to_string().contains("cannot be recorded"), "{error}");
+        log.append(1, ready(1.5)).expect("appended");
+        let text = std::fs::read_to_string(folder.path().join(format!("{nonce}.jsonl"))).expect("there");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
 
     #[test]
     fn nothing_is_written_to_a_journal_that_is_not_there_any_more() {

@@ -45,8 +45,8 @@ pub fn assert_sweep_agreed(harness: &Harness, name: &str) {
     assert_eq!(status["answer"], answer);
 }
 
-/// Panics if an output of `vsweep compare` contradicts its JSON. The page is given without its tags; a text has its rows below their
-/// settings, and Markdown may leave out some.
+/// Panics if an output of `vsweep compare` contradicts its JSON. `page` is given without its HTML tags. In the text, the rows of a point
+/// follow a line with its settings. The Markdown may leave out rows.
 pub fn assert_comparison_agreed(json: &Value, (text, page, markdown): (&str, &str, &str)) {
     let markdown = bare(markdown);
     let mut wrong = Vec::new();
@@ -85,7 +85,7 @@ pub fn assert_comparison_agreed(json: &Value, (text, page, markdown): (&str, &st
         if !below.lines().any(|line| in_order(line, cells)) {
             wrong.push(format!("text: {settings}: {cells:?}"));
         }
-        // The page has room for the metric's title.
+        // The page shows the metric's title instead of its name.
         let titled: Vec<String> = [axis_title(&cells[0])].into_iter().chain(cells[1..].to_vec()).collect();
         if !page
             .lines()
@@ -136,7 +136,7 @@ fn percents([low, high]: [f64; 2], is_multiple: bool) -> String {
     }
 }
 
-/// A server as sentences name it beside another one: by what differs.
+/// Returns the name of a server as sentences show it next to another server: only the parts that differ.
 fn apart(name: &str, from: &str) -> String {
     let own: Vec<&str> = from.split(", ").collect();
     let differing: Vec<&str> = name.split(", ").filter(|part| !own.contains(part)).collect();
@@ -146,7 +146,7 @@ fn apart(name: &str, from: &str) -> String {
     }
 }
 
-/// True if a line has some words in their order.
+/// True if `line` contains all `words` in this order.
 fn in_order(line: &str, words: &[String]) -> bool {
     let mut rest = line;
     words.iter().all(|word| match rest.split_once(word.as_str()) {
@@ -170,7 +170,7 @@ fn rows(root: &Path, name: &str) -> Vec<Row> {
     rows.expect("rows")
 }
 
-/// A text of the page, without its tags.
+/// Returns the text of some HTML, without its tags and entities.
 pub fn plain(html: &str) -> String {
     let mut text = String::new();
     let mut is_tag = false;
@@ -216,13 +216,13 @@ impl Outputs<'_> {
         self.found.push(what.into());
     }
 
-    /// The questions that somebody won.
+    /// Returns the questions that have a winner, each with its winner.
     fn won(&self) -> impl Iterator<Item = (&Answered, &Winner)> {
         let questions = self.answer.questions.iter();
         questions.filter_map(|answered| Some((answered, answered.winner.as_ref()?)))
     }
 
-    /// Every figure of points.csv that the answer judges is its estimate, and no other point has an interval.
+    /// Checks that every figure in points.csv that the answer judges equals its estimate, and that no other figure has an interval.
     fn tables(&mut self) {
         let rows = rows(self.root, "points.csv");
         let of_point: BTreeMap<&str, &Row> = rows.iter().map(|row| (row["point"].as_str(), row)).collect();
@@ -267,7 +267,7 @@ impl Outputs<'_> {
         self.found.extend(wrong);
     }
 
-    /// The estimates and frontiers of the page's data are those of the document.
+    /// Checks that the estimates and frontiers in the page's data are those of the document.
     fn page(&mut self) {
         let page = read(self.root, "report.html");
         let (_, data) = page
@@ -313,8 +313,8 @@ impl Outputs<'_> {
         self.found.extend(wrong);
     }
 
-    /// The sentences of the page are those of report.md, each says what the document has, and each winner has one; the terminal names the
-    /// winner of each leading question with its figure.
+    /// Checks that the sentences of the page are those of report.md, that each winner has one with the document's figures, and that the
+    /// terminal names the winner of each leading question with its figure.
     fn sentences(&mut self, said: &str) {
         let (page, markdown) = (read(self.root, "report.html"), bare(&read(self.root, "report.md")));
         let leads = page.split("<p class=\"lead\">").skip(1);
@@ -328,12 +328,12 @@ impl Outputs<'_> {
                 wrong.push(format!("report.md lacks: {lead}"));
             }
         }
-        // The terminal refers to a file for more recommendations than these, and names a server once.
+        // The terminal shows at most four recommendations, and writes `the same` for a server that it has just named.
         let mut before = None;
         for answered in self.answer.leading().into_iter().take(4) {
             let Some(winner) = &answered.winner else { continue };
             let mut facts = self.facts(answered, winner);
-            // Of several recommendations the other outputs have the intervals of figures.
+            // With several recommendations the terminal omits the intervals of figures other than loads.
             let is_short = self.answer.leading().len() > 1 && !answered.is_load();
             let has_range = winner.value.high > winner.value.low && !winner.at_ceiling && !is_short;
             facts.truncate(usize::from(self.answer.configs.len() > 1) + 1 + usize::from(has_range));
@@ -417,7 +417,7 @@ impl Outputs<'_> {
         facts
     }
 
-    /// Each file of `best/` is the winner of a question: its first line says so, and its settings are the winner's.
+    /// Checks that each file of `best/` belongs to the winner of a question: its first line says so, and its settings are the winner's.
     fn configs(&mut self) {
         let files = fs::read_dir(self.root.join("best")).into_iter().flatten().flatten();
         let texts: Vec<String> = files
@@ -448,7 +448,7 @@ impl Outputs<'_> {
         self.found.extend(wrong);
     }
 
-    /// Each load in sla.csv is that of its server in the document, with its disturbed probes.
+    /// Checks the loads in sla.csv, and for winners also the number of disturbed probes, against the document.
     fn searches(&mut self) {
         let questions: Vec<&Answered> = self
             .answer
@@ -512,7 +512,8 @@ impl Outputs<'_> {
         self.found.extend(wrong);
     }
 
-    /// An optimisation ends with the answer's winner, and is no surer of it among all servers than the answer among the measured ones.
+    /// Checks that an optimisation found the answer's winner, and that its probability among all servers is no higher than among the
+    /// measured ones.
     fn optimization(&mut self) {
         let Some(found) = self.answer.optimization.as_deref() else {
             return;
@@ -533,7 +534,8 @@ impl Outputs<'_> {
         }
     }
 
-    /// The sweep decides by the figures in its journal. They have the same winners, as surely, as those of the run files.
+    /// Checks that the figures in the journal, by which the sweep decides, give the same winners with the same probabilities as the run
+    /// files.
     fn journal(&mut self) {
         let directory = Directory::open(self.root).expect("an experiment");
         let state = journal::load(&directory, Check::Hashes).expect("readable");
@@ -574,7 +576,7 @@ impl Outputs<'_> {
         }
     }
 
-    /// The findings of the plan's own comparison are in the terminal, on the page and in report.md.
+    /// Checks that the findings of the plan's own comparison are in the terminal, on the page and in report.md.
     fn comparison(&mut self, said: &str) {
         let Some(comparison) = &self.answer.comparison else {
             return;

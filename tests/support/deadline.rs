@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Time limit for a condition on a loaded machine before the test fails.
+/// Time limit for anything that a test waits for. It is generous, because the machine may be loaded.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs a command to its end and returns what it printed.
@@ -15,7 +15,7 @@ pub fn output(command: &mut Command) -> Output {
     output_of(child.unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}")))
 }
 
-/// Returns the output of a command until it ends, from its piped streams.
+/// Waits until a child ends, and returns what it printed to its piped streams.
 pub fn output_of(child: Child) -> Output {
     let pid = child.id();
     let (report, ended) = mpsc::channel();

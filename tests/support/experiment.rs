@@ -42,7 +42,7 @@ pub struct Experiment {
     pub slowness: f64,
     /// Greatest deviation of a run's times from the usual ones, as a fraction of them.
     pub noise: f64,
-    /// GPUs that the servers are given in turn; 0: none.
+    /// Number of GPUs. The servers take turns on them, each on one. With 0 the journal names no GPUs.
     pub gpus: u32,
     /// Mean clock of the GPUs, if it was read.
     pub clock_mhz: Option<f64>,
@@ -73,10 +73,10 @@ impl Default for Experiment {
     }
 }
 
-/// Names the combination of a server or a load.
+/// Key of the name of the combination that a server or a load comes from.
 const COMBO: &str = "_benchmark_name";
 
-/// An object's entries, without its name.
+/// Returns the entries of an object, except that of `COMBO`.
 pub fn params(value: &Value) -> Params {
     let mut params = value.as_object().expect("an object").clone();
     params.remove(COMBO);
@@ -239,10 +239,11 @@ impl Experiment {
         let ttft_ms = (22.0 / tp.powf(0.6) + tpot_ms * (users / batch - 1.0) * out + 0.6 * batch) * noise;
         let e2el_ms = ttft_ms + tpot_ms * out;
         let output = batch * 1000.0 / (tpot_ms + ttft_ms.min(4000.0) / out);
-        // A closed loop keeps its slots full, so its requests take as long together as its slots do.
+        // A closed loop keeps its slots full. So it lasts as long as its 16 requests in a row (mean latency: 1.05 times the median),
+        // divided by the slots.
         let closed = number(load, "max_concurrency").map(|slots| 16.0 * 1.05 * e2el_ms / 1000.0 / slots);
         let array: Vec<f64> = (0..self.requests).map(|i| e2el_ms / 1000.0 + i as f64 * 1e-4).collect();
-        // Buckets of 2^(1/4), half of the requests below and above the median.
+        // Each bucket spans a factor of 2^(1/4). Half of the requests are one bucket below the median's, the others one above.
         let bucket = |ms: f64| (ms.log2() * 4.0).floor() as i64;
         let counts = |ms: f64| json!({"scale": 2, "zeros": 0, "buckets": {(bucket(ms) - 1).to_string(): 8, (bucket(ms) + 1).to_string(): 8}});
         let histograms = json!({"ttft": counts(ttft_ms), "itl": counts(tpot_ms), "e2el": counts(e2el_ms)});
@@ -340,7 +341,7 @@ fn detail(cause: Cause) -> String {
     }
 }
 
-/// Every combination of some values of one parameter and objects that have others.
+/// Returns every combination of the objects with a value of the parameter `name`.
 pub fn times(objects: &[Value], name: &str, values: &[Value]) -> Vec<Value> {
     let mut all = Vec::new();
     for object in objects {

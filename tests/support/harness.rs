@@ -30,8 +30,8 @@ impl Harness {
         path
     }
 
-    /// A command of the real binary, its working directory in the scratch folder. It heeds every signal, also where the tests
-    /// were started to ignore some (`nohup`, or a shell's `&`).
+    /// A command that runs the real binary in the scratch folder. Every signal has its default effect, even if the tests were started with
+    /// some ignored (`nohup`, or a shell's `&`).
     pub fn vsweep(&self, args: &[&str]) -> Command {
         let (name, value) = self.marker.split_once('=').expect("made with =");
         let mut command = Command::new("env");
@@ -44,12 +44,12 @@ impl Harness {
         command
     }
 
-    /// Runs to the end.
+    /// Runs the binary to its end.
     pub fn run(&self, args: &[&str]) -> Output {
         deadline::output(&mut self.vsweep(args))
     }
 
-    /// Starts in the background, output thrown away.
+    /// Starts the binary in the background and discards its output.
     pub fn start(&self, args: &[&str]) -> Child {
         self.vsweep(args)
             .stdout(Stdio::null())
@@ -58,7 +58,8 @@ impl Harness {
             .expect("the binary starts")
     }
 
-    /// Kills a vsweep, and waits for all that it started, once something is so. False if it ended in order before.
+    /// Kills a vsweep once `is_due` returns true, and waits until all processes that it started are gone. Returns false if vsweep ended
+    /// with success before.
     pub fn kill_when(&self, mut vsweep: Child, mut is_due: impl FnMut() -> bool) -> bool {
         let mut ended = None;
         wait_for("the moment to kill it", || {
@@ -94,12 +95,12 @@ impl Harness {
         found
     }
 
-    /// Shared memory that these processes have open, for tests that kill everybody who would remove it.
+    /// Shared memory that the marked processes have open. A test may kill the very processes that would remove it.
     pub fn segments(&self) -> Vec<PathBuf> {
         let open = |(pid, _)| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let files = self.processes().into_iter().flat_map(open);
         let files = files.filter_map(|fd| fs::read_link(fd.path()).ok());
-        // Somebody may list the folder itself.
+        // A process may have the folder itself open, to list it.
         files
             .filter(|file| file.parent() == Some(Path::new("/dev/shm")))
             .collect()
@@ -131,7 +132,7 @@ impl Drop for Harness {
     }
 }
 
-/// Says that something is not tested here, and why. Written past the capture of the test's output, since nobody would see it there.
+/// Prints why something is not tested here. Written to standard error directly, because the test runner hides what `eprintln!` prints.
 pub fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
@@ -192,7 +193,7 @@ pub fn journals(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Lines of all journals that are whole.
+/// Number of complete lines in all journals.
 pub fn journal_lines(directory: &Path) -> usize {
     journals(directory)
         .iter()
@@ -200,8 +201,8 @@ pub fn journal_lines(directory: &Path) -> usize {
         .sum()
 }
 
-/// Number of results of each (point, run): in a line of a journal, or in the file of a run whose vsweep was killed between its file and its
-/// line.
+/// Number of results of each (point, run): in a journal line, or in the file of a run whose vsweep was killed between its file and its
+/// line. Runs of the start alone (slot 100 000) are not counted.
 pub fn recorded_outcomes(directory: &Path) -> BTreeMap<(String, u64), usize> {
     let mut count: BTreeMap<(String, u64), usize> = BTreeMap::new();
     for path in journal_files(directory) {

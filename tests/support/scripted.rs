@@ -25,7 +25,7 @@ pub fn job(url: &str, params: Value) -> Job {
     }
 }
 
-/// Performs it.
+/// Performs such a benchmark.
 pub async fn run(url: &str, params: Value) -> Result<Measurement, Failure> {
     measure(&job(url, params)).await
 }
@@ -39,7 +39,7 @@ pub async fn output(command: &mut Command) -> Output {
     output_of(piped.spawn().expect("the binary runs")).await
 }
 
-/// Returns the output of a command until it ends, from its piped streams.
+/// Waits until a child ends, and returns what it printed to its piped streams.
 pub async fn output_of(child: Child) -> Output {
     let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
     ended.expect("it ends by itself").expect("its output can be read")
@@ -83,7 +83,7 @@ impl Server {
         Server::listen(Arc::new(script), false).await
     }
 
-    /// One whose script answers `/tokenize` and `/detokenize` too.
+    /// Starts a server whose script answers `/tokenize` and `/detokenize` too.
     pub async fn with_tokenizer(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Server {
         Server::listen(Arc::new(script), true).await
     }
@@ -189,7 +189,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::
     }
 }
 
-/// An SSE event in a chunk of its own.
+/// An SSE event as one chunk of a chunked HTTP body.
 pub fn chunk(event: &str) -> Vec<u8> {
     let event = format!("data: {event}\n\n");
     format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()
@@ -216,7 +216,7 @@ pub fn completion(tokens: usize, prompt_tokens: usize) -> Answer {
     Answer::Bytes(pieces)
 }
 
-/// A whole answer with a length.
+/// A complete answer with a content length.
 pub fn refusal(status: &str, body: &str) -> Answer {
     Answer::Bytes(vec![
         format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes(),

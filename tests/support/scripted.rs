@@ -78,7 +78,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that shows no tokenizer. Asking for it is not among `seen`.
+    /// Starts a server without a tokenizer. Requests to `/tokenize` are not among `seen`.
     pub async fn start(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Server {
         Server::listen(Arc::new(script), false).await
     }

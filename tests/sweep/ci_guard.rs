@@ -1,4 +1,4 @@
-//! The script of `examples/ci` on simulated servers: it passes what is as fast as the base, and stops what is slower.
+//! The script of `examples/ci` on simulated servers: it passes a server as fast as the base, and fails a slower one.
 
 use crate::deadline::output;
 use crate::harness::{Harness, said};
@@ -34,7 +34,7 @@ fn write_plan(harness: &Harness, name: &str, speed: &str, compare: &str) {
 #[test]
 fn a_slower_server_stops_the_job_and_the_same_passes() {
     let harness = Harness::new();
-    // So far apart that a busy machine does not hide it.
+    // The speeds differ so much that load on the machine does not hide it.
     write_plan(&harness, "slow.toml", "0.25", "fail_on = [\"output_throughput:-50%\"]");
     let slower = guard(&harness, "slow.toml", &[]);
     assert_eq!(slower.status.code(), Some(4), "{}", said(&slower));
@@ -47,7 +47,7 @@ fn a_slower_server_stops_the_job_and_the_same_passes() {
     let kept = harness.folder.path().join("results/ci.old/journal");
     assert!(kept.is_dir(), "the results of the earlier job are kept aside");
 
-    // Four pairs decide nothing about so small a change, but for a false alarm in one of 25.
+    // Four pairs cannot decide about so small a change, except for a false alarm in one of 25 tries.
     write_plan(
         &harness,
         "close.toml",
@@ -68,7 +68,7 @@ fn a_slower_server_stops_the_job_and_the_same_passes() {
     harness.wait_until_alone();
 }
 
-/// The workflow sets only what the script reads.
+/// The workflow sets only variables that the script reads.
 #[test]
 fn the_workflow_fits_the_script() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ci");

@@ -1,4 +1,4 @@
-//! Plans that `vsweep init` writes: each passes `check`, whatever it is asked for.
+//! Plans that `vsweep init` writes: each passes `check`, whatever the arguments.
 
 use crate::harness::{Harness, said};
 use crate::standing::Standing;

@@ -22,7 +22,7 @@ num_prompts = 8
 max_concurrency = [1, 4]
 "#;
 
-/// A server of pages; it ends with the test.
+/// A running `vsweep report --live`. It is killed at the end of the test.
 struct Live {
     child: Child,
     host: String,
@@ -56,7 +56,7 @@ impl Live {
         }
     }
 
-    /// The status, the headers and the body.
+    /// Returns the status, the headers and the body of the answer.
     fn ask(&self, method: &str, path: &str, more: &str) -> (String, String, String) {
         let mut stream = TcpStream::connect(&self.host).expect("it listens");
         let head = format!(

@@ -1,4 +1,4 @@
-//! Whole sweeps by the real binary on simulated servers: what they leave, how they fail, go on and are foretold.
+//! Whole sweeps by the real binary on simulated servers: their results, failures, continuation and forecasts.
 
 #[path = "../support/agreement.rs"]
 mod agreement;

@@ -1,4 +1,4 @@
-//! The command of `[on_finish]`: what it is told, and that it harms nothing.
+//! The command of `[on_finish]`: the variables that it gets, and that it cannot harm the sweep.
 
 use crate::deadline;
 use crate::harness::{Harness, said};
@@ -19,7 +19,7 @@ max_concurrency = 2
 num_prompts = 4
 "#;
 
-/// A sweep in `out` with this script for its end, with the harness.
+/// Writes a plan whose `[on_finish]` runs this script. Returns the harness and the path of the plan.
 fn with_script(script: &str, more: &str) -> (Harness, String) {
     let harness = Harness::new();
     let script = harness.write("told.sh", script).display().to_string();
@@ -42,7 +42,7 @@ fn it_is_told_how_the_sweep_ended_and_where_the_answer_is() {
     assert!(ran.status.success(), "{}", said(&ran));
     let dir = out.display();
     assert_eq!(log(&out), format!("1 {dir} {dir}\nfinished 0\nanswered\n"));
-    // Nothing is left to do, so there is nothing to tell.
+    // Nothing was left to do, so the command is not run.
     fs::remove_file(out.join("on_finish.log")).expect("removed");
     assert!(harness.run(&["run", "-q", &plan, "-o", "out"]).status.success());
     assert_eq!(log(&out), "");
@@ -113,7 +113,7 @@ fn another_session_may_begin_while_it_runs() {
     assert_eq!(log(&harness.folder.path().join("out")), "continued\n");
 }
 
-/// Stands for pyarrow: reads the table of the same columns that is text.
+/// A stand-in for pyarrow: reads the CSV table next to the Parquet file, which has the same columns.
 const PYARROW: &str = r#"
 import csv
 def read_table(path):
@@ -132,7 +132,7 @@ def typed(text):
         return text
 "#;
 
-/// Stands for mlflow: keeps runs in a file, one JSON object a line.
+/// A stand-in for mlflow: keeps runs in a file, one JSON object a line.
 const MLFLOW: &str = r#"
 import contextlib, json, os, types
 STORE, open_runs = os.environ["FAKE_MLFLOW"], []
@@ -161,7 +161,7 @@ def log_metrics(figures): open_runs[-1]["metrics"].update(figures)
 def log_artifact(path): open_runs[-1]["artifacts"].append(os.path.basename(path))
 "#;
 
-/// With stand-ins for both libraries; the real ones were tried by hand.
+/// Uses stand-ins for both libraries. The recipe was tried by hand with the real ones.
 #[test]
 fn the_recipe_for_mlflow_logs_each_run_once() {
     let is_there = std::process::Command::new("python3").arg("--version").output();

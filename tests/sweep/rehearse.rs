@@ -1,5 +1,5 @@
-//! `vsweep rehearse` and the estimate of `vsweep plan`: what they say of plans whose answer is known, and what they learn from
-//! a real sweep of the simulator. Figures are asserted only where they are counts or laws.
+//! `vsweep rehearse` and the estimate of `vsweep plan`: forecasts of plans whose answer is known, and their correction by a real sweep of
+//! the simulator. Only counts and relations between figures are asserted.
 
 use crate::deadline::output;
 use serde_json::Value;
@@ -97,7 +97,7 @@ fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
     assert_eq!(learned, ["2 measured server starts", "8 measured runs"]);
 }
 
-/// Results of a real H100 calibrate the forecast of their own plan, and that of another plan for the same GPU and model in the same folder.
+/// Results of a real H100 calibrate the forecast of that experiment, and of another plan for the same GPU and model in the same folder.
 #[test]
 fn runs_of_the_same_gpu_and_model_calibrate_a_forecast() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/h100");
@@ -137,7 +137,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The sentence with which a command predicts.
+/// Returns the predicted time that a command prints.
 fn predicted(output: &Output) -> String {
     let told = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let lines = told.iter().flat_map(|text| text.lines());
@@ -147,7 +147,7 @@ fn predicted(output: &Output) -> String {
 
 #[test]
 fn plan_run_status_and_rehearse_have_one_forecast() {
-    // At the speed of a real server a run lasts much longer than a forecast, so that the progress lines have one.
+    // At the speed of a real server a run lasts much longer than the computation of a forecast, so the progress lines show one.
     let folder = plan(&SMALL.replace("--sim-speed 20", "--sim-speed 1"));
     let says = |args: &[&str]| vsweep(folder.path(), args);
     let all = predicted(&says(&["rehearse", "plan.toml"]));
@@ -174,7 +174,7 @@ fn plan_run_status_and_rehearse_have_one_forecast() {
     assert_eq!(rest, predicted(&says(&["run", "plan.toml"])));
 }
 
-/// For a server that the engine model does not know, durations are predicted from measured runs.
+/// The engine model does not know this server, so durations are predicted from measured runs.
 #[test]
 fn what_cannot_be_played_takes_as_long_as_what_was_measured() {
     let folder = plan(&SMALL.replace("vsweep sim", "./wrapped sim"));
@@ -194,7 +194,7 @@ fn what_cannot_be_played_takes_as_long_as_what_was_measured() {
     assert_eq!((&left["runs"], &left["unknown_runs"]), (&4.into(), &0.into()));
 }
 
-/// The plan of a night on eight GPUs, which takes more than five hours one server after the other.
+/// The plan of a night on eight GPUs. With one server at a time it takes more than five hours.
 #[test]
 fn servers_side_by_side_are_played_side_by_side() {
     let folder = TempDir::new().expect("a folder");
@@ -309,7 +309,7 @@ fn only_the_first_start_of_a_real_server_is_cold() {
     };
     let times = [1, 2, 3].map(seconds);
     let [second, third] = [times[1] - times[0], times[2] - times[1]];
-    // The runs are the same; compiling two servers takes half a minute each.
+    // The runs take equally long. In a first start, compiling takes half a minute for each of the two servers.
     assert!(times[0] > second + 40.0, "{times:?}");
     assert!((second - third).abs() < 1.0, "{times:?}");
 }
@@ -337,7 +337,7 @@ fn what_does_not_fit_is_named_with_its_cause() {
     }
 }
 
-/// The failure of one server's start rules out the same servers in every playing thread, as in the sweep.
+/// A server's failed start rules out similar servers in every thread that plays starts, as in the sweep.
 #[test]
 fn servers_that_an_earlier_failure_rules_out_are_not_started() {
     let text = SMALL.replace(
@@ -385,7 +385,7 @@ fn an_unknown_model_is_said_to_be_unknown() {
     assert_eq!(rehearse(&folder, &["--model-config", "config.json"])["runs"], 6);
 }
 
-/// A folder with an `nvidia-smi` that knows two GPUs of these names.
+/// A folder with an `nvidia-smi` that shows two GPUs with these names.
 fn machine(names: [&str; 2]) -> TempDir {
     let folder = TempDir::new().expect("a folder");
     let smi = folder.path().join("nvidia-smi");

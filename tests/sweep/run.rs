@@ -1,5 +1,5 @@
-//! `vsweep run` as a user meets it: failures become rows, an interrupted or edited sweep continues, nothing is measured
-//! twice, nothing is left behind.
+//! `vsweep run` as a user sees it: failures become rows, an interrupted or edited sweep continues, no run is measured twice, and no process
+//! is left.
 
 use crate::deadline::{ended, output, output_of};
 use crate::harness::{
@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// A small sweep of one simulated server; `serve` and `bench` are added to its tables.
+/// A plan with one simulated server. `serve` and `bench` are added to the tables `[serve]` and `[bench.params]`.
 fn plan(serve: &str, bench: &str) -> String {
     format!(
         r#"
@@ -40,7 +40,8 @@ fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id() as i32), signal).expect("alive");
 }
 
-/// Combo (or parameter text) and cause of each row. Runs of eight requests are too small to be valid: that is ok here.
+/// Returns outcome and cause of each row, by the given column. Runs of eight requests are too short to be valid, so a suspect run counts as
+/// ok.
 fn causes(directory: &Path, column: &str) -> BTreeMap<String, String> {
     let cause = |row: &BTreeMap<String, String>| {
         let outcome = row["outcome"].replace("suspect", "ok");
@@ -152,7 +153,7 @@ fn run_again_does_nothing_and_an_edit_measures_only_what_changed() {
         "a finished sweep leaves its journal alone"
     );
 
-    // A load more: only its two points are new.
+    // With one load more, only its two points are new.
     harness.write("plan.toml", &text.replace("[1, 2]", "[1, 2, 4]"));
     let dry = harness.run(&[args.as_slice(), &["--dry-run"]].concat());
     let left = "left to do: 2 server starts, 2 runs; recorded in out: 4 runs";
@@ -169,7 +170,7 @@ fn run_again_does_nothing_and_an_edit_measures_only_what_changed() {
     assert_eq!(after.len(), 6);
     assert!(before.keys().all(|point| after.contains_key(point)));
 
-    // Another base command: everything is measured again, and the reason is given.
+    // With another base command everything is measured again, and the reason is given.
     harness.write("plan.toml", &text.replace("--sim-speed 50", "--sim-speed 60"));
     let edited = harness.run(&args);
     assert!(edited.status.success(), "{}", said(&edited));
@@ -182,7 +183,7 @@ fn run_again_does_nothing_and_an_edit_measures_only_what_changed() {
     assert_eq!(replaced.len(), 4);
     assert!(replaced.keys().all(|point| !after.contains_key(point)));
 
-    // Back to the first text: its points are recorded, so nothing is measured.
+    // With the first text again, all points are recorded already.
     harness.write("plan.toml", &text);
     let back = harness.run(&args);
     assert!(said(&back).contains("nothing left to do"), "{}", said(&back));
@@ -400,7 +401,7 @@ fn a_damaged_line_is_named_by_every_command_and_costs_at_most_its_run() {
     let args = ["run", path.to_str().expect("plain"), "-o", "out"];
     assert!(harness.run(&args).status.success());
     let directory = harness.folder.path().join("out");
-    // A parameter's value, in the line that begins a run: the file still says what it was.
+    // The damaged value is in the line that begins a run. The run's file still has the true value.
     edit_journal(&directory, |text| {
         text.replacen("\"max_concurrency\":2", "\"max_concurrency\":3", 1)
     });
@@ -510,7 +511,7 @@ fn a_run_whose_file_is_damaged_is_measured_again() {
     assert!(said(&lost).contains("journal is missing or empty"), "{}", said(&lost));
 }
 
-/// Runs a command line of bash, in which `$@` is vsweep with these arguments.
+/// Runs a bash script in which `$@` is vsweep with these arguments.
 fn in_bash(harness: &Harness, script: &str, args: &[&str]) -> std::process::Output {
     let vsweep = harness.vsweep(args);
     let mut command = std::process::Command::new("bash");
@@ -563,7 +564,7 @@ fn a_stream_that_is_full_or_closed_ends_in_an_exit_code() {
     ends("\"$@\" 2>/dev/full", &["check", "none.toml"], 2, "");
     ends("\"$@\" 2>&-", &["check", "none.toml"], 2, "");
     ends("\"$@\" | true; exit ${PIPESTATUS[0]}", &["check", "plan.toml"], 0, "");
-    // What is measured is measured all the same.
+    // The run is measured although its output is lost.
     ends("\"$@\" >/dev/full", &["run", "plan.toml", "-o", "out"], 1, lost);
     assert_eq!(causes(&harness.folder.path().join("out"), "point").len(), 1);
 }
@@ -612,7 +613,7 @@ fn limits_below_what_it_needs_are_told_before_anything_starts() {
 #[test]
 fn a_port_that_somebody_takes_under_way_stops_the_sweep_and_fails_no_run() {
     let harness = Harness::new();
-    // The first server listens nowhere, and fails once the stranger does.
+    // The first server does not listen, and fails once the other process holds its port.
     harness.write(
         "start.sh",
         "echo up >up; while ! test -e taken; do sleep 0.02; done; exit 1",
@@ -652,7 +653,7 @@ fn a_program_behind_the_url_that_is_no_server_of_vllm_is_told_at_once() {
     let harness = Harness::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
-    // It ends with the test's process.
+    // The thread ends with the test's process.
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut head = [0; 1024];
@@ -685,7 +686,7 @@ fn a_server_with_a_key_is_measured_with_that_key() {
     ] {
         harness.write("plan.toml", &text);
         let mut vsweep = harness.vsweep(&["run", "plan.toml", "-o", name]);
-        // A key for another server must not be sent to this one.
+        // The key in the environment belongs to another server and must not be sent to this one.
         let output = output(vsweep.env("OPENAI_API_KEY", "of-somebody-else"));
         assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
     }

@@ -1,4 +1,4 @@
-//! A simulated server that runs while a test measures it.
+//! A simulated server that a test starts itself, and then measures.
 
 use crate::harness::{Harness, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// The server; it is stopped with the test.
+/// A running server. It is stopped at the end of the test.
 pub struct Standing {
     child: Child,
     pub port: u16,
-    /// Shared memory that it leaves if it crashes.
+    /// Shared memory that the server leaves behind if it crashes.
     segments: Vec<PathBuf>,
 }
 
@@ -71,7 +71,7 @@ impl Standing {
         self.ask("GET", "/is_sleeping").contains("true")
     }
 
-    /// The value of a metric without labels of its own.
+    /// Value of a metric, of the first line with that name.
     pub fn metric(&self, name: &str) -> f64 {
         let page = self.ask("GET", "/metrics");
         let line = page.lines().find(|line| line.starts_with(&format!("{name}{{")));
@@ -95,7 +95,7 @@ impl Drop for Standing {
     }
 }
 
-/// One sequence of a truth file.
+/// One finished sequence in a truth file, which the simulator writes with `--sim-truth`.
 #[derive(Debug)]
 pub struct Truth {
     pub prompt_tokens: u64,
@@ -103,7 +103,7 @@ pub struct Truth {
     pub token_ms: Vec<f64>,
 }
 
-/// The sequences that a server has finished.
+/// Reads the sequences that a server has finished.
 pub fn truth(path: &std::path::Path) -> Vec<Truth> {
     let text = std::fs::read_to_string(path).expect("a truth file");
     let read = |line: &str| {

@@ -1,4 +1,4 @@
-//! The winner of a packed sweep is measured once more without neighbours, and the answer says what they cost.
+//! The winner of a packed sweep is measured once more without neighbours, and the answer says how much they slowed it down.
 
 use crate::agreement::assert_sweep_agreed;
 use crate::harness::{journals, rows, said};
@@ -6,7 +6,7 @@ use crate::machines::packing::Node;
 use serde_json::Value;
 use std::path::Path;
 
-/// Two servers at once, which slow each other down by a planted share.
+/// A plan of two servers at once. They slow each other down by the share `cross_talk`.
 fn plan((speed, cross_talk): (f64, f64), rest: &str) -> String {
     format!(
         "version = 1\nruns = 1\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms --sim-speed {speed} --sim-cross-talk {cross_talk}\"\nstop_grace = \

@@ -1,5 +1,5 @@
-//! Sweeps of a server that somebody else runs: what is said where it is not well, and that results of one server are never
-//! taken for those of another.
+//! Sweeps of a server that somebody else runs: messages about its failures, and results of one server that must never be taken for those of
+//! another.
 
 use crate::deadline;
 use crate::harness::{Harness, journals, rows, said, wait_for};
@@ -68,19 +68,19 @@ fn plan(harness: &Harness, url: &str, serve: &str) -> String {
     path.to_str().expect("plain").to_owned()
 }
 
-/// A server that tells its settings.
+/// A server that reports its settings.
 fn server(harness: &Harness, seqs: &str) -> Standing {
     Standing::start(harness, &["--max-num-seqs", seqs, "--sim-speed", "20"], true)
 }
 
-/// An address behind which servers can be changed: each connection goes to the one that a rule names.
+/// An address behind which the server can be changed: each connection goes to the port in `to`.
 struct Proxy {
     url: String,
     to: Arc<AtomicU16>,
 }
 
 impl Proxy {
-    /// A proxy to a port; port 0 lets the others answer in turn.
+    /// A proxy to `port`. With port 0 the `others` answer in turn.
     fn to(port: u16, others: Vec<u16>) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -109,7 +109,7 @@ impl Proxy {
     }
 }
 
-/// Each run in the tables by its load, and the retired results.
+/// Returns the number of runs in the tables, and the retired results.
 fn counted(harness: &Harness) -> (usize, Vec<BTreeMap<String, String>>) {
     let out = harness.folder.path().join("out");
     let duplicates = out.join("duplicates.csv");
@@ -185,7 +185,7 @@ fn another_server_at_the_address_begins_anew() {
     }
     verify(&harness);
 
-    // Nothing is left, and it is still the same one.
+    // Nothing is left to do, and the same server still answers.
     let output = harness.run(&["run", &path, "-o", "out"]);
     assert!(said(&output).contains("nothing left to do"), "{}", said(&output));
 }
@@ -275,10 +275,10 @@ fn a_server_that_was_only_started_again_goes_on() {
     let _again = start(Some(port));
     let output = harness.run(&["run", &path, "-o", "out"]);
     assert!(output.status.success(), "{}", said(&output));
-    // Without the development mode it does not report all of its settings.
+    // Without the development mode the server does not report all of its settings.
     let told = "was restarted since the last run there; it does not say whether max_num_seqs and the like changed";
     assert!(said(&output).contains(told), "{}", said(&output));
-    // Later readers of the results must see it as well.
+    // Later readers of the results must see the restart too.
     for file in ["report.md", "report.html"] {
         let text = std::fs::read_to_string(harness.folder.path().join("out").join(file)).expect("readable");
         let told = "was restarted between its runs, so its figures come from 2 starts";
@@ -293,7 +293,7 @@ fn a_run_under_which_the_server_was_started_again_is_tried_again() {
     let harness = Harness::new();
     let slow = || Standing::start(&harness, &["--max-num-seqs", "4", "--sim-speed", "2"], true);
     let first = slow();
-    // Start times are reported to a hundredth of a second.
+    // Start times are reported to a hundredth of a second, so those of the two servers must differ by more.
     std::thread::sleep(Duration::from_millis(100));
     let second = slow();
     let proxy = Proxy::to(first.port, Vec::new());
@@ -323,7 +323,7 @@ fn what_is_behind_a_url_is_measured_anew_if_the_plan_asks() {
     let told = said(&run(&["--dry-run"]));
     assert!(told.contains("4 runs; recorded"), "{told}");
 
-    // What was interrupted is finished first.
+    // A sweep that was interrupted is finished before everything is measured anew.
     let mut sweep = harness.start(&["run", &path, "-o", "out"]);
     let results = || {
         journals(&harness.folder.path().join("out"))

@@ -1,5 +1,5 @@
-//! The company of a run on the same machine: starts of other servers, which may be kept apart from it, servers that are to be alone,
-//! and servers of other sessions.
+//! Runs with neighbours on the same machine: starts of other servers, which may be kept apart from runs; servers that must run alone; and
+//! servers of other sessions.
 
 use crate::harness::{journals, rows, said, wait_for};
 use crate::machines::packing::{Node, launches};
@@ -38,7 +38,8 @@ fn events(directory: &Path, kind: &str) -> Vec<Value> {
     lines.filter_map(|line| line["event"].get(kind).cloned()).collect()
 }
 
-/// The number of runs that met a start of another server, by their lines and by their rows, and of those that met runs.
+/// Returns three numbers of runs: those during which another server was starting, by their journal lines and by their rows, and those
+/// during which another server was measured.
 fn met(directory: &Path) -> [usize; 3] {
     let finished = events(directory, "run_finished");
     let by_line = |what: &str| {
@@ -53,7 +54,7 @@ fn met(directory: &Path) -> [usize; 3] {
 
 #[test]
 fn no_start_meets_a_run_if_they_are_kept_apart() {
-    // Two loads, so that the server that dies is started again only once, next to the others.
+    // Two loads, so that the server that dies is started only once more, next to the others.
     let with = |exec: &str, fault: &str| {
         let combo = |seqs: u32| format!("[[serve.combos]]\nmax_num_seqs = {seqs}\n");
         let combos: String = (1..=6).map(combo).collect();
@@ -71,7 +72,7 @@ fn no_start_meets_a_run_if_they_are_kept_apart() {
     assert!(runs > 0, "runs still go on side by side");
     node.0.wait_until_alone();
 
-    // The simulator's starts are light, so nobody waits for them unless that is asked for.
+    // The simulator's starts use little of the machine, so by default no run waits for them.
     node.0.write("plan.toml", &with("parallel = 4", ""));
     let ended = node.run(&["run", "plan.toml", "-o", "together", "--quiet"]);
     assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
@@ -158,7 +159,7 @@ fn servers_of_another_vsweep_are_told() {
         let text = std::fs::read_to_string(directory.join(shown)).expect("written");
         assert!(text.contains("of other vsweep sessions"), "{shown}");
     }
-    // A killed one has nothing up.
+    // A killed vsweep has no servers left.
     other.kill().expect("it has work for ever");
     other.wait().expect("reaped");
     node.0.wait_until_alone();

@@ -1,4 +1,4 @@
-//! Servers that are no child of ours: somebody else runs them on request, as a container engine does. Whatever happens to
+//! Servers that are not child processes of vsweep: somebody else runs them on request, as a container engine does. Whatever happens to
 //! vsweep, the plan's stop command ends them.
 
 use crate::deadline::output;
@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-/// Starts and stops servers as files ask for it, which clients write: a stand-in for a container engine.
+/// A stand-in for a container engine: it starts and stops servers when clients write files that ask for it.
 const ENGINE: &str = r#"
 while [ -e orders ]; do
     for order in orders/*.start; do
@@ -31,10 +31,10 @@ for up in up/*; do [ -e "$up" ] && kill "$(cat "$up")"; done
 /// Asks for a server and ends at once, as `docker run -d` does.
 const START: &str =
     r#"echo "tiny --port $2" >"orders/$1.new" && mv "orders/$1.new" "orders/$1.start" && echo "asked for $1""#;
-/// Asks for its end and waits for it.
+/// Asks for the end of a server, and waits for it.
 const STOP: &str = r#"echo stopping "$1"; : >"orders/$1.stop"; while [ -e "orders/$1.stop" ]; do sleep 0.02; done"#;
 
-/// The client of a container engine, or of another machine with systemd, for the command lines of the book: it shows the output of a
+/// The client of a container engine, or of another machine with systemd, for the command lines in docs/recipes.md. It shows the output of a
 /// server that it does not own, and the server outlives it.
 const CLIENT: &str = r#"#!/bin/bash
 until [ $# = 0 ]; do
@@ -204,7 +204,7 @@ fn a_stop_command_that_fails_is_told() {
     );
 }
 
-/// The plan of the book that holds these words, for a model of the simulator.
+/// Returns the plan in docs/recipes.md that contains these words, for a model of the simulator.
 fn recipe(words: &str) -> String {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/recipes.md")).expect("a page");
     let mut plans = page

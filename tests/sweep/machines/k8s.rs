@@ -1,5 +1,5 @@
-//! The manifest for Kubernetes in the examples: its strict schemas take it, and workers that are started as its Job would start them
-//! measure everything once. No cluster was ever asked.
+//! The manifest for Kubernetes in the examples: it is valid under the strict schemas, and workers started as its Job would start them
+//! measure everything once. This test uses no cluster, and the manifest was never tried on one.
 
 use crate::deadline::ended;
 use crate::harness::{Harness, recorded_outcomes, rows, said, skip, wait_for};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Two servers of one GPU and two of two.
+/// Four servers: two need one GPU, two need two.
 const PLAN: &str = r#"
 version = 1
 runs = 2
@@ -38,7 +38,7 @@ fn job() -> Value {
     serde_yaml_ng::from_str(manifest()).expect("one document of YAML")
 }
 
-/// The tool with the schemas, which `.ci/run` installs.
+/// The program that checks manifests. `.ci/run` installs it.
 fn validator() -> Option<PathBuf> {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/bin/kubernetes-validate");
     [installed, "kubernetes-validate".into()].into_iter().find(|program| {
@@ -67,7 +67,7 @@ fn the_manifest_is_what_the_schemas_of_kubernetes_take() {
     assert!(!is_good, "a misspelled key is seen: {what}");
 }
 
-/// Runs a pod of the Job, with `results` in place of the directory in the manifest.
+/// Runs a pod of the Job, with `results` instead of the directory that the manifest names.
 fn pod(harness: &Harness, job: &Value, results: &str, index: usize) -> Child {
     let words = &job["spec"]["template"]["spec"]["containers"][0]["command"];
     let words = words.as_array().expect("a command").iter();
@@ -100,7 +100,7 @@ fn workers_of_the_job_measure_everything_once_also_when_one_is_lost() {
     wait_for("a run", || recorded_outcomes(&directory).len() == 1);
     kill(Pid::from_raw(lost.id() as i32), Signal::SIGKILL).expect("it lives");
     lost.wait().expect("reaped");
-    // Its replacement begins with the others, and so does one more pod than there should be.
+    // Its replacement begins together with the others. One pod more than planned begins too.
     let indexes = (0..workers as usize).chain([1]);
     let mut pods: Vec<Child> = indexes.map(|index| pod(&harness, &job, "night", index)).collect();
     for pod in &mut pods {
@@ -131,7 +131,7 @@ fn the_job_does_not_try_again_what_would_end_the_same() {
     let rules = job["spec"]["podFailurePolicy"]["rules"].as_array().expect("rules");
     let codes = rules.iter().find_map(|rule| rule["onExitCodes"]["values"].as_array());
     let codes: Vec<i64> = codes.expect("codes").iter().filter_map(Value::as_i64).collect();
-    // No plan is recorded there.
+    // No plan is recorded in the folder `elsewhere`.
     let code = ended(&mut pod(&harness, &job, "elsewhere", 0)).code();
     assert!(
         code.is_some_and(|code| codes.contains(&i64::from(code))),

@@ -1,4 +1,4 @@
-//! Results of several nodes: each row says where it was measured, and unlike nodes are named.
+//! Results of several nodes: each row says where it was measured, and the report names nodes that differ.
 
 use crate::harness::{Harness, journals, rows, said, wait_for};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ max_concurrency = 2
 num_prompts = 32
 "#;
 
-/// A node with one GPU, as `nvidia-smi` tells of it, and a slower or faster simulator.
+/// A node with one GPU, as its fake `nvidia-smi` describes it.
 struct Node<'a> {
     name: &'a str,
     driver: &'a str,
@@ -39,7 +39,7 @@ fn submitted(plan: &str) -> (Harness, Vec<String>) {
     (harness, groups.map(|(group, _)| group.to_owned()).collect())
 }
 
-/// A worker of one group on a node.
+/// Runs one group by a worker on a node.
 fn work(harness: &Harness, node: &Node<'_>, group: &str) {
     let folder = harness.folder.path().join(node.name);
     fs::create_dir_all(&folder).expect("ours");
@@ -164,7 +164,7 @@ fn alike_nodes_are_named() {
     }
 }
 
-/// A worker that is killed between the two starts of a pair, and one on another node that goes on.
+/// A worker is killed between the two starts of a pair, and a worker on another node continues.
 #[test]
 fn arms_that_ran_on_different_nodes_are_no_pair() {
     let plan = PLAN.replace("runs = 2", "runs = 1") + "[compare]\nmetrics = [\"output_throughput\"]\nmax_starts = 8\n";

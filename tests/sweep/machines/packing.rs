@@ -1,5 +1,5 @@
-//! Server groups side by side on a node with eight simulated GPUs. Who holds which GPU is read in the simulators' own ledger, not
-//! in what vsweep says of itself.
+//! Server groups side by side on a node with eight simulated GPUs. The simulators' own ledger shows which engine holds which GPU, so the
+//! test does not depend on what vsweep says about itself.
 
 use crate::harness::{Harness, journal_lines, journals, recorded_outcomes, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Six servers of one, two and four GPUs.
+/// Six servers: two each with one, two and four GPUs.
 const PLAN: &str = r#"
 version = 1
 runs = 2
@@ -34,13 +34,13 @@ max_concurrency = [1, 2]
 num_prompts = 8
 "#;
 
-/// Loads of a server that answers nothing, so that its run is under way for ever.
+/// Returns the plan with servers that never answer, so that their runs never end.
 fn endless(plan: &str) -> String {
     plan.replace("--sim-speed 50", "--sim-speed 50 --sim-fault hang-after:1")
         .replace("[serve]\n", "[serve]\nanswer_check = false\n")
 }
 
-/// A node whose GPUs a fake `nvidia-smi` shows.
+/// A node with simulated GPUs, which a fake `nvidia-smi` shows.
 pub struct Node(pub Harness);
 
 impl Node {
@@ -86,7 +86,7 @@ impl Node {
         command.spawn().expect("the binary starts")
     }
 
-    /// GPUs of each engine that holds some now.
+    /// Pid and GPUs of each engine that holds some now.
     fn holders(&self) -> Vec<(u64, Vec<u64>)> {
         let files = std::fs::read_dir(self.ledger()).into_iter().flatten().flatten();
         let notes = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "json"));
@@ -100,10 +100,10 @@ impl Node {
     }
 }
 
-/// (point, run, outcome) of every row, in a fixed order, but for the runs without neighbours at the end of a packed sweep.
+/// Returns (point, run, outcome) of every row in a fixed order, without the runs of the winner alone at the end of a packed sweep.
 fn table(directory: &Path) -> Vec<(String, String, String)> {
     let row = |row: BTreeMap<String, String>| {
-        // Whether so short a run can be believed depends on the moment.
+        // Load on the machine decides whether so short a run is suspect.
         let outcome = row["outcome"].replace("suspect", "ok");
         (row["point"].clone(), row["run"].clone(), outcome)
     };
@@ -114,7 +114,8 @@ fn table(directory: &Path) -> Vec<(String, String, String)> {
     table
 }
 
-/// The launches of a directory in the order of their lines: whether each begins or ends, which one it is, and its GPUs.
+/// Returns the launches of a directory in the order of their lines: true for a start and false for an end, the server with the launch's
+/// number, and its GPUs.
 pub fn launches(directory: &Path) -> Vec<(bool, (String, u64), BTreeSet<u64>)> {
     let mut launches = Vec::new();
     for journal in journals(directory) {
@@ -143,7 +144,7 @@ pub fn launches(directory: &Path) -> Vec<(bool, (String, u64), BTreeSet<u64>)> {
     launches
 }
 
-/// The number of planned starts of each server; without the one alone at the end.
+/// Returns the number of planned starts of each server, without that of the winner alone at the end.
 fn servers_started(directory: &Path) -> BTreeMap<String, usize> {
     let mut starts = BTreeMap::new();
     for line in journals(directory).concat().lines() {
@@ -202,7 +203,7 @@ fn groups_side_by_side_share_no_gpu_and_measure_what_one_after_the_other_would()
     node.0.wait_until_alone();
 }
 
-/// Two arms that differ in speed and in how many GPUs they need.
+/// A comparison of two servers that differ in speed and in the number of GPUs.
 const ARMS: &str = r#"
 version = 1
 runs = 1
@@ -248,7 +249,7 @@ fn arms_of_a_comparison_run_at_once_and_swap_their_gpus() {
     );
 
     assert!(table(&out).len() >= 8 && table(&out).len().is_multiple_of(2));
-    // The GPUs of each start, by arm, and which arms were up when one ended.
+    // GPUs of each start by server and slot, and which of the two servers were up when one ended.
     let mut gpus_of: BTreeMap<(bool, u64), BTreeSet<u64>> = BTreeMap::new();
     let mut beside: BTreeSet<(bool, bool)> = BTreeSet::new();
     let mut bases: BTreeSet<String> = BTreeSet::new();
@@ -284,7 +285,7 @@ fn arms_of_a_comparison_run_at_once_and_swap_their_gpus() {
     }
     assert!(beside.contains(&(true, true)), "the arms ran at once");
     for ((is_base, slot), gpus) in &gpus_of {
-        // The second set begins where the larger arm of the first would end.
+        // The second server gets the GPUs after those that the larger server would take as the first.
         let is_first = *is_base == slot.is_multiple_of(2);
         let expected: &[u64] = match (is_first, is_base) {
             (true, true) => &[0, 1],
@@ -297,7 +298,7 @@ fn arms_of_a_comparison_run_at_once_and_swap_their_gpus() {
     let again = node.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(node.run(&["verify", "out"]).status.success());
-    // Eight GPUs do not hold two servers of eight.
+    // Two servers of eight GPUs do not fit on eight GPUs.
     let large = node.run(&["run", "plan.toml", "-o", "large", "--set", "exec.gpus=8"]);
     assert_eq!(large.status.code(), Some(2), "{}", said(&large));
     assert!(
@@ -344,7 +345,7 @@ fn an_interrupt_ends_every_group_and_a_second_one_at_once() {
     for presses in [1, 2] {
         let mut plan = endless(PLAN).replace("parallel = 4", "parallel = \"gpus\"");
         if presses == 2 {
-            // A server that does not want to end is killed.
+            // A server that ignores the first signal is killed at the second interrupt.
             plan = plan.replace("hang-after:1", "hang-after:1 --sim-fault ignore-term");
             plan = plan.replace("stop_grace = \"2s\"", "stop_grace = \"1h\"");
         }
@@ -388,7 +389,7 @@ fn gpus_are_those_that_vsweep_itself_may_use() {
         .flat_map(|(_, _, gpus)| gpus)
         .collect();
     assert_eq!(used, BTreeSet::from([3, 5, 6]));
-    // What a group is given is not part of what it is.
+    // The GPUs that a group gets are not part of its identity.
     let before = launches(&node.out("out")).len();
     let whole = node.run(&["run", "plan.toml", "-o", "out", "--quiet"]);
     assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
@@ -430,7 +431,7 @@ fn gpus_of_somebody_else_are_waited_for_with_a_limit() {
     assert_eq!(recorded_outcomes(&node.out("out")).len(), 4);
 }
 
-/// Both take GPUs before the servers of either fill them.
+/// Both vsweeps take GPUs before the servers of either have filled them.
 #[test]
 fn two_vsweeps_on_one_machine_take_no_gpu_twice() {
     let node = Node::new(
@@ -547,7 +548,7 @@ fn what_cannot_run_side_by_side_is_refused_with_the_remedy() {
 fn a_machine_without_gpus_runs_as_many_as_the_plan_says() {
     let harness = Harness::new();
     harness.write("plan.toml", &PLAN.replace("parallel = 4", "parallel = \"gpus\""));
-    // A path without nvidia-smi.
+    // A PATH without the fake nvidia-smi.
     let run = |args: &[&str]| {
         let mut command = harness.vsweep(args);
         command.env("PATH", "/usr/bin:/bin").env_remove("CUDA_VISIBLE_DEVICES");
@@ -573,7 +574,7 @@ fn a_machine_without_gpus_runs_as_many_as_the_plan_says() {
     assert_eq!(most, 4);
 }
 
-/// Each group is blamed for what is its own, and for nothing else.
+/// Each group is blamed for its own failures only.
 #[test]
 fn a_group_that_fails_costs_the_others_nothing() {
     let combos = "max_num_seqs = 4\n\
@@ -610,7 +611,7 @@ fn a_group_that_fails_costs_the_others_nothing() {
     node.0.wait_until_alone();
 }
 
-/// The long version of the kills: `.ci/night packing`.
+/// The long test of kills. `.ci/night packing` runs it.
 #[test]
 #[ignore = "takes minutes; .ci/night runs it"]
 fn killed_at_random_moments_with_eight_groups_under_way() {

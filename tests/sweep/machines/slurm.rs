@@ -1,5 +1,5 @@
-//! A real Slurm of two nodes on this machine, and everything that can happen to tasks: what they measure together is what one machine
-//! would. Both nodes share processes and ports, so this is harsher than a cluster; containers, accounting and cgroups are not tried.
+//! A real Slurm with two nodes on this machine. Whatever happens to its tasks, together they measure what one machine would. Both nodes
+//! share processes and ports, which is harder than on a real cluster. Containers, accounting and cgroups are not tested.
 
 use crate::deadline::{PATIENCE, ended};
 use crate::harness::{Harness, journals, recorded_outcomes, rows, said, skip, wait_for};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/slurm.sh");
 
-/// Twelve servers of one and two GPUs.
+/// Twelve servers: six with one GPU and six with two.
 const PLAN: &str = r#"
 version = 1
 runs = 2
@@ -89,7 +89,7 @@ impl Cluster {
         crate::deadline::output(&mut self.vsweep(args))
     }
 
-    /// Runs it, and looks at its exit code and at what it says.
+    /// Runs vsweep, and checks its exit code and a part of its output.
     fn says(&self, args: &[&str], code: i32, expected: &str) -> Output {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(code), "{args:?} {}", said(&output));
@@ -102,7 +102,7 @@ impl Cluster {
     }
 
     fn plan(&self, name: &str, plan: &str, slurm: &str) {
-        // Each node has GPUs of its own.
+        // Each node has its own ledger of GPUs.
         let ledger = self.harness.folder.path().join("gpus").display().to_string();
         let bin = self.harness.folder.path().join("smi");
         if fs::create_dir(&bin).is_ok() {
@@ -119,7 +119,7 @@ impl Cluster {
         self.harness.write(name, &format!("{plan}{setup}"));
     }
 
-    /// State and node of every task of a submitted experiment, by its job.
+    /// State and node of every task of a submitted experiment. The keys are the array with the task's index, and the job's number.
     fn tasks(&self, out: &str) -> BTreeMap<String, (String, String)> {
         let names: Vec<String> = submissions(&self.out(out))
             .into_iter()
@@ -144,7 +144,7 @@ impl Cluster {
         self.tasks(out).values().filter(|(other, _)| other == state).count()
     }
 
-    /// Waits until no task may run any more.
+    /// Waits until no task is pending or running any more.
     fn wait_until_over(&self, out: &str) {
         let live = ["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED"];
         let deadline = Instant::now() + PATIENCE;
@@ -159,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// Processes of a job by its own number: its worker, and whatever that started.
+    /// Processes of a job by its number: its worker, and everything that the worker started.
     fn processes_of(&self, job: &str) -> Vec<i32> {
         let of_job = |pid: &i32| {
             let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -174,7 +174,7 @@ impl Cluster {
             .collect()
     }
 
-    /// Kills the worker of a task, and nothing that would clean up after it.
+    /// Kills the worker of a task, and leaves its guard alive to clean up.
     fn kill_worker(&self, job: &str) {
         for (pid, command) in self.harness.processes() {
             if command.contains(" worker ") && self.processes_of(job).contains(&pid) {
@@ -187,11 +187,11 @@ impl Cluster {
         let pid = fs::read_to_string(self.folder.join("run").join(format!("{name}.pid"))).expect("a pid");
         let pid = Pid::from_raw(pid.trim().parse().expect("a number"));
         kill(pid, signal).expect("it lives");
-        // Nobody may be there to bury it.
+        // A killed daemon may stay a zombie, because no process may reap it.
         wait_for("the daemon to end", || !Path::new(&format!("/proc/{pid}/exe")).exists());
     }
 
-    /// Kills everything of a node at once, as a power failure does.
+    /// Kills all processes of a node at once, as a power failure does.
     fn kill_node(&self, node: &str) {
         self.end_daemon(node, Signal::SIGKILL);
         let tasks: Vec<String> = ["out", "other"]
@@ -207,7 +207,7 @@ impl Cluster {
                     let _ = kill(Pid::from_raw(pid), signal);
                 }
             };
-            // A node dies at once: no worker is to see that its server died before it.
+            // First all are stopped, because no worker may see that its server died before it.
             signal_all(Signal::SIGSTOP);
             for (pid, command) in all_processes() {
                 if command.starts_with(&format!("slurmstepd: [{job}.")) {
@@ -218,14 +218,14 @@ impl Cluster {
         }
     }
 
-    /// No GPU of a node is held by two engines.
+    /// Panics if two engines hold one GPU of a node. Returns the number of engines.
     fn check_gpus(&self) -> usize {
         let mut engines = 0;
         for node in ["n0", "n1"] {
             let folder = self.out(&format!("gpus-{node}"));
             let notes = fs::read_dir(folder).into_iter().flatten().flatten();
             let notes = notes.filter_map(|file| serde_json::from_slice::<Value>(&fs::read(file.path()).ok()?).ok());
-            // An id alone may be that of a later process.
+            // A later process may have the same pid.
             let is_alive = |note: &Value| start_of(&note["pid"]).is_some_and(|started| started == note["started"]);
             let notes = notes.filter(is_alive);
             let mut held = BTreeSet::new();
@@ -246,7 +246,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Three free ports in a row.
+/// Returns the first of three free ports in a row.
 fn ports() -> u16 {
     loop {
         let first = TcpListener::bind("127.0.0.1:0")
@@ -274,7 +274,7 @@ fn all_processes() -> Vec<(i32, String)> {
     .collect()
 }
 
-/// Start time of a process that still has its memory, in clock ticks since the boot.
+/// Start time of a process that is not a zombie, in clock ticks since the boot.
 fn start_of(pid: &Value) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = stat.rsplit_once(") ")?.1;
@@ -313,7 +313,7 @@ fn table(cluster: &Cluster, out: &str) -> Vec<(String, String, String)> {
     table
 }
 
-/// Every line of the journals that names a cause of failure, in the order of the sessions.
+/// Every journal line that names a cause of failure.
 fn causes(directory: &Path) -> Vec<String> {
     let lines = journals(directory).concat();
     lines
@@ -330,7 +330,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     cluster.plan("plan.toml", PLAN, "cpus_per_gpu = 1\ntime = \"20m\"");
     let submit = ["submit", "plan.toml", "-o", "out", "--slurm"];
 
-    // A first task or two that are known to end well, and one array that is accepted while vsweep dies.
+    // First vsweep is killed right after Slurm has accepted its first array.
     let shown = cluster.says(
         &["submit", "plan.toml", "-o", "out", "--slurm", "--dry-run"],
         0,
@@ -346,7 +346,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a path"));
     let mut crashed = cluster.vsweep(&submit).env("PATH", path).spawn().expect("it starts");
     assert_eq!(ended(&mut crashed).code(), None, "it was killed");
-    // Six servers of a size are two arrays on this site.
+    // The arrays of this Slurm are limited, so six servers of one size make two arrays.
     cluster.says(&submit, 0, "5 server starts, 1 GPU each");
     cluster.says(&submit, 0, "nothing to submit: 12 server starts under way");
     assert_eq!(cluster.tasks("out").len(), 12, "each server start is one task");
@@ -355,7 +355,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     });
     cluster.says(&["status", "out"], 0, "at work");
 
-    // A worker dies, a node loses its daemon while its tasks live on, and another loses everything.
+    // A worker dies, one node loses its daemon while its tasks live on, and the other node loses everything.
     let running: Vec<String> = cluster
         .tasks("out")
         .into_iter()
@@ -377,7 +377,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     cluster.again(&["node", "n1"]);
     cluster.wait_until_over("out");
 
-    // The task of the dead worker has ended, so exactly its start is submitted again.
+    // The task of the dead worker has ended, so exactly that start is submitted again.
     let left = recorded_outcomes(&cluster.out("out")).len();
     if left < 24 {
         cluster.says(&submit, 0, "server start");
@@ -385,7 +385,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     }
     cluster.says(&submit, 0, "nothing is left to do");
 
-    // A task that is done and started again has nothing to do.
+    // A finished task that Slurm starts again has nothing to do.
     let lines = journals(&cluster.out("out")).concat().len();
     let done = cluster
         .tasks("out")
@@ -416,7 +416,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
 #[ignore = "takes minutes; .ci/run runs it"]
 fn limits_preemption_and_a_silent_controller_lose_nothing() {
     let Some(cluster) = Cluster::up() else { return };
-    // Runs of some seconds, so that a minute does not do.
+    // The runs take seconds, and there are so many that a minute is too short for them.
     let plan = PLAN
         .replace("[4, 8, 12, 16, 32, 64]", "[4, 8]")
         .replace("[1, 2]", "1")
@@ -440,7 +440,7 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
         "2 server starts",
     );
 
-    // Slurm may start a task without its GPUs, which belong to others then.
+    // Slurm may start a task without GPUs of its own. The GPUs that it sees then belong to others.
     cluster.plan("bare.toml", &plan, "time = \"1m\"");
     let bare = fs::read_to_string(cluster.out("bare.toml")).expect("written");
     cluster
@@ -463,7 +463,7 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     cluster.says(&submit, 0, "2 server starts");
     cluster.says(&[&submit[..5], &["--cancel"]].concat(), 0, "cancelled");
 
-    // What asks for too much never starts; status says why, and what was cancelled is handed over again alone.
+    // Tasks that ask for too much time never start, and `status` says why. Of those, only the one that was cancelled is submitted again.
     let plan = PLAN
         .replace("runs = 2", "runs = 1")
         .replace("[4, 8, 12, 16, 32, 64]", "[4, 8, 12]")
@@ -516,12 +516,13 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     );
     wait_for("the tasks to give way", || cluster.count("other", "RUNNING") == 0);
 
-    // Before the time limit nothing more was begun, and what was begun was finished. Without a controller nobody would have warned.
+    // No run was begun that could not end before the time limit, and all that were begun were finished. A controller that is down warns of
+    // no limit, so this is checked before it is ended.
     cluster.wait_until_over("short");
     let journal = journals(&cluster.out("short")).concat();
     let count = |event: &str| journal.matches(&format!("\"{event}\"")).count();
     let (begun, finished) = (count("run_started"), count("run_finished"));
-    // A node that a busy controller took for dead has its tasks started again.
+    // A busy controller may take a node for dead and start its tasks again.
     let again = count("session_started").saturating_sub(3);
     assert!(
         begun - finished <= again && finished > 0 && finished < 120,
@@ -555,7 +556,7 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     cluster.harness.wait_until_alone();
 }
 
-/// A server of two nodes: an engine without a port runs on the other one, by a step of the allocation.
+/// A server on two nodes: an engine without a port runs on the second one, as a step of the allocation.
 const WIDE: &str = r#"
 version = 1
 runs = 1
@@ -574,7 +575,7 @@ max_concurrency = 2
 num_prompts = 200
 "#;
 
-/// Engines that hold GPUs of a node.
+/// Pids of engines that hold GPUs of a node.
 fn engines(cluster: &Cluster, node: &str) -> Vec<i32> {
     let notes = fs::read_dir(cluster.out(&format!("gpus-{node}")))
         .into_iter()
@@ -589,7 +590,7 @@ fn engines(cluster: &Cluster, node: &str) -> Vec<i32> {
 #[test]
 fn a_server_on_two_nodes_is_started_watched_and_stopped_as_one() {
     let Some(cluster) = Cluster::up() else { return };
-    // The engine of each node is identified by its ledger of GPUs.
+    // The ledger of GPUs shows on which node an engine runs.
     let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep"));
     let step = cluster.harness.write(
         "step",
@@ -640,7 +641,7 @@ fn a_server_on_two_nodes_is_started_watched_and_stopped_as_one() {
             .concat()
             .contains("which runs with the server, ended")
     });
-    // And the worker itself, with nobody to clean up after it.
+    // Then the worker is killed, with nothing left on its node to clean up after it.
     wait_for("the next start", || {
         journals(&cluster.out("lossy"))
             .concat()
@@ -654,7 +655,7 @@ fn a_server_on_two_nodes_is_started_watched_and_stopped_as_one() {
     cluster.harness.wait_until_alone();
     assert!(engines(&cluster, "n0").is_empty() && engines(&cluster, "n1").is_empty());
 
-    // Here is one node.
+    // This machine is one node.
     cluster.says(
         &["run", "wide.toml", "-o", "here"],
         1,
@@ -667,7 +668,7 @@ fn rows_after_report(cluster: &Cluster, out: &str, code: i32) -> Vec<BTreeMap<St
     rows(&cluster.out(out).join("summary.csv"))
 }
 
-/// A queue that takes a moment to accept an array, without a Slurm.
+/// Fake Slurm commands. `sbatch` takes a second to accept an array.
 const QUEUE: [(&str, &str); 3] = [
     (
         "sbatch",

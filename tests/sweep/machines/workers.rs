@@ -1,4 +1,4 @@
-//! Several workers on one directory: together they measure the same as one `run`, even if some die or sleep meanwhile.
+//! Several workers on one directory: together they measure the same as one `run`, even if some die or stop for a while.
 
 use crate::deadline::ended;
 use crate::harness::{Harness, journal_lines, journals, recorded_outcomes, rows, said, wait_for};
@@ -25,12 +25,12 @@ max_concurrency = [1, 2]
 num_prompts = 32
 "#;
 
-/// (point, run, outcome) of every row, in a fixed order; each is sound.
+/// Writes the report, and returns (point, run, outcome) of every row in a fixed order.
 fn table(harness: &Harness, directory: &Path) -> Vec<(String, String, String)> {
     let report = harness.run(&["report", directory.to_str().expect("plain")]);
     assert!(report.status.success(), "{}", said(&report));
     let row = |row: BTreeMap<String, String>| {
-        // Whether so short a run can be believed depends on the moment.
+        // Load on the machine decides whether so short a run is suspect.
         let outcome = row["outcome"].replace("suspect", "ok");
         (row["point"].clone(), row["run"].clone(), outcome)
     };
@@ -39,7 +39,7 @@ fn table(harness: &Harness, directory: &Path) -> Vec<(String, String, String)> {
     table
 }
 
-/// Result of one `run` of the plan alone.
+/// Returns the table of one `run` of the plan, without other workers.
 fn alone(harness: &Harness) -> Vec<(String, String, String)> {
     let alone = harness.run(&["run", "plan.toml", "-o", "alone", "--quiet"]);
     assert_eq!(alone.status.code(), Some(0), "{}", said(&alone));
@@ -58,7 +58,7 @@ fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id() as i32), signal).expect("it lives");
 }
 
-/// Servers of these journals that were started.
+/// Number of server starts in the journals.
 fn starts(directory: &Path) -> usize {
     journals(directory).concat().matches("\"server_starting\"").count()
 }
@@ -113,7 +113,7 @@ fn killed_and_stopped_workers_lose_nothing_and_nothing_counts_twice() {
         }
     }
     assert!(kills > 1, "the test has lost its meaning");
-    // The two wait until the lease of the stopped one has stood still for long, and one of them takes its group.
+    // The two wait until the lease of the stopped worker was not renewed for long enough. Then one of them takes its group.
     let mut workers = [(); 2].map(|()| harness.start(&["worker", "out"]));
     for worker in &mut workers {
         assert_eq!(ended(worker).code(), Some(0));
@@ -133,7 +133,7 @@ fn killed_and_stopped_workers_lose_nothing_and_nothing_counts_twice() {
 
 #[test]
 fn what_a_killed_worker_had_is_taken_once_its_server_has_ended() {
-    // The guard has to kill it, which takes a while.
+    // The server ignores TERM, so the guard takes a while to kill it.
     let plan = PLAN
         .replace("[4, 8, 16, 32, 64]", "4")
         .replace("--sim-speed 20", "--sim-speed 20 --sim-fault ignore-term")
@@ -253,7 +253,7 @@ fn what_no_worker_could_do_is_refused_with_the_remedy() {
     refused(&["submit", "secret.toml"], 2, "a secret is written in the plan");
     harness.write("url.toml", "[serve]\nurl = \"http://127.0.0.1:9\"\n");
     refused(&["submit", "url.toml"], 2, "use `vsweep run`");
-    // What a variable holds decides what the plan means.
+    // The value of a variable decides what the plan means.
     harness.write("variable.toml", &PLAN.replace("tiny-8b", "${MODEL}"));
     let submit = |model: &str| {
         harness
@@ -293,7 +293,7 @@ fn what_no_worker_could_do_is_refused_with_the_remedy() {
     harness.wait_until_alone();
 }
 
-/// Draws as good as any: the moments only need to differ.
+/// A simple random generator: the moments only need to differ.
 struct Draw(u64);
 
 impl Draw {
@@ -306,7 +306,7 @@ impl Draw {
     }
 }
 
-/// The library that makes clocks differ and directory entries appear late, built into the scratch folder.
+/// Builds a library that makes clocks differ and directory entries appear late. Returns its path.
 fn skewing(harness: &Harness) -> String {
     let library = harness.folder.path().join("skewed.so");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/skewed.c");
@@ -321,10 +321,10 @@ fn skewing(harness: &Harness) -> String {
     library.to_str().expect("plain").to_owned()
 }
 
-/// So late may an entry of a directory appear, in milliseconds.
+/// Longest time, in milliseconds, after which an entry of a directory appears.
 const LATEST_MS: u64 = 3000;
 
-/// The long version of all that can happen to workers: `.ci/night workers`. On the file system that TMPDIR names.
+/// The long test of everything that can happen to workers. `.ci/night workers` runs it. It uses the file system that TMPDIR names.
 #[test]
 #[ignore = "takes minutes to an hour; .ci/night runs it"]
 fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped_at_random() {
@@ -341,7 +341,7 @@ fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped
         let harness = submitted(PLAN);
         let directory = harness.folder.path().join("out");
         let library = skewing(&harness);
-        // A worker that cannot see yet what was submitted is refused.
+        // A worker that does not see the submitted plan yet is refused.
         let submitted_at = Instant::now();
         wait_for("the plan to be seen by all", || {
             submitted_at.elapsed() > Duration::from_millis(LATEST_MS)
@@ -362,7 +362,7 @@ fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped
         let mut workers: Vec<(Child, bool)> = (0..8).map(|_| (start(&mut draw), false)).collect();
         let mut blows = 12;
         let mut lines = 0;
-        // A blow falls whenever a few more lines are there; the last ones leave everybody in peace.
+        // A worker is killed, stopped or continued after every few new lines, 12 times at most; then all may finish.
         while blows > 0 {
             let reach = lines + 1 + draw.below(8) as usize;
             let mut are_done = false;

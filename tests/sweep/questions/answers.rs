@@ -1,4 +1,5 @@
-//! The fixed questions: a config that answers otherwise is invalid wherever it is shown, and noise of batches is not.
+//! The fixed questions: a config whose answers differ is invalid wherever it is shown, but differences by the noise of batches do not
+//! count.
 
 use crate::harness::{Harness, journals, rows, said};
 use std::collections::BTreeMap;
@@ -73,7 +74,7 @@ fn a_config_that_answers_otherwise_is_invalid_everywhere() {
     );
     let page = std::fs::read_to_string(directory.join("report.html")).expect("a page");
     assert!(page.contains("answers_differ"), "the page tells");
-    // On a busy machine the other runs may be in doubt as well; then nothing is the best.
+    // On a busy machine the other runs may be in doubt too. Then there is no winner.
     for file in std::fs::read_dir(directory.join("best"))
         .into_iter()
         .flatten()
@@ -83,7 +84,7 @@ fn a_config_that_answers_otherwise_is_invalid_everywhere() {
         let faults = ["wrong-tokens", "cut-answers", "repeated-tokens", "truncated-prompts"];
         assert!(faults.iter().all(|fault| !text.contains(fault)), "{text}");
     }
-    // Run files and journals stay as they were measured: what the answers say is a fold over all starts.
+    // Run files and journals stay as they were written: whether answers differ is computed from all starts.
     assert!(!journals(&directory).concat().contains("answers_differ"));
 }
 

@@ -1,4 +1,4 @@
-//! `[compare]` in a plan: pairs of starts until it is decided, whatever interrupts them, and axes that are bisected.
+//! `[compare]` in a plan: pairs of starts until the comparison is decided, whatever interrupts them, and bisected axes.
 
 use crate::agreement::assert_sweep_agreed;
 use crate::deadline::ended;
@@ -18,7 +18,7 @@ fn plan(servers: &[(&str, &str)], compare: &str) -> String {
     )
 }
 
-/// The servers that were started, by name, each start once.
+/// Names of the servers in the order of their starts, each start once.
 fn started(harness: &Harness) -> Vec<String> {
     let journals = journals(&harness.folder.path().join("out"));
     let lines = journals.iter().flat_map(|journal| journal.lines());
@@ -32,7 +32,7 @@ fn started(harness: &Harness) -> Vec<String> {
         .collect();
     begun.sort();
     let mut starts: Vec<(String, u64)> = begun.into_iter().map(|(_, name, slot)| (name, slot)).collect();
-    // One that was killed begins again.
+    // A start that was killed begins again.
     starts.dedup();
     starts.into_iter().map(|(name, _)| name).collect()
 }
@@ -96,7 +96,7 @@ fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
 #[test]
 fn what_cannot_be_decided_says_so() {
     let harness = Harness::new();
-    // The results of the starts in their order, base and new by ABBA: pairs of +2, -2, -2 and +2 %.
+    // Results of the starts in their order, which is base, new, new, base and so on: pairs with +2, -2, -2 and +2 %.
     let script = r#"
         [ -s values ] || printf '100 102 98 100 100 98 102 100' > values
         read -r value others < values
@@ -114,7 +114,7 @@ fn what_cannot_be_decided_says_so() {
     write("max_starts = 8\nfail_on = [\"output_throughput:-0.1%\"]");
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
-    // Before the pairs have an interval of their own, the model's is shown.
+    // As long as the pairs have no interval of their own, that of the noise model is shown.
     let paired = said(&output);
     let second = paired
         .lines()
@@ -127,7 +127,7 @@ fn what_cannot_be_decided_says_so() {
         "{}",
         said(&output)
     );
-    // Without a requirement every verdict is an answer.
+    // Without a requirement every verdict counts as success.
     write("max_time = \"1s\"");
     let output = harness.run(&["run", "plan.toml", "-o", "short"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -218,7 +218,7 @@ fn margins(harness: &Harness) -> Vec<f64> {
 #[test]
 fn the_machines_own_noise_is_the_margin_and_stays_it() {
     let harness = Harness::new();
-    // Runs in doubt are no history. These are long enough to be valid, and other work on the machine may disturb two.
+    // Runs in doubt are not used to estimate the noise. These are long enough to be valid, even if other work on the machine disturbs two.
     let servers = [("base", "--sim-speed 12"), ("new", "--sim-speed 11")];
     let compared = plan(&servers, "max_starts = 8").replace("num_prompts = 60", "num_prompts = 110");
     let repeated = compared
@@ -236,7 +236,7 @@ fn the_machines_own_noise_is_the_margin_and_stays_it() {
     );
     let begun = margins(&harness);
     assert!(begun.len() == 1 && (0.004..0.05).contains(&begun[0]), "{begun:?}");
-    // What the machine shows meanwhile changes nothing of what was begun.
+    // Noise that is measured or deleted later does not change a comparison that has begun.
     std::fs::remove_dir_all(harness.folder.path().join("noise")).expect("removed");
     harness.write("plan.toml", &compared.replace("max_starts = 8", "max_starts = 10"));
     harness.run(&["run", "plan.toml", "-o", "out"]);

@@ -1,5 +1,5 @@
-//! Explorations end to end on the simulated server: the anchors come first, every level lies between them, and one that
-//! was killed goes on where it was.
+//! Explorations end to end on the simulated server: the two ends are measured first, every other level lies between them, and an
+//! exploration that was killed continues where it was.
 
 use crate::harness::{Harness, journal_lines, rows, said, wait_for};
 use std::path::Path;
@@ -44,7 +44,7 @@ fn state(directory: &Path) -> State {
     journal::load(&Directory::open(directory).expect("an experiment"), Check::Lengths).expect("sound")
 }
 
-/// Every level was asked for after what was measured before it.
+/// Asserts that each level was the one to ask for after the levels before it.
 fn assert_levels_follow(state: &State, planned: &[LoadExploration], ended: bool) {
     for planned in planned {
         let mut exploration = Exploration::new(planned.settings.clone());
@@ -78,7 +78,7 @@ fn each_start_explores_anew() {
         }
         assert!(exploration.ask().is_none());
     }
-    // Without targets there is no table of them.
+    // Without targets there is no table of loads that meet them.
     let page = std::fs::read_to_string(directory.join("report.html")).expect("written");
     assert!(!page.contains("Highest load that meets each target"), "{page}");
     assert!(!directory.join("sla.csv").exists());

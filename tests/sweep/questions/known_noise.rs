@@ -1,4 +1,5 @@
-//! A new experiment assumes the noise that others beside it measured on the machine, and records it, so that it answers alike ever after.
+//! A new experiment assumes the noise that other experiments in its folder measured on this machine, and records it, so that its answer
+//! never changes.
 
 use crate::harness::{Harness, journals, said};
 use serde_json::Value;
@@ -19,7 +20,7 @@ fn throughput(of: &Value) -> Value {
         .clone()
 }
 
-/// The noise that each session recorded; null of one that knows of none.
+/// The noise that each session recorded; null if it knew of none.
 fn recorded(root: &Path) -> Vec<Value> {
     let journals = journals(root);
     let lines = journals.iter().flat_map(|journal| journal.lines());
@@ -49,7 +50,7 @@ fn a_new_experiment_assumes_the_noise_of_its_neighbours_and_keeps_it() {
     let answer = std::fs::read(second.join("answer.json")).expect("an answer");
     let assumed = throughput(&read(&second.join("answer.json"))["noise"]);
     assert_eq!(assumed["run"]["basis"], "assumed");
-    // What the others measure later, or that they are gone, changes nothing.
+    // The answer stays the same when the other experiment is gone.
     std::fs::remove_dir_all(&first).expect("removed");
     let report = harness.run(&["report", "second"]);
     assert!(report.status.success(), "{}", said(&report));

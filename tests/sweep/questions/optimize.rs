@@ -1,5 +1,5 @@
-//! `[optimize]` in a plan: the best of many servers is found with few starts, whatever interrupts that, and every start has a reason in the
-//! record.
+//! `[optimize]` in a plan: the best of many servers is found with few starts, whatever interrupts the sweep, and the record has a reason
+//! for every start.
 
 use crate::agreement::assert_sweep_agreed;
 use crate::deadline::ended;
@@ -10,7 +10,7 @@ use std::path::Path;
 use vsweep::evidence::OptimizationProgress;
 use vsweep::journal::{Entry, Event, LineId, Rank, State};
 
-/// 24 servers and the default settings, measured by a script.
+/// A plan with 25 servers: 24 combinations and the default settings. A script measures them.
 fn plan(optimize: &str) -> String {
     format!(
         "version = 1\nruns = 1\n[serve]\nstop_grace = \"1s\"\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms\"\n[serve.params]\n\
@@ -19,8 +19,8 @@ fn plan(optimize: &str) -> String {
     )
 }
 
-/// The figure follows from the flags of the server at the URL, so a busy machine changes nothing: a smooth surface with its best server at
-/// 32 sequences and 2,048 tokens.
+/// The figure is computed from the flags of the server at the URL, so load on the machine does not change it: a smooth surface with its
+/// best server at 32 sequences and 2,048 tokens.
 const SCRIPT: &str = r#"
     port=${VSWEEP_BASE_URL##*:}
     for line in /proc/[0-9]*/cmdline; do tr '\0' ' ' < "$line"; echo; done 2> /dev/null |
@@ -44,7 +44,7 @@ fn harness(optimize: &str) -> Harness {
     harness
 }
 
-/// The lines of all journals, in their order.
+/// The lines of all journals, in the order of their ranks.
 fn entries(directory: &Path) -> Vec<Entry> {
     let mut entries = Vec::new();
     for path in journal_files(directory) {
@@ -72,7 +72,7 @@ fn entries(directory: &Path) -> Vec<Entry> {
     entries
 }
 
-/// The names of the servers that were started, each start once, after a check that each is what the results before it ask for.
+/// Names of the servers that were started, each start once. Panics if a start is not the one that the results before it ask for.
 fn started(directory: &Path) -> Vec<String> {
     let mut state = State::default();
     let mut names = Vec::new();
@@ -104,7 +104,7 @@ fn started(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The script with a second workload, whose best server has four times as many sequences.
+/// The script and the plan of two workloads. The best server of the second has four times as many sequences.
 fn of_two_workloads() -> (String, String) {
     let script = SCRIPT
         .replace(
@@ -130,7 +130,7 @@ fn of_two_workloads_the_best_compromise_is_found() {
     let answer = answer(&harness, "out");
     let together = &answer["together"][0];
     assert_eq!(answer["optimization"]["best"], together["config"], "{answer}");
-    // The best for both: 96 % of the best of each, or more where that was not started.
+    // The best compromise: it reaches 96 % of the best of each workload.
     assert!(
         said(&output)
             .contains("seqs 32, batched tokens 2048 is within 1 % of the best of all 25 for all workloads together"),
@@ -183,7 +183,7 @@ fn the_best_of_many_is_found_with_half_of_the_starts_across_kills() {
     assert_sweep_agreed(&harness, "out");
 }
 
-/// Predictions of the engine model are in the record before the first start, and the answer says how far off they were.
+/// Predictions of the engine model are recorded before the first start, and the answer says how far off they were.
 #[test]
 fn figures_are_predicted_and_the_predictions_scored() {
     let harness = Harness::new();
@@ -227,7 +227,7 @@ fn a_budget_ends_it_and_a_larger_one_goes_on() {
     assert!(said(&output).contains("the budget is spent"), "{}", said(&output));
 }
 
-/// A budget makes an optimisation of a grid for the time of its sessions. Without one, the rest of the grid follows.
+/// With a budget, a grid becomes an optimisation that ends with the time of its sessions. Without one, the rest of the grid follows.
 #[test]
 fn a_grid_with_a_budget_begins_with_what_promises_most() {
     let harness = Harness::new();
@@ -258,7 +258,7 @@ fn a_grid_with_a_budget_begins_with_what_promises_most() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }
 
-/// Loads are predicted as well, also of servers that a search in the order of the plan would skip, and kills change no proposal.
+/// With targets, loads are predicted too, even for servers that a search in the order of the plan would skip. Kills change no proposal.
 #[test]
 fn the_highest_load_is_an_objective_too() {
     let harness = Harness::new();

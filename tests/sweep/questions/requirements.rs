@@ -1,4 +1,4 @@
-//! The requirements of a plan decide the exit code: of the sweep, of a sweep that has nothing left to do, and of the report.
+//! The requirements of a plan decide the exit code of a sweep, of a sweep with nothing left to do, and of the report.
 
 use crate::harness::{Harness, said};
 use std::process::Output;
@@ -18,7 +18,7 @@ max_concurrency = [1, 2]
 num_prompts = 8
 "#;
 
-/// Exit codes of `run`, of the same again and of `report`, and what the last of them said.
+/// Returns the exit codes of `run`, of `run` again and of `report`, and the output of the last.
 fn codes(plan: &str) -> ([Option<i32>; 3], String) {
     let harness = Harness::new();
     harness.write("plan.toml", plan);

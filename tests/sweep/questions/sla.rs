@@ -1,5 +1,5 @@
-//! Searches end to end on the simulated server: the answers are the truth, and a search that was killed at several of its
-//! probes asks the same questions and gives the same answers as one that never was.
+//! Searches end to end on the simulated server: the answers are true, and a search that is killed at several of its probes asks the same
+//! questions and gives the same answers as one that was never killed.
 
 use crate::agreement::assert_sweep_agreed;
 use crate::harness::{Harness, journal_files, journal_lines, rows, said, wait_for};
@@ -14,8 +14,8 @@ use vsweep::metrics::Histogram;
 use vsweep::plan;
 use vsweep::search::{Answer, Search, SeedBasis, Settings};
 
-/// Three servers that die of their 24th, 60th and 150th request. Each run has a server of its own and sends two requests
-/// for each unit of load, none of them to warm up, so which loads pass depends on no clock.
+/// Three servers that die at their 24th, 60th and 150th request. Each run has a fresh server and sends two requests for each unit of load,
+/// without warm-up. So time does not decide which loads pass.
 const PLAN: &str = r#"
 version = 1
 
@@ -56,7 +56,7 @@ fn state(directory: &Path) -> State {
     journal::load(&Directory::open(directory).expect("an experiment"), Check::Lengths).expect("sound")
 }
 
-/// Every search asks exactly what its earlier probes lead to, and its answers follow from them.
+/// Asserts that every search asked exactly the questions that follow from its earlier probes, and that its answers follow from all of them.
 fn assert_questions_follow(state: &State, settings: &[Settings]) {
     assert_eq!(state.searches().count(), settings.len());
     for (record, settings) in state.searches().zip(settings) {
@@ -71,7 +71,7 @@ fn assert_questions_follow(state: &State, settings: &[Settings]) {
     }
 }
 
-/// A search on each start, across a kill amid the second one.
+/// Each start has its own search, even if vsweep is killed during the second one.
 #[test]
 fn each_start_has_a_search_of_its_own() {
     let harness = Harness::new();
@@ -117,7 +117,7 @@ fn each_start_has_a_search_of_its_own() {
     let all = format!("up to {} concurrent requests", number("value_of_replicas"));
     let is_all = |line: &str| line.contains(&all) && line.contains(" on 2 GPUs (scaled from one server)");
     assert!(said(&output).lines().any(is_all), "{all}: {}", said(&output));
-    // The searches measured different loads, so nothing is said of the lowest latency.
+    // The searches measured different loads, so the report makes no statement about the lowest latency.
     let best = fs::read_dir(directory.join("best"))
         .expect("recommendations")
         .map(|file| file.expect("a file").file_name());
@@ -138,8 +138,8 @@ fn each_start_has_a_search_of_its_own() {
     assert_sweep_agreed(&harness, "out");
 }
 
-/// Two servers with one limit and a third with a lower one: either of the two is surely within one user of the best. The
-/// plainer one wins unless the other's throughput was higher, which the clock decides.
+/// Two servers have the same limit, a third a lower one. Each of the two is surely within one user of the best, so there is no final. The
+/// plainer one wins unless the other's throughput was higher, which depends on timing.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
 fn one_of_two_equal_searches_wins_without_a_final() {
@@ -153,7 +153,7 @@ fn one_of_two_equal_searches_wins_without_a_final() {
     .map(|(name, rest)| format!("[[serve.combos]]\nname = \"{name}\"\nsim_fault = \"{rest}\n"));
     let plan = PLAN
         .replace("version = 1", "version = 1\nstarts = 2")
-        // So narrow that nothing is left for a final to decide.
+        // So narrow that no final is needed.
         .replace("tolerance = 0.1", "tolerance = 0.04")
         .replace(axis, &combos.concat());
     harness.write("plan.toml", &plan);
@@ -189,7 +189,7 @@ fn answers(record: &SearchRecord) -> &[Answer] {
 
 fn assert_alive(record: &SearchRecord, dies_at: f64) {
     let alive = &answers(record)[0];
-    // The load whose second request a unit is the deadly one; the highest load that passes lies just below.
+    // A load sends two requests for each unit, so the server dies at half of this number; the highest load that passes is just below.
     let limit = dies_at / 2.0;
     let value = alive.found.value();
     if limit > 64.0 {
@@ -242,7 +242,7 @@ fn killed_at_its_probes_a_search_asks_and_answers_the_same() {
         assert_true(record, dies_at);
     }
 
-    // One that was never killed may have asked in another order, since latencies guide it too; the truth is the same.
+    // A search that was never killed may ask in another order, because latencies guide it too, but it finds the same answers.
     let whole = harness.run(&["run", path, "-o", "whole", "--quiet"]);
     assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
     let whole = state(&harness.folder.path().join("whole"));
@@ -260,7 +260,7 @@ fn killed_at_its_probes_a_search_asks_and_answers_the_same() {
         let points = rows(&directory.join("points.csv")).into_iter();
         let load = |point: &BTreeMap<String, String>| point["max_concurrency"].parse::<f64>().expect("a load");
         let own: Vec<_> = points.filter(|point| point["sim_fault"] == row["sim_fault"]).collect();
-        // A probe that was cut for the other target says nothing about this one.
+        // A probe that was cut because of the other target is neither true nor false for this one.
         let said = |answer| own.iter().filter(move |point| point["meets_alive"] == answer);
         assert!(said("true").any(|point| load(point) == limit), "{own:?}");
         assert!(said("true").all(|point| load(point) <= limit), "{own:?}");
@@ -282,7 +282,7 @@ fn killed_at_its_probes_a_search_asks_and_answers_the_same() {
     assert_open_searches_are_told(&harness, "whole");
 }
 
-/// Cuts the journal before its first answer: a report of what is left states no answer, and says so.
+/// Cuts the journal before its first answer: a report of the rest has no answer, and says so.
 fn assert_open_searches_are_told(harness: &Harness, name: &str) {
     let directory = harness.folder.path().join(name);
     let [journal] = &journal_files(&directory)[..] else {
@@ -292,7 +292,7 @@ fn assert_open_searches_are_told(harness: &Harness, name: &str) {
     let before = text.lines().take_while(|line| !line.contains("\"search_finished\""));
     std::fs::write(journal, before.map(|line| format!("{line}\n")).collect::<String>()).expect("cut");
     let report = harness.run(&["report", name]);
-    // Later runs have files that no line names any more.
+    // No journal line names the files of later runs any more.
     assert_eq!(report.status.code(), Some(3), "{}", said(&report));
     assert!(said(&report).contains("in no journal"), "{}", said(&report));
     let table = rows(&directory.join("sla.csv"));
@@ -308,7 +308,7 @@ fn assert_open_searches_are_told(harness: &Harness, name: &str) {
     }
 }
 
-/// The check while searches are still to begin.
+/// Checks the searches that have begun. The others begin later.
 fn assert_questions_follow_so_far(state: &State, settings: &[Settings]) {
     let begun = state.searches().count();
     assert_questions_follow(state, &settings[..begun]);
@@ -383,7 +383,7 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_keeps_its_figures() {
         .replace("reset = \"restart\"\n", "")
         .replace("times = 2 }", "times = 2, min = 400 }")
         .replace("[[sla.target]]\nname = \"alive\"\nfailed = \"<=0\"\n", "")
-        // Only a request that has ended has a time per output token, so whatever is cut has figures.
+        // Only a request that has ended has a time per output token, so a probe that is cut has figures.
         .replace("p99_ttft_ms", "p99_tpot_ms");
     let plan = harness.write("plan.toml", &text);
     let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
@@ -416,13 +416,13 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_keeps_its_figures() {
             .iter()
             .all(|row| row["outcome"] == "cut" && !row["p99_ttft_ms"].is_empty())
     );
-    // Between probes the server goes on; only the plan's own `reset = "restart"` starts another.
+    // The server stays up between probes, because the plan does not say `reset = "restart"`.
     let starts: Vec<usize> = state.servers.values().map(|server| server.starts.len()).collect();
     assert_eq!(starts, [1]);
     harness.wait_until_alone();
 }
 
-/// Two servers that die of their 60th and 24th request, the better one first, with one target.
+/// Two servers that die at their 60th and 24th request, the better one first, and one target.
 fn plan_with_a_loser(max: u32) -> String {
     let impossible = "[[sla.target]]\nname = \"impossible\"\np99_ttft_ms = \"<=0.000001\"\n";
     PLAN.replace(impossible, "")
@@ -455,14 +455,14 @@ fn a_server_that_cannot_win_is_left_with_the_reason() {
     let (holds, bound) = (&table[0]["value"], &table[1]["high"]);
     assert!(table[1]["value"].is_empty(), "{table:?}");
     let number = |text: &String| text.parse::<f64>().expect("a number");
-    // A run of 12 in flight has the deadly request, one of 11 has not.
+    // A run of 12 in flight sends the 24th request, a run of 11 does not.
     assert!((11.0..=number(holds)).contains(&number(bound)), "{table:?}");
     let reason = format!("sim_fault=crash-after:60 holds {holds}, and this one holds at most {bound}");
     assert!(table[1]["notes"].contains(&reason), "{table:?}");
     let again = harness.run(&["run", plan, "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
 
-    // A plan that asks for every answer gets the one that was left.
+    // A plan that wants all answers gets the one that was skipped.
     let text = plan_with_a_loser(64).replace("skip_beaten = true", "skip_beaten = false");
     harness.write("plan.toml", &(text + "\n[report]\ngpus = 2\n"));
     let whole = harness.run(&["run", plan, "-o", "out"]);
@@ -571,7 +571,7 @@ fn a_server_that_nothing_is_known_of_is_asked_for_its_kv_cache() {
     let directory = harness.folder.path().join("out");
     let seed = state(&directory).searches().next().expect("one search").started.seed;
     assert_eq!(seed.basis, SeedBasis::KvCapacity);
-    // Far more requests of 16 tokens of input and half of 32 of output lie in the cache than the plan may try.
+    // The plan may try 64 concurrent requests. Far more fit into the cache, with 16 input tokens and half of the 32 output tokens each.
     assert_eq!(seed.value, 64.0);
     assert_eq!(rows(&directory.join("sla.csv"))[0]["seed_from"], "kv_capacity");
 }

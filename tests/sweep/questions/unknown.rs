@@ -1,5 +1,5 @@
-//! Sweeps of servers of which the engine model knows nothing: behind a URL, or started by an unknown program. Every strategy ends
-//! there, although its forecast learns nothing.
+//! Sweeps of servers that the engine model does not know: behind a URL, or started by an unknown program. Every strategy ends there,
+//! although no forecast is possible.
 
 use crate::harness::{Harness, rows, said};
 use crate::standing::Standing;

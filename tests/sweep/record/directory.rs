@@ -1,5 +1,5 @@
-//! The content of an experiment directory decides what is done there: other people's files do not matter, lost and damaged ones do, and one
-//! address must not have two models.
+//! The content of an experiment directory decides what a command does there: files of other people do not matter, lost and damaged results
+//! do, and one address must not have two models.
 
 use crate::harness::{Harness, journal_files, rows, run_files, said};
 use crate::standing::Standing;

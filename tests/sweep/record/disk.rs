@@ -1,4 +1,5 @@
-//! A disk that fails or is full in the middle of a sweep: it is named, nothing measured is lost, and the sweep goes on once the disk is well.
+//! A disk that fails or is full in the middle of a sweep: the error is named, no measured run is lost, and the sweep continues once the
+//! disk works.
 
 use crate::deadline;
 use crate::harness::{Harness, journals, rows, said};
@@ -28,7 +29,7 @@ num_prompts = 4
 enum Fault {
     Eio,
     Enospc,
-    /// It ends early, which is not an error.
+    /// The operation ends early, which is not an error.
     Short,
 }
 
@@ -52,20 +53,20 @@ impl Fault {
     }
 }
 
-/// Disks that can be made to fail.
+/// Makes the disk fail for a sweep.
 struct Disks {
     harness: Harness,
     expected: Vec<BTreeMap<String, String>>,
-    /// Operations of a whole sweep.
+    /// Number of file operations of a whole sweep.
     operations: u64,
 }
 
-/// The columns that show that a run was measured.
+/// Returns the rows, with only the columns that show that a run was measured.
 fn table(directory: &Path) -> Vec<BTreeMap<String, String>> {
     let mut table = rows(&directory.join("summary.csv"));
     for row in &mut table {
         row.retain(|name, _| ["point", "run", "outcome", "max_num_seqs", "max_concurrency"].contains(&name.as_str()));
-        // A busy machine disturbs a run now and then.
+        // Load on the machine disturbs a run now and then.
         if row["outcome"] == "suspect" {
             row.insert("outcome".to_owned(), "ok".to_owned());
         }
@@ -104,7 +105,7 @@ impl Disks {
         self.harness.folder.path().join(name)
     }
 
-    /// A sweep of which the operation `at` on files meets the fault, and all after it if that `lasts`.
+    /// Runs a sweep in which the file operation number `at` fails, and if `lasts`, all later ones too. With `at` 0 none fails.
     fn sweep(&self, name: &str, fault: Fault, at: u64, lasts: bool) -> std::process::Output {
         let directory = self.path(name);
         let mut vsweep = self
@@ -120,7 +121,7 @@ impl Disks {
         deadline::output(&mut vsweep)
     }
 
-    /// One sweep with a fault, and the same again without.
+    /// Runs a sweep with a fault, and then again without.
     fn trial(&self, name: &str, fault: Fault, at: u64, lasts: bool) {
         let directory = self.path(name);
         let path = directory.to_str().expect("plain");
@@ -135,7 +136,7 @@ impl Disks {
         self.harness.wait_until_alone();
         let has_journal = directory.join("journal").is_dir() && !journals(&directory).is_empty();
         if has_journal {
-            // Tables that could not be written are named; nothing else is amiss, and nothing is silent about it.
+            // `verify` may find tables that were not written, but it must not panic.
             let verified = self.harness.run(&["verify", path]);
             let words = said(&verified);
             assert!(
@@ -170,7 +171,7 @@ fn a_disk_that_fails_once_is_named_and_the_sweep_goes_on() {
     }
 }
 
-/// The long version: `.ci/night io`.
+/// The long test. `.ci/night io` runs it.
 #[test]
 #[ignore = "takes minutes; .ci/night runs it"]
 fn a_disk_that_fails_anywhere_loses_nothing() {
@@ -184,7 +185,7 @@ fn a_disk_that_fails_anywhere_loses_nothing() {
             if round >= rounds {
                 return;
             }
-            // Every place is tried before any is tried again, with another fault each time.
+            // Every place is tried once before any is tried again, then with another fault.
             let (at, again) = (1 + (round * 37) % disks.operations, round / disks.operations);
             let fault = Fault::ALL[((round + again) % 3) as usize];
             disks.trial("out", fault, at, (round + again).is_multiple_of(2));

@@ -1,14 +1,14 @@
-//! Text from servers, benchmarks and plans: it reaches every output, and acts in none.
+//! Text from servers, benchmarks and plans: it is shown in every output, but its control characters have no effect.
 
 use crate::harness::{Harness, rows, said, wait_for};
 use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep::printable::acts;
 
-/// Clears the screen, writes the clipboard, turns the direction of writing; also as C1 controls.
+/// Clears the screen, writes the clipboard, and changes the direction of writing; one of the sequences begins with a C1 control.
 const EVIL: &str = "\u{1b}[2J\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}31m\u{202e}evil";
 
-/// The files of a directory that people open: neither pictures nor what programs read or wrote themselves.
+/// Files of a directory that people open: no pictures, no Parquet files, and not the logs, journals and run files.
 fn shown(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).expect("readable").flatten() {
@@ -23,7 +23,7 @@ fn shown(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The first line of a text in which a character acts.
+/// Returns the first line of a text with a control character that has an effect.
 fn acting(text: &str) -> Option<&str> {
     text.lines().find(|line| line.replace('\t', "").contains(acts))
 }
@@ -52,7 +52,7 @@ fn the_last_words_of_a_server_do_not_act() {
 fn names_and_results_of_others_do_not_act_and_are_no_formulas() {
     let harness = Harness::new();
     let result = r#"{"completed": 1, "output_throughput": 1.5, "left": -1.5, "=1+1": "=HYPERLINK(1)", "said": "@SUM(1)EVIL", "EVIL": "-x"}"#;
-    // As another program would write it: escapes that only JSON shows.
+    // JSON escapes, as another program would write them.
     let result = result.replace("EVIL", r"\u001b]52;c;ZXZpbA==\u0007\u009b31m\u202e");
     harness.write("result.json", &result);
     let evil = EVIL
@@ -164,8 +164,8 @@ MY_TOKEN = "Zx9-quiet-key"
     assert_hidden_by_the_next(plan, "the benchmark");
 }
 
-/// Kills vsweep while a program of the plan holds the key `Zx9-quiet-key`, which it has printed when it makes the file `up`. The next
-/// vsweep, under which that program fails, hides the key.
+/// Kills vsweep while a program of the plan holds the key `Zx9-quiet-key`. The program has printed the key when it makes the file `up`. The
+/// next vsweep, in which the program fails, must hide the key in the old log too.
 fn assert_hidden_by_the_next(plan: &str, program: &str) {
     let harness = Harness::new();
     harness.write("plan.toml", plan);
@@ -180,7 +180,7 @@ fn assert_hidden_by_the_next(plan: &str, program: &str) {
     assert_hidden(&harness.folder.path().join("d"), "Zx9-quiet-key");
 }
 
-/// No file of a directory holds this text.
+/// Asserts that no file of a directory contains the secret.
 fn assert_hidden(directory: &std::path::Path, secret: &str) {
     let mut folders = vec![directory.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,4 @@
-//! The record of a sweep on disk: sessions, kills, damage, and sweeps that go on from it.
+//! The record of a sweep on disk: sessions, kills, damage, and sweeps that continue from it.
 
 mod directory;
 mod disk;

@@ -1,4 +1,4 @@
-//! A sweep of vLLM's taken over in the middle: its tree becomes an experiment, and what is missing is measured.
+//! A sweep of vLLM that is taken over in the middle: its result tree becomes an experiment, and the missing runs are measured.
 
 use crate::harness::{Harness, rows, said};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// vLLM's command line, with the simulator for `vllm serve` and our own client for `vllm bench serve`.
+/// vLLM's command line, with the given commands instead of `vllm serve` and `vllm bench serve`.
 fn command<'a>(serve: &'a str, bench: &'a str) -> Vec<&'a str> {
     let mut words = vec![
         "vllm",
@@ -53,7 +53,7 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
         &json!([{"max_concurrency": 1}, {"max_concurrency": 2}]).to_string(),
     );
 
-    // The tree that vLLM would have left, had it finished.
+    // The complete tree that vLLM would have written.
     let words = command(serve, &bench);
     let run = |args: &[&str]| {
         let output = harness.run(args);
@@ -66,7 +66,7 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     let whole = rows(&root.join("whole/summary.csv"));
     assert_eq!(whole.len(), 8);
 
-    // It was killed while the second server's first load was measured, after a failure.
+    // vLLM was killed while it measured the second server's first load. An earlier run had failed.
     let last = "SERVE--large-BENCH--max_concurrency=2";
     let half = "SERVE--large-BENCH--max_concurrency=1";
     fs::remove_dir_all(root.join("tree").join(last)).expect("there");
@@ -82,7 +82,7 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
         failure.to_string(),
     )
     .expect("written");
-    // Tried again after a failure: the result counts.
+    // This run failed and was tried again, so its result counts.
     fs::write(
         root.join(format!("tree/{half}/run=0.failure.json")),
         failure.to_string(),

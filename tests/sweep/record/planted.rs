@@ -1,4 +1,5 @@
-//! Files that others could have made, in an experiment directory, next to it and in `/dev/shm`: none is waited for, followed or deleted.
+//! Files that other users could have made, in an experiment directory, next to it and in `/dev/shm`: vsweep neither waits for them nor
+//! follows or deletes them.
 
 use crate::harness::{Harness, journal_files, run_files, said, wait_for};
 use nix::sys::stat::Mode;
@@ -22,7 +23,7 @@ max_concurrency = [1, 2]
 num_prompts = 4
 "#;
 
-/// A finished experiment.
+/// Measures an experiment, and returns the path of its plan.
 fn measured(harness: &Harness) -> String {
     let plan = harness.write("plan.toml", PLAN).display().to_string();
     let ran = harness.run(&["run", "-q", &plan, "-o", "out"]);
@@ -112,7 +113,7 @@ fn a_report_deletes_only_what_a_report_wrote() {
         )
         .expect("copied");
     }
-    // A chart of an earlier report that this one does not draw.
+    // A chart of an earlier report, which this report does not draw.
     let listed = fs::read_to_string(at("written.txt")).expect("listed");
     fs::write(
         at("written.txt"),
@@ -147,7 +148,7 @@ fn neighbours_neither_hang_nor_fill_the_memory() {
     assert!(made.status.success(), "{}", said(&made));
 }
 
-/// Files of this kind are made by any user of a machine.
+/// Any user of the machine can make files in `/dev/shm`.
 #[test]
 fn pipes_in_shared_memory_stop_no_sweep() {
     let harness = Harness::new();
@@ -177,7 +178,7 @@ fn a_pipe_as_the_result_of_a_benchmark_is_a_failed_run() {
     assert_eq!(journal_files(&harness.folder.path().join("out")).len(), 1);
 }
 
-/// Only root can give a directory away.
+/// Only root can give a directory to another user.
 #[test]
 fn a_directory_of_another_user_is_used_only_where_nobody_could_have_planted_it() {
     if !nix::unistd::geteuid().is_root() {
@@ -198,7 +199,7 @@ fn a_directory_of_another_user_is_used_only_where_nobody_could_have_planted_it()
     }
     let allowed = harness.run(&["report", "out", "--other-owner"]);
     assert!(allowed.status.success(), "{}", said(&allowed));
-    // Below the root directory nobody else makes one, as where a container mounts it.
+    // Only root can make a directory below the root directory, as where a container mounts one. So it is allowed.
     let mounted = Path::new("/").join(format!("vsweep-test-{}", std::process::id()));
     fs::create_dir(&mounted).expect("root may");
     chown(&mounted, Some(4321), None).expect("root may");
@@ -305,7 +306,7 @@ fn numbers_without_measure_end_with_a_sentence() {
     }
 }
 
-/// Only root may make a namespace of process ids.
+/// Only root can make a namespace of process ids.
 #[test]
 fn a_proc_of_another_namespace_is_refused() {
     let harness = Harness::new();

@@ -1,5 +1,5 @@
-//! A sweep killed at any moment and run again: nothing measured is lost or measured twice, no process is left, and the
-//! tables are those of a sweep that was never interrupted.
+//! A sweep that is killed at any moment and run again: no measured run is lost or measured twice, no process is left, and the tables are
+//! those of a sweep that was never interrupted.
 
 use crate::agreement::assert_sweep_agreed;
 use crate::deadline::{output, output_of};
@@ -39,7 +39,7 @@ const RUNS: usize = 12;
 fn table(directory: &Path) -> Vec<(String, String, String)> {
     let mut table: Vec<_> = rows(&directory.join("summary.csv"))
         .into_iter()
-        // Whether so short a run can be believed depends on the moment.
+        // Load on the machine decides whether so short a run is suspect.
         .map(|row| {
             (
                 row["point"].clone(),
@@ -68,7 +68,7 @@ fn killed_at_every_few_events_the_tables_are_the_same() {
 
     let directory = harness.folder.path().join("killed");
     let mut kills = 0;
-    // Sessions reach one event more each time, so that every kind of moment is hit and progress is certain.
+    // Each session reaches one event more than the one before, so all kinds of moments are hit, and the sweep ends some day.
     for reach in 1.. {
         let before = journal_lines(&directory);
         let vsweep = harness.start(&["run", plan, "-o", "killed", "--quiet"]);
@@ -84,7 +84,7 @@ fn killed_at_every_few_events_the_tables_are_the_same() {
     harness.wait_until_alone();
 }
 
-/// A server that is six times as fast as the one before it.
+/// Two servers. The second is six times as fast as the first.
 const UNEQUAL: &str = r#"
 version = 1
 runs = 2
@@ -112,7 +112,7 @@ max_concurrency = [4, 16]
 num_prompts = 48
 "#;
 
-/// The winner of the first question, and the file that recommends it.
+/// Returns the winner of the first question, and the text of the file that recommends it.
 fn recommended(harness: &Harness, name: &str) -> (String, String) {
     let root = harness.folder.path().join(name);
     let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("written");
@@ -133,7 +133,7 @@ fn a_kill_and_a_crash_leave_the_winner() {
     let (winner, best) = recommended(&harness, "whole");
     assert!(best.contains("max-num-seqs: 32"), "{best}");
 
-    // Each kill gives a server one launch more than the other has.
+    // Each kill adds a launch to one server, so the two have different numbers.
     let directory = harness.folder.path().join("killed");
     let runs = || journals(&directory).concat().matches("\"run_finished\"").count();
     for reach in [3, 5] {
@@ -147,7 +147,7 @@ fn a_kill_and_a_crash_leave_the_winner() {
     assert!(best.contains("max-num-seqs: 32"), "{best}");
     assert_sweep_agreed(&harness, "killed");
 
-    // The better server dies under its second run, and under each that comes after as many requests.
+    // The better server dies during its second run, and again whenever it has answered as many requests.
     let crashing = UNEQUAL.replace("max_num_seqs = 32", "max_num_seqs = 32\nsim_fault = \"crash-after:70\"");
     let plan = harness.write("crash.toml", &crashing);
     let crashed = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "crashed"]);
@@ -168,7 +168,7 @@ fn an_interrupt_in_the_first_moments_ends_in_words() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        // The plan never comes.
+        // The plan never arrives on standard input.
         let stdin = vsweep.stdin.take();
         let caught = format!("/proc/{}/status", vsweep.id());
         wait_for("the signal to be caught", || {
@@ -195,7 +195,7 @@ fn an_interrupt_in_the_first_moments_ends_in_words() {
 #[test]
 fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
     let harness = Harness::new();
-    // The engine and a daemon are left, and neither parent nor environment show the daemon's owner.
+    // The engine and a daemon are left over. Neither parent nor environment shows to whom the daemon belongs.
     let script = "(setsid env -i sh -c 'echo $$ >daemon.new; mv daemon.new daemon; exec sleep 1000' &); exec \"$@\"";
     harness.write("start.sh", script);
     let start = format!("sh start.sh {} sim", env!("CARGO_BIN_EXE_vsweep"));
@@ -228,7 +228,7 @@ fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
         let shared = std::fs::read_dir("/dev/shm").expect("shared memory").flatten();
         shared.into_iter().any(|entry| is_noted(&entry.path()))
     });
-    // Neither may do anything about the other's end.
+    // Both are stopped first, so that neither can react to the other's end.
     for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
         for pid in [vsweep.id() as i32, guard] {
             kill(Pid::from_raw(pid), signal).expect("it lives");
@@ -265,7 +265,7 @@ fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
     assert!(left.is_empty(), "shared memory of the dead server is left: {left:?}");
 }
 
-/// A limit on the size of files simulates a full disk: writing fails in the same way, without privileges.
+/// A limit on the size of files stands for a full disk: writing fails in the same way, and no privileges are needed.
 #[test]
 fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
     let harness = Harness::new();
@@ -304,7 +304,7 @@ fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
     assert_eq!(table(&directory).len(), RUNS);
 }
 
-/// The long version: `.ci/night kills`.
+/// The long test. `.ci/night kills` runs it.
 #[test]
 #[ignore = "takes minutes; .ci/night runs it"]
 fn killed_at_random_moments_the_tables_are_the_same() {

@@ -1,4 +1,4 @@
-//! Several sessions on one directory, and copies of it: no result is lost, mixed or counted twice.
+//! Several sessions in one directory, and copies of it: no result is lost, mixed up or counted twice.
 
 use crate::deadline::ended;
 use crate::harness::{Harness, journal_files, journals, recorded_outcomes, rows, run_files, said, wait_for};
@@ -20,7 +20,7 @@ max_concurrency = [1, 2]
 num_prompts = 32
 "#;
 
-/// Point and repetition of each row; every one is sound.
+/// Returns point and repetition of each row. Panics if a run failed.
 fn sound_rows(directory: &Path) -> Vec<(String, String)> {
     let rows = rows(&directory.join("summary.csv"));
     assert!(rows.iter().all(|row| row["outcome"] != "failed"), "{rows:?}");
@@ -43,7 +43,7 @@ fn copy(from: &Path, to: &Path) {
         if entry.path().is_dir() {
             copy(&entry.path(), &target);
         } else {
-            // A half-written file may be renamed meanwhile.
+            // A temporary file may be renamed before it is copied.
             let _ = fs::copy(entry.path(), target);
         }
     }
@@ -124,7 +124,7 @@ fn a_report_of_an_earlier_state_is_made_anew_however_young_it_is() {
 #[test]
 fn a_session_ends_where_a_later_one_has_another_plan() {
     let harness = Harness::new();
-    // So slow to start that the first session has servers left when the second begins.
+    // The servers start so slowly that the first session has some left when the second begins.
     let text = PLAN
         .replace("[4, 16]", "[2, 4, 6, 8, 10, 12, 14, 16]")
         .replace("--sim-start 50ms", "--sim-start 1s");
@@ -153,7 +153,7 @@ fn a_copy_taken_during_a_sweep_is_read_and_goes_on() {
     let mut first = harness.start(&["run", plan, "-o", "out"]);
     wait_for("some results", || finished(&directory) > 2);
     let copied = harness.folder.path().join("copy");
-    // Files before the lines that name them.
+    // The files are copied before the lines that name them.
     for part in ["runs", "servers", "journal"] {
         copy(&directory.join(part), &copied.join(part));
     }
@@ -169,7 +169,7 @@ fn a_copy_taken_during_a_sweep_is_read_and_goes_on() {
         "journals of others are never touched"
     );
     let kept = before.concat().matches("\"run_finished\"").count();
-    // Of the one whose line came after its file was looked for, only the line was copied.
+    // A run that ended between the two copies has a line in the copy but no file, so it is measured again.
     let measured = recorded_outcomes(&copied).values().sum::<usize>();
     assert!((12..=13).contains(&measured) && kept > 2, "{measured} {kept}");
 }

@@ -1,5 +1,5 @@
-//! The rules are the same for a real run and for one that is only played: given the outcomes that a real sweep had, an agenda
-//! asks for the very steps that its journal holds. Plans, faults and kills are drawn.
+//! A real run and a played one follow the same rules: given the outcomes of a real sweep, an agenda asks for exactly the steps in its
+//! journal. Plans, faults and kills are drawn at random.
 
 use crate::harness::{Harness, journal_files, journal_lines, said, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -24,7 +24,7 @@ use vsweep::run::{NoSignals, Stage, Writer, drive};
 use vsweep::search::SeedBasis;
 use vsweep::validity::Code;
 
-/// The lines of one session.
+/// Reads the lines of one session.
 fn session(path: &Path) -> Vec<Entry> {
     let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
     let journal = name.parse().expect("a journal is named by its nonce");
@@ -50,17 +50,17 @@ fn session(path: &Path) -> Vec<Entry> {
     lines.map(entry).collect()
 }
 
-/// A session that is played again.
+/// Plays a session again.
 struct Replay {
     /// Events recorded before.
     before: RefCell<Vec<Entry>>,
     left: RefCell<VecDeque<Entry>>,
     state: RefCell<State>,
-    /// Loads that the present launch was asked to hold, by whether they were warm: the first one never is.
+    /// Number of loads of the present launch that came without a warm-up. The first always does.
     cold_loads: Cell<u32>,
 }
 
-/// Why a replay ends early: the session was killed here.
+/// The replay ends early, because the session was killed here.
 #[derive(Debug)]
 struct Killed;
 
@@ -69,7 +69,7 @@ impl Replay {
         self.left.borrow().front().is_some_and(|entry| test(&entry.event))
     }
 
-    /// External knowledge of the real search: the lengths of its requests, and a forecast if it started from one.
+    /// Facts that the real search had from elsewhere: the lengths of its requests, and the forecast if it started from one.
     fn hint(&self, matrix: &Matrix, search: &LoadSearch) -> Hint {
         let left = self.left.borrow();
         let mut begun = left.iter().filter_map(|entry| match &entry.event {
@@ -83,7 +83,7 @@ impl Replay {
         }
     }
 
-    /// Outcome of the last start, from the next line.
+    /// Outcome of a start, read from the next line.
     fn started(&self) -> Result<ActionOutcome, Killed> {
         match self.left.borrow().front().map(|entry| &entry.event) {
             Some(Event::ServerReady(ready)) => Ok(ActionOutcome::Started(Ok(ReadyInfo {
@@ -145,7 +145,7 @@ impl Replay {
         }))
     }
 
-    /// Outcome and duration of a reset, from the next run.
+    /// Outcome and duration of a reset, read from the end of the next run.
     fn reset(&self) -> ActionOutcome {
         let seconds = match self.left.borrow().front().map(|entry| &entry.event) {
             Some(Event::RunFinished(finished)) => finished.reset_seconds.unwrap_or_default(),
@@ -166,7 +166,7 @@ impl Replay {
         }
     }
 
-    /// Time that the server took to end, from the next line.
+    /// Time that the server took to end, read from the next line.
     fn stopped(&self) -> ActionOutcome {
         match self.left.borrow().front().map(|entry| &entry.event) {
             Some(Event::ServerExited(exited)) => ActionOutcome::Stopped {
@@ -181,7 +181,7 @@ impl Replay {
     }
 }
 
-/// Why a server ended, unless it was stopped.
+/// Reason why a server ended, unless it was stopped.
 fn failure(exited: &ServerExited) -> Option<Failure> {
     Some(Failure::new(exited.cause?, &exited.detail))
 }
@@ -224,7 +224,8 @@ impl Writer for &Replay {
     }
 }
 
-/// An event without the fields that its writer adds, the duration of a run under which a server died, and external knowledge of a search.
+/// Returns an event without the parts that a replay cannot know: fields that the writer adds, the duration of a failed run, and facts that
+/// a search had from elsewhere.
 fn comparable(mut event: Event) -> Event {
     match &mut event {
         Event::GroupBegun(begun) => begun.seen = Seen::new(),
@@ -244,7 +245,7 @@ fn comparable(mut event: Event) -> Event {
     event
 }
 
-/// Plays every session of a directory again. Returns how many lines were asked for anew.
+/// Plays every session of a directory again. Returns the number of lines that were compared.
 fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
     let matrix = Matrix::expand(plan).expect("it expands");
     let mut sessions: Vec<_> = journal_files(directory).iter().map(|path| session(path)).collect();
@@ -399,7 +400,7 @@ impl Drawn {
     }
 }
 
-/// Six plans, always the same; or as many new ones as `NIGHT_STEPS` says.
+/// Six plans, always the same, or as many random ones as `NIGHT_STEPS` says.
 fn config() -> ProptestConfig {
     let wanted = std::env::var("NIGHT_STEPS").ok().and_then(|many| many.parse().ok());
     ProptestConfig {

@@ -1,4 +1,4 @@
-//! One load through several clients, as an axis: each gets its parameters in its own words, and its result is understood.
+//! One load through several clients, as an axis: each client gets the parameters in its own form, and its result is understood.
 
 use crate::harness::{Harness, rows, said};
 use std::fs;

@@ -1,5 +1,5 @@
-//! `vsweep iterations` against simulated servers: exact counts, step times that are those of the engine model, several
-//! servers, and no server left asleep, whatever happens.
+//! `vsweep iterations` against simulated servers: exact counts, the step times of the engine model, several servers, and no server left
+//! asleep, whatever happens.
 
 use crate::deadline::ended;
 use crate::harness::{Harness, rows, said, wait_for};
@@ -79,7 +79,7 @@ fn decode_steps_are_those_of_the_model() {
             "whole blocks of the contexts"
         );
         assert_eq!(number(row, "engine_steps"), 20.0, "the batch ran as one");
-        // Steps 2 to 20: each sequence attends to its context and what it has generated.
+        // In steps 2 to 20 each sequence attends to its context and to the tokens it has generated.
         let step = |done: usize| {
             let mut work = Work::default();
             (0..batch).for_each(|_| work.add(1, 257 + done, 1));
@@ -93,7 +93,7 @@ fn decode_steps_are_those_of_the_model() {
             "the server's own count against its model",
         );
     }
-    // The client's clock against the server's. A loaded machine delays both by the same steps.
+    // The client's measurement against the server's. Load on the machine delays the steps in both.
     let batches: Vec<f64> = truth
         .iter()
         .filter(|sequence| sequence.output_tokens == 20)
@@ -287,7 +287,7 @@ fn an_interrupt_leaves_the_servers_awake() {
     let harness = Harness::new();
     let servers = [(); 2].map(|()| Standing::start(&harness, &[], true));
     let urls = servers.each_ref().map(Standing::url).join(",");
-    // While the servers are held, and while a batch that takes long is under way.
+    // Once while the servers are held, and once during a batch that takes long.
     for (signal, settle_ms, iterations) in [(Signal::SIGINT, "600000", "1"), (Signal::SIGTERM, "1", "100000")] {
         let args = [
             "iterations",

@@ -1,4 +1,4 @@
-//! Loads of several classes end to end on the simulated server: their columns, targets of one class, and sweeps that were killed.
+//! Loads of several classes end to end on the simulated server: columns, targets of one class, and killed sweeps.
 
 use crate::agreement::assert_sweep_agreed;
 use crate::harness::{Harness, journal_lines, rows, said};

@@ -1,5 +1,5 @@
-//! vLLM's benchmarks without a server as runners of a plan. `vllm` is a scripted fake here: it answers with results that a real
-//! vLLM 0.32 wrote on a CPU, and `mm-processor` with one that is made up.
+//! vLLM's benchmarks without a server as runners of a plan. `vllm` is a script here: it prints results that a real vLLM 0.32 wrote on a
+//! CPU; only that of `mm-processor` is invented.
 
 use crate::harness::{Harness, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-/// Notes each call, and does what the model's name says.
+/// Records each call. The model's name decides whether it fails, hangs or succeeds.
 const FAKE: &str = r#"#!/bin/bash
 [ "${!#}" = --help=all ] && exit 1
 here=$(dirname "$0")

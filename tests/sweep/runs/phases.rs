@@ -1,5 +1,5 @@
-//! `vsweep phases` against simulated servers: lengths from the server's own KV cache, rates that are those of its truth,
-//! the report's files, and nothing left in flight.
+//! `vsweep phases` against simulated servers: lengths from the server's own KV cache, rates that agree with the server's records, the files
+//! of the report, and no request left in flight.
 
 use crate::deadline::ended;
 use crate::harness::{Harness, rows, said, wait_for};
@@ -63,8 +63,8 @@ fn rates_are_those_of_the_server_and_the_report_is_whole() {
     assert_eq!(lengths(&decode[0]), (100.0, 300.0, 0.0));
     assert_eq!(lengths(&decode[1]), (25.0, 75.0, 0.0));
 
-    // The last level ran until the end: its window is the last two seconds of the server's truth, but for the requests
-    // that were cut, of which there are as many as slots.
+    // The last level ran until the end. So its window is the last two seconds of the server's records, except for the requests that were
+    // cut, one for each slot.
     let row = &decode[1];
     let ended: Vec<_> = truth(&path)
         .into_iter()
@@ -257,7 +257,7 @@ fn a_plan_sweeps_phases() {
         assert!(is_known, "{name} is a column that no plan may name");
     }
     for row in &rows {
-        // A busy machine may keep the generator from its work.
+        // Load on the machine may delay the generator, which makes a run suspect.
         assert!(["ok", "suspect"].contains(&&*row["outcome"]), "{row:?}");
         assert!(row["output_throughput"].parse::<f64>().expect("a number") > 0.0);
         let sequence = row["seq_len"].parse::<u64>().expect("a count");

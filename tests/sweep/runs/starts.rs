@@ -1,5 +1,5 @@
-//! Several starts of each config: they are spread over the sweep, survive a kill, decide who wins, and are not wasted on a server
-//! that cannot start.
+//! Several starts of each config: they are spread over the sweep, survive a kill and decide the winner, and a server that cannot start gets
+//! only one.
 
 use crate::agreement::assert_sweep_agreed;
 use crate::harness::{Harness, journal_lines, journals, rows, said, wait_for};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Servers with these values of a parameter, on each of which one load is measured.
+/// A plan of servers that differ in one parameter, with one load.
 fn plan(top: &str, flags: &str, axis: &str) -> String {
     format!(
         "version = 1\n{top}\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms --sim-speed 10 {flags}\"\nstop_grace = \
@@ -18,12 +18,12 @@ fn plan(top: &str, flags: &str, axis: &str) -> String {
     )
 }
 
-/// The events of a kind, in their order.
+/// Events of one kind, in the order of their Lamport clocks.
 fn events(harness: &Harness, name: &str) -> Vec<Value> {
     let journals = journals(&harness.folder.path().join("out"));
     let lines = journals.iter().flat_map(|journal| journal.lines());
     let mut lines: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
-    // Journals have random names.
+    // The names of journals are random, so the order of files means nothing.
     lines.sort_by_key(|line| line["lamport"].as_u64());
     let events = lines.iter().filter_map(|line| line["event"].get(name));
     events.cloned().collect()
@@ -103,11 +103,11 @@ fn finalists_are_measured_on_fresh_starts_and_the_plainer_of_equals_wins() {
     let fresh = events(&harness, "server_starting");
     let fresh = fresh.iter().filter(|start| start["slot"].as_u64() >= Some(3));
     let fresh: BTreeSet<String> = fresh.map(|start| start["server"].to_string()).collect();
-    // Noise makes two equal configs look different in one of a hundred cases; then there are no finals.
+    // In one of a hundred cases, noise makes two equal configs look different. Then there is no final.
     assert!([0, 2].contains(&fresh.len()), "both or none: {}", said(&output));
     let told = said(&output).contains("measured on 3 fresh starts each");
     assert_eq!(told, !fresh.is_empty(), "{}", said(&output));
-    // As soon as it begins, the runs of the final are counted with those that were planned.
+    // Once the final begins, its runs are part of the total.
     let counted = said(&output).contains("(run 7 of 12");
     assert_eq!(counted, !fresh.is_empty(), "{}", said(&output));
     let best = fs::read_to_string(harness.folder.path().join("out/best/highest-throughput.yaml")).expect("a winner");
@@ -147,7 +147,7 @@ fn a_point_is_repeated_until_its_interval_is_narrow() {
     let runs = |metric: &str, until: &str| {
         format!("runs = {{ min = 3, max = 5, metric = \"{metric}\", until = \"{until}\" }}")
     };
-    // Nothing is as narrow as that, and all runs complete as many requests, however busy the machine is.
+    // No interval is as narrow as 0.1 %. And all runs complete the same number of requests, whatever the load on the machine.
     for (metric, until, expected, folder) in [
         ("output_throughput", "0.1 %", 5, "out"),
         ("completed", "100 %", 3, "wide"),
@@ -159,7 +159,7 @@ fn a_point_is_repeated_until_its_interval_is_narrow() {
         let is_wide =
             said(&output).contains("output_throughput is still wider than 0.1 % at 1 of 1 point after all 5 runs");
         assert_eq!(is_wide, folder == "out", "{}", said(&output));
-        // A run that a busy machine disturbed is measured again.
+        // A run that load on the machine disturbed is measured again.
         let count = rows(&harness.folder.path().join(folder).join("summary.csv")).len();
         assert!((expected..=5).contains(&count), "{metric}: {count} runs");
         let output = harness.run(&["run", "plan.toml", "-o", folder]);

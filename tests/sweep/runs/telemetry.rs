@@ -1,4 +1,4 @@
-//! Telemetry of a run: of a launched and of an attached server, of GPUs through the driver's library, or none at all.
+//! Telemetry of runs: of launched and attached servers, of GPUs through the driver's library, and switched off.
 
 use crate::deadline::output;
 use crate::harness::{Harness, rows, said, telemetry_files};
@@ -14,7 +14,7 @@ use vsweep::report::columns;
 /// A row of a CSV file.
 type Row = BTreeMap<String, String>;
 
-/// A sweep of the server that `serve` tells of; `bench` is added to its table.
+/// A plan with the server that `serve` describes. `bench` is added to the table `[bench]`.
 fn plan(serve: &str, bench: &str) -> String {
     format!(
         r#"
@@ -41,7 +41,7 @@ max_concurrency = 1
 const LAUNCHED: &str = r#"command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50"
 stop_grace = "1s""#;
 
-/// Rows of `summary.csv`, and the readings of each.
+/// Returns the rows of `summary.csv`, and the readings of each run.
 fn read(directory: &Path) -> (Vec<Row>, Vec<Vec<Row>>) {
     let runs = rows(&directory.join("summary.csv"));
     let telemetry = |row: &Row| {
@@ -57,7 +57,7 @@ fn number(row: &Row, name: &str) -> f64 {
     text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}"))
 }
 
-/// Runs a plan into `out`.
+/// Runs a plan. Returns its directory.
 fn sweep(harness: &Harness, plan: &str) -> PathBuf {
     let path = harness.write("plan.toml", plan);
     let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
@@ -74,7 +74,7 @@ fn an_attached_server_is_watched_too() {
     assert_eq!((runs.len(), readings.len()), (1, 1));
     let last = readings[0].last().expect("a last reading");
     assert_eq!(last["running"], "0", "after the run nothing is in the batch");
-    // 8 requests of 8 tokens, and the first look may have come before all of them.
+    // There were 64 tokens in all, and some may have come before the first reading.
     let tokens = last["generation_tokens"].parse::<f64>().expect("a number");
     assert!((1.0..=64.0).contains(&tokens), "{tokens}");
     assert_eq!(runs[0]["preemptions"], "0");
@@ -111,11 +111,11 @@ fn a_launched_server_reaches_a_share_of_its_hardware_and_the_answer_names_the_li
         &plan(&LAUNCHED.replace("--sim-speed 50", "--sim-speed 1"), ""),
     );
     let (runs, _) = read(&directory);
-    // One sequence reads 16.1 GB in each step of at most 10 ms, prompts and pauses included, from 3.35 TB/s.
+    // One sequence reads 16.1 GB in each step at 3.35 TB/s. A step takes at most 10 ms, with its part of prompts and pauses.
     assert_eq!(runs[0]["bound_by"], "memory_bandwidth");
     assert!((0.4..0.82).contains(&number(&runs[0], "mbu")), "{}", runs[0]["mbu"]);
     assert!((0.001..0.05).contains(&number(&runs[0], "mfu")), "{}", runs[0]["mfu"]);
-    // Eight requests of eight tokens, one after the other.
+    // Eight requests of eight tokens, one after the other, need 64 steps.
     assert_eq!(runs[0]["engine_steps"], "64");
     let report = fs::read_to_string(directory.join("report.md")).expect("a report");
     assert!(report.contains("Memory bandwidth binds: "), "{report}");
@@ -144,7 +144,8 @@ fn two_gpus() -> String {
         .collect()
 }
 
-/// Builds the library that NVIDIA's driver installs, as one that plays a recording. The C compiler is there: a dependency is built with it.
+/// Builds a stand-in for the library of NVIDIA's driver, which plays a recording. A C compiler exists wherever vsweep is built, because a
+/// dependency needs it.
 fn build_driver(folder: &Path, recording: &str) {
     fs::write(folder.join("nvml.csv"), recording).expect("written");
     let mut compiler = Command::new("cc");
@@ -156,7 +157,7 @@ fn build_driver(folder: &Path, recording: &str) {
     assert!(output.status.success(), "{}", said(&output));
 }
 
-/// A server without any sign of being a simulator.
+/// Answers like a server that shows no sign of being a simulator.
 fn answer(seen: &Seen) -> Answer {
     let json = |body: &str| refusal("200 OK", body);
     match seen.head.split(' ').nth(1).unwrap_or_default() {
@@ -168,12 +169,12 @@ fn answer(seen: &Seen) -> Answer {
     }
 }
 
-/// Sweeps that server where the folder of the harness comes first in the search for libraries.
+/// Sweeps such a server. vsweep finds the library in the folder of the harness first.
 async fn sweep_beside(harness: &Harness, visible: &[(&str, &str)], requests: u32) -> PathBuf {
     let server = Server::start(answer).await;
     let folder = harness.folder.path().to_owned();
     let serve = format!("url = \"{}\"\nreset = \"none\"", server.url);
-    // This server answers at once: without a rate the run could end before the first reading.
+    // This server answers at once. Without a rate the run could end before the first reading.
     let plan = plan(&serve, "").replace("max_concurrency = 1", "request_rate = 4");
     let plan = plan.replace("num_prompts = 8", &format!("num_prompts = {requests}"));
     let path = harness.write("plan.toml", &plan);
@@ -214,7 +215,7 @@ async fn gpus_are_read_through_the_drivers_library() {
     }
     assert_eq!(number(&runs[0], "gpus_sampled"), 2.0);
     assert!(number(&runs[0], "gpu_energy_joules") > 0.0);
-    // Which of the two the attached server uses is not known, so nobody can say what its tokens took.
+    // It is not known which of the two GPUs the attached server uses, so the energy per token is unknown.
     assert!(!runs[0].contains_key("joules_per_output_token"));
 }
 
@@ -222,7 +223,7 @@ async fn gpus_are_read_through_the_drivers_library() {
 async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
     let harness = Harness::new();
     build_driver(harness.folder.path(), &two_gpus());
-    // Long enough for two readings on a busy machine.
+    // Long enough for two readings on a loaded machine.
     let directory = sweep_beside(&harness, &[("CUDA_VISIBLE_DEVICES", "1")], 20).await;
     let (runs, readings) = read(&directory);
     let last = readings[0].last().expect("a last reading");
@@ -236,7 +237,7 @@ async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
     assert!(energy > 0.0 && tokens == 160.0, "{energy} J for {tokens} tokens");
     assert_eq!(number(&runs[0], "joules_per_output_token"), energy / tokens);
 
-    // The same in every place where people look for it.
+    // All outputs show the same figure.
     let points = rows(&directory.join("points.csv"));
     assert_eq!(number(&points[0], "joules_per_output_token"), energy / tokens);
     let shown = fs::read_to_string(directory.join("report.html")).expect("a report");
@@ -265,7 +266,7 @@ async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
     );
 }
 
-/// Only events on a GPU during a run make the run suspect.
+/// A run becomes suspect only by events on a GPU during that run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute; .ci/run runs it"]
 async fn a_recorded_gpu_that_is_too_hot_or_shared_makes_its_run_suspect() {
@@ -283,7 +284,7 @@ async fn a_recorded_gpu_that_is_too_hot_or_shared_makes_its_run_suspect() {
         let harness = Harness::new();
         let text = fs::read_to_string(recordings.join(recording)).expect("a recording");
         build_driver(harness.folder.path(), &text);
-        // Twelve seconds: the fault comes after four or five.
+        // The run takes twelve seconds, and the fault comes after four or five.
         let (runs, readings) = read(&sweep_beside(&harness, &[], 48).await);
         let codes: Vec<&str> = runs[0]["codes"].split(' ').collect();
         let of_gpus: Vec<&str> = codes.into_iter().filter(|code| code.starts_with("gpu_")).collect();

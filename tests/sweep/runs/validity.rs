@@ -1,4 +1,4 @@
-//! Runs that did not measure what they claim are marked wherever their figures go, and servers are warm before they are
+//! Runs that did not measure what they claim are marked wherever their figures are used, and servers are warmed up before they are
 //! measured.
 
 use crate::harness::{Harness, rows, said, wait_for};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// One workload on the running server; `bench` is added to its table, `load` to its parameters.
+/// A plan of one workload on the running server. `bench` is added to `[bench]`, `load` to `[bench.params]`.
 fn plan(server: &Standing, bench: &str, load: &str) -> String {
     format!(
         r#"
@@ -43,7 +43,7 @@ fn has(row: &BTreeMap<String, String>, codes: &[&str]) -> bool {
 fn a_load_that_was_never_there_wins_nothing() {
     let harness = Harness::new();
     let server = Standing::start(&harness, &[], false);
-    // More slots than requests, with the fastest answers of all.
+    // The first load has more slots than requests. Its answers are the fastest of all.
     let plan = plan(&server, "", "max_concurrency = 8\nnum_prompts = [2, 24]");
     harness.write("plan.toml", &plan);
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
@@ -122,7 +122,7 @@ fn answers_of_another_length_and_prompts_found_in_the_cache_are_marked() {
     for (flags, code) in faults {
         let harness = Harness::new();
         let server = Standing::start(&harness, &[&["--sim-speed", "20"], flags].concat(), false);
-        // Both points have the same prompts, and nothing is reset between them.
+        // Both points have the same prompts, and the cache is not reset between them.
         let load = "max_concurrency = [4, 5]\nnum_prompts = 20";
         let plan = plan(&server, "warmup_prompts = 0", load).replace("runs = 2", "runs = 1");
         let plan = plan.replace("random_input_len = 16", "random_input_len = 128");
@@ -138,7 +138,7 @@ fn answers_of_another_length_and_prompts_found_in_the_cache_are_marked() {
     }
 }
 
-/// The first point is measured once more at the end, which shows a server that becomes slower and none that does not.
+/// The first point is measured again at the end, which shows whether the server became slower.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
 fn a_server_that_slows_down_from_run_to_run_is_marked() {
@@ -180,7 +180,7 @@ num_prompts = {{ per = "max_concurrency", times = 14 }}
     }
 }
 
-/// Draft tokens that are accepted less and less often, measured once a second during the run.
+/// Draft tokens are accepted less and less often. This is measured once a second during the run.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
 fn speculation_whose_guesses_become_worse_is_marked() {

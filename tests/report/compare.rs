@@ -1,4 +1,4 @@
-//! Comparisons of results with planted differences: what is matched, what is decided, and what the exit code says.
+//! Comparisons of results with planted differences: which points are matched, what is decided, and the exit code.
 
 use crate::agreement::{assert_comparison_agreed, plain};
 use crate::deadline::output;
@@ -16,7 +16,7 @@ use vsweep::stats::{Margins, Requirement, Verdict};
 use vsweep::table::{Cell, RunRow, TableBuilder};
 use vsweep::validity::{Code, Validity};
 
-/// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.
+/// Writes a result tree of `vllm bench sweep` with one folder for each load. Each run has a throughput and a p99 TTFT.
 fn write_tree(root: &Path, flag: &str, loads: &[(u64, &[(f64, f64)])]) {
     for (load, runs) in loads {
         let run = |(i, (throughput, ttft)): (usize, &(f64, f64))| {
@@ -35,7 +35,7 @@ fn write_tree(root: &Path, flag: &str, loads: &[(u64, &[(f64, f64)])]) {
 const STEADY: [(f64, f64); 3] = [(1000.0, 100.0), (1004.0, 101.0), (997.0, 99.5)];
 const SLOWER: [(f64, f64); 3] = [(900.0, 100.2), (904.0, 101.2), (897.0, 99.0)];
 
-/// Both sides with each run on a start of its own, and the folder they are in.
+/// Returns both sides, with a separate start for each run, and a folder with their trees, which name no starts.
 fn sides() -> (TempDir, Side, Side) {
     let folder = TempDir::new().expect("a folder");
     write_tree(
@@ -53,7 +53,7 @@ fn sides() -> (TempDir, Side, Side) {
     (folder, base, new)
 }
 
-/// The runs of such a tree; each on a start of its own if `has_starts`.
+/// Makes the runs of such a tree. With `has_starts` each run has a start of its own.
 fn side(name: &str, flag: &str, loads: &[(u64, &[(f64, f64)])], has_starts: bool) -> Side {
     let mut builder = TableBuilder::new();
     let serve = Params::from_iter([("attention_backend".to_owned(), json!(flag))]);
@@ -137,7 +137,7 @@ fn starts_decide_and_everything_else_is_told() {
         .map(|change| (change.base.as_str(), change.new.as_str()))
         .collect();
     assert_eq!(changed, [("fa2", "fa3 <b>")]);
-    // The same the other way round is an improvement, and breaks nothing.
+    // The same comparison the other way round shows an improvement, and breaks no limit.
     let back = Comparison::of(&new, &base, &question(&limits)).expect("common points");
     assert_eq!(verdict(&back, "concurrency 8", "output_throughput"), Verdict::Improved);
     assert_eq!(back.requirement(), Some(Requirement::Met));
@@ -290,7 +290,7 @@ fn some_points_are_compared_and_written_to_a_file() {
     assert!(code == Some(2) && said.contains("holds for no run of base"), "{said}");
 }
 
-/// Each sweep of vLLM writes a folder of its own, named by its time.
+/// Each sweep of vLLM writes a folder of its own, named after its time.
 #[test]
 fn runs_of_a_point_in_several_sweeps_of_a_tree_belong_together() {
     let (folder, ..) = sides();
@@ -309,7 +309,7 @@ fn runs_of_a_point_in_several_sweeps_of_a_tree_belong_together() {
     for point in points {
         let figures = point["figures"].as_array().expect("figures");
         let throughput = figures.iter().find(|figure| figure["metric"] == "output_throughput");
-        // All six runs of the new side.
+        // The figure comes from all six runs of the new side.
         let new = throughput.expect("a throughput")["new"].as_f64().expect("a figure");
         assert!((940.0..960.0).contains(&new), "{said}");
     }
@@ -384,7 +384,7 @@ fn a_point_where_the_new_side_loses_requests_meets_no_limit() {
         compare(folder.path(), &["new", "--fail-on", "p99_ttft_ms:+5%"])
     };
     assert_eq!(judged(0).0, Some(0));
-    // One of a hundred may be chance.
+    // One lost request of a hundred may be chance.
     assert_eq!(judged(1).0, Some(0));
     let (code, said) = judged(50);
     assert!(
@@ -405,7 +405,7 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
         );
     }
     let serve = Params::from_iter([("attention_backend".to_owned(), json!("fa3 <b>"))]);
-    // One run at 8 users, and a failed one at 16 with this figure, if any.
+    // One run at concurrency 8, and a failed one at 16, which has this figure or none.
     let table = |failed: Option<f64>| {
         let mut builder = TableBuilder::new();
         for (load, outcome, value) in [(8, Outcome::Ok, Some(1000.0)), (16, Outcome::Failed, failed)] {
@@ -507,7 +507,7 @@ fn a_page_shows_changes_and_frontiers_and_takes_nothing_for_markup() {
         assert!(page.contains(part), "{part} is not in the page");
     }
     assert!(!page.contains("fa3 <b>"));
-    // Both stand in the legend, and the base begins the line below each chart.
+    // The legend names both sides, and the line below each chart begins with the base.
     let drawn = [">base: ", ">new: "].map(|side| page.matches(side).count());
     assert_eq!(drawn, [3, 1]);
 }
@@ -539,7 +539,7 @@ fn several_results_are_compared_with_one_base() {
     assert!(code == Some(2) && said.contains("name one NEW"), "{said}");
 }
 
-/// Experiments of a machine, each so many times as slow as the first.
+/// Writes experiments of one machine. Each is slower than usual by a factor.
 fn experiments(folder: &Path, host: &str, slowness: &[f64]) {
     noisy_experiments(folder, host, slowness, Experiment::default().noise);
 }
@@ -580,12 +580,12 @@ fn what_a_machine_showed_before_is_the_margin() {
     let json: serde_json::Value =
         serde_json::from_str(&vsweep(folder.path(), &["compare", "day0", "day1", "--format", "json"])).expect("JSON");
     let own = json["own_margins"]["output_throughput"].as_f64().expect("a margin");
-    // Three runs that scatter by 4 % on each of two starts.
+    // Each of the two starts has three runs that scatter by 4 %.
     assert!((0.5..=5.0).contains(&own), "{json}");
     let stated = vsweep(folder.path(), &["compare", "day0", "day1", "--margin", "2"]);
     assert!(stated.contains("changes within 2 % do not matter"), "{stated}");
 
-    // Another machine shows nothing of this one.
+    // Another machine says nothing about the noise of this one.
     fs::write(folder.path().join("day1/manifest.json"), r#"{"host": "node8"}"#).expect("written");
     let other = vsweep(folder.path(), &["compare", "day0", "day1"]);
     assert!(other.contains("changes within 3 % do not matter"), "{other}");

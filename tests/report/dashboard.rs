@@ -1,4 +1,4 @@
-//! `vsweep compare` of results that stand in files, and vLLM's dashboard table of them.
+//! `vsweep compare` of results in files, and vLLM's dashboard table of them.
 
 use crate::deadline::output;
 use serde_json::{Value, json};
@@ -19,10 +19,10 @@ fn row(tp: u64, concurrency: f64, throughput: f64, ttft: f64, tpot: f64) -> Valu
     })
 }
 
-/// Two releases in folders of their own; the base measured TP 1 and 2.
+/// Two releases in separate folders. The base measured TP 1 and TP 2, the new one TP 1.
 fn files() -> TempDir {
     let folder = TempDir::new().expect("a folder");
-    // The latency of a batch has other columns, so Python fills the gaps.
+    // The row of a latency benchmark has other columns, so Python fills the gaps with NaN.
     let latency =
         r#"{"Test name": "latency_llama8B_tp1", "GPU": "2xNVIDIA H100", "Mean latency (ms)": 812.5, "qps": NaN}"#;
     let write = |name: &str, rows: &[Value]| {
@@ -75,7 +75,7 @@ fn releases_stand_side_by_side() {
         &[
             "### tensor\\_parallel\\_size 1",
             "| max_concurrency | base | new/benchmark\\_results.json | Ratio 1 vs 2 |",
-            // A latency that falls is a ratio above 1, as a throughput that rises.
+            // The ratio is above 1 for a latency that falls, as for a throughput that rises.
             "| 12 | 400 | 500 | 1.25 |\n| 48 | 900 | 810 | 0.90 |\n| 192 | 1,000 | - | - |",
             "| 12 | **150** | **120** | 1.25 |\n| 48 | 3,200 | **1,600** | 2.00 |",
             "| TTFT up to 3000 ms | 192 | 48 |\n| TPOT up to 100 ms | 192 | 12 |\n| both | 192 | 12 |",
@@ -107,7 +107,7 @@ fn one_file_is_compared_by_parallel_sizes() {
             "| both | 192 | 48 |",
         ],
     );
-    // Two sizes are two sides, so verdicts say the same.
+    // Two parallel sizes are two sides, so verdicts can compare them too.
     let found = compare(folder.path(), "base --metric output_throughput");
     assert_said(
         &found,
@@ -139,7 +139,7 @@ fn files_of_results_are_sides() {
         })
     };
     let write = |name: &str, text: String| fs::write(folder.path().join(name), text).expect("written");
-    // As `--append-result` leaves them: one after another.
+    // One result after another, as `--append-result` writes them.
     write(
         "old.json",
         format!("{}\n{}\n", result(json!(4), 400.0), result(json!("inf"), 900.0)),

@@ -40,7 +40,7 @@ fn files_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The command line that `vllm serve --config` makes of a file: a flag for each key, a word for each value.
+/// Returns the arguments that `vllm serve --config` makes from a file: a flag for each key, a word for each value.
 fn words(yaml: &str) -> Vec<String> {
     let settings: serde_json::Map<String, Value> = serde_yaml_ng::from_str(yaml).expect("YAML");
     let mut words = Vec::new();
@@ -165,7 +165,7 @@ fn a_winners_envelope_is_what_the_points_say() {
     assert_eq!(told, 3);
 }
 
-/// The settings that a simulated server says it runs with, without its address and its model.
+/// Returns the settings that a simulated server logs at its start, without its address and its model.
 fn settings_in(line: &str) -> Option<serde_json::Map<String, Value>> {
     let (_, settings) = line.split_once("non-default args: ")?;
     let json = settings
@@ -177,7 +177,7 @@ fn settings_in(line: &str) -> Option<serde_json::Map<String, Value>> {
     Some(settings)
 }
 
-/// Starts the server as the comments of a file say, and says with which settings it came up.
+/// Starts the server as the comments of a file say, and returns the settings that it logs.
 fn start_from(harness: &Harness, best: &Path, file: &str) -> serde_json::Map<String, Value> {
     let text = fs::read_to_string(best.join(file)).expect("readable");
     let start = text.lines().skip_while(|line| !line.ends_with("Start it with:")).nth(1);
@@ -198,7 +198,7 @@ fn start_from(harness: &Harness, best: &Path, file: &str) -> serde_json::Map<Str
         line.contains("Application startup complete.")
     });
     assert!(is_up, "{file} starts no server");
-    // Politely: a server that is killed leaves its engine behind, as vLLM's does.
+    // The server is stopped with TERM, because a killed server leaves its engine behind, as vLLM's does.
     let pid = Pid::from_raw(server.id().cast_signed());
     signal::kill(pid, Signal::SIGTERM).expect("it runs");
     assert!(ended(&mut server).success(), "{file}");
@@ -240,7 +240,7 @@ num_prompts = 16
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
     let of_point = |point: &str| -> &RunRecord { state.runs().find(|run| &*run.point.0 == point).expect("a run") };
     let mut points = rows(&directory.points_csv());
-    // On a busy machine the generator may stand still for a run; what it measured then never wins.
+    // On a loaded machine the generator may be stopped during a run. Such a run is invalid and never wins.
     points.retain(|point| point["validity"] != "invalid");
     for (file, figure, best) in [
         (
@@ -274,8 +274,8 @@ num_prompts = 16
     harness.wait_until_alone();
 }
 
-/// The journal of a search under each of two loads: the first holds its highest load in a run that was cut, once that was
-/// certain; the second holds none.
+/// Writes the journal of one server's searches under two workloads. In the first, the highest load meets the target, in a run that was cut
+/// as soon as that was certain. In the second, no load does.
 fn write_searches(directory: &Directory) {
     let nonce = Nonce::from(1);
     let line = |seq: usize| {

@@ -1,4 +1,4 @@
-//! Benchmarks that do not send single requests are judged by figures of their own, and terminal, page and summary name the same winners.
+//! Benchmarks that do not send single requests are judged by metrics of their own. Terminal, page and Markdown name the same winners.
 
 use crate::experiment::{Experiment, times};
 use serde_json::{Value, json};
@@ -21,7 +21,8 @@ fn experiment(loads: Vec<Value>, figures: fn(&Value, &Value) -> Value) -> Experi
     }
 }
 
-/// The answers of the document as a question, the settings and the figure; terminal and page are checked to have them.
+/// Returns the answers of the document as question, settings and figure, the text for the terminal, and the names of the charts. Panics if
+/// terminal or page contradict the answers.
 fn answers(experiment: &Experiment) -> (Vec<[String; 3]>, String, Vec<String>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = experiment.write(&folder.path().join("demo"));
@@ -54,7 +55,7 @@ fn answers(experiment: &Experiment) -> (Vec<[String; 3]>, String, Vec<String>) {
     (told, summary, charts)
 }
 
-/// The page has a card for each answer, and no other; the summary in Markdown names each.
+/// Asserts that the page has exactly one card for each answer, and that the Markdown names each.
 fn agree(told: &[[String; 3]], directory: &Directory) {
     let page = fs::read_to_string(directory.report_html()).expect("a page");
     let between = |text: &str, open: &str, close: &str| {
@@ -96,7 +97,7 @@ fn agree(told: &[[String; 3]], directory: &Directory) {
     }
 }
 
-/// The first lines of the files in `best/`.
+/// Returns the first line of each file in `best/`.
 fn bests(directory: &Directory) -> Vec<String> {
     let paths = names(&directory.best())
         .into_iter()
@@ -148,7 +149,7 @@ fn phases_are_judged_by_prefill_and_decode_throughput() {
         said(&told, "Highest decode throughput"),
         ["concurrency 128, batched tokens 8192"]
     );
-    // Latency is compared at the load of the highest throughput.
+    // Latencies are compared at the load with the highest throughput.
     assert_eq!(
         said(&told, "Shortest gap between tokens"),
         ["concurrency 128, batched tokens 2048"]
@@ -160,7 +161,7 @@ fn phases_are_judged_by_prefill_and_decode_throughput() {
         heads.contains("prefill tokens/s") && !heads.contains("per user"),
         "{summary}"
     );
-    // What a prefill puts out says nothing, so there is one frontier: that of the decodes.
+    // Output tokens of a prefill mean nothing, so there is only the frontier of the decodes.
     assert!(
         charts.contains(&"families.png".to_owned()) && !charts.contains(&"families_2.png".to_owned()),
         "{charts:?}"

@@ -1,4 +1,4 @@
-//! Reports of experiments whose figures are known: tables, chart data, pictures, pages in a browser, files for others.
+//! Reports of experiments with known figures: tables, chart data, pictures, pages in a browser, and files for other programs.
 
 #[path = "../support/agreement.rs"]
 mod agreement;

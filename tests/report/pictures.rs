@@ -1,9 +1,9 @@
-//! Pictures as they are drawn.
+//! Details of drawn pictures.
 
 use vsweep::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use vsweep::report::picture::to_svg;
 
-/// A picture of these series.
+/// Draws a chart of these series.
 fn drawn(series: Vec<Series>) -> String {
     let axis = || Axis::of("", Scale::Linear);
     let chart = Chart {
@@ -31,14 +31,14 @@ fn curves_that_lie_on_each_other_are_both_seen() {
     let dashes = |svg: &str| svg.matches("stroke-dasharray").count();
     let apart = curves([[2.0, 4.0], [5.0, 9.0]]);
     assert_eq!((dashes(&apart), apart.contains("r=\"11.50\"")), (0, false), "{apart}");
-    // The line above is dashed, and the points below are larger.
+    // The upper line is dashed, and the lower line has larger points.
     let together = curves([[1.0, 3.0], [5.0, 9.0]]);
     assert_eq!(
         (dashes(&together), together.contains("r=\"11.50\"")),
         (1, true),
         "{together}"
     );
-    // Three have three patterns.
+    // Three lines have three patterns.
     let all = curves([[1.0, 3.0], [1.0, 3.0]]);
     assert_eq!((dashes(&all), all.contains("r=\"15.50\"")), (2, true), "{all}");
 }

@@ -1,5 +1,5 @@
-//! `vsweep plot` and `vsweep pareto` as processes, on an experiment of vsweep's and on a result tree that
-//! `vllm bench sweep serve` 0.32 wrote (`tests/data/vllm-sweep`).
+//! `vsweep plot` and `vsweep pareto` as processes, on an experiment of vsweep and on a result tree that `vllm bench sweep serve` 0.32 wrote
+//! (`tests/data/vllm-sweep`).
 
 use crate::deadline::output;
 use crate::experiment::{Experiment, times};
@@ -40,7 +40,7 @@ fn refuse(args: &[&str], directory: &Path) -> String {
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// A copy of vLLM's tree, for pictures to be written into.
+/// A copy of vLLM's tree, to write pictures into.
 fn vllm_tree() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = folder.path().join("tiny");
@@ -54,7 +54,7 @@ fn vllm_tree() -> (TempDir, PathBuf) {
     (folder, root)
 }
 
-/// Three servers, one of which does not set what the others do, and three loads.
+/// Three servers and three loads. One of the servers leaves a parameter unset that the others set.
 fn experiment() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = folder.path().join("demo");
@@ -129,10 +129,10 @@ fn an_experiment_is_drawn_with_filters_bins_and_missing_values() {
     let points = |count: usize| format!("would write DIR/charts/FIGURE.png (1 row x 1 column, {count} points)\n");
     assert_eq!(plot(&[]), points(9));
     assert_eq!(plot(&["--curve-by", ""]), points(3));
-    // Two servers of one size are one curve where only the size is asked for.
+    // Two servers have the same size. If only the size distinguishes curves, they share one.
     assert_eq!(plot(&["--curve-by", "tensor_parallel_size"]), points(6));
     assert_eq!(plot(&["--curve-by", "tensor_parallel_size,max_num_seqs"]), points(9));
-    // vLLM takes its options with underscores as well.
+    // vLLM also accepts its options with underscores.
     assert_eq!(
         plot(&["--curve_by", "", "--filter_by", "max_concurrency<=10"]),
         points(2)
@@ -338,7 +338,7 @@ fn a_price_makes_costs_that_can_be_compared() {
     let priced = [&args[..], &["--price-per-gpu-hour", "3.6"]].concat();
     let json: Value = serde_json::from_str(&succeed(&priced, &root)).expect("JSON");
     assert_eq!(json["y"]["better"], "lower");
-    // One GPU at 3.6 an hour costs 0.001 a second. Medians of two runs and of their reciprocals differ a little.
+    // One GPU at 3.6 per hour costs 0.001 per second. The median of two runs differs a little from that of their reciprocals.
     for point in json["points"].as_array().expect("points") {
         let at = |name: &str| point[name].as_f64().expect("a number");
         let throughput = at("x") * point["params"]["max_concurrency"].as_f64().expect("users");
@@ -387,7 +387,7 @@ fn a_picture_of_shapes_holds_its_words_and_is_well_formed() {
     let svg = fs::read_to_string(root.join("pareto/PARETO.svg")).expect("written");
     let marks = svg.matches("<circle").count();
     assert!(marks > 3 && svg.contains(">Pareto frontier</text>"), "{marks} marks");
-    // Each element ends on its line, and nothing in a text begins another.
+    // Each element ends on its own line, and no text begins another element.
     let body = svg.lines().skip(1).filter(|line| *line != "</svg>");
     for line in body {
         let is_text = line.starts_with("<text ") && line.ends_with("</text>") && line.matches('<').count() == 2;
@@ -449,14 +449,14 @@ fn a_mark_of_plot_is_the_answers_estimate_with_its_interval() {
             .iter()
             .find(is_it)
             .unwrap_or_else(|| panic!("{row:?} in {marks:?}"));
-        // A bar of more than a factor of ten is not drawn.
+        // An interval that spans more than a factor of ten is not drawn.
         if interval.1 <= 10.0 * interval.0 {
             assert_eq!(mark.bar, Some(interval));
         }
         differ_from_runs += usize::from(interval.0 != number(row, "p99_ttft_ms_min"));
     }
     assert!(differ_from_runs > 0, "the experiment has lost its meaning");
-    // Points that a curve does not tell apart are drawn at their median.
+    // Points that share a curve and a load are drawn as their median.
     let merged = draw(Vec::new());
     assert_eq!(merged.len(), 3);
     for mark in merged {

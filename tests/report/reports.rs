@@ -22,7 +22,7 @@ use vsweep::stats::Repeats;
 use vsweep::table::Points;
 use vsweep::validity::Code;
 
-/// Two servers and two loads, two runs each; the larger load is too much for the smaller server.
+/// Two servers and two loads, with two runs each. The larger load is too much for the smaller server.
 fn small() -> Experiment {
     Experiment {
         servers: times(&[json!({"seed": 0})], "tensor_parallel_size", &[json!(1), json!(2)]),
@@ -56,7 +56,7 @@ fn charts_in(directory: &Directory) -> Vec<String> {
     names
 }
 
-/// The charts of a report.
+/// Makes the charts of a report.
 fn charts_of(directory: &Directory, options: &ReportOptions) -> Vec<Chart> {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     let runs = read_runs(directory, &state);
@@ -71,7 +71,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).expect("readable")
 }
 
-/// The number of different colours of a picture, and its size.
+/// Returns the number of different colours of a picture, and its size.
 fn decode(path: &Path) -> (usize, u32, u32) {
     let file = std::io::BufReader::new(fs::File::open(path).expect("readable"));
     let mut reader = png::Decoder::new(file).read_info().expect("a PNG");
@@ -203,7 +203,7 @@ fn plots_of_the_plan_are_drawn_and_one_that_cannot_be_does_not_stop_the_others()
     assert_eq!(written.notes, expected);
 }
 
-/// Two servers and two loads of two workloads; the shorter output is the faster answer on every server.
+/// Two servers, and two loads of each of two workloads. The shorter output is answered faster on every server.
 fn workloads() -> Experiment {
     let lengths = times(&[json!({"seed": 7})], "random_output_len", &[json!(256), json!(16)]);
     Experiment {
@@ -225,7 +225,7 @@ fn points_compete_within_their_workload() {
         .split_once("workload: 256 out\n")
         .expect("both workloads");
     assert!(short.starts_with("workload: 16 out\n"), "{}", written.summary);
-    // Rows on a terminal of 80 columns, each but the first of a line indented.
+    // Rows on a terminal of 80 columns, where the rows that continue a line are indented.
     let rows = written.ending.lines().map(|line| 1 + line.len().saturating_sub(5) / 76);
     assert!(rows.sum::<usize>() <= 10, "{}", written.ending);
     for table in [short, long] {
@@ -262,7 +262,7 @@ fn points_compete_within_their_workload() {
     assert_eq!(text(&directory.report_markdown()).matches(" out\n").count(), 2);
 }
 
-/// A plan's `[[assert]]` of this name.
+/// Options with an `[[assert]]` of this name.
 fn asserted(name: &str, limit_ms: f64) -> ReportOptions {
     let criterion = Criterion::metric("p99_ttft_ms", &format!("<={limit_ms}")).expect("a criterion");
     let assertion = Assertion {
@@ -417,7 +417,7 @@ fn a_plot_never_joins_points_of_different_settings() {
     }
 }
 
-/// Servers of three settings, so many that their curves do not fit one panel.
+/// Servers that differ in three settings, so many that their curves do not fit in one panel.
 fn crowded() -> Experiment {
     let sizes = [json!(1), json!(2), json!(4)];
     let servers = times(&[json!({})], "tensor_parallel_size", &sizes);
@@ -454,7 +454,7 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
     let bands = (0..3).map(|number| ("", Style::Band(number)));
     let curves = ["TP 1", "TP 2", "TP 4"].into_iter().zip((0..3).map(Style::Curve));
     assert_eq!(told, bands.chain(curves).collect::<Vec<_>>());
-    // The curve of TP 2 by hand.
+    // The points of the curve of TP 2 are checked against medians made here.
     for mark in &series[4].points {
         let own = points.points.iter().filter(|point| {
             points.param(point, "tensor_parallel_size").number() == Some(2.0)
@@ -473,7 +473,7 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
         assert_eq!(band.bar.unwrap_or((mark.y, mark.y)), (figures[0], figures[7]));
     }
 
-    // Of many curves those that agree are one: the KV cache makes no difference here.
+    // Of many curves, those that agree are merged. Here the KV cache makes no difference.
     let throughput = |charts: &[Chart]| {
         let mut charts = charts.iter();
         charts
@@ -490,7 +490,7 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
         .map(|series| &series.name);
     let mut titles = chart.panels.iter().map(|panel| &panel.title).chain(names);
     assert!(titles.all(|name| !name.contains("KV cache")));
-    // Twelve are left, too many for one panel to be read.
+    // Twelve curves are left, too many to be readable in one panel.
     let curves = |panel: &Panel| {
         panel
             .series
@@ -704,7 +704,7 @@ fn an_unfinished_sweep_answers_so_far() {
     let written = report(&directory, &ReportOptions::default());
     assert!(!written.summary.contains("so far"), "{}", written.summary);
     assert!(best().iter().all(|file| !file.contains("NOT FINISHED")));
-    // As it was before the last run, after a kill.
+    // The journal is cut before the last run, as after a kill.
     let journal = directory.journals().expect("readable").remove(0);
     let whole = text(&journal);
     let last = whole.rfind("\"run_started\"").expect("a run");
@@ -843,7 +843,7 @@ fn status_tells_where_a_sweep_stands() {
     let whole = text(&journal);
     let status = Status::read(&directory).expect("readable");
     insta::assert_snapshot!("status_done", status.to_text());
-    // As it was in the middle of the sweep, after a kill.
+    // The journal is cut in the middle of the sweep, as after a kill.
     let lines: Vec<&str> = whole.lines().take(9).collect();
     fs::write(&journal, lines.join("\n") + "\n").expect("written");
     let is_recorded = |path: &Path| {

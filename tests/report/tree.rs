@@ -1,4 +1,4 @@
-//! `vsweep export --format vllm`: the tree has vLLM's layout, and reads back as what it was made of.
+//! `vsweep export --format vllm`: the tree has vLLM's layout, and is read back as the experiment that it was made from.
 
 use crate::deadline::output;
 use crate::experiment::{Experiment, times};
@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The files below a folder, relative to it.
+/// Returns the files below a folder, with their paths relative to it.
 fn files(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root.to_path_buf()];
@@ -104,7 +104,7 @@ fn an_exported_tree_is_that_of_vllm() {
         "{}",
         lines[8]
     );
-    // A column with gaps has decimals, as pandas writes it.
+    // A column with gaps has decimals, as in pandas.
     assert!(
         lines[1].ends_with(",tp1,4,") && lines[8].ends_with(",tp2,8,2.0"),
         "{csv}"

@@ -1,4 +1,4 @@
-//! axe-core finds no problems in our pages. `.ci/run` installs it; without it the test reports that it was skipped.
+//! axe-core finds no problems in the pages. `.ci/run` installs it; without it the test reports that it was skipped.
 
 use super::browser::Browser;
 use super::{realistic, samples, set_width, write};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use vsweep::report::RequestSamples;
 
-/// The script of axe-core, as a package of PyPI bundles it.
+/// The script of axe-core, from `AXE_CORE` or from a Python package that contains it.
 fn script() -> Option<String> {
     let named = std::env::var_os("AXE_CORE").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/lib");
@@ -31,7 +31,7 @@ fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     lines.map(|line| line.as_str().expect("text").to_owned()).collect()
 }
 
-/// Every rule that is broken in light, in the dark and on a phone.
+/// Returns all violations in light, in dark and on a phone.
 fn broken(browser: &Browser, axe: &str, url: &str) -> Vec<String> {
     let mut all = Vec::new();
     for (look, width) in [("light", 1280), ("dark", 1280), ("light", 390)] {
@@ -140,7 +140,7 @@ fn axe_finds_no_violation() {
 
     assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 
-    // A rule that is broken is seen.
+    // A planted violation is found.
     browser.visit(&file(&folder.join("compare.html")));
     browser.run("document.body.append(Object.assign(document.createElement('img'), { src: 'data:,' }))");
     let planted = violations(&browser, &axe);

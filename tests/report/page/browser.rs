@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest wait for anything; only a broken page takes it.
+/// Longest wait for anything. Only a broken page takes so long.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Flags with which Chromium runs as root, offline and without a screen.
@@ -31,7 +31,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one. Tests that call this are ignored where none was installed when they were built.
+    /// Starts a browser. Tests that need one are ignored if chromedriver was not installed when they were built.
     pub fn start() -> Browser {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let driver = Command::new("chromedriver")
@@ -52,7 +52,7 @@ impl Browser {
                 .parse()
                 .ok()
         });
-        // The rest is read so that the driver never waits for a reader.
+        // The rest of the output is read and dropped, so that the driver never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let mut browser = Browser {
             driver,
@@ -87,8 +87,8 @@ impl Browser {
         self.post("url", &json!({"url": url}));
     }
 
-    /// Runs a script's body in the page and returns what it returns, once the page has drawn what it put off: charts and
-    /// tables outside the window are drawn when the browser is idle.
+    /// Runs a script's body in the page, and returns its result. Before, waits for drawing that the page has postponed: charts and tables
+    /// outside the window are drawn when the browser is idle.
     pub fn run(&self, script: &str) -> Value {
         let settled = "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(resolve))))";
         self.evaluate(&format!("return {settled}.then(() => {{ {script} }})"))
@@ -107,7 +107,7 @@ impl Browser {
         }
     }
 
-    /// Clicks the first element that matches, as a person would: in view, and on top.
+    /// Clicks the first element that matches, as a person would: it is scrolled into view, and must not be covered.
     pub fn click(&self, selector: &str) {
         let into_view = "scrollIntoView({block: 'center', behavior: 'instant'})";
         self.run(&format!("document.querySelector({}).{into_view}", json!(selector)));
@@ -122,7 +122,7 @@ impl Browser {
         self.mouse(&json!([move_to(x, y)]));
     }
 
-    /// Moves the mouse from one place to another and clicks there, in one go: nothing can be too late for it.
+    /// Moves the mouse from one place to another and clicks there, in a single command, so that nothing can happen in between.
     pub fn click_by_way_of(&self, first: (f64, f64), then: (f64, f64)) {
         let press = json!({"type": "pointerDown", "button": 0});
         let release = json!({"type": "pointerUp", "button": 0});
@@ -171,7 +171,7 @@ impl Browser {
             .collect()
     }
 
-    /// Addresses that the browser asked for, without what is inside the page and its own first tab.
+    /// Addresses that the browser requested, without those inside the page and those of its own first tab.
     pub fn requests(&self) -> Vec<String> {
         let log = self.post("se/log", &json!({"type": "performance"}));
         let lines = log.as_array().expect("a list").iter();
@@ -195,7 +195,7 @@ impl Browser {
             .collect()
     }
 
-    /// Waits for the first requests.
+    /// Waits until there are requests, and returns them.
     pub fn requests_until_some(&self) -> Vec<String> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -259,7 +259,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Ends Chromium; the driver's own end would leave it running.
+        // Ends Chromium. If only the driver ended, Chromium would keep running.
         if !self.session.is_empty() {
             let _ = self.exchange("DELETE", &format!("/session/{}", self.session), &json!({}));
         }

@@ -1,4 +1,4 @@
-//! Pictures of a whole page at the widths and in the looks that it is read in, for people to look at: `.ci/gallery` names a page and a folder.
+//! Pictures of a whole page at several widths and in light and dark, for people to look at. `.ci/gallery` names a page and a folder.
 
 use super::browser::Browser;
 use super::{keep_pictures, set_width};
@@ -27,7 +27,7 @@ fn a_page_is_kept_at_every_width_and_in_every_look() {
         set_width(&browser, width, is_phone);
         browser.open(page);
         browser.wait("return document.readyState === 'complete'");
-        // Where a scroll bar takes its room, the page is narrower.
+        // A scroll bar may make the page narrower.
         let wide = browser.run("return document.documentElement.scrollWidth");
         assert!(wide.as_u64().is_some_and(|wide| wide <= width.into()), "{name}: {wide}");
         keep_pictures(&browser, name);

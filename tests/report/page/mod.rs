@@ -1,5 +1,5 @@
-//! `report.html` in a real browser: it must work by mouse, by keyboard and on a phone, complain about nothing and ask
-//! nobody for anything.
+//! `report.html` in a real browser: it must work by mouse, by keyboard and on a phone, without complaints in the console and without
+//! requests to the network.
 
 mod axe;
 mod browser;
@@ -20,7 +20,8 @@ use vsweep::plan::ReportOptions;
 use vsweep::report::{RequestSamples, read_runs, write_all};
 use vsweep::validity::Code;
 
-/// Three tensor-parallel sizes by two batch limits under six loads; some servers do not load, some runs fail or are in doubt.
+/// Nine servers, of three tensor-parallel sizes and three batch limits, under six loads. One server does not load, and some runs fail or
+/// are in doubt.
 fn realistic() -> Experiment {
     let sizes = [json!(1), json!(2), json!(4)];
     let servers = times(
@@ -63,7 +64,7 @@ fn large() -> Experiment {
 
 const PLAN: &str = "version = 1\nname = \"demo\"\nruns = 3\n\n[serve]\ncommand = \"vllm serve </script><b>x\"\n";
 
-/// Writes an experiment with everything a page shows, and its pages.
+/// Writes an experiment with everything that a page can show, and its reports.
 fn write(experiment: &Experiment) -> (TempDir, Directory) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = experiment.write(&folder.path().join("llama-3.1-8b-h100"));
@@ -80,7 +81,7 @@ fn write(experiment: &Experiment) -> (TempDir, Directory) {
     (folder, directory)
 }
 
-/// Writes readings of two GPUs for the first run of many points.
+/// Writes readings of two GPUs for the first run of each of the first 300 points.
 fn watch(directory: &Directory) {
     let mut points: Vec<_> = fs::read_dir(directory.root().join("runs"))
         .expect("runs")
@@ -117,7 +118,7 @@ fn write_report(directory: &Directory) {
     write_all(directory, &state, &ReportOptions::default()).expect("written");
 }
 
-/// Keeps pictures where `SCREENSHOTS` names a folder, for people to look at.
+/// Writes pictures to the folder that `SCREENSHOTS` names, if it does, for people to look at.
 fn keep_pictures(browser: &Browser, name: &str) {
     let Ok(folder) = std::env::var("SCREENSHOTS") else {
         return;
@@ -133,13 +134,13 @@ fn set_width(browser: &Browser, width: u32, phone: bool) {
     browser.devtools("Emulation.setDeviceMetricsOverride", &metrics);
 }
 
-/// Opens a page with all of its sections.
+/// Opens a page, with all its sections unfolded.
 fn open_whole(browser: &Browser, page: &Path) {
     browser.open(page);
     browser.run("for (const part of document.querySelectorAll('details:not(.menu)')) part.open = true");
 }
 
-/// Where a point of a panel is in the window, once it is scrolled into view.
+/// Scrolls to a panel, and returns the place of one of its points in the window.
 fn place_of_mark(browser: &Browser, panel: &str, at: usize) -> (f64, f64) {
     let place = browser.run(&format!(
         "const chart = vsweep.panels.{panel}.chart; chart.picture.scrollIntoView({{block: 'center', behavior: 'instant'}});
@@ -152,14 +153,14 @@ fn place_of_mark(browser: &Browser, panel: &str, at: usize) -> (f64, f64) {
     )
 }
 
-/// Waits until what is out of sight is drawn as well.
+/// Waits until the parts of the page that are out of sight are drawn too.
 fn settle(browser: &Browser) {
     browser.run("return new Promise((done) => setTimeout(() => requestIdleCallback(done, { timeout: 1000 }), 300))");
 }
 
 fn assert_quiet(browser: &Browser, page: &Path) {
     assert_eq!(browser.complaints(), Vec::<String>::new());
-    // The browser may report its requests late.
+    // The browser may report its requests with a delay.
     let asked = browser.requests_until_some();
     assert_eq!(asked, [format!("file://{}", page.display())]);
 }
@@ -173,7 +174,7 @@ fn the_page_works_by_mouse_and_keyboard() {
     open_whole(&browser, &page);
     keep_pictures(&browser, "desktop");
 
-    // The script and the library agree on the frontier and the knee.
+    // The script finds the same frontier and knee as the document.
     browser.wait("return vsweep.panels.pareto.chart.marks?.length > 10");
     let found = "[vsweep.panels.pareto.front].map(({ front, knee }) => [front.map((mark) => mark.point.index), knee?.point.index ?? null])";
     let told = "vsweep.data.workloads.map(({ frontier, knee }) => [frontier, knee])";
@@ -182,7 +183,7 @@ fn the_page_works_by_mouse_and_keyboard() {
         browser.run(&format!("return {told}"))
     );
 
-    // Hovering shows four figures; a click shows the parameters and the command, and the box stays.
+    // Hovering shows four figures. A click also shows the parameters and the command, and the box stays open.
     let (x, y) = place_of_mark(&browser, "curves", 4);
     browser.point_at(x, y);
     browser.wait("return !document.querySelector('#curves .tip').hidden");
@@ -216,7 +217,7 @@ fn the_page_works_by_mouse_and_keyboard() {
         "{copied}"
     );
 
-    // A winner's settings are a file to take along.
+    // A card links the file with the winner's settings, and copies its text.
     let link = browser.run("return document.querySelector('#answer .bests .card a').getAttribute('href')");
     let path = directory.root().join(link.as_str().expect("a link"));
     let file = fs::read_to_string(path).expect("the file that the page names");
@@ -224,7 +225,7 @@ fn the_page_works_by_mouse_and_keyboard() {
     browser.wait("return document.querySelector('#answer .card details:last-of-type .copy').textContent === 'Copied'");
     assert_eq!(browser.run("return navigator.clipboard.readText()"), json!(file));
 
-    // The timeline has clock times, and tells the story of what the mouse is on.
+    // The timeline has clock times, and shows details of the bar under the mouse.
     let ticks =
         browser.run("return [...document.querySelectorAll('#lanes .clock .axis')].map((tick) => tick.textContent)");
     let ticks: Vec<&str> = ticks
@@ -241,14 +242,14 @@ fn the_page_works_by_mouse_and_keyboard() {
     let place = browser.run(bar);
     browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
     browser.wait("return /start 1, ready after/.test(document.querySelector('#lanes .note').textContent)");
-    // Without a mouse as well: one story after the other, each once.
+    // Arrow keys show the same details, of one bar after the other.
     let key =
         "document.querySelector('#lanes .lanes').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));
         return document.querySelector('#lanes .note').textContent";
     let (first, second) = (browser.run(key), browser.run(key));
     assert!(first.as_str().expect("text").contains("ready after"), "{first}");
     assert_ne!(first, second);
-    // The phases of a server between its runs are distinguished.
+    // The phases of a server between its runs look different.
     let legend =
         browser.run("return [...document.querySelectorAll('#lanes .legend li')].map((item) => item.textContent)");
     for look in ["resetting caches", "warm-up", "stopping"] {
@@ -265,7 +266,7 @@ fn the_page_works_by_mouse_and_keyboard() {
         "{widths}"
     );
 
-    // Arrow keys walk through the points, Escape leaves.
+    // Arrow keys move from point to point, Escape closes the box.
     browser.run("const chart = vsweep.panels.pareto.chart; chart.picture.focus();
         for (const key of ['ArrowRight', 'ArrowRight']) chart.picture.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))");
     assert_eq!(browser.run("return vsweep.panels.pareto.chart.current"), json!(1));
@@ -279,7 +280,7 @@ fn the_page_works_by_mouse_and_keyboard() {
         json!(true)
     );
 
-    // Both axes of both charts turn logarithmic and back; latencies that span decades begin so.
+    // Both axes of both charts turn logarithmic and back. Those of latencies that span decades begin logarithmic.
     for (panel, across, up) in [("curves", "max_concurrency", "(ms)"), ("pareto", "per user", "per GPU")] {
         let is_log = |axis: &str| {
             let title = format!(
@@ -297,7 +298,7 @@ fn the_page_works_by_mouse_and_keyboard() {
         }
     }
 
-    // Another figure, other curves.
+    // Another metric is shown, with other curves.
     browser.run(
         "const { y, by } = vsweep.panels.curves; y.value = 'output_throughput'; by.value = 'tensor_parallel_size';
         y.dispatchEvent(new Event('change'))",
@@ -307,7 +308,7 @@ fn the_page_works_by_mouse_and_keyboard() {
         json!(3)
     );
 
-    // One filter for charts and table.
+    // One filter acts on charts and table.
     browser.click("#filters .menu summary");
     browser.click("#filters .menu[open] label:nth-of-type(1) input");
     browser.wait("return vsweep.panels.curves.chart.marks.every((mark) => mark.x > 1)");
@@ -319,12 +320,12 @@ fn the_page_works_by_mouse_and_keyboard() {
     );
     browser.run("[...document.querySelectorAll('#filters > button')].at(-1).click()");
 
-    // Sorting, searching, one run in full.
+    // The table is sorted and searched, and a run is opened.
     let heads = "[...document.querySelectorAll('.runs th')]";
     let column = format!("const head = {heads}.findIndex((head) => head.textContent.startsWith('Output throughput'));
         const values = () => [...document.querySelectorAll('.runs tbody tr')].map((row) => row.children[head]?.title).filter(Boolean).map(Number);");
     browser.run(&format!("{column} {heads}[head].querySelector('button').click()"));
-    // Rows out of sight are drawn when the page is idle.
+    // Rows that are out of sight are drawn when the page is idle.
     browser.wait(&format!(
         "{column} return values().every((value, i, all) => !i || all[i - 1] >= value) && values().length > 5"
     ));
@@ -338,7 +339,7 @@ fn the_page_works_by_mouse_and_keyboard() {
         json!("6 points")
     );
     browser.wait("return document.querySelectorAll('.runs .open').length === 6");
-    // A point opens with its runs; each of them tells why it failed.
+    // A point opens with its runs. Each run shows why it failed.
     browser.click(".runs .open");
     let shown = "return document.querySelector('dialog[open]').textContent";
     let point = browser.run(shown);
@@ -350,7 +351,7 @@ fn the_page_works_by_mouse_and_keyboard() {
     assert_eq!(browser.run(shown), point);
     browser.click("dialog .close");
 
-    // Of a measured point each run has its validity and its file.
+    // Each run of a measured point shows its validity and its file.
     browser.run("const field = document.querySelector('[type=search]'); field.value = ''; field.dispatchEvent(new Event('input'))");
     browser.wait("return document.querySelectorAll('.runs .open').length > 6");
     browser.click(".runs .open");
@@ -367,7 +368,7 @@ fn the_page_works_by_mouse_and_keyboard() {
     let words = browser.run("return document.querySelectorAll('#words dt').length");
     assert!(words.as_u64().is_some_and(|count| count > 15), "{words}");
 
-    // Rows may be runs; the address keeps that.
+    // The rows of the table may be runs, and the address keeps this choice.
     browser.run("const rows = document.querySelector('#table select'); rows.value = 'runs'; rows.dispatchEvent(new Event('change'))");
     assert_eq!(
         browser.run(
@@ -393,13 +394,13 @@ fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
     let all = browser.run("return vsweep.data.workloads.map(({ points }) => points.length).reduce((a, b) => a + b)");
     assert_eq!(all, json!(108));
 
-    // A tab shows one workload, and nothing of another.
+    // A tab shows the points of one workload only.
     browser.click("#workloads button:nth-of-type(2)");
     browser.wait(
         "return String([...new Set(vsweep.panels.pareto.chart.marks.map((mark) => mark.point.workload))]) === '1'",
     );
 
-    // A slider makes the limit; the winner is the best of the points that meet it, by hand.
+    // A slider sets the limit. The winner must be the best of the points that meet it, which are computed here.
     let winner = "const text = document.querySelector('#targets [role=status]').textContent;";
     let before = browser.run(&format!("{winner} return text"));
     browser.run("const slider = document.querySelector('#targets input[type=range]'); slider.value = 6; slider.dispatchEvent(new Event('input'))");
@@ -430,7 +431,7 @@ fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
         "{after}"
     );
 
-    // Twice the users need at least as many GPUs, and one server is always spare.
+    // The table shows the servers that 300 users need, with and without a spare one, and their price.
     browser.run("const field = document.querySelector('#users input'); field.value = 300; field.dispatchEvent(new Event('input'))");
     let row = "const cells = [...document.querySelectorAll('#users tbody tr:first-child td')].map((cell) => Number(cell.textContent.replace(',', '')));";
     let cells = browser.run(&format!("{row} return cells.slice(1, 5)"));
@@ -443,7 +444,7 @@ fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
         browser.run("return document.querySelector('#users tbody tr:first-child td:nth-of-type(6)').textContent");
     assert_eq!(hour, json!(format!("${}", number(3) * 3.0)));
 
-    // Two points: what differs, every figure with its ratio, and three distributions.
+    // Two points side by side: the parameters that differ, every figure with its ratio, and three distributions.
     browser.run("const [, b] = document.querySelectorAll('#sides select'); b.selectedIndex = 30; b.dispatchEvent(new Event('change'))");
     let told = browser.run("return [...document.querySelectorAll('#sides tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))");
     let told = told.as_array().expect("rows");
@@ -463,7 +464,7 @@ fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
     );
     keep_pictures(&browser, "explored");
 
-    // The address brings all of it back.
+    // Loading the address again restores everything.
     let state = "return [location.hash, document.querySelector('#targets [role=status]').textContent, document.querySelector('#sides').textContent,
                  document.querySelector('#users tbody').textContent, vsweep.panels.pareto.chart.marks.length]";
     browser.run("const select = document.querySelector('#curves select'); select.value = 'tensor_parallel_size'; select.dispatchEvent(new Event('change'))");
@@ -486,7 +487,7 @@ fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Where the lower end of the first of some elements is in the window, in pixels.
+/// Returns the position of the lower edge of the first element that matches, in pixels from the top of the window.
 fn bottom_of(browser: &Browser, selector: &str) -> f64 {
     let script = format!("return document.querySelector('{selector}').getBoundingClientRect().bottom");
     browser.run(&script).as_f64().expect("pixels")
@@ -508,7 +509,7 @@ fn the_answer_and_its_chart_are_seen_at_once() {
         let bottom = bottom_of(&browser, part);
         assert!(bottom <= 900.0, "{part} ends at {bottom}");
     }
-    // Each workload has its recommendation and its chart; one of them is shown, and the address keeps which.
+    // Each workload has its recommendation and its chart. Only one workload is shown; the reader chooses which.
     let shown = "return ['.pick', '.front .picture'].map((parts) => [...document.querySelectorAll(parts)].findIndex((part) => part.clientHeight > 0))";
     assert_eq!(browser.run(shown), json!([0, 0]));
     browser.click("#picks button:nth-of-type(2)");
@@ -620,7 +621,7 @@ fn ten_thousand_runs_stay_usable() {
     );
     keep_pictures(&browser, "large");
 
-    // Sorting, searching, filtering and pointing, all of them.
+    // Sorting, filtering and pointing work with 10,000 points.
     let first = "return document.querySelector('.runs tbody tr[aria-rowindex] td:nth-child(3)').title";
     browser.run("document.querySelector('.port').scrollTop = 0");
     let head = "[...document.querySelectorAll('.runs th')].find((head) => head.textContent.startsWith('rate')).querySelector('button').click()";
@@ -637,7 +638,7 @@ fn ten_thousand_runs_stay_usable() {
     let count = "return document.querySelector('#table [role=status]').textContent";
     assert_eq!(browser.run(count), json!("9,500 points"));
     marks(9_500);
-    // The open menu lies over the chart.
+    // The open menu covers the chart, so it is closed first.
     browser.click("#filters .menu[open] summary");
     let (x, y) = place_of_mark(&browser, "pareto", 5_000);
     browser.click_by_way_of((x, y), (x, y));
@@ -694,7 +695,7 @@ fn readings_are_drawn_for_the_run_that_is_chosen() {
     let drawn = "return [...document.querySelectorAll('#watched figure > svg .line')].every((line) => line.getAttribute('d').length > 8)";
     browser.wait(drawn);
     let note = browser.run("return document.querySelector('#watched .note').textContent");
-    // Two servers never loaded: six points each. One more file is gone.
+    // The file of one more point was removed.
     assert!(note.as_str().expect("text").contains("points have none"), "{note}");
     browser.run("const select = document.querySelector('#watched select'); select.selectedIndex = 3; select.dispatchEvent(new Event('change'))");
     browser.wait(drawn);
@@ -706,7 +707,7 @@ fn readings_are_drawn_for_the_run_that_is_chosen() {
     assert_quiet(&browser, &page);
 }
 
-/// A result with samples: requests that queue, a slow phase in the middle of the run, one that failed.
+/// Samples of requests that queue, with a slow phase in the middle of the run, and one request that failed.
 fn samples(count: usize) -> Value {
     let start: Vec<f64> = (0..count).map(|i| 1000.0 + i as f64 * 0.02).collect();
     let failed = |i: usize| i == 7;
@@ -751,7 +752,7 @@ fn the_timeline_of_a_thousand_requests_is_usable() {
     );
     keep_pictures(&browser, "timeline");
 
-    // What is on the canvas: the first row is drawn where its pieces are, in their colours.
+    // The pixels of the canvas: the pieces of the first request have different colours.
     browser.wait("return document.getElementById('canvas').width > 100");
     let pixel = |row: usize, at: &str| {
         browser.run(&format!(
@@ -770,7 +771,7 @@ fn the_timeline_of_a_thousand_requests_is_usable() {
     assert_ne!(pixel(0, waiting), light, "another theme, other colours");
     keep_pictures(&browser, "timeline-other-theme");
 
-    // Colours follow the bounds: without slow ones a request has two pieces.
+    // Colours follow the bounds. If no gap counts as slow, a request has two pieces.
     let pieces = "return vsweep.piecesOf(vsweep.requests[240]).length";
     assert_eq!(browser.run(pieces).as_u64().map(|count| count > 2), Some(true));
     browser.run(
@@ -779,7 +780,7 @@ fn the_timeline_of_a_thousand_requests_is_usable() {
     );
     assert_eq!(browser.run(pieces), json!(2));
 
-    // Pointing and arrow keys show the course of a request; a failed one shows its error.
+    // The mouse and the arrow keys show details of a request. A failed request shows its error.
     let place = browser.run("const frame = document.getElementById('canvas').getBoundingClientRect(); return [frame.left + 300, frame.top + 24 + 7 * 14 + 7]");
     browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
     browser.wait("return document.getElementById('story').textContent.includes('failed: HTTP 503 </script>')");
@@ -799,7 +800,7 @@ fn the_timeline_of_a_thousand_requests_is_usable() {
     assert_quiet(&browser, &page);
 }
 
-/// Names of the lanes of the timeline.
+/// Returns the names of the timeline's lanes.
 fn lanes(browser: &Browser) -> Vec<String> {
     let names =
         browser.run("return [...document.querySelectorAll('#lanes .lane title')].map((name) => name.textContent)");
@@ -810,7 +811,7 @@ fn lanes(browser: &Browser) -> Vec<String> {
 #[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn a_night_on_several_gpus_has_a_lane_for_each_and_one_for_each_server() {
     let browser = Browser::start();
-    // Names that find no room on a phone.
+    // The names are too long for a phone.
     let values = [json!(1024), json!(2048)];
     let (_folder, directory) = write(&Experiment {
         gpus: 8,
@@ -840,7 +841,7 @@ fn a_night_on_several_gpus_has_a_lane_for_each_and_one_for_each_server() {
         let shown: BTreeSet<String> = serde_json::from_value(shown).expect("texts");
         assert_eq!(shown.len(), 18, "{shown:?}");
     }
-    // The axis stays in sight wherever the lanes are scrolled to.
+    // The axis stays visible while the lanes are scrolled.
     let kept =
         "const port = document.querySelector('#lanes .lanes'); port.style.maxHeight = '100px'; port.scrollTop = 150;
         return document.querySelector('#lanes .clock').getBoundingClientRect().top - port.getBoundingClientRect().top";

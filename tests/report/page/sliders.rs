@@ -1,4 +1,4 @@
-//! The choice of the page's sliders, held against the rule of the answer: within the same limits both name the same point.
+//! The choice of the page's sliders compared with that of the answer: within the same limits both name the same point.
 
 use super::browser::Browser;
 use super::{realistic, write};
@@ -12,12 +12,13 @@ use vsweep::answer::{
     answer,
 };
 
-/// The figures that have sliders, and the one that is to be highest.
+/// The metrics that have sliders, and the metric that is to be highest.
 const LIMITED: [&str; 4] = ["p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms", "tokens_per_user"];
 const GOAL: &str = "tokens_per_gpu";
 const CASES: usize = 40;
 
-/// The limit of a slider: a metric by its place, and a place among the points, just beside whose figure the limit lies.
+/// Limit of a slider: a metric by its index, a point by its index, and whether the limit lies just above the point's figure or just below
+/// it.
 type Limit = (usize, usize, bool);
 
 #[test]
@@ -45,7 +46,7 @@ fn the_sliders_choose_as_the_answer_does() {
     for _ in 0..CASES {
         let limits: Vec<Limit> = limits.new_tree(&mut runner).expect("a case").current();
         let targets: Vec<Target> = limits.iter().filter_map(|limit| target(limit, &value)).collect();
-        // Of two limits of one figure the page has the last.
+        // If a metric has two limits, the page keeps the last.
         let targets: Vec<Target> = LIMITED
             .iter()
             .filter_map(|name| targets.iter().rfind(|target| target.metric == *name).cloned())
@@ -82,7 +83,7 @@ fn the_sliders_choose_as_the_answer_does() {
     assert_eq!(of_page, Value::Null, "no point meets a limit below all figures");
 }
 
-/// The limit just above or below a point's figure; none where that has none.
+/// Returns the limit just above or below a point's figure, or `None` if the point has no figure.
 fn target((metric, at, is_above): &Limit, value: &dyn Fn(&str, usize) -> Option<f64>) -> Option<Target> {
     let metric = LIMITED[*metric];
     Some(Target {
@@ -100,7 +101,7 @@ fn is_lower_better(metric: &str) -> bool {
     metric.ends_with("_ms")
 }
 
-/// The estimates of the page as an experiment: a point's figure is that of its only run.
+/// Makes an experiment of the page's estimates: each point has one run with its estimate.
 fn of_page(ids: &[&str], value: &dyn Fn(&str, usize) -> Option<f64>) -> Experiment {
     let metrics = || LIMITED.into_iter().chain([GOAL]);
     let point = |(at, id): (usize, &&str)| {

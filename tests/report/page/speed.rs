@@ -1,5 +1,5 @@
-//! The size of pages and their response times: `cargo test --test report speed -- --nocapture` prints them. Times are for people to look
-//! at; only sizes are checked.
+//! The size and the response times of pages. `cargo test --test report speed -- --ignored --nocapture` prints them. Only sizes are
+//! asserted; the times are for people to read.
 
 use super::browser::Browser;
 use super::{large, realistic, set_width, write};
@@ -33,7 +33,7 @@ fn thousand() -> Experiment {
     }
 }
 
-/// From a call to the picture that shows what it did, in milliseconds: the median of several.
+/// Median time in milliseconds from an action to the picture that shows its effect.
 fn answer_ms(browser: &Browser, prepare: &str, act: &str) -> f64 {
     let script = format!(
         "{prepare}

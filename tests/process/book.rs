@@ -1,4 +1,4 @@
-//! The book in `docs/`: its commands run, the flags it names exist, its tables are complete, and its links lead somewhere.
+//! The documentation in `docs/`: its commands run, the flags that it names exist, its tables are complete, and its links are valid.
 
 use crate::deadline::output;
 use crate::sim::server::Server;
@@ -18,7 +18,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every page a user reads, with its text.
+/// Returns every page for users, with its text.
 fn pages() -> Vec<(PathBuf, String)> {
     let docs = fs::read_dir(root().join("docs")).expect("a folder").flatten();
     let docs = docs
@@ -34,7 +34,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages.into_iter().map(read).collect()
 }
 
-/// The fenced blocks of a page whose first line is one of these.
+/// Returns the fenced blocks of a page that begin with one of these fences.
 fn blocks<'t>(text: &'t str, fences: &[&str]) -> Vec<&'t str> {
     let mut rest = text;
     let mut found = Vec::new();
@@ -49,8 +49,8 @@ fn blocks<'t>(text: &'t str, fences: &[&str]) -> Vec<&'t str> {
     found
 }
 
-/// Blocks that end by themselves and need neither a GPU nor another program are marked `sh run`. All blocks run after each other in one
-/// folder, as a reader would type them from the first sweep on; a simulator replaces the server on port 8000.
+/// Blocks marked `sh run` end by themselves, and need neither a GPU nor another program. All of them run one after the other in one folder,
+/// beginning with the page of the first sweep, as a reader would type them. A simulator replaces the server on port 8000.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
 fn commands_run() {
@@ -86,7 +86,7 @@ fn commands_run() {
     assert!(count > 5, "the book has pages to type along");
 }
 
-/// Plans of the book leave out what they are not about: a server, a load.
+/// Plans in the book leave out parts that they do not discuss, such as a server or a load. These are added.
 #[test]
 fn plans_are_valid() {
     let folder = TempDir::new().expect("a folder");

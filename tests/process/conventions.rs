@@ -26,7 +26,7 @@ fn vsweep(files: &[(&str, &str)], input: &str, args: &[&str]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    // A command that reads no input may have ended.
+    // A command that reads no input may have ended already.
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     output_of(child)
 }

@@ -1,4 +1,4 @@
-//! `vsweep import` of command lines: the plan starts the servers and sends the loads that vLLM's sweep does.
+//! `vsweep import` of command lines: the plan starts the same servers and sends the same loads as vLLM's sweep.
 
 use crate::deadline::output;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const BENCH: &str = "vllm bench serve --dataset-name random --random-input-len 3
 
 fn vsweep(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
-    // Whatever is installed on this machine is not asked.
+    // With this PATH no installed vLLM is found.
     output(command.args(words).current_dir(folder).env("PATH", "/nowhere"))
 }
 
@@ -28,7 +28,7 @@ fn folder_with(files: &[(&str, Value)]) -> TempDir {
     folder
 }
 
-/// The plan of a command line of vLLM's, and what was said about it.
+/// Imports a command line of vLLM. Returns the plan and the messages.
 fn import(folder: &Path, words: &[&str]) -> (String, String) {
     let output = vsweep(folder, &[&["import", "-o", "plan.toml", "--"], words].concat());
     assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
@@ -38,7 +38,7 @@ fn import(folder: &Path, words: &[&str]) -> (String, String) {
     (plan, text(&output.stderr))
 }
 
-/// The expanded plan.
+/// Returns the expanded plan.
 fn planned(folder: &Path) -> Value {
     let output = vsweep(folder, &["plan", "plan.toml", "--format", "json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -207,7 +207,7 @@ fn values_reach_the_command_line_as_vllm_passes_them() {
     let files = ["--serve-params", "s.json", "--bench-params", "b.json"];
     let (plan, said) = import(folder.path(), &[&words[..], &files].concat());
     assert!(!said.contains("vLLM's sweep runs"), "{said}");
-    // A table stays one, so that an export names its folder as vLLM does; null has no place in TOML.
+    // A table stays a table, so that an export names its folder as vLLM does. A table with null becomes a text, because TOML has no null.
     assert!(plan.contains("f = { value = { mode = 3 } }"), "{plan}");
     assert!(
         said.contains("`c` is written as text") && !said.contains("`f` is written"),

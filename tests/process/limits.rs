@@ -1,4 +1,4 @@
-//! Machines, files and readers that must do no harm: little stack, a wrong clock, huge sizes, rude requests.
+//! Machines, files and clients that must do no harm: little stack, a wrong clock, huge sizes, bad requests.
 
 use crate::deadline::{ended, output};
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use vsweep::cause::{Cause, Failure};
 
 const PLAN: &str =
     "[serve]\ncommand = 'vsweep sim serve m'\n[bench.params]\nmax_concurrency = 1\nvocab_size = 4194304\n";
-/// A record of a sweep.
+/// A recorded experiment.
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results/h100");
 
 fn vsweep(folder: &Path, args: &[&str]) -> Output {

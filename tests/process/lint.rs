@@ -1,5 +1,5 @@
-//! The check of a server's flags: everything at once, each problem at its place, by the installed vLLM if there is one, and nothing about
-//! unknown programs.
+//! The check of a server's flags: all problems at once, each at its place, by the help of the installed vLLM if there is one. Unknown
+//! programs are not checked.
 
 use crate::deadline::output;
 use std::fs;
@@ -11,7 +11,7 @@ fn vsweep(words: &[&str], plan: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("plan.toml"), plan).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
-    // Whatever is installed on this machine is not asked.
+    // With this PATH no installed vLLM is found.
     output(
         command
             .args(words)
@@ -44,7 +44,8 @@ fn wrong_flags_are_told_all_at_once_at_their_places() {
     let check = vsweep(&["check"], WRONG);
     assert_eq!(check.status.code(), Some(2), "{}", said(&check));
     let said = said(&check);
-    // A flag that is not known may be one of a newer vLLM; a value of another type is refused by each.
+    // An unknown flag may be one of a newer vLLM, so it is a warning. A value of a wrong type is refused by every release, so it is an
+    // error.
     for (message, place, remedy) in [
         ("has no flag `--dtyp`", "plan.toml:3:11", "did you mean `--dtype`?"),
         (
@@ -137,8 +138,7 @@ fn programs_that_are_not_known_and_right_flags_are_left_alone() {
     }
 }
 
-/// A program that answers as vLLM's help does, with one flag that no release has and without one that 0.32 has, and counts
-/// how often it is asked.
+/// Writes a program that prints a help like vLLM's. It has one flag that no release has, lacks one that 0.32 has, and records each call.
 fn install(folder: &Path, ends: &str) {
     let flags: String = (0..60)
         .map(|i| format!("  --flag-{i} FLAG_{i}, -f{i}\n                        Text, --not-a-flag.\n"))
@@ -181,12 +181,12 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
     let wrong = check("vllm serve m --brand-nev a --enforce-eagr");
     assert_eq!((wrong.status.code(), asked()), (Some(2), 1), "{}", said(&wrong));
     assert!(said(&wrong).contains("/vllm has no flag `--brand-nev`") && said(&wrong).contains("`--enforce-eager`?"));
-    // The release that the simulator imitates has it: the help may only be silent about it.
+    // The release that the simulator imitates has this flag, so the help may just not mention it. It is a warning.
     let silent = check("vllm serve m --max-model-len 4");
     assert_eq!(silent.status.code(), Some(3), "{}", said(&silent));
     assert!(said(&silent).contains("warning: ") && said(&silent).contains("has no flag `--max-model-len`"));
 
-    // Nothing but `check` asks about what the release knows; where that has a doubt, everything does.
+    // Other commands than `check` ask the installed program only about flags that the release does not have.
     install(folder.path(), "0 # again");
     let plan = |command: &str| {
         fs::write(
@@ -206,7 +206,7 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
     let new = plan("vllm serve m --brand-new a");
     assert_eq!((new.status.code(), asked()), (Some(0), 2), "{}", said(&new));
 
-    // Another installation in its place, one that cannot answer.
+    // Another installation replaces the program. Its help fails.
     install(folder.path(), "1 # broken");
     let broken = check("vllm serve m --brand-nev a --max-model-len 4");
     assert_eq!((broken.status.code(), asked()), (Some(3), 3), "{}", said(&broken));
@@ -217,7 +217,7 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
     );
 }
 
-/// The demo with one name written otherwise where it is set.
+/// The demo plan with one parameter misspelt where it is set.
 fn misspelt(name: &str, other: &str) -> String {
     let demo = fs::read_to_string("plans/demo.toml").expect("readable");
     let set = format!("\n{name} = ");
@@ -252,7 +252,7 @@ fn a_misspelt_parameter_is_told_where_it_is_set_and_not_where_it_is_named() {
             "{said}"
         );
     }
-    // A right name beside a wrong reference is not doubted.
+    // A reference is misspelt here, and the parameter is right. Only the reference is reported.
     let plan = misspelt("tensor_parallel_size", "tensor_parallel_size")
         .replace("\"serve.max_num_seqs\" =", "\"serve.max_num_seq\" =");
     let said = said(&vsweep(&["check"], &plan));

@@ -1,5 +1,5 @@
-//! Plans made of several files, overrides and variables, and what `vsweep plan` prints of them: secrets never, and shell
-//! lines that a shell reads back as they were.
+//! Plans made of several files, overrides and variables, and the output of `vsweep plan`: it never shows a secret, and a shell reads its
+//! lines back unchanged.
 
 use crate::deadline::{self, ended, output};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ fn a_plan_extends_another_key_by_key() {
     assert_eq!(*param(&plan, "x"), Axis::Fixed(json!([1])));
     assert_eq!(*param(&plan, "y"), Axis::Fixed(json!(5)));
 
-    // The copy that is kept with the results is self-contained.
+    // The copy that is kept with the results needs no other file.
     fs::write(folder.path().join("kept.toml"), plan.redacted_text()).expect("a file");
     let kept = load(&folder, "kept.toml", &[]);
     assert_eq!((kept.runs.least(), &kept.serve.env), (7, &plan.serve.env));
@@ -231,7 +231,7 @@ header = { value = ["X-Api-Key=K\u00e9\u007fplanted-3", "X-Token=planted\\4plant
     }
 }
 
-/// The values hold `planted`; the ends of the lines are what a reader needs to see of them.
+/// The secret values contain `planted`. Each case has the part of a line that a reader must still see.
 #[test]
 fn problems_show_lines_without_their_secrets() {
     let wrong = r#"
@@ -282,7 +282,7 @@ fn load_with_token(folder: &TempDir) -> Plan {
     plan::parse(&text, plan::Format::Toml, Path::new("plan.toml"), &world).expect("valid")
 }
 
-/// A program for the script in place of the real one.
+/// Writes a shell script that replaces a program.
 fn stand_in(folder: &TempDir, name: &str, script: &str) {
     let path = folder.path().join(name);
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a file");
@@ -307,7 +307,7 @@ fn shell_lines_are_read_back_by_a_shell() {
         script.contains("set these variables first: API_KEY AUTHORIZATION DB_PASSWORD HF_TOKEN"),
         "{script}"
     );
-    // In place of vLLM, a program that prints its arguments and environment; its server is ready when it has.
+    // The scripts replace vLLM and curl. `vllm` prints its arguments and environment, and as a server is ready once it has done so.
     stand_in(
         &folder,
         "vllm",
@@ -397,7 +397,7 @@ fn an_interrupted_script_goes_to_no_further_server() {
     drop(socket);
     let folder = folder(&[("plan.toml", &text.replace("PORT", &address.port().to_string()))]);
     let script = stdout(&vsweep(folder.path(), &["plan", "plan.toml", "--format", "sh"]));
-    // A shell cannot catch a signal that it was started to ignore, as tests in the background are.
+    // A shell cannot catch a signal that was ignored when it started, as it may be for tests in the background.
     let mut shell = Command::new("env");
     shell
         .args(["--default-signal=INT", "sh", "-uc", &script])
@@ -416,7 +416,7 @@ fn an_interrupted_script_goes_to_no_further_server() {
         assert_eq!(shell.try_wait().expect("a state"), None, "it ended by itself");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    // As Ctrl-C does: to the whole group.
+    // As with Ctrl-C, the whole group gets the signal.
     let group = nix::unistd::Pid::from_raw(shell.id() as i32);
     nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).expect("it runs");
     assert_eq!(ended(&mut shell).code(), Some(130));

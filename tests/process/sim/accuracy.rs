@@ -1,4 +1,4 @@
-//! Compares the measurements of `vsweep bench` with the simulator's actions: every request and every token is there, in order, and no
+//! Compares the measurements of `vsweep bench` with what the simulator did: every request and every token is there, in order, and no
 //! measured time is shorter than the true one. Longer times depend on the machine and are not tested.
 
 use super::server::Server;
@@ -9,14 +9,14 @@ use std::process::Command;
 
 const REQUESTS: usize = 24;
 
-/// One finished sequence as the simulator tells it: `arrival_ms`, `token_ms`.
+/// One finished sequence as the simulator recorded it. Times are in milliseconds.
 struct True {
     arrival_ms: f64,
     token_ms: Vec<f64>,
     prompt: u64,
 }
 
-/// The truth by the number at the end of the request's id.
+/// Reads the finished sequences, by the number at the end of the request's id.
 fn truth(text: &str) -> BTreeMap<usize, True> {
     let records = text
         .lines()
@@ -92,7 +92,7 @@ fn measured_requests_are_the_true_ones_and_never_faster() {
         );
     }
 
-    // Who got the first token first is the same for the client, but for those of one step.
+    // The client sees the first tokens of requests in the order in which the server made them, except within one step.
     let steps = |number: &usize| truth[number].token_ms[0];
     let starts = floats(&result["start_times"]);
     let mut seen: Vec<usize> = (0..REQUESTS).collect();

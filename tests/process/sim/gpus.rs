@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Memory in use on the first GPU by the fake `nvidia-smi`, in MiB.
+/// Used memory of the first GPU in MiB, from the fake `nvidia-smi`.
 fn used(folder: &Path) -> u64 {
     let mut query = Command::new(env!("CARGO_BIN_EXE_vsweep"));
     query
@@ -38,7 +38,7 @@ fn an_engine_holds_memory_until_it_is_gone_and_others_do_not_start() {
     let elsewhere = Server::start_in(&[node[0], ("CUDA_VISIBLE_DEVICES", "1")], &[]);
     assert!(elsewhere.output().contains("Application startup complete."));
 
-    // An orphaned engine keeps what it has.
+    // An orphaned engine keeps its memory.
     first.signal(Signal::SIGKILL);
     first.ended();
     assert!(used(folder.path()) > 70_000);
@@ -56,8 +56,8 @@ fn memory_can_be_released_late() {
     assert!(used(folder.path()) > 70_000, "the driver takes its time");
 }
 
-/// Two servers on the same GPUs, whose driver gives memory back a second after the first is gone: the second would refuse to
-/// start, so a sweep that measured both has waited.
+/// Two servers on one GPU, whose driver releases memory a second after the first server is gone. Until then the second refuses to start, so
+/// a sweep that measured both has waited.
 #[test]
 fn a_sweep_waits_for_memory_that_is_released_late() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -92,7 +92,7 @@ fn a_sweep_waits_for_memory_that_is_released_late() {
     assert_eq!(code, Some(0), "{said}");
     let table = std::fs::read_to_string(folder.path().join("seeing/summary.csv")).expect("a table");
     assert_eq!(table.lines().count(), 3, "{table}");
-    // A sweep that cannot see the GPUs runs into what the first server left.
+    // A sweep that cannot see the GPUs starts the second server too early.
     let (code, said) = sweep("blind", &path);
     assert_eq!(code, Some(3), "{said}");
 }

@@ -1,4 +1,4 @@
-//! The process: what it refuses, how it ends, what it leaves behind, and every fault.
+//! The simulator's process: command lines that it refuses, how it ends, what it leaves behind, and every fault.
 
 use super::server::{Server, is_engine, segments, wait};
 use nix::sys::signal::Signal;
@@ -8,7 +8,7 @@ use std::io::Read;
 const LONG: &str = r#"{"prompt":"w0001","max_tokens":100000,"stream":true}"#;
 const SHORT: &str = r#"{"prompt":"w0001","max_tokens":5,"stream":true}"#;
 
-/// Reads until the first token is there.
+/// Reads a stream until its first token is there.
 fn first_token(stream: &mut std::net::TcpStream) {
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];

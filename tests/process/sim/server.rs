@@ -1,4 +1,4 @@
-//! A simulated server for one test: a free port, its output kept, and nothing left behind, whatever the test does.
+//! A simulated server for one test: it listens on a free port, its output is kept, and nothing of it is left, whatever the test does.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest wait for anything; only a broken server makes a test wait so long.
+/// Longest wait for anything. Only a broken server makes a test wait so long.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running server.
@@ -17,13 +17,13 @@ pub struct Server {
     port: Option<u16>,
     output: Arc<Mutex<String>>,
     readers: Vec<JoinHandle<()>>,
-    /// Its engine process and whatever else it started.
+    /// Pids of its engine process and of everything else that it started.
     family: Vec<i32>,
-    /// Shared memory of the family: some faults leave it behind, and a test must not.
+    /// Shared memory of the family. Some faults leave it behind, so it is removed at the end of the test.
     segments: Vec<PathBuf>,
 }
 
-/// An answer: status, head and body.
+/// An answer to a request.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -32,7 +32,7 @@ pub struct Answer {
 }
 
 impl Server {
-    /// Launches `vsweep sim serve demo-8b` with more arguments; does not wait.
+    /// Launches `vsweep sim serve demo-8b` with more arguments, without waiting until it is ready.
     pub fn launch(args: &[&str]) -> Server {
         Self::launch_in(&[], args)
     }
@@ -75,7 +75,7 @@ impl Server {
         }
     }
 
-    /// Launches and waits until it is ready.
+    /// Launches the server, and waits until it is ready.
     pub fn start(args: &[&str]) -> Server {
         Self::start_in(&[], args)
     }
@@ -94,7 +94,7 @@ impl Server {
         server
     }
 
-    /// Waits until it has printed `text`; a server that cannot any more fails the test with what it did print.
+    /// Waits until the server has printed `text`. Panics with the server's output if the server ended without it.
     pub fn wait_for_output(&self, text: &str) {
         wait(&format!("the server prints {text:?}"), || {
             let closed = self.readers.iter().all(JoinHandle::is_finished);
@@ -107,7 +107,7 @@ impl Server {
         });
     }
 
-    /// Everything printed so far, both streams.
+    /// Everything printed so far on standard output and error.
     pub fn output(&self) -> String {
         self.output.lock().expect("no reader panics").clone()
     }
@@ -122,24 +122,24 @@ impl Server {
         self.segments.extend(self.family.iter().flat_map(|pid| segments(*pid)));
     }
 
-    /// Pids of the processes it had started when it became ready.
+    /// Pids of the processes that the server had started when it became ready.
     pub fn family(&self) -> &[i32] {
         &self.family
     }
 
-    /// Its address for clients.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port.expect("started"))
     }
 
-    /// Connects to it.
+    /// Opens a connection to the server.
     pub fn connect(&self) -> std::io::Result<TcpStream> {
         let stream = TcpStream::connect(("127.0.0.1", self.port.expect("started")))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(stream)
     }
 
-    /// Sends a request and leaves the answer to be read.
+    /// Sends a request. The answer can be read from the returned connection.
     pub fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> std::io::Result<TcpStream> {
         let mut stream = self.connect()?;
         let length = body.len();
@@ -150,7 +150,7 @@ impl Server {
         Ok(stream)
     }
 
-    /// A whole exchange; `Err` if the server is gone or cut the answer.
+    /// Sends a request and reads the answer. Returns an error if the server is gone or the answer is cut off.
     pub fn try_ask(&self, method: &str, path: &str, headers: &str, body: &str) -> std::io::Result<Answer> {
         let mut text = String::new();
         self.send(method, path, headers, body)?.read_to_string(&mut text)?;
@@ -173,7 +173,7 @@ impl Server {
         })
     }
 
-    /// A whole exchange with a server that lives.
+    /// Sends a request and reads the answer. Panics if there is none.
     pub fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
         self.try_ask(method, path, "", body).expect("the server answers")
     }
@@ -191,7 +191,7 @@ impl Server {
         let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal);
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the server ends by itself.
     pub fn ended(&mut self) -> ExitStatus {
         let mut status = None;
         wait("the server ends", || {

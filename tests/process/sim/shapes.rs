@@ -1,5 +1,5 @@
-//! Answers compared with those that a real vLLM 0.32 gave (`tests/data/vllm`): the same keys in the same order, the same
-//! types, and equal values wherever they do not depend on the model, the request's id or the time.
+//! Answers compared with those that a real vLLM 0.32 gave (`tests/data/vllm`): the same keys in the same order, the same types, and the
+//! same values where they depend on neither the model, the request's id nor the time.
 
 use super::server::{Answer, Server};
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Keys, in order, and kinds of values, all the way down; the elements of a list must all be alike.
+/// Returns all keys in order, with the types of their values. Of a list only the first element is shown.
 fn shape(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
@@ -32,7 +32,7 @@ fn shape(value: &Value) -> String {
     }
 }
 
-/// The `data:` lines of a stream.
+/// Returns the `data:` of each event in a stream.
 fn events(body: &str) -> Vec<String> {
     assert!(body.ends_with("\n\n"), "a stream ends with an empty line");
     body.trim_end()
@@ -49,7 +49,7 @@ fn assert_same_shape(ours: &str, theirs: &str) {
     );
 }
 
-/// First, one in the middle, last token, usage and the end mark must be alike.
+/// Asserts that two streams have the same number of events, with the same shapes.
 fn assert_same_stream(ours: &str, theirs: &str) {
     let (ours, theirs) = (events(ours), events(theirs));
     assert_eq!(ours.len(), theirs.len());
@@ -177,13 +177,13 @@ fn a_stop_text_ends_an_answer() {
     assert!(longer["usage"]["completion_tokens"].as_u64() >= Some(10));
 }
 
-/// The value of the first sample whose line begins so.
+/// Value of the first sample whose line begins with `series`.
 fn sample(page: &str, series: &str) -> f64 {
     let line = page.lines().find(|line| line.starts_with(series));
     number(line.unwrap_or_else(|| panic!("no {series}")))
 }
 
-/// The value at the end of a sample's line.
+/// Value at the end of a sample's line.
 fn number(line: &str) -> f64 {
     line.rsplit(' ')
         .next()
@@ -214,8 +214,8 @@ fn metrics_have_vllms_names_and_add_up() {
     assert!(buckets.is_sorted() && buckets.last() == Some(&3.0));
 }
 
-/// Every series of a page without its value: name and labels. What differs by machine is left out: the values of the
-/// cache's configuration and the model's name.
+/// Returns name and labels of every series of a page, without the parts that depend on the machine: the labels of the cache's
+/// configuration, and the model's name.
 fn series(page: &str) -> BTreeSet<String> {
     let lines = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let without_values = |line: &str| {
@@ -398,7 +398,7 @@ fn a_held_server_queues_and_lets_go_together() {
         assert_eq!(server.get("/is_paused").body, r#"{"is_paused":true}"#);
         let body = r#"{"prompt":"w0001","max_tokens":5,"stream":true}"#;
         let streams = [(); 3].map(|()| server.send("POST", "/v1/completions", "", body).expect("taken"));
-        // As in vLLM, gauges move with steps, of which there are none.
+        // As in vLLM, gauges change with steps, and a held server makes none.
         assert!(
             server
                 .get("/metrics")

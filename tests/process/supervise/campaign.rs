@@ -1,5 +1,5 @@
-//! A real vLLM under a real sweep, and SIGKILL for each process at each moment of its life: nothing is left, and the cause is
-//! the right one. Each trial starts a server, so this takes hours: `.ci/night real` runs it.
+//! SIGKILL for each process of a real sweep on a real vLLM, at each moment of its life: nothing is left, and the right cause is found. Each
+//! trial starts a server, so this takes hours. `.ci/night real` runs it.
 
 use super::tree::{Marked, VSWEEP};
 use nix::sys::signal::{Signal, kill};
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A start of vLLM takes a minute on a quiet machine.
+/// Limit for a start and the like. A start of vLLM takes a minute on a quiet machine.
 const LONG: Duration = Duration::from_secs(40 * 60);
-/// Remains must disappear within the grace period and a little more.
+/// Limit for leftovers to disappear: the grace period and a little more.
 const SOON: Duration = Duration::from_secs(3 * 60);
 
 const PLAN: &str = r#"
@@ -50,7 +50,7 @@ enum Moment {
     Stop,
 }
 
-/// One sweep and what became of it.
+/// One sweep and its processes.
 struct Trial {
     marked: Marked,
     vsweep: Child,
@@ -97,7 +97,7 @@ impl Trial {
         Ok(())
     }
 
-    /// The processes of a part; none before it is there.
+    /// Pids of the processes of a victim; empty before they exist.
     fn pids(&self, victim: Victim) -> Vec<i32> {
         let vsweep = self.vsweep.id() as i32;
         let found = |wanted: &dyn Fn(i32) -> bool| self.marked.alive().into_iter().filter(|pid| wanted(*pid)).collect();
@@ -117,7 +117,7 @@ impl Trial {
         }
     }
 
-    /// Shared memory that the trial's processes hold, and their rendezvous files.
+    /// Shared memory that the trial's processes hold, and vLLM's rendezvous files.
     fn held(&self) -> BTreeSet<PathBuf> {
         let maps = self.marked.alive().into_iter().map(|pid| text(pid, "maps"));
         let mapped = maps.flat_map(|maps| {
@@ -131,7 +131,7 @@ impl Trial {
         mapped.chain(self.marked.segments()).chain(rendezvous).collect()
     }
 
-    /// The port on the command line of the server.
+    /// Port on the command line of the server.
     fn port(&self) -> Option<u16> {
         let arguments = text(*self.pids(Victim::Guard).first()?, "cmdline");
         arguments
@@ -143,7 +143,7 @@ impl Trial {
     }
 
     fn reach(&mut self, moment: Moment, victim: Victim, number: u32) -> Result<(), String> {
-        // As soon as the victim is there, as soon as the engine is, and when that has got further.
+        // The first kill comes as soon as the victim exists, the second as soon as the engine does, later ones some seconds after that.
         let awaited = if number == 0 { victim } else { Victim::Engine };
         self.waits_for("the process to kill", LONG, |trial| !trial.pids(awaited).is_empty())?;
         std::thread::sleep(Duration::from_secs(u64::from(number / 2 * 3)));
@@ -155,7 +155,7 @@ impl Trial {
         })?;
         std::thread::sleep(Duration::from_secs(2 + 2 * u64::from(number)));
         if moment == Moment::Stop {
-            // With requests in flight a real vLLM takes its time, if it ends at all.
+            // With requests in flight a real vLLM takes long to end, if it ends at all.
             self.interrupt();
             self.waits_for("the stop", LONG, |trial| {
                 trial.said("first").contains("stopping the server")
@@ -189,14 +189,14 @@ impl Trial {
         }
     }
 
-    /// The cause that vsweep gave for its server's end.
+    /// The cause that vsweep found for the end of its server.
     fn cause(&self) -> Option<String> {
         let said = self.said("first");
         let line = said.lines().find(|line| line.contains("server default: crashed_"))?;
         line.split("server default: ").nth(1).map(str::to_owned)
     }
 
-    /// Kills, waits for the end, and says how it went in a few words; the error says what was wrong.
+    /// Kills the victim at the moment, waits for the end of everything, and returns a short summary. The error says what went wrong.
     fn perform(&mut self, victim: Victim, moment: Moment, number: u32) -> Result<String, String> {
         self.reach(moment, victim, number)?;
         let (held, port) = (self.held(), self.port());
@@ -205,7 +205,7 @@ impl Trial {
         if moment == Moment::Load && held.is_empty() {
             return Err("a server under load holds no shared memory: the trial has lost its meaning".into());
         }
-        // Neither of two may do anything about the other's end.
+        // Both are stopped first, so that neither can react to the other's end.
         for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
             for pid in &victims {
                 let _ = kill(Pid::from_raw(*pid), signal);
@@ -271,7 +271,7 @@ impl Trial {
                 };
                 self.waits_for("the cause", LONG, |trial| trial.cause().is_some())?;
                 if moment == Moment::Load {
-                    // It would be tried once more.
+                    // Otherwise the run would be tried once more.
                     self.interrupt();
                 }
                 let (ended, told) = (self.ended()?, self.cause().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! External programs as benchmarks: their parameters, the judgement of their results, and that none survives its run.
+//! External programs as benchmarks: what they are given, how their results are judged, and that no process survives its run.
 
 use super::tree::{Marked, first_line, spawn};
 use std::fs;

@@ -1,4 +1,4 @@
-//! A supervised server with every fault of the simulator: each ends in its cause, and leaves no process, port or segment.
+//! A supervised server with every fault of the simulator: each fault is found with its cause, and leaves no process, port or segment.
 
 use super::tree::{Marked, VSWEEP, spawn};
 use std::cell::RefCell;
@@ -12,11 +12,11 @@ use vsweep::server::{Identity, Launch, Server, create_log};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A simulated server of a test's own.
+/// A simulated server of one test.
 struct Simulated {
     marked: Marked,
     launch: Launch,
-    /// Shared memory and other files that the server had open when it was ready.
+    /// Shared memory that the server had open when it was ready.
     segments: RefCell<Vec<PathBuf>>,
 }
 
@@ -56,7 +56,7 @@ impl Simulated {
         (server, outcome)
     }
 
-    /// Stops the server and checks that nothing of it is left.
+    /// Stops the server, and checks that no process, port or segment of it is left.
     async fn finish(&self, mut server: Server) {
         server.stop().await;
         self.marked.assert_empty();
@@ -73,7 +73,7 @@ impl Simulated {
     }
 }
 
-/// Starts a stream on a raw connection; the connection keeps the request in flight.
+/// Sends a streaming request. The returned connection keeps the request in flight.
 fn request(server: &Server) -> io::Result<TcpStream> {
     let body = r#"{"model":"org/tiny","prompt":"hello","max_tokens":64,"stream":true,"ignore_eos":true}"#;
     let address = server.base_url().trim_start_matches("http://");
@@ -158,7 +158,7 @@ async fn faults_under_load_have_their_causes() {
         let simulated = Simulated::new("under-load", flags);
         let (mut server, outcome) = simulated.start().await;
         outcome.expect("ready");
-        // The first may be the death of the server before the second.
+        // The first request may kill the server before the second is sent.
         let in_flight = [request(&server), request(&server)];
         assert!(in_flight[0].is_ok(), "it listens");
         let failure = tokio::time::timeout(PATIENCE, server.failed())
@@ -248,7 +248,7 @@ async fn a_server_of_someone_else_can_be_attached_to() {
     simulated.finish(server).await;
 }
 
-/// The log of a launch is created, never overwritten.
+/// A log is created for each launch, and never overwritten.
 #[test]
 fn an_existing_log_is_kept() {
     let simulated = Simulated::new("log", "");

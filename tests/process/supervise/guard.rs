@@ -1,4 +1,4 @@
-//! The guard alone: whatever its tree does, and in whatever order they die, nothing is left.
+//! The guard alone: whatever the processes of its tree do, and in whatever order they die, nothing is left.
 
 use super::tree::{Daemon, Marked, VSWEEP, first_line, wait_for};
 use crate::deadline::ended;
@@ -17,7 +17,7 @@ use vsweep::server::process::guard::Exit;
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(600);
 
-/// Children in the same session, in another one, and a double fork; says `up` when all are there.
+/// Children in the same session, in another session, and after a double fork. Writes `up` once all are there.
 const FAMILY: &str = "sleep 1000 & setsid sh -c 'sleep 1000 & (setsid sleep 1000 &); sleep 1000' & \
                       echo up > \"$TMPDIR/up\"; wait";
 /// A tree that ignores polite signals.
@@ -150,7 +150,7 @@ async fn a_program_that_cannot_run_is_reported() {
     tree.gone().await;
 }
 
-/// Current length of a tree's log, in bytes.
+/// Length of a tree's log, in bytes.
 fn log_bytes(marked: &Marked) -> u64 {
     fs::metadata(marked.path("log")).map_or(0, |meta| meta.len())
 }
@@ -179,7 +179,7 @@ async fn an_endless_log_is_bounded_and_keeps_its_ends() {
     marked.assert_empty();
 }
 
-/// A guard whose owner is a process of its own, so that the owner can be killed.
+/// Starts a guard whose owner is another process, which the test can kill.
 fn guard_of_another_owner(marked: &Marked, script: &str) -> (Child, Child) {
     let (orders, held) = std::io::pipe().expect("a pipe");
     let owner = Command::new("sleep")
@@ -277,7 +277,7 @@ async fn a_killed_guards_tree_leaves_no_shared_memory() {
     let tree = marked.script(&script, LONG);
     first_line(&marked.path("up"));
     fs::write(&foreign.0, "").expect("written");
-    // The guard is notified of a new segment at once: after two more waits it has seen this one.
+    // The guard is notified of a new segment at once. After two more waits it has surely seen this one.
     let waits = waits(tree.guard());
     wait_for("the guard to look", || self::waits(tree.guard()) >= waits + 2);
     send(tree.guard(), Signal::SIGKILL);
@@ -287,7 +287,7 @@ async fn a_killed_guards_tree_leaves_no_shared_memory() {
     assert!(before.0.exists() && foreign.0.exists(), "what others made stays");
 }
 
-/// Number of times that a process has gone to sleep.
+/// Number of times that a process has gone to sleep of its own accord.
 fn waits(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
     let line = status
@@ -306,7 +306,7 @@ async fn segments_of_a_tree_that_dies_at_once_are_removed() {
         LONG,
     );
     first_line(&marked.path("up"));
-    // Each look ends in a wait: after two more of them the guard has seen the segment.
+    // Each look of the guard ends in a wait. After two more waits it has surely seen the segment.
     let waits = waits(tree.guard());
     wait_for("the guard to look", || self::waits(tree.guard()) >= waits + 2);
     for pid in marked.alive().into_iter().filter(|&pid| pid != tree.guard()) {

@@ -1,5 +1,5 @@
-//! Supervision against real processes: the guard with small shell scripts, the server with every fault of the simulator.
-//! Each test marks its processes by an environment variable of its own and checks that none with that mark is left.
+//! Supervision of real processes: the guard with small shell scripts, the server with every fault of the simulator. Each test marks its
+//! processes by an environment variable, and checks that none with this mark is left.
 
 mod campaign;
 mod external;

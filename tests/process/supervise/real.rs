@@ -39,7 +39,7 @@ fn launch(marked: &Marked) -> Launch {
     }
 }
 
-/// vLLM's own processes: they rewrite their titles, and with them what can be read of their environment.
+/// Processes of vLLM. They rewrite their titles, and overwrite their environment with it, so the mark does not show them.
 fn engines() -> Vec<PathBuf> {
     let all = fs::read_dir("/proc")
         .expect("proc is mounted")
@@ -49,7 +49,7 @@ fn engines() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The segments that vLLM's processes have mapped, and its rendezvous files.
+/// Segments that vLLM's processes have mapped, and its rendezvous files.
 fn held(marked: &Marked) -> BTreeSet<PathBuf> {
     let maps = engines()
         .into_iter()
@@ -70,7 +70,7 @@ fn held(marked: &Marked) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Starts a long stream and waits until its first bytes are there.
+/// Starts a long stream, and waits for its first byte.
 fn stream(base_url: &str) -> std::process::Child {
     let body = r#"{"model":"tiny","prompt":"hello","max_tokens":1900,"ignore_eos":true,"stream":true}"#;
     let mut curl = Command::new("curl")

@@ -12,7 +12,7 @@ use vsweep::server::{Launch, Server, create_log};
 
 pub const VSWEEP: &str = env!("CARGO_BIN_EXE_vsweep");
 
-/// Limit of every wait: generous, because nothing here asserts a time.
+/// Limit of every wait. It is generous, because nothing here asserts a time.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Launches a server with a log of its own.
@@ -54,7 +54,7 @@ impl Marked {
         self.script_on(None, script, grace)
     }
 
-    /// Like `script`, on some CPUs.
+    /// Like `script`, but only on some CPUs.
     pub fn script_on(&self, cpus: Option<&Cpus>, script: &str, grace: Duration) -> Guarded {
         let argv = ["sh", "-c", script].map(str::to_owned);
         let log = File::options()
@@ -74,7 +74,7 @@ impl Marked {
         .expect("sh can be started")
     }
 
-    /// Process ids with the mark, zombies left out; guards are among them.
+    /// Pids of the processes with the mark, without zombies. Guards are among them.
     pub fn alive(&self) -> Vec<i32> {
         let entries = fs::read_dir("/proc").expect("proc is mounted").flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -89,7 +89,7 @@ impl Marked {
             .into_iter()
             .flat_map(open)
             .filter_map(|fd| fs::read_link(fd.path()).ok());
-        // Somebody may list the folder itself.
+        // A process may have the folder itself open, to list it.
         files
             .filter(|file| file.parent() == Some(Path::new("/dev/shm")))
             .collect()
@@ -107,20 +107,20 @@ impl Marked {
         assert!(alive.is_empty(), "still alive: {alive:?}");
     }
 
-    /// Waits until none of the marked processes is left.
+    /// Waits until all marked processes have ended.
     pub fn wait_until_empty(&self) {
         wait_for("the tree to end", || self.alive().is_empty());
     }
 }
 
-/// Nothing of a test that failed is left.
+/// Kills what a failed test has left.
 impl Drop for Marked {
     fn drop(&mut self) {
         self.alive().into_iter().for_each(end);
     }
 }
 
-/// A process that nothing tells to be of a test.
+/// A process that neither its parent nor its environment connects with the test.
 pub struct Daemon(pub i32);
 
 impl Daemon {
@@ -141,19 +141,19 @@ impl Drop for Daemon {
     }
 }
 
-/// Ignores processes that have ended already.
+/// Kills a process, if it has not ended already.
 fn end(pid: i32) {
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
 }
 
-/// Waits until a file holds a line, and returns its first.
+/// Waits until a file has a complete line, and returns the first.
 pub fn first_line(path: &Path) -> String {
     let line = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
     wait_for(&format!("{}", path.display()), || line().is_some());
     line().unwrap_or_default().lines().next().unwrap_or_default().to_owned()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn wait_for(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {

@@ -17,7 +17,7 @@ fn path(seen: &scripted::Seen) -> &str {
     seen.head.split(' ').nth(1).expect("a path")
 }
 
-/// A tokenizer of 100 words; writes it and returns its path.
+/// Writes a tokenizer of 100 words, and returns its path.
 fn tokenizer(folder: &std::path::Path) -> String {
     let words: serde_json::Map<String, Value> = (0..100).map(|i| (format!("w{i}"), json!(i))).collect();
     let file = json!({
@@ -34,7 +34,7 @@ fn tokenizer(folder: &std::path::Path) -> String {
 async fn prompts_are_cut_to_their_length_by_the_servers_count() {
     let server = Server::with_tokenizer(|seen| match path(seen) {
         "/tokenize" => {
-            // Every word that has two digits is two tokens here.
+            // Here a word with two digits is two tokens, a word with one is one.
             let text = seen.body["prompt"].as_str().expect("a text");
             let tokens: Vec<usize> = text
                 .split_whitespace()
@@ -96,7 +96,8 @@ async fn lists_of_texts_are_not_sent_to_the_servers_tokenizer() {
     );
 }
 
-/// Answers as a server whose tokenizer finds `tokens(word)` in each word, and puts one special token before a prompt.
+/// Answers like a server whose tokenizer finds `tokens(word)` tokens in a word, adds a special token to each prompt if asked to, and
+/// decodes the token `id` as `piece(id)`.
 fn with_tokenizer(seen: &scripted::Seen, tokens: fn(&str) -> usize, piece: fn(u64) -> String) -> scripted::Answer {
     match path(seen) {
         "/tokenize" => {
@@ -122,7 +123,7 @@ fn text_sent(seen: &scripted::Seen) -> Option<String> {
 async fn without_a_tokenizer_chat_uses_words_that_the_server_counts_as_one_token() {
     let tokens: [fn(&str) -> usize; 2] = [
         |word| 1 + word.len() / 4,
-        // No common word is a token of its own, but some of the server's are.
+        // No common word is a single token, but some entries of the server's vocabulary are.
         |word| if word.starts_with("piece") { 1 } else { word.len() + 1 },
     ];
     for tokens in tokens {
@@ -145,7 +146,8 @@ async fn without_a_tokenizer_chat_uses_words_that_the_server_counts_as_one_token
             .iter()
             .map(|text| text.split_whitespace().map(tokens).sum())
             .collect();
-        // 12 with the special token, from half to one and a half times the rest.
+        // The length is 12: one special token, and the rest varies from half to one and a half times 11. The special token is not counted
+        // here.
         assert!(
             lengths.iter().all(|length| (5..=17).contains(length)) && lengths.len() > 8,
             "{lengths:?}"
@@ -192,7 +194,8 @@ async fn without_a_tokenizer_the_server_counts_recorded_texts() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("talks.json");
     let turns = |question: &str, answer: &str| json!({"conversations": [{"value": question}, {"value": answer}]});
-    // By their bytes the first would be too short, and the answer of the second longer than the server says.
+    // By its bytes the first text would be too short. The server counts fewer tokens in the second's answer than its bytes suggest, so the
+    // second is left out.
     let talks = json!([
         turns("a b c d e", "v w x y z"),
         turns("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "a")

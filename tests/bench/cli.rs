@@ -25,7 +25,7 @@ async fn server() -> Server {
     .await
 }
 
-/// A line of the block with figures that differ from run to run as `N`.
+/// Returns a line of the printed block, with `N` for a figure that differs from run to run.
 fn shape_of(line: &str) -> String {
     let (label, value) = line.split_at(line.len().min(41));
     let is_measured = value.contains('.');
@@ -148,7 +148,7 @@ async fn exit_codes_say_what_happened() {
     assert!(text(&nobody.stderr).contains("cannot ask http://127.0.0.1:9/v1/models for its models"));
 }
 
-/// Few short requests.
+/// Two short requests.
 const SHORT: [&str; 4] = ["--num-prompts", "2", "--random-input-len", "4"];
 
 #[tokio::test]

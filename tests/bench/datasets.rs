@@ -1,4 +1,4 @@
-//! Every dataset through the native benchmark: what a server gets, and what the result says of it.
+//! Every dataset through the native benchmark: the requests that a server gets, and the facts about the prompts in the result.
 
 use crate::scripted::{self, Server, completion, refusal};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use vsweep::bench::{self, measure};
 use vsweep::plan::BenchRunner;
 
-/// Runs a benchmark; the result, and the bodies that the server got, in order.
+/// Runs a benchmark with one request at a time. Returns the result, and the bodies that the server got, in order.
 async fn run(params: Value) -> Result<(Value, Vec<Value>), String> {
     let server = Server::start(|_| completion(2, 7)).await;
     let mut job = scripted::job(&server.url, params);

@@ -1,4 +1,4 @@
-//! Runs that time ends: what they send, what counts, and what cannot be asked for.
+//! Runs that end after a time: which requests they send, which of them count, and settings that are refused.
 
 use crate::scripted::{Answer, STREAM_HEAD, Server, chat, completion, job, run};
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use vsweep::bench::measure;
 use vsweep::plan::{Params, Warmup};
 
-/// A result whose run was sound.
+/// Returns the result of a run, which must succeed.
 async fn result(url: &str, params: Value) -> Params {
     run(url, params).await.expect("measured").result.to_values()
 }
 
-/// Prompts that a server has seen.
+/// Prompts that the server has seen.
 fn prompts(server: &Server) -> Vec<String> {
     let seen = server.seen.lock().expect("no panic");
     seen.iter().map(|seen| seen.body["prompt"].to_string()).collect()
@@ -41,7 +41,7 @@ async fn a_closed_loop_draws_as_long_as_time_lasts() {
         sent + 2,
         "warm-ups come first and are not counted"
     );
-    // Two of `random` may begin with the same id: the more there are, the more often.
+    // Two prompts of `random` may begin with the same id. This becomes more likely with more prompts, so only the first are compared.
     let first = &prompts[..prompts.len().min(200)];
     let different = first.iter().collect::<HashSet<_>>().len();
     assert!(
@@ -120,7 +120,7 @@ async fn what_does_not_end_within_the_grace_has_failed() {
     );
 }
 
-/// Rows with these prompts.
+/// Writes a file with `count` prompts.
 fn rows(path: &Path, count: usize) {
     let lines: String = (0..count).map(|i| format!("{{\"prompt\": \"row {i}\"}}\n")).collect();
     std::fs::write(path, lines).expect("written");

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use vsweep::validity::{Code, Validity};
 
-/// The error of the first of three requests, when it alone is answered so.
+/// Returns the error of the first of three requests. Only the first gets this answer.
 async fn error_of(answer: Answer, limit: &str) -> String {
     let count = AtomicUsize::new(0);
     let server = Server::start(move |_| match count.fetch_add(1, SeqCst) {
@@ -131,7 +131,7 @@ async fn a_server_that_is_not_up_yet_is_awaited_as_long_as_asked() {
     );
 }
 
-/// The end of a stream that says so many tokens were generated.
+/// A stream whose usage says that so many tokens were generated.
 fn usage(tokens: u64) -> Answer {
     let event = json!({
         "choices": [{"text": "a", "finish_reason": "length"}],
@@ -166,7 +166,7 @@ async fn more_tokens_than_were_asked_for_are_a_warning() {
         "num_prompts": 3, "random_input_len": 5, "random_output_len": 4, "extra_body": {"max_tokens": 7},
     });
     let result = run(&server.url, params).await.expect("measured").result;
-    // A busy machine may give another warning.
+    // Load on the machine may cause other warnings.
     let warnings = result.values.get("warnings").map(ToString::to_string);
     assert!(warnings.is_none_or(|warnings| !warnings.contains("asked for")));
 }

@@ -1,5 +1,5 @@
-//! Answers damaged on their way: bytes flipped, lost, repeated or inserted at any place of a valid stream. Nothing panics, every request
-//! ends, and one with a detectable loss does not count as a success.
+//! Damaged answers: bytes are changed, lost, repeated or inserted at any place of a valid stream. Nothing panics, every request ends, and
+//! none with a detectable loss counts as a success.
 
 use crate::scripted::{self, Answer, STREAM_HEAD, Server, completion, run};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ const HARMS: [Harm; 6] = [
     Harm::CutOff,
 ];
 
-/// The harm to the `index`-th answer, and what is left of it.
+/// Returns the kind of damage to the `index`-th answer, and the damaged answer.
 fn mangled(index: usize, whole: &[u8]) -> (Harm, Vec<u8>) {
     let harm = HARMS[index % HARMS.len()];
     let mut random = NumpyPcg64::new(index as u64);
@@ -45,7 +45,7 @@ fn mangled(index: usize, whole: &[u8]) -> (Harm, Vec<u8>) {
     (harm, bytes)
 }
 
-/// The body after the head's empty line, unchanged.
+/// Returns the bytes after the head's empty line.
 fn body(answer: &[u8]) -> Option<&[u8]> {
     let ends = (0..answer.len()).filter(|at| answer[*at] == b'\n');
     let mut bodies = ends.filter_map(|at| {
@@ -72,7 +72,8 @@ fn without_chunks(mut bytes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The text of a stream, read line by line with no haste; `None` if it cannot be read or does not say that it ended.
+/// Returns the text of a stream, by a simple reader that is independent of the load generator's. `None` if the stream cannot be read or has
+/// no sign of its end.
 fn text_of(stream: &[u8]) -> Option<String> {
     let stream = String::from_utf8_lossy(stream)
         .replace("\r\n", "\n")
@@ -101,7 +102,7 @@ fn text_of(stream: &[u8]) -> Option<String> {
     has_ended.then_some(text)
 }
 
-/// Returns true if the answer can be read as this text, with its framing or, if its head lost that, without.
+/// Returns true if the answer can be read as this text, with chunks or, because the head may have lost its line about them, without.
 fn can_mean(answer: &[u8], text: &str) -> bool {
     let Some(body) = body(answer) else { return false };
     let in_chunks = without_chunks(body);
@@ -115,7 +116,7 @@ async fn mangle(backend: &str, whole: Answer) {
     let Answer::Bytes(pieces) = whole else {
         panic!("a stream")
     };
-    // No request goes over a connection that was closed behind the answer before.
+    // With this header the client opens a new connection for each request.
     let closing = [&STREAM_HEAD[..STREAM_HEAD.len() - 2], b"connection: close\r\n\r\n"].concat();
     let whole = [closing, pieces[1..].concat()].concat();
     let answers: Vec<(Harm, Vec<u8>)> = (0..REQUESTS).map(|index| mangled(index, &whole)).collect();
@@ -128,7 +129,7 @@ async fn mangle(backend: &str, whole: Answer) {
             .and_then(|rest| rest.split_whitespace().next())
             .and_then(|index| index.parse::<usize>().ok());
         match index {
-            // Some are left hanging instead of closed.
+            // Some connections stay open in silence instead of being closed.
             Some(index) if index % 20 == 1 => Answer::ThenSilence(sent[index].1.clone()),
             Some(index) => Answer::ThenClose(sent[index].1.clone()),
             None => completion(1, 1),
@@ -146,7 +147,8 @@ async fn mangle(backend: &str, whole: Answer) {
         let text = result["generated_texts"][index].as_str().expect("a text");
         let shown = String::from_utf8_lossy(bytes);
         if !error.is_empty() {
-            // Where the header that says so was lost, the request behind it can meet the closed connection.
+            // The damage before may have removed the header `connection: close`. Then this request may have met a connection that the
+            // server had closed.
             let is_lost = error == "the server closed the connection before its answer";
             assert!(*harm != Harm::None || is_lost, "answer {index} failed: {error}");
             continue;

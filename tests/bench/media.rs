@@ -1,10 +1,10 @@
-//! Pictures and sounds with prompts, from the dataset's file to the body that a server gets.
+//! Images and audio with prompts, from the dataset's file to the body that a server gets.
 
 use crate::scripted::{Server, chat, run};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Runs one dataset; the bodies that the server got, in order.
+/// Runs a dataset with one request at a time. Returns the bodies that the server got, in order.
 async fn bodies(params: Value) -> Result<Vec<Value>, String> {
     let server = Server::start(|_| chat(&["yes".to_owned()], 7)).await;
     let mut params = params;
@@ -29,7 +29,7 @@ fn parts(body: &Value) -> &Vec<Value> {
     body["messages"][0]["content"].as_array().expect("parts")
 }
 
-/// A second of silence, 8 samples of a byte.
+/// One second of silence: 8 samples of one byte.
 const WAV: &[u8] = b"RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x08\0\0\0\x08\0\0\0\x01\0\x08\0data\x08\0\0\0\x80\x80\x80\x80\x80\x80\x80\x80";
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn random_pictures_are_pictures() {
     for body in &bodies {
         assert_eq!((parts(body).len(), &parts(body)[0]["type"]), (3, &json!("text")));
         let url = parts(body)[2]["image_url"]["url"].as_str().expect("an address");
-        // The head of a JPEG in base64.
+        // The beginning of a JPEG in base64.
         assert!(url.starts_with("data:image/jpeg;base64,/9j/"), "{url}");
     }
     assert_ne!(parts(&bodies[0])[1], parts(&bodies[0])[2]);

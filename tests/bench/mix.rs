@@ -1,4 +1,4 @@
-//! Loads of several classes: what they send, and the figures of each class.
+//! Loads of several classes: the requests that they send, and the figures of each class.
 
 use crate::scripted::{Answer, Server, chat, completion, job, run};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use vsweep::bench::measure;
 use vsweep::bench::native::settings::NativeSettings;
 use vsweep::plan::{Params, Warmup};
 
-/// As many tokens as the request asks for.
+/// Answers with as many tokens as the request asks for.
 fn as_asked(body: &Value) -> Answer {
     match body["max_tokens"].as_u64() {
         Some(tokens) => completion(tokens as usize, 5),
@@ -15,7 +15,7 @@ fn as_asked(body: &Value) -> Answer {
     }
 }
 
-/// Every request of a run that sends one after the other, as its bytes said it.
+/// Returns head and body of every request of a run, including warm-ups. The run sends one request at a time.
 async fn requests(params: &Value) -> Vec<(String, String)> {
     let server = Server::start(|seen| as_asked(&seen.body)).await;
     let mut job = job(&server.url, params.clone());
@@ -24,7 +24,7 @@ async fn requests(params: &Value) -> Vec<(String, String)> {
     let address = server.url.trim_start_matches("http://").to_owned();
     let seen = server.seen.lock().expect("no panic");
     let requests = seen.iter().filter(|seen| !seen.body.is_null());
-    // Each server has a port of its own.
+    // Each server has another port, so the address is replaced.
     requests
         .map(|seen| (seen.head.replace(&address, "HOST"), seen.body.to_string()))
         .collect()

@@ -48,7 +48,8 @@ async fn a_closed_loop_measures_every_request() {
 #[tokio::test]
 async fn times_of_arrival_are_the_kernels() {
     let server = Server::start(|_| completion(4, 7)).await;
-    // The system begins to stamp a moment after it was asked to, which may be after a short run.
+    // The system begins to record times of arrival a moment after it was asked to. That may be after the end of a short run, so there are
+    // several.
     for _ in 0..50 {
         let params = json!({"num_prompts": 40, "max_concurrency": 4, "random_input_len": 5, "random_output_len": 4});
         let result = run(&server.url, params).await.expect("measured").result.to_values();
@@ -110,7 +111,7 @@ async fn chat_sends_messages_and_reads_deltas() {
     assert_eq!(seen[0].body["max_completion_tokens"], 128);
 }
 
-/// Gaps between the tokens of an answer of these texts, the last of which ends it, if the server counts `tokens`.
+/// Number of gaps between tokens, for an answer in these pieces of text of which the last ends it, if the server counts `tokens`.
 async fn gaps(texts: &'static [&str], tokens: usize) -> usize {
     let server = Server::start(move |_| {
         let events = texts.iter().enumerate().map(|(i, text)| {
@@ -135,9 +136,9 @@ async fn gaps(texts: &'static [&str], tokens: usize) -> usize {
 
 #[tokio::test]
 async fn an_end_without_text_is_a_token_if_the_server_counts_it() {
-    // llama.cpp ends with the reason alone.
+    // llama.cpp ends with an event that has only the reason.
     assert_eq!(gaps(&["a", "b", ""], 2).await, 1);
-    // vLLM's last token may have no text.
+    // The last token of vLLM may have no text.
     assert_eq!(gaps(&["a", "b", ""], 3).await, 2);
     assert_eq!(gaps(&[""], 1).await, 0);
 }
@@ -156,7 +157,7 @@ async fn a_server_that_closes_after_each_answer_answers_all() {
 #[tokio::test]
 async fn a_request_that_crosses_the_close_of_its_connection_is_sent_again() {
     let count = AtomicUsize::new(0);
-    // The second request comes on the connection of the first, if that was kept.
+    // The second request uses the connection of the first, if that was kept.
     let server = Server::start(move |_| match count.fetch_add(1, SeqCst) {
         1 => Answer::ThenClose(vec![]),
         _ => completion(2, 5),
@@ -168,13 +169,13 @@ async fn a_request_that_crosses_the_close_of_its_connection_is_sent_again() {
     assert_eq!(server.seen.lock().expect("no panic").len(), 5);
 }
 
-/// Answers the first request with `answer` and all others properly; returns the first one's error.
+/// Returns the error of the first request, which gets `answer`. All others get proper answers.
 async fn error_of(answer: Answer) -> String {
     let result = with_first(answer).await;
     result["errors"][0].as_str().expect("a text").to_owned()
 }
 
-/// The result of a run whose first request fails by this answer.
+/// Returns the result of a run whose first request fails because of `answer`.
 async fn with_first(answer: Answer) -> Map<String, Value> {
     let count = AtomicUsize::new(0);
     let answer = Arc::new(answer);
@@ -212,11 +213,11 @@ async fn a_request_that_broke_off_keeps_its_times_and_not_its_text() {
         );
         assert_eq!(result["itls"][0].as_array().map(Vec::len), Some(1));
         assert_eq!(result["generated_texts"][0], "");
-        // Without the errors this is how a file tells which requests failed.
+        // In a file without errors, these zeros show which requests failed.
         assert_eq!(result["latencies"][0], 0.0);
         assert_eq!(result["output_lens"][0], 0);
     }
-    // vLLM takes this one for a success, and has its text.
+    // vLLM counts this request as a success, and keeps its text.
     let error = chunk(r#"{"error":"out of memory"}"#);
     let result = with_first(Answer::Bytes(vec![[&begun[..], &error, LAST_CHUNK].concat()])).await;
     assert_eq!(result["generated_texts"][0], "aa");

@@ -1,4 +1,4 @@
-//! The native benchmark over TLS, against a server with a certificate that it signed itself.
+//! The native benchmark over TLS, against a server with a self-signed certificate.
 
 use crate::scripted;
 use rustls::pki_types::PrivateKeyDer;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use vsweep::bench::Measurement;
 use vsweep::cause::Failure;
 
-/// Starts it on threads of its own, which end with the process; returns its address.
+/// Starts the server in threads that end with the process. Returns its URL.
 fn start() -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
@@ -33,7 +33,7 @@ fn start() -> String {
     format!("https://localhost:{port}")
 }
 
-/// Answers every request that ends in `}` with a stream of many tokens, or with 404.
+/// Answers every POST request, whose body ends in `}`, with a stream of many tokens, and every GET request with 404.
 fn serve(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
     let connection = ServerConnection::new(config).expect("a valid configuration");
     let mut stream = StreamOwned::new(connection, stream);

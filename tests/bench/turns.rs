@@ -1,4 +1,4 @@
-//! Conversations: every turn comes after the answer to the one before and repeats what was said.
+//! Conversations: every turn is sent after the answer to the turn before, and repeats the messages so far.
 
 use crate::scripted::{Seen, Server, chat, refusal, run};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use vsweep::bench;
 use vsweep::plan::BenchRunner;
 
-/// Answers with words that identify their requests.
+/// Answers with words that identify the request.
 async fn server() -> Server {
     Server::start(|seen| chat(&answer(seen), 10)).await
 }
@@ -25,7 +25,7 @@ fn header(seen: &Seen, name: &str) -> String {
     line.unwrap_or_default().to_owned()
 }
 
-/// The number at the end of a conversation's id.
+/// Number of a conversation, from the end of its id.
 fn conversation(seen: &Seen) -> usize {
     let id = header(seen, "x-session-id");
     id.rsplit('-')
@@ -99,7 +99,7 @@ async fn turns_wait_for_answers_and_repeat_them() {
             .as_u64()
             .is_some_and(|peak| peak <= 2)
     );
-    // Two pauses are within every conversation, and no time of theirs is within a request.
+    // Every conversation has two pauses of 5 ms.
     assert!(
         result["avg_conversation_duration_ms"]
             .as_f64()

@@ -1,6 +1,6 @@
-//! Compares the engine model with published figures (tests/data/calibration): predicted over published, row by row. `cargo test --test pure
-//! calibration -- --nocapture` prints the table that docs/simulator.md summarises. The bounds are the errors stated there, so a change of
-//! the model that breaks them must change the docs.
+//! Compares the engine model with published figures (tests/data/calibration): the ratio of predicted to published, for each figure. `cargo
+//! test --test pure calibration -- --nocapture` prints the table that docs/simulator.md summarises. The bounds are the errors stated there,
+//! so a change of the model that breaks them must change the docs too.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ struct Published {
     loads: Vec<Row>,
 }
 
-/// One figure: a load and its output tokens per second, its time per output token, or its time to the first one.
+/// A published figure of a load: output tokens per second, time per output token, or time to the first token.
 #[derive(Deserialize)]
 struct Row {
     source: String,
@@ -26,7 +26,7 @@ struct Row {
     flags: String,
     input: usize,
     output: usize,
-    /// Requests at once, where that is stated.
+    /// Requests in flight, if published.
     batch: Option<usize>,
     output_tokens_per_s: Option<f64>,
     tpot_ms: Option<f64>,
@@ -44,8 +44,8 @@ fn published() -> Published {
     serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("figures")
 }
 
-/// The engine that a row's server would have, and its most requests at once: as many as are sure to find room to their
-/// end, for that is how the published figures were made.
+/// Returns the engine of the row's server, and the number of requests in flight. Published figures were made with enough memory for all of
+/// them until their ends, so the number is limited to those that fit.
 fn engine(row: &Row) -> (Engine, usize) {
     let folder = format!("{}/tests/data/calibration/{}", env!("CARGO_MANIFEST_DIR"), row.model);
     let model = if std::path::Path::new(&folder).is_dir() {
@@ -66,8 +66,8 @@ fn engine(row: &Row) -> (Engine, usize) {
     (settings.engine(32_000, 0), batch.min(room))
 }
 
-/// Output tokens per second of `users` who each send the next request when one is answered, after the first of two
-/// rounds.
+/// Output tokens per second for `users` requests in flight, in the second of two rounds. Each answer is followed by the next request at
+/// once.
 fn throughput(engine: &mut Engine, users: usize, row: &Row) -> f64 {
     let request = |number: u64| SequenceRequest {
         prompt: (0..row.input).map(|place| token_id(!number, place, 32_000)).collect(),
@@ -101,7 +101,7 @@ fn throughput(engine: &mut Engine, users: usize, row: &Row) -> f64 {
     (users * row.output) as f64 / (now - from)
 }
 
-/// Geometric mean and the share of ratios within `factor` of one.
+/// Returns the geometric mean of ratios, and the share of them that differ from 1 by a factor below `factor`.
 fn summary(ratios: &[f64], factor: f64) -> (f64, f64) {
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let near = ratios

@@ -1,5 +1,5 @@
-//! No files of a crate need each other in a circle, in benches and tests neither. A file may use what its folder's `mod.rs` holds
-//! for all files below it; what that `mod.rs` uses of them counts as its need.
+//! The files of a crate, a bench or a test binary never depend on each other in a circle. A file may use everything in the `mod.rs` above
+//! it. If that `mod.rs` uses a file below, this counts as a dependency of the `mod.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A module's path inside its crate.
 type Module = Vec<String>;
 
-/// A path in code by its parts.
+/// The parts of a path in code.
 type Steps = Vec<String>;
 
 #[test]
@@ -32,7 +32,7 @@ fn no_files_need_each_other() {
     assert!(circles.is_empty(), "{}", circles.join("\n"));
 }
 
-/// The folders with the root file of a crate, a bench or a test binary.
+/// Folders of crates, and folders of benches and tests with a `main.rs`.
 fn roots() -> Vec<PathBuf> {
     let with_a_main = ["benches", "tests"].into_iter().flat_map(|folder| {
         let entries = fs::read_dir(folder).expect("readable");
@@ -42,7 +42,7 @@ fn roots() -> Vec<PathBuf> {
     super::layers::source_folders().into_iter().chain(with_a_main).collect()
 }
 
-/// Dependencies of the files of one crate, given as modules and texts.
+/// Dependencies between the files of a crate, which are given as module and text.
 fn needs_of(files: &[(&str, &str)]) -> BTreeMap<Module, BTreeSet<Module>> {
     needs(
         &files
@@ -88,7 +88,7 @@ fn a_circle_is_found_through_a_path_without_use() {
     assert_eq!(needs[&module("b")], BTreeSet::from([module("a")]));
 }
 
-/// The code of every module of a crate, without comments and the unit tests at the end of a file, which may use anything.
+/// Code of every module of a crate, without comments, and without the unit tests at the end of a file, which may use everything.
 fn modules(folder: &Path) -> BTreeMap<Module, String> {
     let files: Vec<PathBuf> = super::layers::files_below(folder, &["rs"]);
     let texts = files.iter().map(|path| {
@@ -110,7 +110,7 @@ fn modules(folder: &Path) -> BTreeMap<Module, String> {
     texts.map(|(module, text)| (module, code(&text))).collect()
 }
 
-/// Dependencies of each module, apart from the modules above it.
+/// Dependencies of each module, without those on modules above it.
 fn needs(files: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>> {
     let passed_on: BTreeMap<(Module, String), Module> = files
         .iter()
@@ -136,7 +136,7 @@ fn needs(files: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>>
         .collect()
 }
 
-/// The module that a path leads to.
+/// Returns the module that a path leads to.
 fn resolve(
     files: &BTreeMap<Module, String>,
     passed_on: &BTreeMap<(Module, String), Module>,
@@ -168,8 +168,7 @@ fn resolve(
     Some(here)
 }
 
-/// The paths that `use` lines name, with whether others see them, and those that stand in the code itself, such as
-/// `crate::a::text(1)`.
+/// Returns the paths in `use` lines, with true for those that are re-exported, and the paths in other code, such as `crate::a::text(1)`.
 fn paths(code: &str) -> (Vec<(bool, Steps)>, Vec<Steps>) {
     let mut uses: Vec<(bool, String)> = Vec::new();
     let (mut rest, mut is_open) = (String::new(), false);
@@ -199,7 +198,7 @@ fn paths(code: &str) -> (Vec<(bool, Steps)>, Vec<Steps>) {
     (named.collect(), written_out.map(steps).collect())
 }
 
-/// `a::{b, c::{d, e}}` as `a::b`, `a::c::d`, `a::c::e`.
+/// Splits `a::{b, c::{d, e}}` into `a::b`, `a::c::d` and `a::c::e`.
 fn leaves(tree: &str) -> Vec<Steps> {
     let (prefix, inner) = match tree.split_once('{') {
         Some((prefix, rest)) => (prefix, rest.rsplit_once('}').map_or(rest, |(inner, _)| inner)),
@@ -230,7 +229,7 @@ fn leaves(tree: &str) -> Vec<Steps> {
         .collect()
 }
 
-/// A shortest way from one module to another, both included.
+/// Returns a shortest path from one module to another, with both ends.
 fn way(needs: &BTreeMap<Module, BTreeSet<Module>>, from: &Module, to: &Module) -> Option<Vec<Module>> {
     let mut ways = vec![vec![from.clone()]];
     let mut seen = BTreeSet::from([from.clone()]);

@@ -1,6 +1,6 @@
-//! Reliability of the doubts of a run: runs with injected faults never pass as valid, and good runs get no doubt.
+//! Reliability of the doubts about a run: a run with an injected fault is never free of the doubt, and good runs get hardly any.
 //!
-//! A run is drawn as a load on a server with slots, arrivals and lengths by chance, and looked at once a second, as telemetry does.
+//! A run is drawn as a load on a server with slots, with random arrivals and lengths. It is read once a second, as telemetry does.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use vsweep::table::{Cell, Points, RunRow, TableBuilder};
 use vsweep::telemetry::series::Course;
 use vsweep::validity::Code;
 
-/// Uniform in 0 to 1, and what is drawn of it.
+/// A random generator with the distributions that are needed here.
 struct Draw(NumpyPcg64);
 
 impl Draw {
@@ -19,7 +19,7 @@ impl Draw {
         low + (high - low) * self.0.double()
     }
 
-    /// A number of a range whose logarithm is uniform.
+    /// A number in a range, with a uniform logarithm.
     fn size(&mut self, low: f64, high: f64) -> f64 {
         self.between(low.ln(), high.ln()).exp()
     }
@@ -33,14 +33,14 @@ impl Draw {
     }
 }
 
-/// A measured run: its figures and its course.
+/// A measured run: its figures and its readings over time.
 struct Run {
     figures: Params,
     course: Course,
     served: Vec<Served>,
-    /// Output tokens of each request, as the server counted them and as they were asked for.
+    /// Output tokens of each request, as the server counted them and as the request asked for.
     answers: Vec<(u64, u64)>,
-    /// Share of the prompts' tokens that was in the prefix cache, and how much they have in common.
+    /// Share of prompt tokens found in the prefix cache, and the share that prompts have in common.
     cached: (f64, f64),
 }
 
@@ -62,22 +62,22 @@ impl Run {
     }
 }
 
-/// A run on a server whose tokens take longer by a part until the end.
+/// Draws a run. Its tokens become slower until its end, by the share `slowing`.
 fn run(draw: &mut Draw, slowing: f64) -> Run {
     let load = Draw(NumpyPcg64::new((draw.0.double() * 1e9) as u64));
     play(load, draw, slowing, 1.0)
 }
 
-/// One more run of a load, on a server whose tokens take so many times as long as they should.
+/// Draws another run of a load. All tokens take `pace` times as long, and become slower until the end by the share `slowing`.
 fn play(mut load: Draw, draw: &mut Draw, slowing: f64, pace: f64) -> Run {
-    // A trend of a few requests is chance, and takes a minute to be seen in many.
+    // A trend needs several requests at a time and a minute to be distinguished from chance.
     let (fewest, shortest_s) = if slowing > 0.0 { (8.0, 60.0) } else { (4.0, 45.0) };
     let is_closed = load.is(0.6);
     let slots = load.size(fewest, 64.0).round();
     let (ttft_s, tpot_s) = (load.size(0.02, 1.0), load.size(0.005, 0.05));
     let (tokens, spread) = (load.size(32.0, 512.0), load.between(0.0, 0.9));
     let is_bursty = load.is(0.3);
-    // Between half a minute and five, with ten waves at least.
+    // The run is long enough for each slot to serve ten requests.
     let length_s = load.size(shortest_s, 200.0);
     let each_s = ttft_s + tokens * tpot_s;
     let length_s = length_s.max(10.0 * each_s);
@@ -111,7 +111,7 @@ fn play(mut load: Draw, draw: &mut Draw, slowing: f64, pace: f64) -> Run {
     }
     let duration = served.iter().map(|(_, end, _)| *end).fold(0.0, f64::max);
     let readings: Vec<f64> = (0..=duration as usize).map(|second| second as f64 + 0.3).collect();
-    // Requests under way at each reading, and tokens made since the one before.
+    // Requests in flight at each reading, and tokens made since the reading before.
     let mut seen = vec![(0.0, 0.0); readings.len() + 1];
     for (begin, end, own) in &served {
         let from = readings.partition_point(|moment| moment < begin);
@@ -149,7 +149,7 @@ fn play(mut load: Draw, draw: &mut Draw, slowing: f64, pace: f64) -> Run {
     });
     let shared = if draw.is(0.5) { 0.0 } else { draw.between(0.0, 0.8) };
     let mut run = Run {
-        // Answers end a token early now and then, and of what prompts share, blocks that are not full are computed.
+        // Some answers end one token early. Of the tokens that prompts have in common, those in blocks that are not full are not cached.
         answers: served
             .iter()
             .map(|(.., own)| (*own as u64 - u64::from(draw.is(0.05)), *own as u64))
@@ -181,21 +181,21 @@ fn play(mut load: Draw, draw: &mut Draw, slowing: f64, pace: f64) -> Run {
     run
 }
 
-/// Shares of right draft tokens, each of some hundred, that fall by a part until the end.
+/// Draws acceptance rates of some hundreds of draft tokens each. They fall until the end by the share `fall`.
 fn accepted(draw: &mut Draw, readings: usize, fall: f64) -> Vec<f64> {
     let (share, each) = (draw.between(0.4, 0.9), draw.size(100.0, 5000.0));
     (0..readings)
         .map(|at| {
             let now = share * (1.0 - fall * at as f64 / readings as f64);
             let error = (now * (1.0 - now) / each).sqrt();
-            // Twelve uniform numbers are nearly normal.
+            // The sum of twelve uniform numbers is nearly normal.
             let normal: f64 = (0..12).map(|_| draw.between(0.0, 1.0)).sum::<f64>() - 6.0;
             (now + error * normal).clamp(0.0, 1.0)
         })
         .collect()
 }
 
-/// The slot that is free first.
+/// The slot that becomes free first.
 fn next(free: &[f64]) -> usize {
     let slots = 0..free.len();
     slots
@@ -203,12 +203,13 @@ fn next(free: &[f64]) -> usize {
         .expect("a slot")
 }
 
-/// By how much longer tokens take at the end: of a run of a minute or more, over rounds of a start, and where the first point is repeated alone.
+/// Shares by which tokens become slower: within a run of a minute or more, over the rounds of a start, and up to the repetition of the
+/// first point.
 const SLOWING: (f64, f64) = (0.3, 1.0);
 const ROUNDS: (f64, f64) = (0.2, 0.4);
 const AGAIN: (f64, f64) = (0.5, 1.0);
 
-/// The faults that are injected into runs, by the code that must report each.
+/// Faults that are injected into runs, named by the code that must report them.
 const FAULTS: [Code; 15] = [
     Code::LoadNotReached,
     Code::GeneratorStopped,
@@ -249,22 +250,22 @@ fn spoil(run: &mut Run, fault: Code, draw: &mut Draw) {
         }
         Code::RequestsPreempted => run.set("preemptions", (completed * draw.between(0.011, 2.0)).ceil()),
         Code::ServerNotAlone => {
-            // Half as many again as the benchmark's own at least.
+            // The other requests are at least one and a half times the benchmark's own.
             let others = run.number("running_mean") * draw.between(1.5, 4.0) + 2.0;
             run.set("running_mean", run.number("running_mean") + others);
         }
-        // From a moment of the first nine tenths on.
+        // The GPU is shared from some moment in the first nine tenths of the run.
         Code::GpuNotAlone => run.course.shared_share = Some(draw.between(0.11, 1.0)),
         Code::AcceptanceDrifts => {
             let fall = draw.between(0.2, 0.6);
             run.course.acceptance = accepted(draw, run.course.in_flight.len(), fall);
         }
-        // Prompts of an earlier run, whose own share is found as well.
+        // Prompts of an earlier run are in the cache, in addition to the part that prompts have in common.
         Code::PrefixCacheHits => {
             let shared = run.cached.1;
             run.cached.0 = (shared + 0.11).max(shared + (1.0 - shared) * draw.between(0.12, 1.0));
         }
-        // Some answers are cut, or the end of sequence counts.
+        // Some answers are cut short, or the end-of-sequence token is counted too.
         Code::OutputLengthsDiffer => {
             let (kind, share) = (draw.between(0.0, 2.0), draw.between(0.05, 1.0));
             let count = (run.answers.len() as f64 * share).ceil() as usize;
@@ -290,8 +291,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Codes of the points of a start on which `loads` are measured `runs` times in turn, and the first once more if `again`. Tokens take longer by a
-/// part until the end, and runs differ by 1 to 2 %.
+/// Codes of the points of a start. Each of `loads` is measured `runs` times in turn, and with `again` the first is measured once more at
+/// the end. Tokens become slower until the end by the share `slowing`, and runs differ by 1 to 2 %.
 fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> Vec<Vec<Code>> {
     let seed = (draw.0.double() * 1e9) as u64;
     let noise = draw.between(0.01, 0.02);
@@ -323,7 +324,7 @@ fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> V
     Points::of(&table).points.into_iter().map(|point| point.codes).collect()
 }
 
-/// Good runs that are drawn.
+/// Number of good runs.
 const GOOD: usize = 500;
 
 #[test]
@@ -346,7 +347,7 @@ fn no_fault_passes_and_good_runs_are_left_alone() {
         }
     }
     for trial in 0..60 {
-        // Rounds of several loads, or one run of each and the first once more.
+        // Either several rounds of all loads, or one run of each load and a repetition of the first.
         let (loads, runs, (low, high)) = match trial % 2 {
             0 => (4, 3, ROUNDS),
             _ => (4, 1, AGAIN),

@@ -1,5 +1,5 @@
-//! Runs that time ends, played against the engine model: as many requests as fit, and intervals that hold the truth. Virtual time, so that
-//! no other program disturbs it.
+//! Runs that end after a time, played against the engine model: they send as many requests as fit, and their intervals contain the true
+//! figures. Time is virtual, so other programs do not disturb it.
 
 use serde_json::{Value, json};
 use std::path::Path;
@@ -12,7 +12,7 @@ use vsweep::rehearse::{Budget, Limits, ModelledServer, Options, Play, Player};
 
 const RUNS: u64 = 100;
 
-/// A run under this load, with another seed for requests and server.
+/// Plays a run of this load, with `number` as the seed of requests and server. Returns its duration and its measurement.
 pub fn play(load: &Value, number: u64) -> (f64, Measurement) {
     let text = format!(
         "version = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b --sim-noise 0.05 --sim-seed {number}\"\n[bench.params]\nmax_concurrency = 1\n"
@@ -41,7 +41,7 @@ pub fn figure(measurement: &Measurement, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The share of runs whose 95 % intervals hold the true figure: at least 90 of 100.
+/// Asserts that the 95 % intervals of at least 90 % of the runs contain the true figure. Returns the share that do.
 pub fn assert_held(load: &Value, name: &str, truth: f64, runs: &[Measurement]) -> f64 {
     let held = runs.iter().filter(|run| {
         let Interval { low, high } = Interval::of(figure(run, name), run.errors[name]);
@@ -56,8 +56,8 @@ pub fn assert_held(load: &Value, name: &str, truth: f64, runs: &[Measurement]) -
     held as f64 / all as f64
 }
 
-/// Rates and percentiles of 100 runs of 20 s. The true rate is that of all runs together; the true percentiles are those of a run 50 times as
-/// long.
+/// Rates and percentiles of 100 runs of 20 s. The true rate is that of all runs together. The true percentiles are those of a run 50 times
+/// as long.
 #[test]
 fn intervals_of_runs_that_time_ends_hold_the_truth() {
     for load in [json!({"max_concurrency": 16}), json!({"request_rate": 8})] {

@@ -1,10 +1,10 @@
-//! The rules of the architecture that a compiler does not check: the rooms of one crate that may use each other, the dependencies that pure
-//! rooms must not have, and that every module describes what it owns. The manifests decide which crate may use which.
+//! Rules of the architecture that the compiler does not check: which rooms of a crate may use each other, which dependencies pure rooms
+//! must not have, and that every module says what it owns. The manifests decide which crates may use each other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates that are one room, which has the crate's name, apart from these modules, which are rooms of their own. In every other crate each
+/// Crates that form one room with the crate's name, except for the modules listed, which are rooms of their own. In every other crate each
 /// module is a room.
 const CRATES: [(&str, &[&str]); 7] = [
     ("agenda", &[]),
@@ -16,7 +16,7 @@ const CRATES: [(&str, &[&str]); 7] = [
     ("sim", &[]),
 ];
 
-/// Rooms by layer: a room may use the rooms of lower layers, and the neighbours named below.
+/// Rooms by layer. A room may use rooms of lower layers, and those in `NEIGHBOURS`.
 const LAYERS: [&[&str]; 8] = [
     &[
         "closed_list",
@@ -79,10 +79,10 @@ const NEIGHBOURS: [(&str, &[&str]); 20] = [
     ("cluster", &["report"]),
 ];
 
-/// Rooms that a room must not use although they are in a lower layer: measuring rooms do not record.
+/// Rooms (left) that must not use others (right), although these are in a lower layer: measuring rooms do not record.
 const NEVER: (&[&str], &[&str]) = (&["server", "bench", "telemetry"], &["journal", "table"]);
 
-/// Rooms that know no clock and no network.
+/// Rooms that use no clock and no network.
 const CALM: &[&str] = &[
     "error",
     "files",
@@ -109,7 +109,7 @@ const CALM: &[&str] = &[
     "agenda",
 ];
 
-/// Rooms that know no files and no environment.
+/// Rooms that use no files and no environment variables.
 const CLOSED: &[&str] = &[
     "fingerprint",
     "ids",
@@ -162,7 +162,7 @@ fn rooms_use_only_what_lies_below() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Sentences are made of the answer's document alone, so that none of them decides.
+/// Sentences are made from the answer's document alone, so that none of them makes a decision.
 #[test]
 fn writers_of_sentences_read_the_document_alone() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/report/src/sentences");
@@ -192,7 +192,7 @@ fn pure_rooms_stay_pure() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Where a standard stream is closed or full, `println!` panics.
+/// `println!` panics if standard output is closed or full.
 #[test]
 fn nothing_panics_because_nobody_listens() {
     let panics = |code: &str| {
@@ -231,7 +231,7 @@ fn files_hold_one_idea() {
     assert!(long.is_empty(), "more than 400 lines before the tests: {long:?}");
 }
 
-/// The room of a module at the root of the crate that the file is in.
+/// Returns the room of a top-level module of the crate that contains `file`.
 fn room_of(file: &Path, module: &str) -> String {
     let own = CRATES
         .iter()
@@ -242,7 +242,7 @@ fn room_of(file: &Path, module: &str) -> String {
     }
 }
 
-/// A reader finds a place by looking through a folder.
+/// Short folders, so that a reader finds a file by looking through them.
 #[test]
 fn folders_are_short_and_repeat_no_name() {
     let mut folders = source_folders();
@@ -284,7 +284,7 @@ fn layer_of(room: &str) -> usize {
         })
 }
 
-/// The `src` of every crate of the workspace.
+/// Returns the folder `src` of every crate of the workspace.
 pub fn source_folders() -> Vec<PathBuf> {
     let crates = fs::read_dir("crates").expect("readable");
     let mut folders: Vec<_> = crates
@@ -294,7 +294,7 @@ pub fn source_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Every source file with its room and its code: no comments, and no tests, which may use anything.
+/// Returns every source file with its room and its code, without comments, and without tests, which may use anything.
 fn sources() -> Vec<(String, PathBuf, String)> {
     source_folders().iter().flat_map(|folder| sources_in(folder)).collect()
 }
@@ -319,7 +319,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"))
 }
 
-/// The names that follow `crate::`, also those inside `crate::{a, b}`.
+/// Returns the names after `crate::`, also those inside `crate::{a, b}`.
 fn used_rooms(code: &str) -> Vec<String> {
     let mut rooms = Vec::new();
     for (at, prefix) in code.match_indices("crate::") {
@@ -340,7 +340,7 @@ fn used_rooms(code: &str) -> Vec<String> {
     rooms.filter(|room| !room.is_empty()).collect()
 }
 
-/// The comma-separated items up to the brace that closes the group, without the content of inner braces.
+/// Returns the items up to the brace that closes the group, without the content of inner braces.
 fn outermost_names(group: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut depth = 0;

@@ -22,7 +22,7 @@ mod texts;
 mod twin;
 mod wording;
 
-/// Number of cases to try: `PROPTEST_CASES` for campaigns, which a number in the code would override.
+/// Number of cases for a property test. `PROPTEST_CASES` overrides `usual`, for long campaigns.
 fn cases(usual: u32) -> proptest::prelude::ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     proptest::prelude::ProptestConfig::with_cases(asked.unwrap_or(usual))

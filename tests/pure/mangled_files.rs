@@ -1,4 +1,4 @@
-//! Damaged files: with any content of a dataset or a tokenizer there are prompts or an error, never a panic, and never an empty run.
+//! Damaged files: any content of a dataset or a tokenizer gives prompts or an error, never a panic and never an empty run.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ fn talk() -> Value {
 
 const PARQUET: &[u8] = include_bytes!("../data/datasets/rows.parquet");
 
-/// Every dataset that reads files, with the name and the bytes of a good one.
+/// Every dataset that reads files, with the path and the content of a good file.
 fn datasets(folder: &Path) -> Vec<(Arc<dyn Dataset>, PathBuf, Vec<u8>)> {
     let path = |name: &str| folder.join(name);
     let talks = || serde_json::to_vec(&json!([talk(), talk()])).expect("JSON");
@@ -212,7 +212,7 @@ fn datasets(folder: &Path) -> Vec<(Arc<dyn Dataset>, PathBuf, Vec<u8>)> {
     ]
 }
 
-/// Number of datasets, which the strategies need in advance.
+/// Number of datasets, which the property tests need in advance.
 const DATASETS: usize = 13;
 
 const DRAW: Draw<'static> = Draw {
@@ -224,7 +224,7 @@ const DRAW: Draw<'static> = Draw {
     },
     vocabulary: &Vocabulary::Words,
     template: None,
-    // Sounds are sent by their path there.
+    // This backend sends audio by its path.
     backend: Backend::Audio,
 };
 
@@ -315,7 +315,7 @@ proptest! {
     }
 }
 
-/// Results of other clients, and a run file of ours.
+/// Results of other clients, and a run file of vsweep.
 const RESULTS: [&str; 3] = [
     "tests/data/clients/aiperf-0.13.0.json",
     "tests/data/clients/guidellm-0.8.1.json",

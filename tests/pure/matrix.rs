@@ -1,4 +1,4 @@
-//! The laws of expansion, on random small plans against a naive product, and the refusal of large ones.
+//! The laws of expansion: random small plans are compared with a simple product of their axes. Large plans are refused.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ fn expand(text: &Value) -> Result<Matrix, String> {
     Matrix::expand(&plan(text)?).map_err(|problems| problems.to_string())
 }
 
-/// All pairs of a matrix as (server parameters, load parameters).
+/// Returns all pairs of a matrix as (server parameters, load parameters).
 fn pairs(matrix: &Matrix) -> Vec<(Params, Params)> {
     let of_server = |server| {
         matrix
@@ -30,7 +30,7 @@ fn pairs(matrix: &Matrix) -> Vec<(Params, Params)> {
         .collect()
 }
 
-/// Axes by their names: each a few distinct whole numbers.
+/// Draws axes by name, each with a few different whole numbers.
 fn axes(prefix: &'static str) -> impl Strategy<Value = Map<String, Value>> {
     let values = prop::collection::btree_set(0u8..6, 1..4);
     prop::collection::vec(values, 1..4).prop_map(move |axes| {
@@ -41,7 +41,7 @@ fn axes(prefix: &'static str) -> impl Strategy<Value = Map<String, Value>> {
     })
 }
 
-/// The product of axes, first axis slowest.
+/// Returns the product of axes. The first axis varies slowest.
 fn product(axes: &Map<String, Value>) -> Vec<Params> {
     axes.iter().fold(vec![Params::new()], |configs, (name, values)| {
         let with = |config: &Params, value: &Value| {
@@ -82,7 +82,7 @@ proptest! {
         let expected: Vec<_> =
             all.iter().filter(|(s, b)| (!link || s["s0"] == b["b0"]) && !excluded(s, b)).cloned().collect();
         let Ok(matrix) = expand(&text) else {
-            // Refused: nothing is left, or the exclusion matches nothing.
+            // The plan is refused if no pair is left or the exclusion matches none.
             let matches = all.iter().any(|(s, b)| excluded(s, b));
             prop_assert!(expected.is_empty() || !matches);
             return Ok(());

@@ -1,5 +1,5 @@
-//! Loads of several classes, played against the engine model: the shares, rates and percentiles of each class, and intervals that hold the
-//! truth. Virtual time, so that no other program disturbs it.
+//! Loads of several classes, played against the engine model: the shares, rates and percentiles of each class, and intervals that contain
+//! the true figures. Time is virtual, so other programs do not disturb it.
 
 use crate::duration::{assert_held, figure, play};
 use itertools::Itertools;
@@ -30,8 +30,9 @@ fn mixed(mut load: Value, [chat, docs]: [u64; 2]) -> Value {
     load
 }
 
-/// Runs of 40 s with each pair of lengths. The true shares are those of the plan, the true rates those of all runs together, and the true
-/// percentiles those of a run 50 times as long. Intervals of rates that always hold would say nothing.
+/// Plays runs of 40 s for each pair of lengths. The true shares are those of the plan, the true rates those of all runs together, and the
+/// true percentiles those of a run 50 times as long. Intervals of rates must not always contain the true rate, because then they would be
+/// too wide.
 fn assert_truth_of_each_class(load: &Value) {
     let mut of_rates = vec![];
     for prompts in PROMPTS {

@@ -1,5 +1,5 @@
-//! Every checked-in plan is valid, every broken one gets exactly the message of its snapshot, the committed schema and
-//! plan reference are fresh, and no text whatever makes reading a plan panic.
+//! Every committed plan is valid, every broken plan gets exactly the message in its snapshot, the committed schema and plan reference are
+//! up to date, and no text makes the reading of a plan panic.
 
 use crate::deadline::output;
 use proptest::prelude::*;
@@ -18,14 +18,14 @@ fn files(folder: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The problems of a plan as the user sees them, or nothing.
+/// Returns the problems of a plan as the user sees them, or `None` if it is valid.
 fn problems(path: &Path) -> Option<String> {
     let check = output(Command::new(env!("CARGO_BIN_EXE_vsweep")).arg("check").arg(path));
     let said = String::from_utf8(check.stderr).expect("a text");
     (check.status.code() == Some(2)).then(|| said.trim_end().to_owned())
 }
 
-/// The checked-in plans with what they take from the environment.
+/// The committed plans, with the environment variables that they need.
 fn checked_in() -> Vec<(PathBuf, Result<plan::Plan, plan::Problems>)> {
     let mut world = World::real();
     world.vars.insert("TINY_MODEL".into(), "/models/tiny".into());
@@ -64,8 +64,8 @@ fn broken_plans_are_told_what_is_wrong() {
     }
 }
 
-/// Loads that send fewer requests than they hold, by a value, a list, a derived value, a combination and by default; not where
-/// requests come at a rate.
+/// Loads with fewer requests than they hold at once: by a value, a list, a derived value, a combination and a default. Loads with a request
+/// rate are not reported.
 #[test]
 fn loads_without_enough_requests_are_told_in_one_go() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -137,7 +137,7 @@ fn every_key_is_documented() {
     visit("", &reference::json_schema());
 }
 
-/// Reads and expands a text as far as it goes; the result does not matter, only that there is one.
+/// Reads and expands a text as far as possible. The result does not matter; it must only not panic.
 fn survive(text: &str, format: Format) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join(match format {

@@ -15,7 +15,7 @@ fn servers(text: &str) -> Vec<ServerConfig> {
     expand(text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Name, command line and environment of each server.
+/// Returns name, environment and command line of each server.
 fn shown(text: &str) -> Vec<String> {
     let shown = servers(text).into_iter().map(|server| {
         let env: String = server

@@ -1,5 +1,5 @@
-//! The texts that a user can meet: messages in the sources, the help and the templates. They are written into one file, so that they can
-//! be read in one go.
+//! Texts that a user may see: messages in the sources, the help and the templates. The test writes all of them into one file, so that a
+//! person can read them in one go.
 
 use super::layers::files_below;
 use super::wording::count;
@@ -14,7 +14,7 @@ const MOST_WORDS: usize = 45;
 /// Words for which plainer ones exist.
 const UNWANTED: [&str; 5] = ["whoever", "beside", "whilst", "per cent", "in order to"];
 
-/// The simulated server says what vLLM says.
+/// Folder whose texts are not checked, because the simulator repeats vLLM's messages.
 const FOREIGN: &str = "crates/sim/";
 
 /// A text with the file and line where it is written.
@@ -74,7 +74,7 @@ fn faults(text: &Text, codes: &[&str]) -> Vec<String> {
     faults
 }
 
-/// The texts of three words or more, in the order of the files.
+/// Returns the texts of at least three words, file by file.
 fn all_texts() -> Vec<Text> {
     let mut texts = Vec::new();
     let files = ["src", "crates"].map(|folder| files_below(Path::new(folder), &["rs", "jinja"]));
@@ -108,8 +108,8 @@ fn all_texts() -> Vec<Text> {
     texts
 }
 
-/// The string literals of a source and the help of its command-line options, with their lines. Texts that only a broken invariant shows
-/// are left out.
+/// Returns the string literals of a source and the help of its command-line options, with their lines. Texts of `expect` are left out,
+/// because only a broken invariant shows them.
 fn literals(source: &str) -> Vec<(usize, String)> {
     let token =
         Regex::new(r#"(?s)//[^\n]*|r"[^"]*"|r\#"(.*?)"\#|(expect\(\s*)?"((?:\\.|[^"\\])*)"|'(?:\\.[^']*|[^\\'])'"#)
@@ -132,7 +132,7 @@ fn literals(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The lines of a template without its markup.
+/// Returns the lines of a template without its markup.
 fn template_texts(source: &str) -> Vec<(usize, String)> {
     let code = Regex::new(r"\{%.*?%\}|\{#.*?#\}|</?[a-z][^>]*>").expect("a pattern");
     let value = Regex::new(r"\{\{.*?\}\}").expect("a pattern");

@@ -1,4 +1,5 @@
-//! The twin against measurements that it was not fitted to: an H100's other server configs, and simulated nodes with hidden constants.
+//! The twin compared with measurements to which it was not fitted: other server configs of an H100, and simulated nodes with hidden
+//! constants.
 
 use crate::nodes::{coverage, params, server};
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ fn h100() -> Options {
     }
 }
 
-/// Everything that the recorded session measured, and the names of its servers by number.
+/// Returns everything that the recorded session measured, and the names of its servers by number.
 fn measured() -> (Measurements, Vec<String>) {
     let directory = Directory::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("results/h100"));
     let state = journal::load(&directory, Check::Lengths).expect("readable");
@@ -48,7 +49,7 @@ fn figures(predicted: &Prediction) -> [f64; 3] {
     all.map(|estimate| estimate.expect("a figure").likely)
 }
 
-/// Geometric means of predicted over measured figures of each server: duration, TPOT, TTFT.
+/// For each server, the geometric means of predicted over measured figures: duration, TPOT, TTFT.
 fn ratios(twin: &Twin, all: &Measurements, names: &[String]) -> BTreeMap<String, [f64; 3]> {
     let budget = Budget::new(&Limits::default());
     let mut sums: BTreeMap<String, ([f64; 3], f64)> = BTreeMap::new();
@@ -76,8 +77,8 @@ fn print(title: &str, twin: &Twin, ratios: &BTreeMap<String, [f64; 3]>) {
     }
 }
 
-/// Fitted to runs with 16-bit weights alone, servers with other scheduler and cache settings come out right, and those with 8-bit weights once
-/// runs of them are among the fitted.
+/// Fitted to runs with 16-bit weights alone, the twin predicts servers with other scheduler and cache settings well. For 8-bit weights it
+/// needs some runs with them.
 #[test]
 fn servers_of_an_h100_are_predicted_from_others() {
     let (all, names) = measured();
@@ -87,7 +88,7 @@ fn servers_of_an_h100_are_predicted_from_others() {
     for name in ["kv-fp8", "chunk-2048"] {
         let [duration, tpot, _] = unseen[name];
         assert!((0.92..1.08).contains(&duration), "{name}: duration {duration}");
-        // With small chunks the model lets prompts wait less than vLLM does, and answers more.
+        // With small chunks, prompts wait less and answers wait more in the model than in vLLM.
         assert!((0.85..1.18).contains(&tpot), "{name}: TPOT {tpot}");
     }
     let both = fitted_to(&all, &names, &["bf16", "fp8"]);
@@ -109,12 +110,13 @@ fn servers_of_an_h100_are_predicted_from_others() {
     assert!(!quantised(&bf16) && quantised(&both));
 }
 
-/// An earlier session on the same node, by its log: users, requests, seconds of both runs; 512 tokens in and 128 out. Mean TPOT of the last.
+/// Log of an earlier session on the same node: users, requests, and seconds of both runs, with 512 tokens in and 128 out. Below, the mean
+/// TPOT of the last load.
 const BF16: [(u64, u64, [f64; 2]); 3] = [(1, 6, [5.4, 5.3]), (32, 64, [3.0, 3.0]), (256, 512, [10.8, 10.9])];
 const BF16_TPOT_MS: f64 = 28.85;
 const SMALL: [(u64, u64, [f64; 2]); 2] = [(1, 6, [5.5, 5.4]), (32, 64, [3.0, 2.9])];
 
-/// Fitted to the runs of `bf16` (256 requests at once), those of `small` (32) are predicted.
+/// Fitted to the runs of `bf16` (up to 256 requests at once), the twin predicts those of `small` (up to 32).
 #[test]
 fn another_session_of_an_h100_is_predicted() {
     let load = |flags: &str, users: u64, requests: u64| Load {
@@ -164,12 +166,12 @@ fn another_session_of_an_h100_is_predicted() {
             (0.92..1.08).contains(&(duration.likely / mean)),
             "{duration:?} for {mean}"
         );
-        // One sequence alone had a token every 6.9 ms.
+        // A single sequence got a token every 6.9 ms.
         assert!(users > 1 || (0.85..1.15).contains(&(tpot / 6.9)), "{tpot}");
     }
 }
 
-/// `cargo bench --bench twin` is the long version.
+/// `cargo bench --bench twin` is the long version of this test.
 #[test]
 fn intervals_hold_the_figures_of_servers_that_were_not_measured() {
     let found: Vec<f64> = (0..10).map(|node| coverage(node, 3).share()).collect();

@@ -4,10 +4,10 @@ use super::layers::files_below;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words that begin a clause about a thing instead of a statement: "What it costs" for "The cost".
+/// Words that begin a clause instead of a statement. "What it costs" is a clause; write "The cost".
 const CLAUSES: [&str; 6] = ["What", "Whether", "Who", "How", "Which", "The same"];
 
-/// Words for which plainer ones exist, with the number of uses that may remain in the sources.
+/// Words for which plainer ones exist, with the most uses that the sources may have.
 const RARE: [(&str, usize); 6] = [
     ("told", 19),
     ("tell", 18),
@@ -62,7 +62,7 @@ fn begins_with_a_clause(line: &str) -> bool {
         .any(|word| text.starts_with(word) && count(text, word) > 0)
 }
 
-/// Number of times that whole words occur in a text; `_` is part of a word.
+/// Number of times that `words` occur in a text as whole words. `_` is part of a word.
 pub fn count(text: &str, words: &str) -> usize {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let found = text.match_indices(words).filter(|(at, _)| {

@@ -1,5 +1,5 @@
-//! The evidence of a search: independent random draws for runs, requests pooled over the runs at a load, loads that are far enough from one
-//! that failed, and rates that last.
+//! The evidence that a search uses: independent random draws for each run, requests pooled over all runs of a load, a distance from loads
+//! that failed, and rates that the server sustains.
 
 use std::time::Duration;
 use vsweep::search::{
@@ -21,7 +21,7 @@ fn settings(vary: Vary, requests: u64) -> Settings {
     }
 }
 
-/// A run of which so many requests take 510 ms and all others `ttft_ms`.
+/// A run in which `late` requests take 510 ms and all others `ttft_ms`.
 fn run(settings: &Settings, question: Question, ttft_ms: f64, late: usize) -> Probe {
     let criterion = &settings.targets[0].criteria[0];
     let request = |ttft_ms: f64| RequestLatencies {
@@ -69,7 +69,7 @@ fn every_run_of_a_search_is_a_draw_of_its_own() {
     assert_eq!(draws, (0..draws.len() as u32).collect::<Vec<_>>());
 }
 
-/// The answers after three runs of 500 requests at 50, of which so many were late.
+/// Returns the answers after three runs of 500 requests at a load of 50. `late` has the number of late requests in each run.
 fn answers_after(late: [usize; 3]) -> Vec<Answer> {
     let settings = Settings {
         max_probes: 3,

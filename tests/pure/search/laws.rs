@@ -1,4 +1,4 @@
-//! Laws of vsweep's own search, on curves with noise.
+//! Laws that vsweep's own search keeps, on curves with noise.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ fn target(name: &str, limit_ms: f64) -> Target {
     }
 }
 
-/// A reading without sampling error of its own: `noise` is a whole number of thousandths drawn by the test.
+/// A probe whose readings have no sampling error. The caller adds noise to `p99_ms`.
 fn measure(settings: &Settings, question: Question, p99_ms: f64) -> Probe {
     let criteria = settings.targets.iter().flat_map(|target| &target.criteria);
     let readings: BTreeMap<String, Reading> = criteria
@@ -36,7 +36,7 @@ fn measure(settings: &Settings, question: Question, p99_ms: f64) -> Probe {
     }
 }
 
-/// Runs a search on `curve` with noise and returns its answers, its probes and the p99 of each.
+/// Runs a search on `curve` with noise. Returns its answers, its probes and the p99 of each.
 fn run(
     settings: &Settings,
     seed: Seed,
@@ -61,7 +61,7 @@ fn run(
     }
 }
 
-/// Goes on with a search on `curve`, without noise, until it has its answers.
+/// Continues a search on `curve` without noise until it has its answers.
 fn finish(search: &mut Search, settings: &Settings, curve: impl Fn(f64) -> f64) -> Vec<Answer> {
     loop {
         match search.ask() {
@@ -163,7 +163,7 @@ fn none_and_beyond_are_said_as_such() {
 #[test]
 fn a_dip_below_a_passing_load_is_noticed_and_the_answer_stays_below_it() {
     let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
-    // The first load is in the dip; all that is looked at later lies below it.
+    // The first load is in the dip. All later loads lie below it.
     let curve = |load: f64| {
         if (60.0..70.0).contains(&load) {
             900.0
@@ -212,14 +212,14 @@ fn a_response_that_is_not_monotone_is_said() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever was measured above the answer as failing either bounds the interval or is spoken of.
+    /// A failed load above the answer is either outside the interval or mentioned in a note.
     #[test]
     fn no_interval_reaches_silently_above_a_failure(boundary in 5.0f64..400.0, noise in prop::collection::vec(-0.05f64..0.05, 1..20)) {
         let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
         let (answers, probes, measured) = run(&settings, Seed::UNKNOWN, &noise, hockey_stick(boundary));
         let answer = &answers[0];
         let mut failing = probes.iter().zip(&measured).filter(|(probe, p99_ms)| {
-            // Of a load measured several times the mean decides.
+            // For a load that was measured several times, all its runs must have failed.
             let alike = || probes.iter().zip(&measured).filter(|(other, _)| other.question.value == probe.question.value);
             let all_fail = alike().all(|(_, p99_ms)| *p99_ms > 500.0);
             all_fail && **p99_ms > 500.0 && probe.question.value > answer.low && probe.question.value < answer.high
@@ -232,7 +232,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A server is left only if it does not hold more than its rival, and then it costs no more runs than its answer would.
+    /// A server is skipped only if it does not hold more than its rival, and skipping takes no more runs than an answer would.
     #[test]
     fn only_a_beaten_server_is_left(boundary in 10.0f64..400.0, ratio in 0.3f64..3.0) {
         let settings =

@@ -1,4 +1,4 @@
-//! The load search: the algorithms it is compared with answer as their authors' code did, and its own laws hold.
+//! The load search: earlier algorithms, with which it is compared, probe as their authors' code did, and its own laws hold.
 
 mod evidence;
 #[path = "../../../benches/search/history.rs"]

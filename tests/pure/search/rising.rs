@@ -1,4 +1,4 @@
-//! Criteria that a higher load meets rather than a lower one: throughput and goodput from below.
+//! Criteria that only a higher load meets: lower limits of throughput and goodput.
 
 use vsweep::search::{Answer, Criterion, Probe, Question, Reading, Search, Seed, Settings, Target, Vary, Verdict};
 
@@ -10,8 +10,8 @@ fn target(name: &str, criteria: &[(&str, &str)]) -> Target {
     }
 }
 
-/// A server that serves two requests a second for each in flight, up to 160; its p99 TTFT is 5 ms for each of them, and
-/// nine tenths of its requests are in time up to 100 in flight, half as many beyond.
+/// A server with two requests per second for each in flight, up to 160. Its p99 TTFT is 5 ms for each in flight. Of its requests 90 % are
+/// in time up to 100 in flight, and 45 % above.
 fn metric(key: &str, load: f64) -> Option<f64> {
     let served = (2.0 * load).min(160.0);
     Some(match key {
@@ -133,13 +133,13 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
         throughput: None,
         disturbances: Vec::new(),
     });
-    // Where the second target alone is asked for, it starts from the guess as if nothing had been measured.
+    // A search for the second target alone starts from its seed, as if nothing had been measured.
     let alone = Settings {
         targets: settings.targets[1..].to_vec(),
         ..settings.clone()
     };
     let mut second = Search::new(alone, Seed::neighbour(64.0));
-    // The draw of arrivals changes with every reported run.
+    // The number of the draw grows with every reported run, so it is ignored here.
     let asked = |search: &Search| match search.ask() {
         Err(question) => Question { draw: 0, ..question },
         Ok(answers) => panic!("one run is no answer: {answers:?}"),

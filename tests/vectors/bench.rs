@@ -148,7 +148,7 @@ fn arrival_times() {
     }
 }
 
-/// A sample with the record of `vllm bench serve`; its latency need not be the sum of its parts.
+/// Returns the request of a record of `vllm bench serve`. Its latency need not be the sum of its parts.
 fn sample(record: &Value) -> Sample {
     let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
     let at = |name: &str| float(&record[name]);
@@ -167,7 +167,7 @@ fn sample(record: &Value) -> Sample {
         tokens_by_event: vec![],
         end: sent + nanos(at("latency")),
         prompt_len: record["prompt_len"].as_u64().expect("a count"),
-        // Without a count, vLLM counts the text's tokens, here one an event.
+        // If the server sent no count, vLLM counts the tokens of the text. Here each event has one token.
         output_tokens: record["output_tokens"].as_u64().filter(|count| *count > 0),
         class: 0,
         sequences: 1,
@@ -230,7 +230,7 @@ fn metrics_of_a_run() {
 #[test]
 fn metrics_of_embeddings() {
     let vector = &vectors()["calculate_metrics_for_embeddings"];
-    // The inputs are not in the file; these have its counts, sums and latencies.
+    // The recorded inputs are not in the file. These requests have the same counts, sums and latencies.
     let request = |latency_ms: u64, prompt_len, sequences| Sample {
         end: latency_ms * 1_000_000,
         prompt_len,
@@ -302,7 +302,7 @@ fn steady_states() {
     }
 }
 
-/// As [`sample`], where an output of no tokens has no event.
+/// Like [`sample`], but an output without tokens has no event.
 fn steady_sample(record: &Value) -> Sample {
     let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
     let at = |name: &str| float(&record[name]);

@@ -1,11 +1,11 @@
-//! Whole runs of `vllm bench serve` (`tests/data/vectors/bench.json`, `end_to_end`): the same command lines print the
-//! same lines, write files of the same names and keys, and send requests to the same paths.
+//! Whole runs of `vllm bench serve` (`tests/data/vectors/bench.json`, `end_to_end`): with the same command lines, vsweep prints the same
+//! lines, writes files with the same names and keys, and sends requests to the same paths.
 
 use crate::scripted::{self, Answer, Server, completion, refusal};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Runs whose every line and key is compared. README.md names the others.
+/// Runs that are compared in every line and key. README.md lists the others.
 const RUNS: [&str; 8] = [
     "embeddings",
     "random_save_result",
@@ -43,7 +43,7 @@ async fn server() -> Server {
     .await
 }
 
-/// A line with figures that differ from run to run as `N`; nothing for the advice to install a plotter.
+/// Returns a line with `N` for a figure that differs from run to run. `None` for vLLM's advice to install a plotter.
 fn shape_of(line: &str) -> Option<String> {
     if line.starts_with("tip:") {
         return None;
@@ -61,7 +61,7 @@ fn shape(text: &str) -> String {
     text.lines().filter_map(shape_of).collect()
 }
 
-/// The output without our own block, which follows those of vLLM.
+/// Returns the output without the block that only vsweep prints, after those of vLLM.
 fn without_own_block(text: &str) -> String {
     let (theirs, own) = text
         .split_once("=========== How Sure These Figures Are ===========\n")
@@ -147,7 +147,7 @@ async fn runs_look_like_those_of_vllm() {
     }
 }
 
-/// The number at the end of a request's id.
+/// Number at the end of a request's id.
 fn index_of(seen: &scripted::Seen) -> u64 {
     let id = seen.head.lines().find_map(|line| line.strip_prefix("x-request-id: "));
     id.and_then(|id| id.rsplit('-').next()?.parse().ok()).expect("an id")
@@ -159,7 +159,7 @@ fn types_agree(name: &str, written: &Value, shape: &Value) {
         let is_right = match kind.as_str() {
             Some("int") => value.is_u64(),
             Some("float") => value.is_f64(),
-            // Where there was no tokenizer, we have no name for it.
+            // Without a tokenizer vsweep has no name for it.
             Some("str") => value.is_string() || key == "tokenizer_id",
             Some("NoneType") => value.is_null(),
             _ => value.is_array(),

@@ -1,4 +1,4 @@
-//! Every recorded vector of `vllm bench serve` and of `vllm bench sweep` is met by a test or named with the reason in
+//! Every recorded vector of `vllm bench serve` and of `vllm bench sweep` is compared by a test, or listed with a reason in
 //! docs/differences-bench.md, docs/differences.md or README.md.
 
 use serde_json::Value;
@@ -8,7 +8,7 @@ use vsweep::bench::native::REFUSED;
 use vsweep::bench::native::settings::TABLE;
 use vsweep::load::wire::sse;
 
-/// Kinds of which a test takes every entry, with the words that prove it.
+/// Kinds whose every entry one test compares, with the code in that test that proves it.
 const TAKEN_WHOLE: [(&str, &str); 6] = [
     ("calculate_metrics", "vectors()[\"calculate_metrics\"].as_object()"),
     ("arrivals", "vectors()[\"arrivals\"].as_array()"),
@@ -20,7 +20,7 @@ const TAKEN_WHOLE: [(&str, &str); 6] = [
         "vectors()[\"calculate_metrics_for_embeddings\"]",
     ),
 ];
-/// Kinds of which each entry is named in a test or in the docs.
+/// Kinds whose entries must each be named in a test or in the docs.
 const TAKEN_BY_NAME: [&str; 5] = [
     "numpy_legacy_mt19937",
     "numpy_pcg64",
@@ -28,9 +28,9 @@ const TAKEN_BY_NAME: [&str; 5] = [
     "datasets",
     "end_to_end",
 ];
-/// Names that a test puts together.
+/// Beginnings of names that a test composes, with the code that composes them.
 const PUT_TOGETHER: [(&str, &str); 1] = [("seed0_gamma_shape", "seed0_gamma_shape{shape}_scale1_5")];
-/// Kinds that are met below.
+/// Kinds that are compared in this file.
 const HERE: [&str; 2] = ["cli", "streamed_response_handler"];
 /// Keys that describe the origin of the vectors.
 const ABOUT: [&str; 3] = ["about", "source", "datasets_tokenizer"];
@@ -101,7 +101,7 @@ fn every_flag_is_known_or_refused_with_a_reason() {
     assert_eq!(unknown, Vec::<String>::new());
 }
 
-/// Content of a message: its `data` lines.
+/// Returns the data of a message: its `data` lines.
 fn data_of(message: &str) -> Option<String> {
     let lines: Vec<&str> = message.lines().filter_map(|line| line.strip_prefix("data:")).collect();
     let values: Vec<&str> = lines
@@ -111,8 +111,8 @@ fn data_of(message: &str) -> Option<String> {
     (!values.is_empty()).then(|| values.join("\n"))
 }
 
-/// The events that vLLM's reader finds where it is given unchanged bytes. It reads UTF-8, we read bytes, so the one stream
-/// that is not UTF-8 is left out (see the docs).
+/// The events that vLLM's reader finds in the same bytes. It reads UTF-8 and vsweep reads bytes, so the only stream with invalid UTF-8 is
+/// left out (see the docs).
 #[test]
 fn streams_are_cut_into_the_events_of_vllm() {
     for (name, vector) in vectors()["streamed_response_handler"].as_object().expect("streams") {
@@ -148,7 +148,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(digit).collect()
 }
 
-/// Kinds of recorded cases of `vllm bench sweep` with the words that prove that a test takes each of them.
+/// Kinds of recorded cases of `vllm bench sweep`, by their file, with the code in a test that proves that it compares them.
 const OF_SWEEPS: [(&str, &str, &str); 25] = [
     ("sweep", "apply_to_cmd", "\"apply_to_cmd\" => Some("),
     ("sweep", "has_param", "\"has_param\" => Some("),
@@ -213,7 +213,7 @@ fn every_file_of_vectors_is_read_whole() {
     assert_eq!(faults, Vec::<String>::new());
 }
 
-/// Returns true if a whole sweep has a test of its name, or is in the table of differences with an existing test.
+/// Returns true if docs/differences.md lists the whole sweep together with an existing test, or, if it is not listed, a test names it.
 fn is_documented(id: &str) -> bool {
     let docs = include_str!("../../docs/differences.md");
     let row = docs.lines().find(|line| line.starts_with(&format!("| `{id}` |")));

@@ -18,8 +18,8 @@ fn vectors() -> Value {
     vectors["datasets"].clone()
 }
 
-/// A folder with the toy tokenizer: id i is the word `w{i}`, decoded with a space before it; ids 0 to 2 are special;
-/// `added` of them are put before every prompt; a chat template writes ` <role> content` and ` <assistant>`.
+/// Writes a folder with the toy tokenizer. Its token `i` is the word `w{i}`, decoded with a space before it. Tokens 0 to 2 are special, and
+/// `added` tokens are put before every prompt. The chat template writes ` <role> content` and ` <assistant>`.
 fn model(added: usize) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let words: Map<String, Value> = (0..1000).map(|i| (format!("w{i}"), json!(i))).collect();
@@ -89,7 +89,7 @@ fn drawn(dataset: &dyn Dataset, sampling: Sampling, added: usize, with_template:
     dataset.draw(&draw).expect("drawn")
 }
 
-/// Compares with recorded requests; the vectors' ids carry the prefix of the recorded run.
+/// Compares drawn requests with recorded ones. Recorded ids begin with the prefix of the recorded run, which is ignored.
 #[track_caller]
 fn assert_are(items: &[Item], expected: &Value) {
     let found: Vec<Value> = items
@@ -300,6 +300,6 @@ fn timed_traces() {
     assert_eq!(column(&|item| json!(item.prompt_len)), vector["prompt_lens"]);
     assert_eq!(column(&|item| json!(item.output_len)), vector["out_lens"]);
     assert_eq!(column(&|item| json!(item.timestamp)), vector["timestamps"]);
-    // Random(hash("1:16") & 0xffffffff).choices(range(3, 1000), k=16) under PYTHONHASHSEED=0
+    // Python computed this number: Random(hash("1:16") & 0xffffffff).choices(range(3, 1000), k=16) with PYTHONHASHSEED=0.
     assert_eq!(prompts[0][0], 322);
 }

@@ -1,4 +1,5 @@
-//! Golden inputs and outputs of the systems users come from. Each is met, or listed in `docs/differences*.md`.
+//! Recorded inputs and outputs of the systems that users come from. vsweep gives the same outputs, or `docs/differences*.md` lists the
+//! case.
 
 mod bench;
 mod cli;

@@ -1,5 +1,5 @@
-//! Golden values of `vllm bench sweep plot_pareto` 0.32 (`tests/data/vectors/sweep_pareto.json`): each is met, or listed
-//! here with what vsweep answers instead; `docs/differences.md` gives the reasons.
+//! Golden values of `vllm bench sweep plot_pareto` 0.32 (`tests/data/vectors/sweep_pareto.json`). vsweep gives the same, or the case is
+//! listed here with vsweep's result; `docs/differences.md` gives the reasons.
 
 use serde_json::{Value, json};
 use vsweep::plan::Params;
@@ -72,7 +72,7 @@ fn users_gpus_and_shares() {
         let theirs = match expected["ok"]["records"].get(0) {
             Some(record) => json!(names.map(|name| record[name].clone())),
             None if expected.get("error").is_some() => json!("error"),
-            // A record without users is skipped there and has no users here.
+            // vLLM skips a record without users. vsweep keeps it, with an unknown number of users.
             None => json!([null, 100.0, null, 1.0]),
         };
         check(&id, &json!(found), &theirs, &different);

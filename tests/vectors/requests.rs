@@ -1,5 +1,5 @@
-//! The scripted answers of `vllm bench serve`'s request functions (`tests/data/vectors/bench.json`): what is sent for
-//! each backend, byte for byte as JSON, and what is read from the answer.
+//! The recorded exchanges of `vllm bench serve`'s request functions (`tests/data/vectors/bench.json`): the request for each backend, byte
+//! for byte as JSON, and the figures read from the answer.
 
 use crate::scripted::{self, Answer, LAST_CHUNK, Server};
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use vsweep::load::{Backend, BodyOptions, Content, Generator, Load, RequestOptions, ServerAddress};
 use vsweep::metrics::Sample;
 
-/// The request of one vector, which is not in its record.
+/// The inputs of one vector's request, which are not in its record.
 struct Asked {
     backend: &'static str,
     prompt: Value,
@@ -75,7 +75,7 @@ fn asked(name: &str) -> Asked {
     asked
 }
 
-/// The recorded answer as HTTP: a chunk for each piece.
+/// The recorded answer as HTTP, with one chunk for each piece.
 fn answer(response: &Value, head: &str) -> Answer {
     let status = format!(
         "{} {}",
@@ -92,7 +92,7 @@ fn answer(response: &Value, head: &str) -> Answer {
 }
 
 async fn perform(name: &str, vector: &Value) -> (scripted::Seen, Sample) {
-    // The record lacks the answer's headers; the client read 8 tokens from this one.
+    // The record lacks the headers of the answer. The client read 8 tokens from this one.
     let head = if name == "embeddings_bytes" {
         "metadata: {\"usage\":{\"prompt_tokens\":8}}\r\n"
     } else {
@@ -150,13 +150,13 @@ async fn perform(name: &str, vector: &Value) -> (scripted::Seen, Sample) {
     (seen, outcome.samples.iter().next().expect("one request"))
 }
 
-/// Where we judge otherwise, on purpose; docs/differences-bench.md says why.
+/// Returns vsweep's judgement of a request where it differs from vLLM's on purpose; docs/differences-bench.md says why.
 fn judged_otherwise(name: &str) -> Option<bool> {
     match name {
-        // An error in the stream, or a stream that breaks off, is a failure.
+        // An error in the stream, or a stream that breaks off, is a failure in vsweep.
         "completions_error_midstream_counts_as_success" | "completions_truncated_no_done" => Some(false),
         "chat_prompt_is_content_parts" | "chat_explicit_messages" | "chat_url_suffix_only_checks_end" => Some(false),
-        // Every legal form of SSE is read.
+        // vsweep reads every legal form of SSE.
         "completions_no_space" => Some(true),
         _ => None,
     }
@@ -184,18 +184,18 @@ async fn requests_and_records_are_those_of_vllm() {
         let output = &vector["output"];
         let expected = judged_otherwise(name).unwrap_or(output["success"] == true);
         assert_eq!(sample.is_ok(), expected, "{name}: {:?}", sample.error);
-        // The record of a failed request is compared too, but for the one that only we can read.
+        // Failed requests are compared too, except for the one that only vsweep can read.
         if sample.is_ok() && output["success"] != true {
             continue;
         }
         let has_begun = output["ttft"].as_f64().expect("seconds") > 0.0;
         assert_eq!(!sample.events.is_empty(), has_begun, "{name}");
-        // Of a failed embedding vLLM forgets how long its prompt was.
+        // For a failed embedding vLLM does not keep the length of the prompt.
         if name != "embeddings_500" {
             assert_eq!(sample.prompt_len, output["prompt_len"], "{name}");
         }
         assert_eq!(sample.sequences, output["num_input_sequences"], "{name}");
-        // The event of the role and the empty one at the end, which are no tokens since 0.33.
+        // The event with the role and the empty event at the end, which are not tokens since 0.33.
         let without_token = if name == "chat_normal_with_role_chunk" { 2 } else { 0 };
         assert_eq!(
             sample.gaps().count() + without_token,

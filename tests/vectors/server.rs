@@ -1,5 +1,5 @@
-//! Golden values of `vllm bench sweep` 0.32 about servers (`tests/data/vectors/sweep.json`): each is met, or listed in
-//! docs/differences.md with the reason, and then it really differs.
+//! Golden values of `vllm bench sweep` 0.32 about servers (`tests/data/vectors/sweep.json`). vsweep gives the same, or docs/differences.md
+//! lists the case with the reason, and then it really differs.
 
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ fn vectors(kind: &str) -> Vec<(String, Vec<String>, Value)> {
         .collect()
 }
 
-/// Checks that a case differs exactly if docs/differences.md lists it.
+/// Asserts that a case differs if and only if docs/differences.md lists it.
 fn check(id: &str, ours: Option<&Value>, expected: &Value) {
     let listed = include_str!("../../docs/differences.md").contains(&format!("| `{id}` |"));
     let met = ours == expected.get("ok");
@@ -37,7 +37,7 @@ fn addresses_are_read_from_command_lines() {
     }
 }
 
-/// vLLM decides by the program's name which routes exist; vsweep asks the server, so every case has one outcome.
+/// vLLM derives from the program's name which routes exist. vsweep asks the server, so its requests are the same in every case.
 #[tokio::test]
 async fn caches_are_reset_through_three_routes() {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -64,7 +64,7 @@ async fn caches_are_reset_through_three_routes() {
         .await
         .expect("accepted");
     let seen = seen.lock().expect("not poisoned").clone();
-    // In addition to the resets, vsweep checks the health of the server.
+    // vsweep also checks the health of the server.
     let resets = seen.iter().filter(|line| line.starts_with("POST "));
     let urls = resets.map(|line| {
         let path = line.trim_start_matches("POST ").trim_end_matches(" HTTP/1.1");

@@ -1,7 +1,7 @@
-//! The behaviour of `vllm bench sweep` in small cases, recorded by running it: vsweep does the same, or the case is listed in
-//! docs/differences.md with the reason, and then it really differs.
+//! Small cases of `vllm bench sweep`, recorded by running it. vsweep gives the same result, or docs/differences.md lists the case with the
+//! reason, and then it really differs.
 //!
-//! Each kind of case is one function from the case's input to what vsweep makes of it.
+//! For each kind of case there is a function from the case's input to vsweep's result.
 
 use crate::scripted::job;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ use vsweep::table::{Bin, Cell, Filter, RunRow, Table, TableBuilder};
 /// vsweep's result for a case: a value, or an error.
 type Outcome = Result<Value, String>;
 
-/// The kinds of cases, and their functions in vsweep.
+/// Calls vsweep's function for a kind of case. `None` for the kinds that other tests compare.
 fn perform(kind: &str, input: &Value) -> Option<Outcome> {
     match kind {
         "apply_to_cmd" => Some(apply_to_cmd(input)),
@@ -88,7 +88,7 @@ fn parse_link_vars(input: &Value) -> Outcome {
     vllm_sweep::link_vars(input.as_str().expect("a text")).map(|pairs| json!(pairs))
 }
 
-/// One server and one load, kept if a plan of just them has a point.
+/// True if a plan with only this server and this load has a point.
 fn link_valid(input: &Value) -> Outcome {
     let wrapped = |params: &Value| -> Map<String, Value> {
         let params = params.as_object().expect("parameters").iter();
@@ -114,7 +114,7 @@ fn link_valid(input: &Value) -> Outcome {
     Ok(json!(plan.is_ok_and(|plan| Matrix::expand(&plan).is_ok())))
 }
 
-/// A table with these records as runs.
+/// A table with these records as its runs.
 fn table(records: &[Value]) -> Table {
     let mut builder = TableBuilder::new();
     for (i, record) in records.iter().enumerate() {
@@ -176,7 +176,7 @@ fn plot_fig_path(input: &Value) -> Outcome {
     Ok(json!(format!("E/{name}.png")))
 }
 
-/// Folders of exported experiments.
+/// Folder of a combination in an exported tree.
 fn comb_dir(input: &Value) -> Outcome {
     let further: Vec<String> = serde_json::from_value(input["extra"].clone()).expect("texts");
     let further: Vec<&str> = further.iter().map(String::as_str).collect();
@@ -184,7 +184,7 @@ fn comb_dir(input: &Value) -> Outcome {
     Ok(json!(format!("R/E/{folder}").trim_end_matches('/')))
 }
 
-/// Returns true if a parameter of this name reaches `vllm bench startup`; `_benchmark_name` is that of the combination.
+/// Returns true if a parameter of this name reaches `vllm bench startup`, or is `_benchmark_name`, which names the combination.
 fn is_option_of_startup(name: &str) -> bool {
     name == "_benchmark_name" || flags::has(Offline::Startup, name)
 }
@@ -210,7 +210,7 @@ fn pareto_fig_path(input: &Value) -> Outcome {
     )))
 }
 
-/// A record of a parameter file.
+/// Reads a record of a parameter file.
 fn record(value: &Value) -> plan::Combo {
     let mut params = value.as_object().expect("parameters").clone();
     let name = params
@@ -225,7 +225,7 @@ fn inf_nan_strings(input: &Value) -> Outcome {
     Ok(json!([read.collect::<Map<_, _>>()]))
 }
 
-/// vLLM's result for a case; `None` if it failed at any step.
+/// vLLM's result for a case. `None` if any step failed.
 fn theirs(case: &Value) -> Option<&Value> {
     let made = case["expected"].get("ok")?;
     let fails = ["rows", "values"]
@@ -238,7 +238,7 @@ fn cases() -> Value {
     serde_json::from_str(include_str!("../data/vectors/sweep.json")).expect("valid JSON")
 }
 
-/// The first column of the table in docs/differences.md.
+/// Ids in the first column of the table in docs/differences.md.
 fn listed_differences() -> BTreeSet<String> {
     let text = include_str!("../../docs/differences.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -274,7 +274,7 @@ fn every_case_is_met_or_a_listed_difference() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The model of vLLM's behaviour that an import compares a plan with is correct.
+/// vsweep's model of vLLM's command lines, links and names, with which an import compares a plan, is correct.
 #[test]
 fn their_own_command_lines_links_and_names_are_known() {
     let all = cases();
@@ -286,7 +286,7 @@ fn their_own_command_lines_links_and_names_are_known() {
         let base: Vec<String> = serde_json::from_value(case["input"]["cmd"].clone()).expect("words");
         let mut params = case["input"]["params"].as_object().expect("parameters").clone();
         params.remove("_benchmark_name");
-        // Whole numbers beyond 64 bits are refused where files are read.
+        // vsweep refuses whole numbers beyond 64 bits where it reads files.
         if case["id"] != "apply_to_cmd-22" {
             let theirs = vllm_sweep::apply(&base, &params);
             assert_eq!(json!(theirs), case["expected"]["ok"], "{}", case["id"]);
@@ -309,7 +309,7 @@ fn their_own_command_lines_links_and_names_are_known() {
     }
 }
 
-/// A recorded sweep as a command line and its files.
+/// Imports a recorded sweep, given as its files and links.
 fn imported(input: &Value) -> Result<import::Imported, String> {
     let file = |name: &str| input.get(name).map(|_| name.into());
     let sweep = Sweep {
@@ -331,7 +331,7 @@ fn imported(input: &Value) -> Result<import::Imported, String> {
     import::import(&sweep, &read).map_err(|problems| problems.to_string())
 }
 
-/// The folders that vLLM would give to the points of an imported plan.
+/// Folders that vLLM would give to the points of an imported plan.
 fn folders(imported: &import::Imported) -> Vec<String> {
     let plan = plan::parse(&imported.text, Format::Toml, Path::new("plan.toml"), &World::empty());
     let matrix = Matrix::expand(&plan.expect("valid")).expect("valid");

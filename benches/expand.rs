@@ -1,7 +1,7 @@
 //! Measures the time and memory for expanding a million points: `cargo bench --bench expand`.
 //!
-//! Measured twice: as a plan whose two sides are alike in size, and as one whose load side alone has a million. Every
-//! server and point is made once, with its command line and identity.
+//! Two plans are measured: one whose server and load sides are about equal in size, and one whose load side alone has a million entries.
+//! Every server and point is made once, with its command line and identity.
 
 use std::path::Path;
 use std::time::Instant;
@@ -55,7 +55,7 @@ fn main() {
     }
 }
 
-/// The most memory this process has held so far, as Linux tells it.
+/// Peak memory of this process so far, from Linux.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,8 +1,8 @@
 //! Measures the time that vsweep adds to a run beyond the benchmark itself: `cargo bench --bench overhead`.
 //!
-//! Runs a real sweep of many short runs against a simulated server that takes no time, and compares the time from the
-//! first run's start to the last one's end with the sum of what the benchmarks took by their own clocks. The rest is resets, health
-//! checks, connection set-up, files, fsyncs, tables and whatever else a run costs.
+//! It runs a sweep of many short runs against a simulated server that takes no time. The overhead is the time from the first run's start to
+//! the last one's end, minus the durations that the benchmarks measured themselves: resets, health checks, connections, files, fsyncs,
+//! tables and everything else that a run costs.
 
 use std::fs;
 use std::process::{Command, ExitCode};

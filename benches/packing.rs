@@ -1,9 +1,8 @@
 //! Measures the packing of groups on a node of eight GPUs, in virtual time: `cargo bench --bench packing`.
 //!
-//! Forty random plans whose servers take 1, 2, 4 or 8 GPUs. With 24 groups or more, the time that all of them take is held
-//! against the lower bound by area (all GPUs busy all the time, or the longest group alone), once with true lengths and once with
-//! lengths that are wrong by 20 %. With fewer groups it is held against the best of 1000 random orders. Ends with an error
-//! where a figure is worse than it must be.
+//! Forty random plans with servers of 1, 2, 4 or 8 GPUs. With 24 groups or more, the total time is compared with a lower bound (all GPUs
+//! are always busy, or the longest group runs alone), once with the true durations and once with durations that are wrong by 20 %. With
+//! fewer groups it is compared with the best of 1000 random orders. Ends with an error if a ratio is too high.
 
 #[path = "support/random.rs"]
 mod random;
@@ -14,13 +13,13 @@ use vsweep_strategy::selection::packed::{Capacity, Need, length};
 
 const NODE: Capacity = Capacity { gpus: 8, groups: 8 };
 const PLANS: usize = 40;
-/// From so many groups on the lower bound can be reached.
+/// Number of groups from which the lower bound can be reached.
 const MANY: usize = 24;
 const ORDERS: usize = 1000;
-/// Standard deviation of the logarithm of a wrong length.
+/// Standard deviation of the logarithm of a wrong duration.
 const WRONG: f64 = 0.2;
 
-/// Upper limit of a ratio.
+/// Upper limits of the ratios.
 const MOST_TRUE: f64 = 1.05;
 const MOST_WRONG: f64 = 1.20;
 const MOST_FEW: f64 = 1.10;
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A group: narrow ones are more frequent, as in plans that share out GPUs, and some take ten times as long as others.
+/// Draws a group. Narrow groups are more frequent, as in plans that share GPUs, and some groups take ten times as long as others.
 fn need(draw: &mut Random) -> Need {
     Need {
         gpus: draw.one_of(&[1, 1, 1, 2, 2, 4, 8]),

@@ -1,6 +1,6 @@
-//! Time and peak memory of `vsweep plot` and `vsweep pareto` on trees of many runs, vsweep's and vLLM's, against vLLM's own
-//! commands on the very same trees: `cargo bench --bench plot [-- RUNS...]`. vLLM takes part where `vllm` is on the PATH or
-//! the variable `VLLM` names it; without it there are no ratios.
+//! Time and peak memory of `vsweep plot` and `vsweep pareto` on trees of many runs, of vsweep and of vLLM, compared with vLLM's own
+//! commands on the same trees: `cargo bench --bench plot [-- RUNS...]`. vLLM is measured if `vllm` is on the PATH or the variable `VLLM`
+//! names it.
 
 #[path = "../tests/support/experiment.rs"]
 mod experiment;
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 /// Repetitions of each load, so that medians and spreads are computed.
 const REPEATS: u32 = 5;
-/// Times that each of our commands is run; the median counts.
+/// Number of times that each vsweep command is run. The median is printed.
 const ROUNDS: usize = 5;
 
 /// The commands, as both programs have them.
@@ -74,7 +74,7 @@ fn main() {
             }
         }
     }
-    // After ours, because the peak of all children so far is all that the system tells.
+    // vLLM comes last, because the system only reports the peak memory of all children so far.
     let vllm = std::env::var("VLLM").unwrap_or_else(|_| "vllm".into());
     for (runs, name, their_name, args, tree, ours) in theirs {
         let mut command = Command::new(&vllm);
@@ -91,7 +91,7 @@ fn main() {
     }
 }
 
-/// Servers, loads and repetitions that come to this many runs.
+/// Makes an experiment with this many runs.
 fn experiment(runs: u32) -> Experiment {
     let points = runs.div_ceil(REPEATS);
     let servers = [8, 16, 32, 64, 128, 256, 512, 1024].map(Value::from);
@@ -125,7 +125,7 @@ fn write_tree(experiment: &Experiment, root: &Path) {
     }
 }
 
-/// Seconds that a command takes, which must succeed; `None` if the program does not exist.
+/// Seconds that a command takes. Panics if it fails; `None` if the program does not exist.
 fn run(command: &mut Command) -> Option<f64> {
     let start = Instant::now();
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;

@@ -1,16 +1,15 @@
 //! Measures the accuracy of rehearsals: `cargo bench --bench rehearse`.
 //!
-//! Rehearses twenty short and varied plans, runs each on the simulator, and counts how often the time that the sweep took, from
-//! the first server's start to the last one's end, lay in the predicted 80 % interval, and how wide that is: once without any
-//! record, and once with a rehearsal that has learned from the run before. `cargo bench --bench rehearse -- 3 7` does so for the
-//! plans 3 to 7 only.
+//! Rehearses twenty short and varied plans, and runs each on the simulator. Counts how often the duration of the sweep, from the first
+//! server's start to the last one's end, lies in the predicted 80 % interval, and prints the width of the intervals: once without a record,
+//! and once after a run from which the rehearsal learned. `cargo bench --bench rehearse -- 3 7` does so for plans 3 to 7 only.
 
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Server, its axes, load.
+/// Flags of the server, its axes, and the load.
 const PLANS: [(&str, &str, &str); 20] = [
     (
         "--sim-speed 4",
@@ -156,7 +155,7 @@ struct Tally {
     held: u32,
     all: u32,
     ratios: Vec<f64>,
-    /// From one end of the interval to the other, as a share of the likely time.
+    /// Widths of the intervals, as shares of the likely time.
     widths: Vec<f64>,
 }
 
@@ -218,7 +217,7 @@ fn vsweep(folder: &Path, args: &[&str]) -> std::process::Output {
         .expect("vsweep starts")
 }
 
-/// Low, likely, high, in seconds, of the whole plan.
+/// Low, likely and high duration of the whole plan, in seconds.
 fn rehearse(folder: &Path, plan: &str, out: &str) -> [f64; 3] {
     let output = vsweep(folder, &["rehearse", plan, "-o", out, "--fresh", "--format", "json"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -226,7 +225,7 @@ fn rehearse(folder: &Path, plan: &str, out: &str) -> [f64; 3] {
     ["low", "likely", "high"].map(|name| forecast["seconds"][name].as_f64().expect("a number"))
 }
 
-/// Runs the plan; how long it took from the first server's start to the last one's end, in seconds.
+/// Runs the plan. Returns the seconds from the first server's start to the last one's end.
 fn run(folder: &Path, plan: &str, out: &str) -> f64 {
     let output = vsweep(folder, &["run", plan, "-o", out, "--quiet"]);
     assert!(

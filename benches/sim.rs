@@ -1,8 +1,8 @@
 //! Measures the speed of the simulated engine in virtual time: `cargo bench --bench sim`.
 //!
-//! Plays loads of a whole day and prints simulated seconds per second, with and without leaps in one go, and what a token
-//! costs. The day is that of the demo model on eight GPUs: each load for an equal share of 24 hours. Then it rehearses
-//! `plans/h100.toml`, a real sweep with its server starts, and says what a day of such a sweep takes.
+//! Plays loads of a whole day and prints simulated seconds per second, with and without leaps over several steps, and the time per token.
+//! In that day the demo model on eight GPUs serves each load for an equal share of 24 hours. Then it rehearses `plans/h100.toml`, a real
+//! sweep with its server starts, and prints the time for a day of such a sweep.
 
 use std::process::Command;
 use std::time::Instant;

@@ -1,8 +1,7 @@
 //! Measures the cost of the simulator: `cargo bench --bench sim_server`.
 //!
-//! Three figures: the engine model alone in nanoseconds a token; the server at zero step time in tokens for each second of
-//! processor time that it uses (so neither the client nor the number of cores counts); and ten thousand streams open at
-//! once, each of which must get all its tokens.
+//! Three figures: nanoseconds per token of the engine model alone; tokens per second of CPU time of the server with steps of no time, so
+//! that neither the client nor the number of cores matters; and ten thousand streams at once, each of which must get all its tokens.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader};
@@ -34,7 +33,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(complete != STREAMS))
 }
 
-/// Nanoseconds a token of an engine with so many requests running, prompts included.
+/// Nanoseconds per token of an engine with so many running requests, including their prompts.
 fn engine(running: usize) -> f64 {
     let flags = Flags::parse(&["demo-8b".into(), "--max-num-seqs".into(), running.to_string()]).expect("known flags");
     let mut settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
@@ -62,7 +61,7 @@ fn engine(running: usize) -> f64 {
     start.elapsed().as_nanos() as f64 / tokens as f64
 }
 
-/// A server of our own, killed at the end.
+/// A server for this benchmark. It is stopped at the end.
 struct Server {
     child: Child,
     port: u16,
@@ -88,7 +87,7 @@ impl Server {
                 break;
             }
         }
-        // Nobody reads on: the pipe stays open and what is written meanwhile is little.
+        // The rest of the output is read and dropped, so that the server never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Server {
             child,
@@ -96,7 +95,7 @@ impl Server {
         }
     }
 
-    /// Seconds of processor time it has used.
+    /// CPU time that the server has used, in seconds.
     fn used_s(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it lives");
         let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
@@ -115,7 +114,7 @@ impl Drop for Server {
     }
 }
 
-/// One streamed answer to its end; whether it was whole.
+/// Reads one streamed answer to its end. Returns true if it was complete.
 async fn stream(port: u16, tokens: usize) -> bool {
     let body = format!(r#"{{"prompt":"w0001 w0002","max_tokens":{tokens},"ignore_eos":true,"stream":true}}"#);
     let head = "POST /v1/completions HTTP/1.1\r\nhost: sim\r\nconnection: close\r\ncontent-type: application/json\r\n";

@@ -1,8 +1,8 @@
 //! Scores the twin on nodes whose constants are drawn and hidden: `cargo bench --bench twin [-- NODES [KNOWN [FIRST]]]`.
 //!
-//! On each of NODES (50) simulated nodes, KNOWN (3) of 12 server configs are measured in virtual time under three loads each. The twin
-//! predicts duration, mean TPOT and mean TTFT of the others. Fails unless the mean coverage of the 80 % intervals lies in 75 to 90 %, and that
-//! of at least 80 % of the nodes in 60 to 95 %.
+//! On each of NODES (50) simulated nodes, KNOWN (3) of 20 server configs are measured in virtual time under three loads each. The twin
+//! predicts duration, mean TPOT and mean TTFT of the others. Fails unless the mean coverage of the 80 % intervals is 75 to 90 %, and the
+//! coverage on at least 80 % of the nodes is 60 to 95 %.
 
 #[path = "support/nodes.rs"]
 mod nodes;

@@ -14,25 +14,25 @@ pub struct Workload {
     pub tokens: usize,
 }
 
-/// A program that can drive the workload.
+/// A program that can send the load.
 #[derive(Debug, Clone)]
 pub enum Client {
-    /// The bound of `floor.rs`.
+    /// The minimal client in `floor.rs`.
     Floor,
     /// This package's `vsweep bench`.
     Vsweep,
     /// `vllm bench serve`: the Rust program or the Python one.
     Vllm { name: &'static str, program: PathBuf },
-    /// One that is not of vLLM.
+    /// A client that is not part of vLLM.
     Foreign { client: Foreign, program: PathBuf },
 }
 
 /// Cost and result of a run.
 pub struct Figures {
     pub cost: Cost,
-    /// The result by the keys of `vllm bench serve`.
+    /// The result, with the keys of `vllm bench serve`.
     pub result: Value,
-    /// Observations of the server.
+    /// The server's own measurements of the run.
     pub truth: Value,
 }
 
@@ -46,7 +46,7 @@ impl Client {
         }
     }
 
-    /// Performs the workload once; `None` if the client failed.
+    /// Performs the workload once. Returns `None` if the client failed or did not complete all requests.
     pub fn run(&self, server: &Server, workload: Workload) -> io::Result<Option<Figures>> {
         let file = std::env::temp_dir().join(format!("vsweep-bench-{}.json", std::process::id()));
         let _ = std::fs::remove_file(&file);
@@ -87,7 +87,7 @@ impl Client {
             Client::Vllm { name, program } => {
                 let mut command = own(&[&path(program), "bench", "serve", "--disable-tqdm", "--tokenizer"]);
                 command.push(path(&tokenizer()?));
-                // The Python client sends texts only.
+                // The Python client can only send texts.
                 command.extend((*name == "vllm-rs").then(|| "--prompt-token-ids".to_owned()));
                 command
             }
@@ -115,7 +115,7 @@ impl Client {
     }
 }
 
-/// A client with flags and files of its own.
+/// A client with its own flags and result files.
 #[derive(Debug, Clone, Copy)]
 pub enum Foreign {
     /// `guidellm run` of guidellm 0.8.
@@ -159,7 +159,7 @@ impl Foreign {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The figures of its file.
+    /// Returns the figures in its result file, with the keys of `vllm bench serve`.
     pub fn figures(self, file: &Value) -> Value {
         match self {
             Foreign::Guidellm => {
@@ -174,7 +174,7 @@ impl Foreign {
                     "p99_itl_ms": percentile("inter_token_latency_ms", "p99"),
                 })
             }
-            // What it calls inter-token latency is a mean of each request.
+            // The inter-token latency of aiperf is a mean for each request, so the inter-chunk latency is used.
             Foreign::Aiperf => json!({
                 "completed": file["request_count"]["avg"].as_f64().map(|count| count as u64),
                 "output_throughput": file["output_token_throughput"]["avg"],
@@ -187,11 +187,11 @@ impl Foreign {
     }
 }
 
-/// A folder with the smallest tokenizer that a client takes; `vsweep bench` needs none.
+/// Returns a folder with the smallest tokenizer that the clients accept. `vsweep bench` needs none.
 fn tokenizer() -> io::Result<PathBuf> {
     let folder = std::env::temp_dir().join("vsweep-bench-tokenizer");
     std::fs::create_dir_all(&folder)?;
-    // Each letter is a token: some clients write prompts of words that they choose themselves.
+    // Each letter is a token, because some clients make prompts of words that they choose.
     let letters = (' '..='~')
         .enumerate()
         .map(|(id, letter)| (letter.to_string(), json!(id)));

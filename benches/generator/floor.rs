@@ -1,5 +1,5 @@
-//! The least that a client can do: one `epoll` loop that timestamps every read and counts events without looking into
-//! them. No product, but a bound to read the others' figures against.
+//! The least possible work of a client: one `epoll` loop that records the time of every read and counts events without parsing them. It is
+//! not a product, but a bound for the costs of the other clients.
 
 use memchr::memmem;
 use mio::net::TcpStream;
@@ -13,11 +13,11 @@ struct Stream {
     socket: TcpStream,
     sent: Option<Instant>,
     last: Option<Instant>,
-    /// The last bytes of the read before, in which the end may begin.
+    /// The last bytes of the previous read, because the end of an answer may span two reads.
     tail: Vec<u8>,
 }
 
-/// Sends `requests` for `tokens` each over `streams` connections; returns the figures by their usual names.
+/// Sends `requests` of `tokens` each over `streams` connections. Returns the figures with the keys of `vllm bench serve`.
 pub fn run(address: SocketAddr, requests: usize, streams: usize, tokens: usize) -> io::Result<Value> {
     let body =
         format!(r#"{{"model":"m","prompt":[300,301,302,303,304,305,306,307],"max_tokens":{tokens},"stream":true}}"#);

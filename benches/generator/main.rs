@@ -1,5 +1,5 @@
-//! Measures the cost of the load generator and the errors of its figures, against a server that does no work. Compares it with the least
-//! possible cost of a client, and with other clients if they are named. Client and server are processes pinned to different cores.
+//! Measures the cost of the load generator and the errors of its figures against a server that does no work. Compares it with a minimal
+//! client, and with other clients if they are named. Client and server are processes pinned to different cores.
 //!
 //! `cargo bench --bench generator -- [--vllm-rs PROGRAM] [--vllm PROGRAM] [--guidellm PROGRAM] [--aiperf PROGRAM]
 //! [--repeats N] [--streams N]... [capacity|accuracy|start|many|viewers]...`; `many` and `viewers` are left out unless they are
@@ -28,7 +28,7 @@ const ONE: Workload = Workload {
     streams: 1,
     tokens: 128,
 };
-/// So many that what is kept of each shows.
+/// So many requests that the memory kept for each becomes visible.
 const MANY: [usize; 2] = [100_000, 1_000_000];
 /// Time to the first token and between tokens, in milliseconds.
 const PACE: [usize; 2] = [50, 10];
@@ -62,7 +62,7 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Measures what is asked for.
+/// Measures the parts that are asked for.
 fn compare(args: &[String]) -> io::Result<()> {
     let (mut clients, mut repeats, mut parts) = (vec![Client::Floor, Client::Vsweep], 5, vec![]);
     let mut paced = vec![];
@@ -151,7 +151,7 @@ fn compare(args: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// Measures the cost of more requests.
+/// Measures the time and memory of many requests.
 fn many(clients: &[Client]) -> io::Result<()> {
     let server = Server::start(&[4])?;
     for requests in MANY {
@@ -174,7 +174,7 @@ fn many(clients: &[Client]) -> io::Result<()> {
     Ok(())
 }
 
-/// Tokens as fast as they go. With one token a write the server's writes are the limit; with more the client is.
+/// Tokens without delay. With one token in a write the server is the bottleneck; with more it is the client.
 fn capacity(clients: &[Client], repeats: usize, tokens_a_write: usize) -> io::Result<()> {
     println!("zero delay, 64 streams, 512 000 tokens, {tokens_a_write} a write (medians of {repeats})");
     println!("  client    tokens/s  CPU s  of it kernel  tokens per CPU s  of floor's  wall s  peak MB  server busy");
@@ -196,7 +196,7 @@ fn capacity(clients: &[Client], repeats: usize, tokens_a_write: usize) -> io::Re
     Ok(())
 }
 
-/// The runs of each client, taken in turn so that drift of the machine spreads over all. The first round warms up.
+/// Runs of each client. The clients take turns, so that drift of the machine spreads over all. The first round only warms up.
 fn measure(
     clients: &[Client],
     server: &Server,

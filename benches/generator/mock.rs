@@ -1,7 +1,7 @@
-//! A server that does no work: every request gets one SSE event a token in vLLM's chunk format, one write a token, at once
-//! or at exact times (an absolute schedule), and the server says how late it really was (`GET /truth`).
+//! A server that does no work: every token of an answer is one SSE event in vLLM's chunk format. Tokens are written without delay, or one
+//! by one at exact times (an absolute schedule). `GET /truth` returns how late they really were.
 //!
-//! Shares nothing with the generator, so that a mistake in one does not hide in the other.
+//! It shares no code with the generator, because a shared mistake would be invisible.
 
 use memchr::memmem;
 use mio::net::{TcpListener, TcpStream};
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 const LISTENER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
-/// Few, so that requests are read when they arrive.
+/// Most tokens that are written before new requests are read. Few, so that requests are read soon after they arrive.
 const TOKENS_A_TURN: usize = 32;
-/// Few, so that a burst of requests does not hold up tokens that are due.
+/// Most events that are handled before tokens are written. Few, so that a burst of requests does not delay tokens that are due.
 const EVENTS_A_TURN: usize = 32;
 const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\nserver: mock\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -30,20 +30,21 @@ const START: &str =
     r#"{"id":"cmpl-9947541c8e799276","object":"text_completion","created":1795167060,"model":"m","choices":["#;
 const WORDS: [&str; 8] = [" the", " of", " a", " server", " that", " does", " no", " work"];
 
-/// When the tokens of a request are sent.
+/// The times at which the tokens of a request are sent.
 #[derive(Debug, Clone, Copy)]
 pub enum Pace {
-    /// At once, so many a write.
+    /// Without delay, with so many tokens in a write.
     AtOnce(usize),
-    /// One a write: the first so long after the request was read, the others so long after one another.
+    /// One token in a write. The first comes `first` after the request was read, each other one `between` after the one before.
     Exact { first: Duration, between: Duration },
 }
 
-/// The true course of the load since the last query.
+/// The server's measurements since the last query.
 struct Truth {
     since: Instant,
     cpu_before: Duration,
-    /// From reading a request to writing its first token; from due to written; between two tokens of a request.
+    /// Nanoseconds: `ttft` from reading a request to writing its first token, `late` from due to written, `gaps` between two tokens of a
+    /// request.
     ttft: Vec<u64>,
     late: Vec<u64>,
     gaps: Vec<u64>,
@@ -55,7 +56,7 @@ struct Truth {
 struct Client {
     stream: TcpStream,
     input: Vec<u8>,
-    /// Bytes that the system has not taken yet.
+    /// Bytes that the system has not accepted yet.
     output: Vec<u8>,
     sent: usize,
     wanted: usize,
@@ -63,10 +64,10 @@ struct Client {
     last: Instant,
 }
 
-/// Serves for ever.
+/// Serves forever.
 pub fn serve(listener: std::net::TcpListener, pace: Pace) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    // Accepted connections inherit it. Where the system's choice is BBR, that would pace even loopback by timers.
+    // Accepted connections inherit the congestion control. If the system's default is BBR, it would delay even loopback traffic by timers.
     let _ = setsockopt(&listener, sockopt::TcpCongestion, &OsString::from("reno"));
     let mut listener = TcpListener::from_std(listener);
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(EVENTS_A_TURN));
@@ -78,7 +79,7 @@ pub fn serve(listener: std::net::TcpListener, pace: Pace) -> io::Result<()> {
     let tokens: Vec<Vec<u8>> = WORDS.iter().map(|word| chunk(&token(word, "null"))).collect();
     let mut clients: Vec<Option<Client>> = vec![];
     let mut due: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
-    // Without a pace: clients that are being answered, one event each in turn.
+    // Without a pace: clients whose answers are being written, in turn.
     let mut active: Vec<usize> = vec![];
     let mut armed_for = None;
     let mut truth = Truth::new();
@@ -203,7 +204,7 @@ impl Client {
         self.sent < self.wanted
     }
 
-    /// Reads what has arrived; false if the client is gone.
+    /// Reads what has arrived. Returns false if the client is gone.
     fn read(&mut self, buffer: &mut [u8], has_ended: bool) -> bool {
         loop {
             match self.stream.read(buffer) {
@@ -221,7 +222,7 @@ impl Client {
         }
     }
 
-    /// Takes a whole request off the input; true if it asks for tokens.
+    /// Removes a complete request from the input. Returns true if it asks for tokens.
     fn take_request(&mut self, truth: &mut Truth) -> bool {
         let Some(head) = memmem::find(&self.input, b"\r\n\r\n").map(|at| at + 4) else {
             return false;
@@ -314,7 +315,7 @@ impl Truth {
     }
 }
 
-/// The digits after a name.
+/// Returns the number after a name.
 fn number(text: &[u8], after: &[u8]) -> Option<usize> {
     let digits = text[memmem::find(text, after)? + after.len()..].trim_ascii_start();
     let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;

@@ -1,4 +1,4 @@
-//! Client and server as processes of their own, each pinned to its core, and what the client cost.
+//! Client and server as separate processes, each pinned to a core, and the cost of the client.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -8,21 +8,21 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// Cost of a client, start-up and end included.
+/// Cost of a client, including its start and its end.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     /// From exec to exit.
     pub wall_s: f64,
-    /// Of all its threads and children.
+    /// CPU time of all its threads and children.
     pub cpu_s: f64,
-    /// The part of it that the kernel took.
+    /// The part of `cpu_s` that was spent in the kernel.
     pub system_s: f64,
     /// Peak resident memory.
     pub rss_mb: f64,
 }
 
-/// Runs a command in the background of `core` 0 and prints its [`Cost`]. It is a process of its own because the system
-/// tells the peak memory only of all children together.
+/// Runs a command on core 0 and prints its [`Cost`]. This is a separate process, because the system only reports the peak memory of all
+/// children together.
 pub fn watch(command: &[String]) -> io::Result<()> {
     pin(0);
     let began = Instant::now();
@@ -70,7 +70,7 @@ pub fn cost(command: &[String]) -> io::Result<Option<Cost>> {
     }))
 }
 
-/// A mock server; ends with this value.
+/// A mock server. It is killed when the value is dropped.
 pub struct Server {
     child: Child,
     /// Host and port.
@@ -78,8 +78,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one: with tokens at once, so many a write; or with the times to the first token and between tokens, in
-    /// milliseconds.
+    /// Starts a mock server. `pace` is either the number of tokens in a write, without delay, or the times to the first token and between
+    /// tokens, in milliseconds.
     pub fn start(pace: &[usize]) -> io::Result<Server> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("mock").args(pace.iter().map(usize::to_string));
@@ -94,7 +94,7 @@ impl Server {
         })
     }
 
-    /// Returns the true course of the load since the last call.
+    /// Returns the server's measurements since the last call.
     pub fn truth(&self) -> io::Result<serde_json::Value> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.write_all(b"GET /truth HTTP/1.1\r\n\r\n")?;
@@ -118,7 +118,7 @@ impl Drop for Server {
     }
 }
 
-/// Keeps this process, and those it starts, on one core. A machine with one core runs all on it.
+/// Keeps this process, and those that it starts, on one core. If the machine lacks that core, nothing changes.
 pub fn pin(core: usize) {
     let mut cores = CpuSet::new();
     if cores.set(core).is_ok() {

@@ -1,6 +1,6 @@
-//! Measures the cost of many readers of a live report for the load generator: the bench of 1024 paced streams without readers and with 100
-//! of them, in turn; and the processor time of the process that serves them. Client and server have a core each, so that on a machine with
-//! only two the serving process and the readers compete with the client.
+//! Measures what many readers of a live report cost the load generator: 1024 paced streams without readers and with 100 of them, in turn,
+//! and the CPU time of the process that serves them. Client and server have a core each. So on a machine with two cores, the serving
+//! process and the readers compete with the client.
 
 use super::client::{Client, Figures, Workload};
 use super::process::Server;
@@ -21,7 +21,7 @@ const WORKLOAD: Workload = Workload {
     streams: 1024,
     tokens: 128,
 };
-/// An experiment to look at.
+/// The experiment that the report shows.
 const PLAN: &str = r#"
 version = 1
 runs = 2
@@ -34,7 +34,7 @@ num_prompts = 16
 max_concurrency = 4
 "#;
 
-/// A served report; it ends with this value.
+/// A served report. It ends when the value is dropped.
 struct Live {
     child: Child,
     host: String,
@@ -73,7 +73,7 @@ impl Live {
         Ok(Live { child, host, path })
     }
 
-    /// Seconds of processor time so far.
+    /// CPU time so far, in seconds.
     fn cpu_s(&self) -> io::Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
@@ -92,7 +92,8 @@ impl Live {
         stream.read_to_end(&mut answer)
     }
 
-    /// Polls like `READERS` readers, evenly spread, until the end: each loads the page once, then polls the activity.
+    /// Sends the requests of `READERS` readers, evenly spread, until the end. Each reader loads the page once, and then asks for
+    /// `now.json`.
     fn read(&self, is_over: &AtomicBool, answers: &AtomicUsize) {
         let began = Instant::now();
         for turn in 0_u32.. {
@@ -106,7 +107,7 @@ impl Live {
     }
 }
 
-/// Measures both, so many times each after one round to warm up, and prints what differs.
+/// Measures both cases `repeats` times, after one round to warm up, and prints the figures.
 pub fn compare(repeats: usize) -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     let live = Live::start(folder.path())?;

@@ -1,10 +1,10 @@
-//! Landscapes that mislead: cliffs, ridges, pairs of settings that are good only together, plateaus; and optima without good neighbours.
+//! Misleading landscapes: cliffs, ridges, pairs of settings that are good only together, plateaus, and optima without good neighbours.
 
 use crate::landscape::Landscape;
 use crate::smooth::plain;
 use vsweep_strategy::stats::Random;
 
-/// A hostile landscape, of one kind after the other.
+/// Draws a hostile landscape. Seeds in a row give one kind after the other.
 pub fn draw(seed: u64) -> Landscape {
     let mut random = Random::of(seed, &["hostile"]);
     let mut landscape = plain(&mut random, 0.04, 0.03);
@@ -53,7 +53,7 @@ pub fn draw(seed: u64) -> Landscape {
     landscape
 }
 
-/// A smooth landscape in which one config is far better than all its neighbours.
+/// Draws a smooth landscape in which one config is far better than all its neighbours.
 pub fn isolated(seed: u64) -> Landscape {
     let mut random = Random::of(seed, &["isolated"]);
     let mut landscape = plain(&mut random, 0.015, 0.013);

@@ -1,4 +1,4 @@
-//! Figures of many landscapes of a class, and the targets that they are held against.
+//! Figures over many landscapes of a class, and the comparison with their targets.
 
 use crate::landscape::{Costs, Landscape, Node};
 use crate::methods::{End, MARGIN};
@@ -7,14 +7,14 @@ use crate::methods::{End, MARGIN};
 #[derive(Debug, Clone)]
 pub struct Result {
     pub regret: f64,
-    /// Seconds of servers over those of the grid.
+    /// Server seconds spent, as a share of those of the whole grid.
     pub cost: f64,
     pub starts: usize,
     pub end: End,
 }
 
 impl Result {
-    /// The result of a method on a landscape that may spend a share of the grid's seconds; None if it does not apply.
+    /// Runs a method on a landscape, with a share of the grid's seconds as its budget. `None` if the method does not apply.
     pub fn of(landscape: &Landscape, costs: Costs, share: f64, seed: u64, run: &Method<'_>) -> Option<Result> {
         let grid_s = Node::grid_s(landscape, costs);
         let mut node = Node::new(landscape, costs, seed);
@@ -28,10 +28,10 @@ impl Result {
     }
 }
 
-/// A method: the node, the seconds that it may spend, and a seed.
+/// A method. It gets the node, the seconds that it may spend, and a seed.
 pub type Method<'a> = dyn Fn(&mut Node<'_>, f64, u64) -> Option<End> + Sync + 'a;
 
-/// The share of results that are worse than the best by at most so much.
+/// Share of results whose regret is at most `most`.
 pub fn within(results: &[Result], most: f64) -> f64 {
     let found = results.iter().filter(|result| result.regret <= most).count();
     found as f64 / results.len().max(1) as f64
@@ -41,7 +41,7 @@ pub fn mean(results: &[Result], of: impl Fn(&Result) -> f64) -> f64 {
     results.iter().map(of).sum::<f64>() / results.len().max(1) as f64
 }
 
-/// The regret that nine of ten results stay below.
+/// The 90 % quantile of the regrets.
 pub fn ninth_decile(results: &[Result]) -> f64 {
     let mut regrets: Vec<f64> = results.iter().map(|result| result.regret).collect();
     regrets.sort_by(f64::total_cmp);
@@ -61,7 +61,7 @@ pub fn claims(results: &[Result]) -> (usize, f64, f64) {
     (claims.len(), said, is_true)
 }
 
-/// Prints a figure beside its target, and returns true if it is met.
+/// Prints a figure with its target, and returns true if the target is met.
 pub fn is_met(name: &str, figure: f64, is_least: bool, target: f64) -> bool {
     let met = if is_least { figure >= target } else { figure <= target };
     let (sign, verdict) = (if is_least { ">=" } else { "<=" }, if met { "met" } else { "MISSED" });

@@ -1,4 +1,4 @@
-//! A planted landscape: configs with their true values, and virtual servers on which they are measured.
+//! A planted landscape: configs with known true values, and virtual servers on which they are measured.
 
 use std::collections::BTreeSet;
 use vsweep_strategy::selection::optimized::{Axis, Candidate, Level, Predicted, Trial, WarmStart};
@@ -9,7 +9,7 @@ use vsweep_strategy::stats::Random;
 pub struct Costs {
     pub name: &'static str,
     pub cold_s: f64,
-    /// A start with settings that were compiled before.
+    /// Seconds of a start whose settings were compiled before.
     pub warm_s: f64,
     pub probe_s: f64,
 }
@@ -31,25 +31,25 @@ pub const COSTS: [Costs; 2] = [
 
 /// Probes of a full measurement.
 pub const PROBES: f64 = 6.0;
-/// Part of a start after which a server that does not fit has ended.
+/// Share of a start's time after which a server that does not fit has failed.
 const FAILS_AFTER: f64 = 0.5;
 
 /// Configs with their true values.
 #[derive(Debug, Clone)]
 pub struct Landscape {
     pub axes: Vec<Axis>,
-    /// The level of each config on each axis, by its number.
+    /// For each config, the number of its level on each axis.
     pub levels: Vec<Vec<usize>>,
-    /// Positions on ordered axes.
+    /// For each ordered axis, the positions of its levels.
     pub places: Vec<Vec<f64>>,
     /// Logarithm of the true value.
     pub values: Vec<f64>,
     pub fits: Vec<bool>,
     /// True of configs that meet the targets at some load.
     pub meets: Vec<bool>,
-    /// Prediction of a twin, and of the share of memory.
+    /// Predictions of a twin: logarithms of the values, and their standard deviation.
     pub predicted: Option<(Vec<f64>, f64)>,
-    /// Changes of that for one standard deviation of each of the twin's constants.
+    /// For each config, the changes of its prediction for one standard deviation of each constant of the twin.
     pub slopes: Vec<Vec<f64>>,
     pub memory: Option<Vec<f64>>,
     pub start_sd: f64,
@@ -72,12 +72,12 @@ impl Landscape {
             .fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// True if a config is an entrant.
+    /// True if a config fits and meets the targets.
     pub fn works(&self, at: usize) -> bool {
         self.fits[at] && self.meets[at]
     }
 
-    /// The part that a config is worse than the best.
+    /// Share by which a config is worse than the best; 1 without a config.
     pub fn regret(&self, config: Option<usize>) -> f64 {
         config.map_or(1.0, |at| 1.0 - (self.values[at] - self.best()).exp())
     }
@@ -90,7 +90,7 @@ impl Landscape {
             .collect()
     }
 
-    /// The settings of a config that are compiled into the server.
+    /// Levels of a config that are compiled into the server.
     fn graphs(&self, config: usize) -> &[usize] {
         &self.levels[config][..self.compiled]
     }
@@ -143,7 +143,7 @@ pub struct Node<'a> {
     pub seconds: f64,
     /// Configs that were measured, with the mean and number of their values.
     pub measured: Vec<(usize, f64, f64)>,
-    /// Seconds and best config, whenever that changes.
+    /// After each measurement, the seconds so far and the best config.
     pub story: Vec<(f64, usize)>,
     pub starts: usize,
 }
@@ -162,7 +162,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Seconds of the whole grid.
+    /// Server seconds of the whole grid.
     pub fn grid_s(landscape: &Landscape, costs: Costs) -> f64 {
         let mut node = Node::new(landscape, costs, 0);
         for at in 0..landscape.len() {
@@ -171,7 +171,7 @@ impl<'a> Node<'a> {
         node.seconds
     }
 
-    /// The best config by the mean of its own values.
+    /// The config with the highest mean of its own values.
     pub fn best(&self) -> Option<(usize, f64)> {
         let best = self.measured.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some((best.0, best.1))
@@ -185,7 +185,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Starts a server and measures on it, only once if that shows less than `first`.
+    /// Starts a server and measures it. If the first probe shows less than `first`, no more is measured.
     pub fn start(&mut self, config: usize, first: Option<f64>) -> Trial {
         let graphs = self.landscape.graphs(config);
         let start_s = self.start_s(config);
@@ -223,7 +223,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The best config that was known after so many seconds.
+    /// The best config that was known after `seconds`.
     pub fn best_at(&self, seconds: f64) -> Option<usize> {
         self.story
             .iter()

@@ -22,17 +22,17 @@ use vsweep_strategy::selection::optimized::{Axis, Candidate, Level, Optimized, R
 const LANDSCAPES: u64 = 200;
 /// Seeds that were not used in development.
 const FIRST_SEED: u64 = 1_000_000;
-/// The part of the grid's seconds that a method may spend.
+/// Share of the grid's seconds that a method may spend.
 const SHARE: f64 = 0.15;
-/// Parts of the grid's seconds at which a budget may end, and the part after which the best config is known.
+/// Shares of the grid's seconds at which a budget may end, and the share after which the best config must be known.
 const CUTS: [f64; 5] = [0.05, 0.1, 0.2, 0.4, 0.8];
 const KNOWN_AFTER: f64 = 0.2;
-/// Trials before a proposal is timed.
+/// Number of trials before the proposal that is timed.
 const TIMED_AFTER: usize = 100;
 
 type Draw = fn(u64) -> Landscape;
 
-/// A class of landscapes, and the shares of them in which the winner must lie within such a part of the best.
+/// A class of landscapes with its targets: a regret, and the least share of landscapes whose winner has no more.
 type Class = (&'static str, Draw, &'static [(f64, f64)]);
 
 const CLASSES: [Class; 4] = [
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     if met { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// One class under one cost model: a row for each method, and the optimiser's figures against their targets.
+/// Judges a class under one cost model: prints a row for each method, and the optimiser's figures with their targets.
 fn class(draw: Draw, costs: Costs, targets: &[(f64, f64)], count: u64, first: u64) -> bool {
     println!("method       within 1 %  3 %    8 %    p90 regret  cost  starts");
     let row = |name: &str, run: &Method<'_>| -> Vec<Result> {
@@ -133,7 +133,7 @@ fn class(draw: Draw, costs: Costs, targets: &[(f64, f64)], count: u64, first: u6
     met
 }
 
-/// The best known config at each cut of a long budget, against random order.
+/// Compares the best known config at each cut of a long budget with that of a random order.
 fn budget(costs: Costs, count: u64, first: u64) -> bool {
     let regrets = |run: &Method<'_>| -> Vec<Vec<f64>> {
         each(count, |number| {
@@ -169,7 +169,7 @@ fn budget(costs: Costs, count: u64, first: u64) -> bool {
     met
 }
 
-/// A proposal among 10 000 configs.
+/// Times a proposal among 10 000 configs.
 fn time() -> bool {
     let axes = vec![Axis { is_ordered: true }; 4];
     let candidate = |at: usize| Candidate {

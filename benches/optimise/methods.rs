@@ -1,4 +1,4 @@
-//! The optimiser and methods beside it, each on a virtual node until its seconds are spent.
+//! The optimiser and the methods that it is compared with. Each runs on a virtual node until its seconds are spent.
 
 use crate::landscape::{Landscape, Node, PROBES};
 use vsweep_strategy::selection::optimized::{Budget, Exclusion, Optimized, Reason, Rules, Trial};
@@ -6,13 +6,13 @@ use vsweep_strategy::stats::Random;
 
 pub const MARGIN: f64 = 0.01;
 
-/// The end of a method.
+/// Result of a method.
 #[derive(Debug, Clone)]
 pub struct End {
     pub winner: Option<usize>,
     /// The stated probability of being within the margin of the best.
     pub chance: Option<f64>,
-    /// True if all configs within 1 % of the best were left out, and true if by memory.
+    /// True if all configs within 1 % of the best were excluded; true if one of them was excluded because of memory.
     pub excluded: (bool, bool),
 }
 
@@ -60,7 +60,7 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
     }
 }
 
-/// The whole seconds of a config, if it is measured in full.
+/// Seconds of a config that is measured in full.
 fn full_s(node: &Node<'_>) -> f64 {
     node.costs.cold_s + PROBES * node.costs.probe_s
 }
@@ -69,12 +69,12 @@ pub fn random(node: &mut Node<'_>, most_s: f64, seed: u64) -> End {
     in_order(node, most_s, &shuffled(node.landscape, seed), false)
 }
 
-/// Each config once at the load of the best one, in random order.
+/// Probes every config once, in random order, and measures it in full only if it beats the best so far.
 pub fn each_probed(node: &mut Node<'_>, most_s: f64, seed: u64) -> End {
     in_order(node, most_s, &shuffled(node.landscape, seed), true)
 }
 
-/// The configs that the twin predicts to be the best.
+/// Measures configs in the order of the twin's predictions, the best first.
 pub fn twin(node: &mut Node<'_>, most_s: f64) -> Option<End> {
     let (predicted, _) = node.landscape.predicted.as_ref()?;
     let mut order: Vec<usize> = (0..node.landscape.len()).collect();
@@ -101,7 +101,7 @@ fn shuffled(landscape: &Landscape, seed: u64) -> Vec<usize> {
     order
 }
 
-/// One axis after the other, each at the best level so far, from the defaults.
+/// Varies one axis after the other, beginning with the defaults. The other axes keep their best levels so far.
 pub fn staged(node: &mut Node<'_>, most_s: f64) -> End {
     let landscape = node.landscape;
     let mut now = landscape.levels[landscape.defaults].clone();
@@ -132,7 +132,8 @@ pub fn staged(node: &mut Node<'_>, most_s: f64) -> End {
     }
 }
 
-/// Tree-structured Parzen estimator (Bergstra et al. 2011): ten random configs, then the best of 24 that are drawn from the good quarter.
+/// Tree-structured Parzen estimator (Bergstra et al. 2011): after ten random configs, each next one is the best of 24 that are drawn by
+/// their likeness to the best quarter.
 pub fn tpe(node: &mut Node<'_>, most_s: f64, seed: u64) -> End {
     let landscape = node.landscape;
     let mut random = Random::of(seed, &["tpe"]);

@@ -1,5 +1,5 @@
-//! Nodes of eight GPUs in virtual time: users that a config serves within latency targets, by a formula whose constants are drawn and hidden.
-//! A twin knows the formula with other constants. Half of the nodes follow laws that it lacks.
+//! Nodes with eight GPUs in virtual time. The value of a config is the number of users that it serves within latency targets, by a formula
+//! whose constants are drawn and hidden. A twin knows the formula, but with other constants. Half of the nodes follow laws that it lacks.
 
 use crate::landscape::Landscape;
 use crate::smooth::grid;
@@ -10,15 +10,15 @@ const TP: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 const SEQS: [f64; 4] = [32.0, 64.0, 128.0, 256.0];
 const BATCH: [f64; 4] = [1024.0, 2048.0, 4096.0, 8192.0];
 const GPUS: f64 = 8.0;
-/// Constants that the twin does not know, and the deviation of their logarithms.
+/// Number of constants that the twin does not know, and the standard deviation of their logarithms.
 const UNKNOWN: usize = 7;
 const DEVIATION: f64 = 0.25;
 
-/// Constants of a node and its model.
+/// Constants of a node and of the model that it serves.
 #[derive(Debug, Clone)]
 struct Constants {
     weights_gb: f64,
-    /// Of a token, at two bytes a number.
+    /// KV cache of a token, at two bytes per number.
     kv_mb: f64,
     memory_gb: f64,
     bandwidth: f64,
@@ -31,10 +31,10 @@ struct Constants {
     output: f64,
     itl_ms: f64,
     ttft_ms: f64,
-    /// Gains of weights and of a KV cache of one byte a number.
+    /// Effects of numbers of one byte: `fp8_flops` of weights on compute, `fp8_kv_slow` of a KV cache on the time to read it.
     fp8_flops: f64,
     fp8_kv_slow: f64,
-    /// Laws that the twin lacks: a step in time above so many sequences, a link that saturates above TP 2.
+    /// Laws that the twin lacks: steps take longer above a number of sequences, and a link saturates above TP 2.
     step: Option<(f64, f64)>,
     saturated: f64,
 }
@@ -119,7 +119,7 @@ pub fn draw(seed: u64) -> Landscape {
 }
 
 impl Constants {
-    /// Those that the twin does not know.
+    /// The constants that the twin does not know.
     fn unknown(&mut self) -> [&mut f64; UNKNOWN] {
         [
             &mut self.bandwidth,
@@ -140,7 +140,7 @@ impl Constants {
         self.kv_mb * if of[4] == 1 { 0.5 } else { 1.0 }
     }
 
-    /// Share of memory before KV blocks for one sequence of the longest kind.
+    /// Share of memory that a server needs at least: for weights, activations and the longest sequence, which is four times the usual one.
     fn need(&self, of: &[usize]) -> f64 {
         let tp = TP[of[0]];
         let activations = 1.0 + BATCH[of[2]] * 4e-4;
@@ -148,7 +148,7 @@ impl Constants {
         (self.weights(of) / tp + activations + 4.0 * sequence) / self.memory_gb
     }
 
-    /// Users on all GPUs that are served within the targets.
+    /// Users that all GPUs together serve within the targets.
     fn users(&self, of: &[usize]) -> f64 {
         let (tp, seqs, batch) = (TP[of[0]], SEQS[of[1]], BATCH[of[2]]);
         let activations = 1.0 + batch * 4e-4;

@@ -1,4 +1,4 @@
-//! Smooth landscapes: main effects and interactions of five settings, and an edge beyond which memory does not suffice.
+//! Smooth landscapes: main effects and interactions of five settings, and a limit of memory.
 
 use crate::landscape::Landscape;
 use vsweep_strategy::selection::optimized::Axis;
@@ -10,7 +10,7 @@ pub fn draw(seed: u64) -> Landscape {
     plain(&mut random, 0.015, 0.013)
 }
 
-/// A smooth landscape with such noise of starts and of measurements on them.
+/// Draws a smooth landscape with this noise of starts and of runs.
 pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
     let (axes, counts) = loop {
         let axes: Vec<Axis> = (0..5)
@@ -37,7 +37,7 @@ pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
         .map(|count| (0..*count).map(|level| level as f64 * std::f64::consts::LN_2).collect())
         .collect();
     let unit = |axis: usize, level: usize| level as f64 / (counts[axis] - 1) as f64;
-    // Main effects: a parabola or a saturating curve of ordered axes, anything of others.
+    // Main effects: a parabola or a saturating curve for ordered axes, random values for others.
     let main: Vec<Vec<f64>> = (0..5)
         .map(|axis| {
             let size = 0.25 * (0.4 * random.normal()).exp();

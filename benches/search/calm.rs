@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const SLEEP: Duration = Duration::from_millis(1);
-/// A sleep that ends so late was disturbed.
+/// A sleep that ends later than this was disturbed.
 const LATE: Duration = Duration::from_millis(4);
-/// Share of sleeps that may be.
+/// Share of sleeps that may be disturbed.
 const DISTURBED: f64 = 0.001;
 /// Attempts before a busy machine is refused.
 const ATTEMPTS: usize = 4;
@@ -53,7 +53,7 @@ impl Sleeper {
         Sleeper { is_over, thread }
     }
 
-    /// The share of its sleeps that ended late.
+    /// Ends the thread. Returns the share of its sleeps that ended late.
     fn end(self) -> f64 {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().expect("it does not panic")

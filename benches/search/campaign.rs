@@ -1,5 +1,4 @@
-//! Searches of drawn plans in virtual time, judged by where their limits truly lie. Of each world, limits that are not known to
-//! one percent are left out.
+//! Searches of drawn plans in virtual time, judged by their true limits. Targets whose limit is not known to one percent are left out.
 
 use crate::random::Random;
 use crate::trial::{Trial, choices, report, report_stalled};
@@ -10,13 +9,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vsweep::search::{Answer, Rival, Search, Seed, SeedBasis, Settings};
 
-/// The first world that judges: the method was made with those below.
+/// The first world that is used for judging. The method was developed with the worlds below.
 const JUDGED: u64 = 20_000;
-/// Near which load the limits of the plans of real searches lie, roughly.
+/// Load near which the limits of the fixed plans in `real.rs` lie.
 const AIM: f64 = 60.0;
 
-/// Searches worlds on every core: drawn ones, or those of the real searches' plans; with a generator that stalls now and then if
-/// `is_stalled`.
+/// Searches worlds on all cores: drawn ones, or those of the fixed plans. With `is_stalled` the generator stalls now and then.
 pub fn run(is_drawn: bool, is_stalled: bool) -> ExitCode {
     let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let number = |at: usize, usual: u64| numbers.get(at).copied().unwrap_or(usual);
@@ -95,7 +93,7 @@ impl Tally {
     }
 }
 
-/// Searches every server of a world one after another; for each, its answers.
+/// Searches the servers of a world one after another. Returns the answers of each.
 fn search_all(
     world: &World,
     truths: &[Vec<Option<Truth>>],
@@ -155,7 +153,7 @@ fn best(rivals: &[Rival], answers: &[Answer], target: &str, server: &str) -> Opt
     }
 }
 
-/// A first guess of any kind, as far off as those kinds are.
+/// Draws a first guess of a random kind. Its error is typical of that kind.
 fn seed(random: &mut Random, near: f64) -> Seed {
     let of = |value: f64, factor: f64, basis: SeedBasis| Seed { value, factor, basis };
     match random.between(0.0, 1.0) {

@@ -1,4 +1,4 @@
-//! The load searches that came before, as their authors wrote them, defects included: what vsweep's own is compared with.
+//! Earlier load searches as their authors wrote them, with their defects. vsweep's own search is compared with them.
 //!
 //! Each takes a measurement as a function of the load and returns what it probed and answered.
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Measured {
     /// The metric with the limit.
     pub p99_ms: f64,
-    /// The load the server reached by itself: its throughput, or throughput times latency.
+    /// The load that the server reached without a limit: its throughput, or throughput times latency.
     pub reached: f64,
 }
 
@@ -18,14 +18,14 @@ pub struct Measured {
 pub struct Outcome {
     /// Loads in the order they were measured.
     pub probes: Vec<u64>,
-    /// The load it answers; 0 where its authors' code says 0.
+    /// The load that it answers. 0 if the authors' code answers 0.
     pub answer: u64,
 }
 
 /// The load that means "unlimited".
 pub const INFINITE: u64 = 65536;
 
-/// Measures every load once: a repeated question reads the earlier file.
+/// Measures every load once. If a load is asked for again, the earlier measurement is returned.
 struct Probing<'a> {
     measure: &'a mut dyn FnMut(u64) -> Measured,
     limit_ms: f64,
@@ -61,7 +61,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Halves `[pass, fail]` until it is not wider than `width` times its lower end, or 1.
+    /// Halves the range from `pass` to `fail` until its ends differ by a factor of at most `width`, or by 1.
     fn bisect(&mut self, mut pass: u64, mut fail: u64, width: f64) -> u64 {
         while fail - pass > 1 && fail as f64 > pass as f64 * width {
             let middle = (pass + fail) / 2;
@@ -75,11 +75,11 @@ impl<'a> Probing<'a> {
     }
 }
 
-/// vLLM's first `serve_sla`: measure unlimited, double from what was reached, bisect.
+/// vLLM's first `serve_sla`: measures without a limit, doubles the load from the one that was reached, and bisects.
 pub fn generation1(limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
     let mut probing = Probing::new(limit_ms, measure);
     let (mut pass, mut fail) = saturate_and_double(&mut probing, 0);
-    // The bound that was never found stays 0, so the bisection walks down instead of up.
+    // A bound that was never found stays 0, so the bisection goes down instead of up.
     loop {
         let middle = (pass + fail) / 2;
         if probing.passes(middle) {
@@ -93,7 +93,7 @@ pub fn generation1(limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> O
     }
 }
 
-/// Its revision with margins: the upper bound is corrected, but a load of zero is probed where everything fails.
+/// Its revision with margins. The upper bound is corrected, but a load of zero is probed if everything fails.
 pub fn generation1b(limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
     let mut probing = Probing::new(limit_ms, measure);
     let (mut pass, mut fail) = saturate_and_double(&mut probing, INFINITE);
@@ -121,8 +121,8 @@ fn saturate_and_double(probing: &mut Probing, unbounded: u64) -> (u64, u64) {
     (pass, unbounded)
 }
 
-/// vLLM's second `serve_sla`: both limits, then the first root of a monotone cubic through all margins.
-/// `highest` was 65536 and later 8192; with the first, a missing root ended in a crash, here in the midpoint as later.
+/// vLLM's second `serve_sla`: measures both ends, then goes to the first root of a monotone cubic through all margins. `highest` was 65536
+/// and later 8192. With 65536, vLLM crashed if there was no root; here the midpoint is used, as later.
 pub fn generation2(highest: u64, limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
     let mut probing = Probing::new(limit_ms, measure);
     let (mut pass, mut fail) = (1, highest);
@@ -146,7 +146,7 @@ pub fn generation2(highest: u64, limit_ms: f64, measure: &mut dyn FnMut(u64) -> 
                 .clamp(1, highest)
             }
         };
-        // With noise the root can stay between two known loads for ever.
+        // With noise, the root can stay between two known loads forever.
         stuck = if probing.known.contains_key(&value) {
             stuck + 1
         } else {
@@ -164,7 +164,8 @@ pub fn generation2(highest: u64, limit_ms: f64, measure: &mut dyn FnMut(u64) -> 
     probing.answered(pass)
 }
 
-/// The dashboard's refinement of a static list: (last pass, first failure) before and after.
+/// The dashboard's refinement of a fixed list of loads. Returns the last pass and the first failure, before and after, and the further
+/// loads.
 pub fn adaptive_concurrency(
     list: &[u64],
     max_probes: usize,
@@ -211,7 +212,7 @@ pub fn adaptive_concurrency(
     ([static_pass, static_fail, pass, fail], probing.probes)
 }
 
-/// vLLM's current `serve_workload`: the levels between what a serial and a saturated run reached.
+/// vLLM's current `serve_workload`: levels between the loads that a serial and a saturated run reached.
 pub fn workload_levels(serial: f64, batch: f64, iterations: usize) -> Vec<i64> {
     let (low, high) = (serial.ceil(), batch.floor());
     let between = 1..iterations.saturating_sub(1);
@@ -224,8 +225,8 @@ pub fn workload_levels(serial: f64, batch: f64, iterations: usize) -> Vec<i64> {
     levels
 }
 
-/// Doubling from `start` until a failure (halving until a pass), then bisection: to the unit for a `width` of 1 (the
-/// recipes' search), to a ratio otherwise (aiperf's).
+/// Doubles from `start` until a failure, or halves until a pass, then bisects: to a difference of 1 if `width` is 1 (as in the recipes),
+/// otherwise to a ratio (as in aiperf).
 pub fn double_and_bisect(start: u64, width: f64, limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
     let mut probing = Probing::new(limit_ms, measure);
     let (mut pass, mut fail) = (0, INFINITE);

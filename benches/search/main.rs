@@ -47,7 +47,7 @@ struct Trial {
     seconds: f64,
     error: f64,
     unsafe_answer: bool,
-    /// True if the boundary lies above the interval of the search.
+    /// True if the true limit lies above the interval of the search.
     above_interval: bool,
     clearly_unsafe: bool,
 }
@@ -223,7 +223,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
         name: "chat".into(),
         criteria: vec![criterion],
     };
-    // A rate of one needs as many requests as ten in flight.
+    // A rate of one request per second needs as many requests as ten requests in flight.
     let scale = if vary == Vary::RequestRate {
         100.0
     } else {
@@ -262,7 +262,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
             .collect();
         let in_flight = question.value as u64;
         let second = Duration::from_secs;
-        // One wave after another; of those after the first, all are alike.
+        // The first wave of requests ends in the first second. All later waves are alike, so they share one span.
         let span = |i: usize| match (i as u64) < in_flight {
             true => second(0)..second(1),
             false => second(1)..second(2),

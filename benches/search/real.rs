@@ -1,8 +1,8 @@
-//! Searches of fixed plans through the real generator against `vsweep sim serve`, judged by whole runs of the same processes:
-//! around the answers every load is measured once in a pass, pass after pass, until it has 20 000 requests (or so many as are asked for). Each attempt that
-//! another program disturbed is made again; on a machine that is never calm the campaign ends. What is known of a plan is kept in
-//! `target/tmp/real-searches`, so that a campaign of hours can be run in parts. Another build of vsweep searches anew; the limits,
-//! which take most of the time, stay until the machine is booted: remove them after a change of the generator or the simulator.
+//! Searches of fixed plans through the real generator against `vsweep sim serve`. They are judged by whole runs on the same processes:
+//! every load around the answers is measured in turn until each has 20 000 requests, or as many as are asked for. An attempt that another
+//! program disturbed is repeated; on a machine that is never calm the campaign ends. Results of a plan are kept in
+//! `target/tmp/real-searches`, so that a campaign of hours can be run in parts. Another build of vsweep searches anew. The limits, which
+//! take most of the time, are kept until the machine is booted; remove them after a change of the generator or the simulator.
 
 use crate::calm::calmly;
 use crate::trial::{Trial, choices, report};
@@ -18,12 +18,12 @@ use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan;
 use vsweep::search::{Answer, RequestLatencies, Search, Settings, Vary};
 
-/// Loads around the answers: so many on either side, so far apart.
+/// Number of loads on each side of the answers, and the ratio of neighbouring loads.
 const STEPS: i32 = 3;
 const STEP: f64 = 1.033;
 /// Runs at each load on one start of a server.
 const RUNS: usize = 4;
-/// Times that more is measured around a limit that is not known.
+/// Number of times that more is measured around a limit that is still unknown.
 const ROUNDS: usize = 4;
 /// Tolerances of the sweeps with even and with odd seeds.
 const TOLERANCES: [f64; 2] = [0.05, 0.1];
@@ -69,7 +69,7 @@ const SHAPES: [Shape; 12] = [
 ];
 
 impl Shape {
-    /// The plan up to the load.
+    /// The beginning of the plan, without the load.
     fn head(&self, seqs: &[u32]) -> String {
         let Shape { input, output, .. } = self;
         format!(
@@ -100,7 +100,7 @@ impl Shape {
     }
 }
 
-/// The plan with this number, counted round and round.
+/// Text of the plan with this number. After the last plan the numbers begin again with the first.
 pub fn text(index: u64) -> String {
     SHAPES[index as usize % SHAPES.len()].searching()
 }
@@ -140,7 +140,7 @@ pub fn run() -> ExitCode {
     report(&trials, &chosen)
 }
 
-/// Where the results of this build of vsweep are kept.
+/// Folder of the results of this build of vsweep.
 fn kept() -> PathBuf {
     let vsweep = std::fs::read(env!("CARGO_BIN_EXE_vsweep")).expect("built with the bench");
     let mut build = DefaultHasher::new();
@@ -148,7 +148,7 @@ fn kept() -> PathBuf {
     folder(&format!("{:x}", build.finish()))
 }
 
-/// Where the limits are kept that were measured since this machine was booted.
+/// Folder of the limits that were measured since the machine was booted.
 fn limits() -> PathBuf {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux");
     folder(&format!("limits-{}", boot.trim()))
@@ -163,14 +163,14 @@ fn folder(name: &str) -> PathBuf {
 /// Result of a plan.
 #[derive(Serialize, Deserialize)]
 struct Judged {
-    /// Each answer next to the truth, for people.
+    /// A line for each answer with the truth, for people to read.
     lines: Vec<String>,
     trials: Vec<Trial>,
-    /// Load of each chosen server as a share of the best one's.
+    /// True limit of each chosen server, as a share of the best server's.
     choices: Vec<f64>,
 }
 
-/// A search, as it was planned, with what it knows and its answer.
+/// A search: its settings, its state and its answer.
 type Searched = (Settings, Search, Answer);
 /// For each seed the searches of both servers; for each server the truth about its target.
 type Outcome = (Vec<Vec<Searched>>, Vec<Vec<Option<Truth>>>);
@@ -179,14 +179,14 @@ type Outcome = (Vec<Vec<Searched>>, Vec<Vec<Option<Truth>>>);
 struct Campaign<'a> {
     shape: &'a Shape,
     folder: PathBuf,
-    /// Where the limit of each server is kept.
+    /// File for the limit of each server.
     truths: [PathBuf; 2],
-    /// Requests at each load of the truth, at least.
+    /// Least number of requests at each load that is measured for the truth.
     requests: usize,
 }
 
 impl Campaign<'_> {
-    /// `None` where the machine was busy.
+    /// Returns `None` if the machine was busy.
     fn judge(&self, at: usize, seeds: usize) -> Option<Judged> {
         let begun = Instant::now();
         let (groups, truths) = self.run(seeds)?;
@@ -213,7 +213,7 @@ impl Campaign<'_> {
         })
     }
 
-    /// `None` where the machine was busy.
+    /// Returns `None` if the machine was busy.
     fn run(&self, seeds: usize) -> Option<Outcome> {
         std::fs::create_dir_all(&self.folder).expect("a writable folder");
         let groups: Option<Vec<_>> = (0..seeds).map(|seed| calmly(|| self.search(seed))).collect();
@@ -222,7 +222,7 @@ impl Campaign<'_> {
         Some((groups, truths?))
     }
 
-    /// A sweep of the plan.
+    /// Runs a sweep of the plan.
     fn search(&self, seed: usize) -> Vec<Searched> {
         let path = self.folder.join("search.toml");
         std::fs::write(&path, self.shape.searching()).expect("a writable folder");
@@ -239,7 +239,7 @@ impl Campaign<'_> {
         planned.map(|planned| searched(&state, planned)).collect()
     }
 
-    /// The truth about a server, measured if it is not known yet.
+    /// Returns the truth about a server, from its file or by measuring it.
     fn known(&self, server: usize, groups: &[Vec<Searched>]) -> Option<Option<Truth>> {
         let file = &self.truths[server];
         let known = std::fs::read(file).ok();
@@ -253,8 +253,8 @@ impl Campaign<'_> {
         Some(truth)
     }
 
-    /// The truth about a server, by whole runs at loads around its answers in alternation. `None` where the machine was busy,
-    /// `Some(None)` where the limit is not known to one percent.
+    /// Measures the truth about a server by whole runs at loads around its answers, in turn. `None` if the machine was busy, `Some(None)`
+    /// if the limit is not known to one percent.
     fn truth(&self, server: usize, groups: &[Vec<Searched>]) -> Option<Option<Truth>> {
         let (
             Settings {
@@ -265,7 +265,7 @@ impl Campaign<'_> {
             },
             ..,
         ) = &groups[0][server];
-        // The end of an interval lies above the limit as the answer lies below it.
+        // The upper end of the interval is about as far above the limit as the answer is below it, so the middle is near the limit.
         let middle = |(_, _, answer): &Searched| (answer.low * answer.high).sqrt();
         let mut middles: Vec<f64> = groups.iter().map(|group| middle(&group[server])).collect();
         middles.sort_by(f64::total_cmp);
@@ -306,7 +306,7 @@ impl Campaign<'_> {
         Some(None)
     }
 
-    /// The requests of the runs at each load on one start of a server.
+    /// Measures each load on one start of a server. Returns the requests of each run.
     fn measure(&self, server: usize, loads: &[f64], seed: usize) -> Vec<Vec<Vec<RequestLatencies>>> {
         let path = self.folder.join("measure.toml");
         std::fs::write(&path, self.shape.measuring(server, loads)).expect("a writable folder");
@@ -314,7 +314,7 @@ impl Campaign<'_> {
         loads.iter().map(|load| self.requests_at(&state, *load)).collect()
     }
 
-    /// Performs a plan, into a new folder.
+    /// Runs a plan into a new folder.
     fn sweep(&self, plan: &Path, settings: &[String]) -> State {
         let output = self.output();
         let _ = std::fs::remove_dir_all(&output);

@@ -1,18 +1,17 @@
-//! Synthetic servers whose boundary is known: closed-form latency curves with noise from request to request and from
-//! run to run, seeded.
+//! Synthetic servers with a known limit: latency curves in closed form, with seeded noise from request to request and from run to run.
 
 use crate::random::Random;
 
 /// Growth of p99 with load, relative to the boundary.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
-    /// A straight line: prefill shared evenly.
+    /// A straight line, as if prefills shared the server evenly.
     Line { slope: f64 },
-    /// Flat, then a queue of `steepness` from the `knee`.
+    /// Flat up to the `knee`, then a queue that grows with `steepness`.
     HockeyStick { slope: f64, knee: f64, steepness: f64 },
-    /// One over the idle share: open arrivals before a `capacity`, and overload behind it.
+    /// One over the idle share: a queue with open arrivals below `capacity`, and overload above it.
     Queue { capacity: f64 },
-    /// A line that jumps by `factor` right behind the boundary: preemption, or a full cache.
+    /// A line that jumps by `factor` just above the boundary, as with preemption or a full cache.
     Cliff { slope: f64, margin: f64, factor: f64 },
 }
 
@@ -52,14 +51,14 @@ pub struct Server {
     random: Random,
 }
 
-/// The limit on p99 that every server is searched for.
+/// The limit of p99 in every search.
 pub const LIMIT_MS: f64 = 500.0;
 
 /// Standard normal quantile of 99 %.
 const Z99: f64 = 2.326_347_9;
 
 impl Server {
-    /// Server `seed` of a set; its boundary is drawn from `low..high`.
+    /// Draws a server. Its boundary lies between `low` and `high`.
     pub fn new(seed: u64, low: f64, high: f64) -> Server {
         let mut random = Random(seed);
         let boundary = random.log_between(low, high);
@@ -104,7 +103,7 @@ impl Server {
         LIMIT_MS * self.shape.at(u) / limit
     }
 
-    /// Returns true if fewer than 98 % of requests are truly within the limit at `load`, where 99 % should be.
+    /// True if fewer than 98 % of requests are truly within the limit at `load`. The target is 99 %.
     pub fn clearly_fails(&self, load: f64) -> bool {
         let z98 = 2.053_748_9;
         (self.true_p99_ms(load) / LIMIT_MS).ln() > (Z99 - z98) * self.request_spread
@@ -123,17 +122,17 @@ impl Server {
     pub fn seconds(&self, load: f64, requests: u64) -> f64 {
         let busy = load / self.saturation;
         let latency_s = self.service_s * if busy < 1.0 { 0.4 + 0.6 * busy } else { busy };
-        // The last wave is not shared.
+        // A run takes at least the latency of one request.
         latency_s * (requests as f64 / load).max(1.0)
     }
 
-    /// The load the server is at when it is offered more than it can do.
+    /// Load that the server reaches when it is offered more than it can serve.
     pub fn reached(&self) -> f64 {
         self.saturation
     }
 }
 
-/// The p99 as numpy interpolates it.
+/// p99 with numpy's interpolation.
 pub fn p99(latencies: &[f64]) -> f64 {
     let mut sorted = latencies.to_vec();
     sorted.sort_by(f64::total_cmp);

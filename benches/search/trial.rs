@@ -1,18 +1,18 @@
-//! An answer of a search next to the truth, and the figures by which answers are judged: those of docs/search.md.
+//! Compares an answer of a search with the truth, and computes the figures of docs/search.md by which answers are judged.
 
 use crate::truth::Truth;
 use std::process::ExitCode;
 use vsweep::search::{Answer, Found, Probe, Search, Settings, Vary, wilson};
 
-/// Where one run places a limit to within this, a search is held to the tolerance and to a number of runs.
+/// If one run locates a limit at least this precisely, the search must meet the tolerance and the limit on the number of runs.
 const SHARP: f64 = 0.035;
-/// Below so many users one more or less is within the tolerance.
+/// Below this number of users, an answer that is off by one user is within the tolerance.
 const FEW: f64 = 20.0;
 
 /// An answer, and the truth.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub struct Trial {
-    /// Name of the search, and each load with the margin of its run, for people.
+    /// Name of the search, and its loads with the margins of their runs, for people to read.
     name: String,
     probes: String,
     pub found: Found,
@@ -65,7 +65,7 @@ impl Trial {
         self.found.value().is_some_and(|value| value > limit)
     }
 
-    /// Prints an answer above the limit, with what led to it.
+    /// Prints an answer that is above the limit, with the probes that led to it.
     pub fn tell_if_unsafe(&self) {
         if self.is_unsafe() {
             let Trial {
@@ -121,7 +121,7 @@ fn said(search: &Search, settings: &Settings, target: &str) -> String {
     format!("{}: {}", texts.join(", "), all.join("; "))
 }
 
-/// For each target of a group of servers, what the server with the highest answer truly holds of what the best one holds.
+/// For each target of a group of servers, the true limit of the server with the highest answer, as a share of the best server's.
 pub fn choices(group: &[Vec<Option<Trial>>], truths: &[Vec<Option<Truth>>], vary: Vary) -> Vec<f64> {
     let targets = if group.len() > 1 { group[0].len() } else { 0 };
     let of_target = |target: usize| {
@@ -139,7 +139,7 @@ pub fn choices(group: &[Vec<Option<Trial>>], truths: &[Vec<Option<Truth>>], vary
     (0..targets).filter_map(of_target).collect()
 }
 
-/// Prints the figures that decide; fails where one is missed.
+/// Prints the figures with their requirements. Fails if one is missed.
 pub fn report(trials: &[Trial], chosen: &[f64]) -> ExitCode {
     let share = |of: &[&Trial], is: &dyn Fn(&Trial) -> bool| {
         if of.is_empty() {
@@ -188,7 +188,7 @@ pub fn report(trials: &[Trial], chosen: &[f64]) -> ExitCode {
     ExitCode::from(u8::from(!rows.iter().all(|(.., is_kept)| *is_kept)))
 }
 
-/// Prints the figures that decide for a generator that stalls now and then.
+/// Prints the figures for a generator that stalls now and then. Fails if one is missed.
 pub fn report_stalled(trials: &[Trial]) -> ExitCode {
     let count = |is: &dyn Fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
     let has_interval = |trial: &Trial| matches!(trial.found, Found::Met(_));

@@ -1,5 +1,5 @@
-//! Where the limit of a target truly lies: by the pooled requests of many runs at each load around it, with the curve through them
-//! made to rise (pool adjacent violators), and how far off that may be.
+//! The true limit of a target and its uncertainty: many runs are pooled at each load around the limit, and a rising curve is fitted to them
+//! (pool adjacent violators).
 
 use crate::worlds::{Host, World, figure};
 use vsweep::search::{RequestLatencies, Target, Vary};
@@ -9,24 +9,24 @@ use vsweep::search::{RequestLatencies, Target, Vary};
 pub struct Truth {
     /// The load at which the margin over all requests is zero.
     pub limit: f64,
-    /// Between which loads it lies with two standard errors.
+    /// Loads between which the limit lies, with two standard errors.
     pub low: f64,
     pub high: f64,
-    /// Error of the limit estimated from one run at it, as a ratio.
+    /// Error of the limit if it is estimated from one run at that load, as a ratio.
     pub one_run: f64,
 }
 
-/// Requests at each load, and the width of what is open at which more of them may do.
+/// Requests at each load, and the widest uncertain range for which still more requests may help.
 const EFFORTS: [(usize, f64); 3] = [(4_000, 1.09), (20_000, 1.04), (80_000, 1.02)];
-/// Least number of runs at each load, which show the scatter of a run.
+/// Least number of runs at each load, so that the scatter of a run is known.
 const FEWEST: usize = 12;
-/// Margins nearer than this are not clear by six runs.
+/// A margin nearer to zero than this is not clear after six runs.
 const UNCLEAR: f64 = 0.02;
-/// Margins farther than this say nothing of the scatter at the limit.
+/// Margins farther from zero than this are not used to estimate the scatter at the limit.
 const NEAR: f64 = 0.15;
 
 impl Truth {
-    /// `None` where it is not known to one percent, or beyond the loads that may be tried.
+    /// Returns `None` if the limit is not known to one percent, or lies beyond the loads that may be tried.
     pub fn find(world: &World, server: usize, target: &Target) -> Option<Truth> {
         let settings = &world.servers[server].1.settings;
         let vary = settings.vary;
@@ -114,17 +114,17 @@ impl Runs<'_> {
     }
 }
 
-/// The margin over all requests at loads around a limit.
+/// Margins at loads around a limit, each over all requests of its load.
 pub struct Curve {
     loads: Vec<f64>,
     margins: Vec<f64>,
-    /// Its standard error, and how much a single run scatters.
+    /// Standard error of the margins, and the standard deviation of a single run's margin.
     error: f64,
     scatter: f64,
 }
 
 impl Curve {
-    /// From the runs at each load.
+    /// Makes the curve from the runs at each load.
     pub fn of(loads: Vec<f64>, samples: &[Vec<Vec<RequestLatencies>>], target: &Target, vary: Vary) -> Curve {
         let margins: Vec<f64> = samples
             .iter()
@@ -133,7 +133,7 @@ impl Curve {
         let around = around(&rising(&margins));
         let (mut squares, mut error, mut count) = (0.0, 0.0, 0.0);
         for (at, runs) in samples.iter().enumerate() {
-            // Of a steep curve the loads near the limit count: those around it, however far from it they are.
+            // Only loads near the limit count. If the curve is steep, these are the two around it, however far their margins are from zero.
             let is_around = around.is_some_and(|below| (below..=below + 1).contains(&at));
             if is_around || margins[at].abs() < NEAR {
                 let each: Vec<f64> = runs.iter().map(|run| margin(target, vary, run)).collect();
@@ -153,7 +153,7 @@ impl Curve {
         }
     }
 
-    /// `None` where the limit is not known to one percent.
+    /// Returns `None` if the limit is not known to one percent.
     pub fn truth(&self, vary: Vary) -> Option<Truth> {
         let [low, limit, high] = self.open()?;
         let whole = vary == Vary::MaxConcurrency && high - low < 0.5;
@@ -172,14 +172,14 @@ impl Curve {
         })
     }
 
-    /// The loads around the limit: where more must be measured if it is not known.
+    /// Returns the two loads around the limit. If the limit is not known, more must be measured there.
     pub fn around(&self) -> Option<[f64; 2]> {
         let below = around(&rising(&self.margins))?;
         Some([self.loads[below], self.loads[below + 1]])
     }
 
-    /// The limit, between two standard errors less and more: by a parabola through all loads where it explains them, else by the two
-    /// loads around it.
+    /// Returns the limit and the ends of its range of two standard errors: by a parabola through all loads if it explains them, otherwise
+    /// by the two loads around it.
     fn open(&self) -> Option<[f64; 3]> {
         if let Some(found) = self.smooth() {
             return Some(found);
@@ -217,7 +217,7 @@ impl Curve {
             .zip(&self.margins)
             .map(|(load, margin)| margin - fitted(*load));
         let misfit = residuals.map(|residual| residual.powi(2)).sum::<f64>() / self.error.powi(2) / freedom;
-        // One in a hundred at six degrees of freedom.
+        // At six degrees of freedom, one of a hundred good fits exceeds this.
         (misfit <= 2.8).then_some(())?;
         let (mut below, mut above) = (*self.loads.first()?, *self.loads.last()?);
         (fitted(below) < 0.0 && fitted(above) > 0.0).then_some(())?;
@@ -235,7 +235,7 @@ impl Curve {
         (slope > 0.0).then_some([below / wide, below, below * wide])
     }
 
-    /// Where the curve crosses zero if it lies higher `by` so much; `None` where it does not.
+    /// Returns the load at which the curve, raised by `by`, crosses zero. `None` if it does not.
     fn crossing(&self, by: f64) -> Option<f64> {
         let rising = rising(&self.margins);
         let i = rising.iter().rposition(|margin| margin + by <= 0.0)?;
@@ -287,7 +287,7 @@ fn invert(m: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
     })
 }
 
-/// The last place of a rising curve before it crosses zero.
+/// Index of the last load at which a rising curve is not above zero.
 fn around(rising: &[f64]) -> Option<usize> {
     let below = rising.iter().rposition(|margin| *margin <= 0.0)?;
     (below + 1 < rising.len()).then_some(below)

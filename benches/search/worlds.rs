@@ -1,5 +1,5 @@
-//! Drawn plans: a simulated server or two, a load, targets whose limits lie near a drawn load, and their runs in virtual time
-//! through the same code as a rehearsal: real request samples, first waves, engine steps, cuts.
+//! Drawn plans: one or two simulated servers, a load, and targets whose limits lie near a drawn load. Their runs are played in virtual time
+//! by the code of a rehearsal, with real request samples, first waves, engine steps and cuts.
 
 use crate::random::Random;
 use std::path::Path;
@@ -10,12 +10,12 @@ use vsweep::plan::{self, Warmup};
 use vsweep::rehearse::{Budget, Limits, ModelledServer, Options, Play, Player};
 use vsweep::search::{Probe, Question, RequestLatencies, Settings, Stalls, Vary, Watch};
 
-/// A plan with its searches, one a server.
+/// A plan with its servers, and one search for each.
 pub struct World {
     pub text: String,
     matrix: Matrix,
     pub servers: Vec<(ServerConfig, LoadSearch)>,
-    /// Near which load its first target's limit was drawn.
+    /// The load near which the limit of the first target was drawn.
     pub aim: f64,
 }
 
@@ -30,7 +30,7 @@ struct Draft {
 }
 
 impl World {
-    /// The plan with this number.
+    /// Draws the plan with this number.
     pub fn draw(index: u64, folder: &Path) -> World {
         let mut random = Random(index.wrapping_mul(0x1234_5678_9abc_def1) ^ 77);
         let draft = Draft::draw(&mut random);
@@ -58,7 +58,7 @@ impl World {
         World::read(draft.plan(&targets), aim, folder)
     }
 
-    /// A plan whose first target's limit lies near `aim`.
+    /// Reads a plan whose first target has its limit near `aim`.
     pub fn read(text: String, aim: f64, folder: &Path) -> World {
         let path = folder.join("plan.toml");
         std::fs::write(&path, &text).expect("a writable folder");
@@ -81,7 +81,7 @@ impl World {
         &self.servers[0].1.settings
     }
 
-    /// Requests a second that the first server answers at most.
+    /// Highest number of requests per second that the first server answers.
     fn capacity(&self) -> f64 {
         let highest = self.settings().upper;
         let run = self.host(0, 1).run(highest, 0);
@@ -91,7 +91,8 @@ impl World {
             .expect("measured")
     }
 
-    /// One bound or share, as somebody might ask for it: between what clearly less and clearly more load brings.
+    /// Draws a criterion, a bound or an attainment, as a user might ask for it. Its value lies between those at clearly less and clearly
+    /// more load.
     fn criterion(&self, random: &mut Random, near: f64) -> String {
         let latency = random.one_of(&["ttft_ms", "tpot_ms", "e2el_ms"]);
         let vary = self.settings().vary;
@@ -123,7 +124,7 @@ impl World {
         format!("attainment = \">={percent}%\"\n{latency} = \"<={bound}\"\n")
     }
 
-    /// One of its servers; every `seed` has noise and prompts of its own.
+    /// Returns one of the servers. Each `seed` has its own noise and prompts.
     pub fn host(&self, server: usize, seed: u64) -> Host<'_> {
         Host {
             world: self,
@@ -218,13 +219,13 @@ pub struct Host<'w> {
     pub is_stalled: bool,
 }
 
-/// Duration of the stalls of a stalled host; their interval follows, and the time after one during which requests count as delayed by it.
+/// Milliseconds: the duration of a stall, the interval between stalls, and the time after a stall in which requests count as delayed by it.
 const STALL_MS: f64 = 250.0;
 const STALL_EVERY_MS: f64 = 4000.0;
 const AFTER_STALL_MS: f64 = 3.0 * STALL_MS;
 
 impl Host<'_> {
-    /// A whole run of the plan's shape.
+    /// Plays a whole run at this load.
     pub fn run(&mut self, load: f64, draw: u32) -> Measurement {
         let settings = &self.world.servers[self.server].1.settings;
         let reaching = if settings.vary == Vary::MaxConcurrency {
@@ -242,12 +243,12 @@ impl Host<'_> {
         self.answer(&question, None)
     }
 
-    /// The run that a search asks for.
+    /// Plays the run that a search asks for.
     pub fn answer(&mut self, question: &Question, watch: Option<Watch>) -> Measurement {
         self.runs += 1;
         let (server, search) = &self.world.servers[self.server];
         let mut server = server.clone();
-        // Another start, as it were: the same server is a little faster or slower in every run.
+        // Each run gets another seed, as if the server had been started again, so that it is a little faster or slower in every run.
         let start = self.seed.wrapping_mul(7919).wrapping_add(self.runs) % 1_000_000_007;
         server.argv.extend(["--sim-seed".to_owned(), start.to_string()]);
         let stand_in = ModelledServer::of(&server, &Options::default()).expect("a simulated server");
@@ -280,7 +281,7 @@ impl Host<'_> {
         Probe::read(question, &settings.targets, settings.vary, metric, requests, cut)
     }
 
-    /// Returns the probe of a run during which the generator stalled: it is not cut, and requests under way at that time are late.
+    /// Returns the probe of a run during which the generator stalled. The run is not cut, and requests in flight during a stall are late.
     fn stalled_probe(&mut self, question: Question, mut random: Random) -> Probe {
         self.runs -= 1;
         let mut measurement = self.answer(&question, None);
@@ -306,8 +307,8 @@ impl Host<'_> {
     }
 }
 
-/// Delays a request if the generator stalled while it was under way, and notes what a generator knows of that: when its next stall began,
-/// and how many there were.
+/// Delays a request if the generator stalled while it was in flight. Records what a generator would know: the time until its next stall,
+/// and how long its stalls may have delayed the request.
 fn stall(request: &mut RequestLatencies, random: &mut Random) {
     let RequestLatencies { ttft_ms, e2el_ms, .. } = *request;
     let next_ms = random.between(0.0, STALL_EVERY_MS);
@@ -333,13 +334,13 @@ fn stall(request: &mut RequestLatencies, random: &mut Random) {
     });
 }
 
-/// From the first request sent to the end of the last; of a run that was cut before any ended, nothing.
+/// Time from the first request sent to the end of the last. 0 for a run that was cut before any request ended.
 fn duration_ms(measurement: &Measurement) -> f64 {
     let seconds = measurement.result.get("duration").and_then(|value| value.as_f64());
     1000.0 * seconds.unwrap_or(0.0)
 }
 
-/// A latency over requests of several runs, as a benchmark states it over those of one; `None` for what is none.
+/// A latency statistic over the requests of several runs, computed as a benchmark does for one. `None` for an unknown name.
 pub fn figure(requests: &[RequestLatencies], key: &str) -> Option<f64> {
     let (kind, name) = key.split_once('_')?;
     let latency = |request: &RequestLatencies| match name {

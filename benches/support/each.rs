@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The results of so many trials, on all cores.
+/// Returns the results of `count` trials, in order, computed on all cores.
 pub fn each<T: Send>(count: u64, trial: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let next = AtomicU64::new(0);
     let work = || {

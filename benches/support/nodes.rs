@@ -1,5 +1,5 @@
-//! Simulated nodes whose constants are drawn and hidden: a twin is fitted to runs of some of a node's server configs and predicts those of
-//! the others, in virtual time.
+//! Simulated nodes with hidden constants: a twin is fitted to runs of some of a node's server configs, and predicts those of the others, in
+//! virtual time.
 
 use crate::random::Random;
 use serde_json::{Value, json};
@@ -38,10 +38,11 @@ const CONFIGS: [&str; 20] = [
     "--enforce-eager --tensor-parallel-size 2",
 ];
 
-/// Requests at once, their number, prompt and answer in tokens.
+/// Loads: requests in flight, number of requests, prompt tokens, output tokens.
 const LOADS: [(u64, u64, u64, u64); 3] = [(2, 8, 256, 64), (24, 96, 1024, 64), (96, 288, 256, 96)];
 
-/// Coverage of one node: predictions, those whose 80 % interval held the truth, and the errors' absolute logarithms of durations.
+/// Coverage on one node: number of predictions, number whose 80 % interval contained the truth, and absolute errors of the logarithm of
+/// durations.
 #[derive(Debug, Clone, Default)]
 pub struct Coverage {
     pub predictions: usize,
@@ -82,7 +83,7 @@ pub fn params((users, requests, input, output): (u64, u64, u64, u64), seed: u64)
     params.as_object().expect("an object").clone()
 }
 
-/// Constants of a node, each off by as much as its prior says.
+/// Draws the constants of a node. Each differs from its default as much as its prior allows.
 fn hidden(random: &mut Random) -> Constants {
     let mut constants = Constants::default();
     let mut draw = |value: &mut f64, deviation: f64| *value *= (deviation * random.normal()).exp();
@@ -111,8 +112,8 @@ fn measure(server: &ModelledServer, params: &Params) -> Measurement {
     measurement.expect("requests that fit")
 }
 
-/// The node with this number: after runs of `known` of its server configs, the coverage of the predictions for the others. Each server differs
-/// from the model by an effect of its own, whose size is drawn, and each run by noise of its steps.
+/// Returns the coverage on the node with this number: the twin is fitted to runs of `known` of its server configs, and predicts the others.
+/// Each server also differs from the model by an effect of its own, whose size is drawn, and each run has noise in its steps.
 pub fn coverage(number: u64, known: usize) -> Coverage {
     let mut random = Random(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x51);
     let constants = hidden(&mut random);

@@ -1,4 +1,4 @@
-//! Random numbers of the benches: a seeded stream that is the same everywhere.
+//! Random numbers for the benches: one seed gives the same numbers everywhere.
 #![allow(dead_code, reason = "no bench draws in every way")]
 
 /// A seeded stream of random numbers (SplitMix64; Steele, Lea, Flood 2014).

@@ -40,7 +40,7 @@ impl Planted {
         (!self.broken[entry]).then(|| Start::of(&values).expect("positive values").mean())
     }
 
-    /// Returns true if none of the entries between `old` and `new` start, and the change lies between them.
+    /// True if the change lies between `old` and `new`, and no entry between them starts.
     fn is_right(&self, old: usize, new: usize) -> bool {
         let works = |entry: &usize| !self.broken[*entry];
         let before = (0..=self.after).rev().find(works);
@@ -48,7 +48,7 @@ impl Planted {
         before == Some(old) && behind == Some(new)
     }
 
-    /// Returns true if there is a working entry on both sides.
+    /// True if an entry on each side of the change starts.
     fn can_be_found(&self) -> bool {
         let works = |entry: usize| !self.broken[entry];
         (0..=self.after).any(works) && (self.after + 1..ENTRIES).any(works)
@@ -65,7 +65,8 @@ fn located(planted: &mut Planted) -> Located {
     }
 }
 
-/// One start an entry, good or bad by half the drop from the old end; a broken entry is skipped for its neighbour.
+/// Bisects with one start for each entry. An entry is good or bad by half of the drop from the oldest entry. A broken entry is skipped, and
+/// the next is tried.
 fn git_bisect(planted: &mut Planted) -> (usize, usize) {
     let start = |planted: &mut Planted, from: usize, to: usize| -> Option<(usize, f64)> {
         let order: Vec<usize> = if from <= to {
@@ -96,12 +97,12 @@ fn git_bisect(planted: &mut Planted) -> (usize, usize) {
 /// Results of a campaign of bisections.
 struct Results {
     right: Count,
-    /// Answers that hold the change, narrow or wide.
+    /// Answers that contain the change, narrow or wide.
     holds: Count,
     /// Answers that claim a change without doubt.
     claimed: Count,
     unchanged: Count,
-    /// Intervals of the change's size that hold it.
+    /// Intervals of the size of the change that contain the true size.
     size: Count,
     starts: (f64, f64),
 }
@@ -137,7 +138,7 @@ fn campaign(trials: u64, start_sd: f64, drift: Drift, changes: (f64, f64)) -> Re
     }
 }
 
-/// Runs the part that decides.
+/// Runs part (c), and judges its results.
 pub fn judge(judge: &mut Judge, trials: u64) {
     println!(
         "\n(c) an axis of {ENTRIES} entries, {:.0} % of them broken, {trials} trials a cell, at most {MAX_STARTS} starts",

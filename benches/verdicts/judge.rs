@@ -1,4 +1,4 @@
-//! Judges a share of trials: the bounds that it proves, and the comparison with a requirement.
+//! Judges shares of trials: computes their bounds, and compares them with requirements.
 
 use vsweep_strategy::search::wilson;
 
@@ -8,11 +8,11 @@ const ONE_SIDED: f64 = 1.645;
 /// Certainty with which a requirement must be met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// The worse one of the 95 % bounds meets it.
+    /// The less favourable of the 95 % bounds must meet it.
     Proven,
-    /// Alarms meet it by their upper bound, and what is found by its share: a thousand hits of a thousand do not prove 99.9 %.
+    /// Alarms must meet it by their upper bound, discoveries by their share: even a thousand of a thousand do not prove 99.9 %.
     Seen,
-    /// The better one does: few trials have not disproved it.
+    /// The more favourable bound must meet it, because few trials can only disprove.
     NotDisproved,
 }
 
@@ -23,7 +23,7 @@ pub struct Judge {
     pub failed: Vec<String>,
 }
 
-/// Trials of which some hit.
+/// Number of trials, and of those that hit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Count {
     pub hits: u64,
@@ -38,7 +38,7 @@ impl Count {
         })
     }
 
-    /// The share with a lower and an upper bound, each of which holds the truth with 95 %.
+    /// The share in percent, with a lower and an upper bound. Each bound holds with a probability of 95 %.
     fn percents(self) -> [f64; 3] {
         let (low, high) = wilson(
             self.hits as f64 / self.trials.max(1) as f64,
@@ -57,7 +57,7 @@ impl std::fmt::Display for Count {
 }
 
 impl Judge {
-    /// At most so many percent.
+    /// Requires less than `limit` percent.
     pub fn at_most(&mut self, what: &str, count: Count, limit: f64) {
         let [_, low, high] = count.percents();
         let seen = match self.strictness {
@@ -67,7 +67,7 @@ impl Judge {
         self.note(seen < limit, format!("{what:<58} {count}  < {limit} %"));
     }
 
-    /// At least so many percent.
+    /// Requires at least `limit` percent.
     pub fn at_least(&mut self, what: &str, count: Count, limit: f64) {
         let [share, low, high] = count.percents();
         let seen = match self.strictness {
@@ -78,7 +78,7 @@ impl Judge {
         self.note(seen >= limit, format!("{what:<58} {count} >= {limit} %"));
     }
 
-    /// A figure without sampling error to speak of.
+    /// Requires at most `limit` of a figure whose sampling error is negligible.
     pub fn value(&mut self, what: &str, value: f64, limit: f64) {
         self.note(
             value <= limit,

@@ -1,7 +1,7 @@
-//! Measures the reliability of verdicts, on a virtual node with planted differences: `cargo bench -p vsweep-strategy`; with `-- quick`
-//! fewer trials, which can only disprove. A number is that of the trials in each cell, and `a`, `b` or `c` one part. Bounds are Wilson's,
-//! each of which holds the truth with 95 %. Seeds follow from the name of a cell and the number of a trial. Ends with code 1 if a
-//! requirement is not met.
+//! Measures the reliability of verdicts on a virtual node with planted differences: `cargo bench -p vsweep-strategy`. `-- quick` makes
+//! fewer trials, which can only disprove. A number sets the trials of each cell, and `a`, `b` or `c` chooses a part. Bounds are Wilson's;
+//! each holds with a probability of 95 %. Seeds follow from the name of a cell and the number of a trial. Ends with code 1 if a requirement
+//! is not met.
 
 mod axis;
 mod judge;
@@ -14,7 +14,7 @@ mod repeats;
 use judge::{Judge, Strictness};
 use std::process::ExitCode;
 
-/// So many trials of a cell prove what is required of it, and are the default.
+/// Number of trials in a cell that can prove its requirements. It is the default.
 const PROVING: u64 = 10_000;
 
 fn main() -> ExitCode {

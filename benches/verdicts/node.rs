@@ -1,4 +1,5 @@
-//! A virtual node: each start of a server has luck of its own, each run some more, and the node drifts from start to start. Seeded.
+//! A virtual node: each start of a server and each run have random noise, and the node drifts from start to start. Everything follows from
+//! a seed.
 
 use crate::random::Random;
 
@@ -29,7 +30,7 @@ impl Drift {
     ];
 }
 
-/// Drift in all, and the starts over which it is spread.
+/// Size of the drift, and the number of starts over which it is spread.
 const DRIFT: f64 = 0.03;
 const SPAN: f64 = 40.0;
 /// Noise between runs of one start.
@@ -46,7 +47,7 @@ pub struct Node {
     /// Starts so far.
     starts: f64,
     walked: f64,
-    /// Where a step comes, or the wave's period and phase.
+    /// Place of the step or period of the wave, and the wave's phase.
     place: f64,
     phase: f64,
 }
@@ -82,7 +83,7 @@ impl Node {
             }
     }
 
-    /// The values of the runs of one start of a server whose true value is `1 + change`.
+    /// Values of the runs of one start. The true value of the server is `1 + change`.
     pub fn start(&mut self, change: f64, runs: usize) -> Vec<f64> {
         let level = change.ln_1p() + self.drifted() + self.start_sd * self.random.normal();
         (0..runs)
@@ -91,9 +92,9 @@ impl Node {
     }
 }
 
-/// A seed of its own for each trial of each cell.
+/// Returns a different seed for each trial of each cell.
 pub fn seed(trial: u64, cell: &str) -> u64 {
-    // FNV-1a.
+    // FNV-1a hash.
     let start = cell.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });

@@ -1,4 +1,4 @@
-//! (a) Sequential pairs of starts: false alarms, differences found, and their cost; compared with the naive rules of the field.
+//! (a) Sequential pairs of starts: false alarms, differences found, and their cost; compared with simple rules that are in common use.
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
@@ -20,9 +20,9 @@ struct Trial {
     drift: Drift,
     change: f64,
     members: usize,
-    /// The chance that a start fails.
+    /// Probability that a start fails.
     failing: f64,
-    /// By how much the second set of GPUs is faster; the arms run side by side if it is not 0.
+    /// Share by which the second set of GPUs is faster. If it is not 0, the two servers run side by side.
     set_effect: f64,
 }
 
@@ -62,7 +62,7 @@ impl Trial {
         let change = if slot.arm == Arm::New { self.change } else { 0.0 };
         let set = if self.set_effect != 0.0 { slot.set() } else { 0 };
         let change = (1.0 + change) * (1.0 + self.set_effect * set as f64) - 1.0;
-        // Members share the start's luck by half: two metrics of one start are neither the same nor strangers.
+        // Half of the noise is common to all members, because metrics of one start are neither equal nor independent.
         let common = mean(&node.start(change, RUNS));
         let mut own = || {
             let alone = Node::new((node.random.share() * 1e15) as u64, self.start_sd, Drift::None).start(0.0, RUNS);
@@ -104,7 +104,7 @@ struct Results {
     changed: Count,
     regressed: Count,
     same: Count,
-    /// Intervals that hold the truth.
+    /// Intervals that contain the truth.
     holds: Count,
     starts: (f64, f64),
 }
@@ -113,7 +113,7 @@ fn mean(values: &[f64]) -> f64 {
     Start::of(values).expect("positive values").mean()
 }
 
-/// Runs the part that decides.
+/// Runs part (a), and judges its results.
 pub fn judge(judge: &mut Judge, trials: u64) {
     println!("\n(a) pairs of starts, {trials} trials a cell, {RUNS} runs a start; at most 40 starts");
     for start_sd in [0.0, 0.015] {
@@ -176,7 +176,7 @@ pub fn judge(judge: &mut Judge, trials: u64) {
             ..PLAIN
         }
         .all(trials);
-        // `never` is one in a thousand at most.
+        // This must hardly ever happen.
         judge.at_most(&format!("{cell}: -3 % called same"), results.same, 0.4);
         println!(
             "     {:58} {}, mean {:.1} starts",
@@ -230,10 +230,10 @@ pub fn judge(judge: &mut Judge, trials: u64) {
     );
 }
 
-/// A rule that takes one start a side: whether it says that something changed.
+/// A rule for one start of each side. Returns true if it calls them different.
 type Naive = fn(&[f64], &[f64]) -> bool;
 
-/// Prints the rules that people use, on the same node.
+/// Prints how often common rules call a change, on the same node.
 pub fn naive(trials: u64) {
     let rules: [(&str, usize, Naive); 3] = [
         ("3 + 3 runs, medians beyond 5 %", 3, |a, b| {
@@ -274,7 +274,7 @@ fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Takes each run for a start of its own.
+/// Welch's test, which counts each run as a start of its own.
 fn welch(base: &[f64], new: &[f64]) -> bool {
     let side = |values: &[f64]| {
         let starts: Vec<Start> = values.iter().filter_map(|value| Start::of(&[*value])).collect();
@@ -285,7 +285,7 @@ fn welch(base: &[f64], new: &[f64]) -> bool {
     interval.is_some_and(|interval| !interval.contains(0.0))
 }
 
-/// The normal approximation with its correction for continuity; there are no ties.
+/// Mann-Whitney's test by the normal approximation with continuity correction. There are no ties.
 fn mann_whitney(base: &[f64], new: &[f64]) -> bool {
     let (n, m) = (base.len() as f64, new.len() as f64);
     let wins = base

@@ -1,11 +1,11 @@
-//! (b) The interval of runs that are repeated until it is narrow, and whether it still holds the truth.
+//! (b) Runs that are repeated until their interval is narrow, and the share of such intervals that contain the truth.
 
 use crate::judge::{Count, Judge};
 use crate::node::seed;
 use crate::random::Random;
 use vsweep_strategy::stats::Repeats;
 
-/// Runs the part that decides.
+/// Runs part (b), and judges its results.
 pub fn judge(judge: &mut Judge, trials: u64) {
     println!("\n(b) runs = {{ min = 3, max = 10, until = \"3 %\" }}, noise between runs");
     for run_sd in [0.005, 0.02, 0.05] {
@@ -30,7 +30,7 @@ pub fn judge(judge: &mut Judge, trials: u64) {
     }
 }
 
-/// Number of runs that the rule asks for, and true if the last interval holds the truth.
+/// Returns the number of runs that the rule asks for, and true if the last interval contains the truth.
 fn repeated(rule: Repeats, run_sd: f64, seed: u64) -> (usize, bool) {
     let mut random = Random(seed);
     let mut values = Vec::new();

@@ -1,5 +1,5 @@
-//! Measures the time and memory for showing the status of, continuing and reporting 100 000 runs in 8 journals: `cargo bench -p
-//! vsweep-report --bench many_runs`. With `KEEP=FOLDER` the experiment stays in that folder, and the next measurement uses it again.
+//! Measures time and memory of status, resuming, report and verification with 100 000 runs in 8 journals: `cargo bench -p vsweep-report
+//! --bench many_runs`. With `KEEP=FOLDER` the experiment stays in that folder, and the next measurement uses it again.
 
 use mimalloc::MiMalloc;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use vsweep_report::output::verify::verify;
 use vsweep_report::texts::status::Status;
 use vsweep_report::write_all;
 
-/// As in the program.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -75,9 +75,9 @@ fn main() {
     );
 }
 
-/// Seconds, and the peak of memory in MiB.
+/// Runs `work`. Returns its seconds, and the peak of memory in MiB.
 fn measure(work: impl FnOnce()) -> (f64, u64) {
-    // From here on the peak counts anew.
+    // Resets the peak of memory.
     fs::write("/proc/self/clear_refs", "5").expect("Linux");
     let began = Instant::now();
     work();
@@ -99,7 +99,7 @@ fn params(value: &Value) -> Params {
     value.as_object().expect("an object").clone()
 }
 
-/// The journal of a session that measured every eighth server, and its run files; nothing waits for a disk.
+/// Writes the journal of a session that measured every eighth server, and its run files. Nothing waits for the disk.
 fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
     let nonce = Nonce::from(n + 1);
     let path = directory.journal_folder().join(format!("{nonce}.jsonl"));

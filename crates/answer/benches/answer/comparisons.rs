@@ -1,4 +1,4 @@
-//! Planted comparisons: two servers with a known ratio, each measured as an experiment of its own.
+//! Planted comparisons: two servers with a known ratio, each measured in its own experiment.
 
 use super::planted::log_between;
 use vsweep_answer::{
@@ -12,21 +12,22 @@ const MARGIN: f64 = 0.03;
 
 /// The result of one comparison.
 pub struct Compared {
-    /// Intervals of ratios that hold the truth, of all.
+    /// Number of intervals of ratios that contain the truth, and of all.
     pub held: (usize, usize),
     /// True if nothing was planted.
     pub is_same: bool,
-    /// True if a verdict, at the first point, says `improved` or `regressed` in the wrong direction, or where nothing was planted.
+    /// True if the verdict at the first point is `improved` or `regressed`, although nothing was planted or the truth has the other
+    /// direction.
     pub is_false_alarm: bool,
     /// Starts of each side.
     pub starts: usize,
-    /// True if some verdict says `same` of a ratio that is beyond the margin.
+    /// True if the verdict at the first point is `same`, although the true ratio is beyond the margin.
     pub is_overlooked: bool,
-    /// True if a limit of -5 % is reported as broken, and as undecided, at some point.
+    /// True if a limit of -5 % is reported as broken at some point, and true if it is reported as undecided.
     pub guard: (bool, bool),
 }
 
-/// Plants a ratio, measures it and judges what is said.
+/// Plants a ratio, measures it and judges the answer.
 pub fn judge(seed: u64) -> Compared {
     let mut random = Random::of(seed, &["comparisons"]);
     let random = &mut random;

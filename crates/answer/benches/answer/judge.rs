@@ -1,4 +1,4 @@
-//! Holds answers against the truth, and counts.
+//! Compares answers with the truth, and counts.
 
 use super::planted::{MARGIN, Planted};
 use super::play::{Fate, METRICS, id, play, play_more};
@@ -6,29 +6,29 @@ use std::collections::BTreeMap;
 use vsweep_answer::model::Noise;
 use vsweep_answer::{Answer, answer, answer_knowing};
 
-/// The worth of one answer.
+/// Quality of one answer.
 #[derive(Clone, Copy)]
 pub struct Score {
     /// The probability that it claims.
     pub claim: f64,
     /// True if the winner is within the margin of the best.
     pub is_right: bool,
-    /// True if the winner or a tie is.
+    /// True if the winner or one of its ties is within the margin.
     pub holds: bool,
     /// Number of ties.
     pub ties: usize,
-    /// The winner's value as a part of the best.
+    /// The winner's true value, as a share of the best.
     pub value: f64,
 }
 
-/// The number of intervals that hold the truth, of all.
+/// Number of intervals that contain the truth, and of all.
 pub type Coverage = (usize, usize);
 
 /// The results of one planted truth.
 pub struct Trial {
-    /// The answer and the oracle's, if there is one; none where nobody meets the limit in truth, or no answer names a winner.
+    /// Scores of the answer and, if there is one, of the oracle. `None` if no server truly meets the limit, or an answer names no winner.
     pub scores: Option<(Score, Option<Score>)>,
-    /// The certainty that following the advice is expected to reach, and true if the answer then was right.
+    /// Certainty that is expected after following the advice, and true if the answer was then right.
     pub advised: Option<(f64, bool)>,
     /// Coverage of all intervals, of those of points with one run, of winners, of throughput, and of latency.
     pub intervals: [Coverage; 5],
@@ -36,7 +36,7 @@ pub struct Trial {
     pub has_starts: bool,
     /// Planted start and run noise of throughput.
     pub noise: (f64, f64),
-    /// For a kill and a crash, whether each winner has a chance of 5 % in the other's document.
+    /// For a kill and for a crash, true if each winner has a probability of at least 5 % in the other's document.
     pub stable: Option<[bool; 2]>,
 }
 
@@ -84,7 +84,7 @@ pub fn judge(seed: u64) -> Trial {
     }
 }
 
-/// Follows the advice of an answer.
+/// Follows the advice of an answer. Returns the expected certainty, and true if the new answer is right.
 fn advised(planted: &Planted, own: &Answer, values: &[Option<f64>]) -> Option<(f64, bool)> {
     let advice = own.questions[0].advice.as_ref()?;
     let more = |server: usize| match advice.configs.contains(&id(server)) {
@@ -95,7 +95,7 @@ fn advised(planted: &Planted, own: &Answer, values: &[Option<f64>]) -> Option<(f
     Some((advice.expected, score(&found, values, 0.0)?.is_right))
 }
 
-/// Holds an answer against true values; differences up to a unit do not matter.
+/// Compares an answer with true values. Differences up to `unit` do not matter.
 pub fn score(answer: &Answer, values: &[Option<f64>], unit: f64) -> Option<Score> {
     let found = &answer.questions[0];
     let best = values.iter().flatten().copied().reduce(f64::max)?;
@@ -145,7 +145,7 @@ fn intervals(planted: &Planted, answer: &Answer) -> [Coverage; 5] {
     found
 }
 
-/// True if the winner of one answer has a chance in another; also where either names none.
+/// True if the winner of one answer has a probability of at least 5 % in the other, or either names none.
 fn allows(one: &Answer, other: &Answer) -> bool {
     let (Some(winner), true) = (&one.questions[0].winner, other.questions[0].winner.is_some()) else {
         return true;

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vsweep_answer::{Metric, answer};
 
-/// Experiments, and seeds that were not used in development.
+/// Number of experiments, and the first seed. Seeds from there on were not used in development.
 const EXPERIMENTS: u64 = 2000;
 const FIRST_SEED: u64 = 1_000_000;
 

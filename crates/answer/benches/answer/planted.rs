@@ -1,4 +1,4 @@
-//! Planted truths: servers with known figures, and the noise that runs of them have.
+//! Planted truths: servers with known figures, and the noise of their runs.
 
 use vsweep_answer::Random;
 
@@ -14,7 +14,7 @@ pub struct Planted {
     pub runs: usize,
     /// Starts of each server.
     pub starts: usize,
-    /// Share of servers that have only one of the starts.
+    /// Share of servers that get only one of the starts.
     pub lacking: f64,
     /// Noise of throughput and of latency.
     pub noise: [Sizes; 2],
@@ -39,7 +39,7 @@ pub struct Sizes {
     pub request: f64,
 }
 
-/// A server as it is.
+/// A server with its true figures.
 pub struct Server {
     /// Settings by number, 0 for the default.
     pub settings: Vec<usize>,
@@ -85,7 +85,7 @@ impl Planted {
                 means: loads.iter().map(at).collect(),
             }
         };
-        // Servers that are equal in throughput have one curve.
+        // Servers that are equal in throughput also have the same curve.
         let is_equal = matches!(kind, 2 | 3);
         let mut servers: Vec<Server> = servers
             .into_iter()
@@ -141,13 +141,13 @@ impl Planted {
         }
     }
 
-    /// True if a server meets the limit at a load, in truth.
+    /// True if a server truly meets the limit at a load.
     pub fn meets(&self, server: usize, load: usize) -> bool {
         self.limit
             .is_none_or(|limit| self.servers[server].means[load][1] <= limit.ln())
     }
 
-    /// The true throughput of each server at the best of some loads that meets the limit; none where none does.
+    /// The true throughput of each server at its best load among those that were measured and meet the limit. `None` if there is none.
     pub fn values(&self, is_measured: impl Fn(usize, usize) -> bool) -> Vec<Option<f64>> {
         let value = |server: usize| {
             let loads = (0..self.loads.len()).filter(|load| is_measured(server, *load) && self.meets(server, *load));
@@ -207,7 +207,7 @@ fn equal_groups(random: &mut Random, servers: &mut [(Vec<usize>, f64)]) {
     }
 }
 
-/// A latency limit that a third of the servers miss or meet by less than 3 %.
+/// Draws a latency limit, and moves a third of the servers so close to it that they miss or meet it by less than 3 %.
 fn bind(random: &mut Random, servers: &mut [Server]) -> f64 {
     let mut all: Vec<f64> = servers
         .iter()

@@ -1,4 +1,4 @@
-//! Measures a planted truth: runs with noise, in the order of a sweep, whole, killed and resumed, or with a crash and a retry.
+//! Measures a planted truth: runs with noise, in the order of a sweep that is complete, killed and resumed, or has a crash and a retry.
 
 use super::planted::{MARGIN, Planted};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub enum Fate {
 /// The metrics of every experiment.
 pub const METRICS: [&str; 2] = ["output_throughput", "p99_ttft_ms"];
 
-/// The experiment as the sweep measured it.
+/// Plays the experiment of a sweep.
 pub fn play(planted: &Planted, fate: Fate) -> Experiment {
     play_more(planted, fate, &|_| 0)
 }
@@ -38,7 +38,7 @@ pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -
         .map(|event| (event.server, event.start));
     let mut points: BTreeMap<(usize, usize), Vec<Run>> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
-        // What follows in the struck start is measured on a new launch.
+        // The rest of the struck start is measured on a new launch.
         let is_after = struck.is_some_and(|struck| at >= struck) && struck_start == Some((event.server, event.start));
         let launch = format!("{}-{}", event.start, usize::from(is_after));
         let run = measure(planted, event, &launch);
@@ -108,7 +108,8 @@ struct Event {
     run: usize,
 }
 
-/// Every server is started once before any is started twice, and every point measured once before any is measured twice.
+/// The planned runs in order: every server is started once before any is started twice, and within a start every point is measured once
+/// before any is measured twice.
 fn events(planted: &Planted, more: &dyn Fn(usize) -> usize) -> Vec<Event> {
     let mut events = Vec::new();
     let mut random = Random::of(planted.seed, &["failed"]);
@@ -160,7 +161,7 @@ fn measure(planted: &Planted, event: &Event, launch: &str) -> Run {
         let off = noise.start * of_start + noise.run * of_run.normal() + sampling * of_run.normal();
         let hit = if at == 0 { (1.0 - hit).ln() } else { (1.0 + hit).ln() };
         let value = (planted.servers[server].means[load][at] + off + hit).exp();
-        // The error is itself an estimate.
+        // The recorded error is itself an estimate.
         let error = sampling * (0.15 * of_run.normal()).exp();
         figures.insert(*metric, Figure::Value { value, error });
     }

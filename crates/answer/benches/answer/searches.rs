@@ -1,13 +1,13 @@
-//! Planted searches: servers with known limits, and posteriors as a search has them.
+//! Planted searches: servers with known limits, and the posteriors of searches for them.
 
 use super::judge::{Score, Trial, score};
 use super::planted::{MARGIN, log_between};
 use vsweep_answer::{Config, Experiment, Located, Question, Random, Search, answer};
 
-/// Places of a posterior.
+/// Number of quantiles in a posterior.
 const QUANTILES: u32 = 40;
 
-/// Plants limits, searches for them and judges the answer. An oracle is not needed: the posterior of a search knows its own noise.
+/// Plants limits, searches for them and judges the answer. Needs no oracle, because the posterior of a search contains its noise.
 pub fn judge(seed: u64) -> Trial {
     let mut random = Random::of(seed, &["searches"]);
     let random = &mut random;
@@ -38,7 +38,8 @@ pub fn judge(seed: u64) -> Trial {
                     .collect(),
             });
         }
-        // A search reports a load that is hardly above the limit; over starts, the highest that is not above their mean.
+        // A search reports a load that is hardly ever above the limit. Of several starts, the highest load counts that is not above their
+        // mean.
         let loads: Vec<f64> = found
             .iter()
             .map(|located| located.quantiles[0].floor().max(1.0))

@@ -1,4 +1,4 @@
-//! The table of criteria: what was found, what is aimed at, and whether that is reached.
+//! The table of criteria: the figures, the aims, and a verdict for each.
 
 use super::comparisons::Compared;
 use super::judge::{Coverage, Score, Trial};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Mean value of the winners of grids by the rules before this crate.
 const VALUE_TODAY: f64 = 0.9182;
 
-/// Prints it.
+/// Prints the table of grids or searches.
 pub fn print(trials: &[Trial]) {
     let own: Vec<Score> = trials.iter().filter_map(|trial| Some(trial.scores?.0)).collect();
     println!("{} experiments, {} with a winner and a best", trials.len(), own.len());
@@ -34,7 +34,7 @@ pub fn print(trials: &[Trial]) {
     }
 }
 
-/// Calibration: claims, and how often they are true.
+/// Prints the calibration: claimed probabilities, and how often the claims were true.
 fn calibration(own: &[Score]) {
     for (low, high, aim) in [
         (0.9, 1.001, Some((-2.0, 2.0))),
@@ -55,7 +55,7 @@ fn calibration(own: &[Score]) {
             high.min(1.0) * 100.0
         );
         match aim {
-            // Two standard errors are allowed where the aim is narrow.
+            // The narrow aim allows two standard errors in addition.
             Some((least, most)) if low >= 0.9 => {
                 let aim = format!("{least:+} to {most:+} points + 2 se");
                 line(&name, words, &aim, off.abs() <= most + slack);
@@ -69,7 +69,7 @@ fn calibration(own: &[Score]) {
     }
 }
 
-/// The loss because the noise is not known.
+/// Prints the loss that comes from not knowing the noise.
 fn beside_oracle(trials: &[Trial]) {
     let both = trials.iter().filter_map(|trial| trial.scores);
     let both = both.filter_map(|(own, oracle)| Some((own, oracle?)));
@@ -97,7 +97,7 @@ fn beside_oracle(trials: &[Trial]) {
     );
 }
 
-/// Stability under kills and crashes, and the worth of following the advice.
+/// Prints the stability under kills and crashes, and the success of following the advice.
 fn stability(trials: &[Trial]) {
     let stable: Vec<[bool; 2]> = trials.iter().filter_map(|trial| trial.stable).collect();
     for (at, name) in ["killed and resumed", "crash and retry"].iter().enumerate() {
@@ -217,7 +217,7 @@ fn coverage(trials: &[Trial]) {
     }
 }
 
-/// True if some criterion was missed.
+/// True if any criterion was missed.
 pub static IS_MISSED: AtomicBool = AtomicBool::new(false);
 
 fn line(name: &str, found: String, aim: &str, is_met: bool) {

@@ -1,5 +1,5 @@
-//! Detects disturbances of the machine during a measurement: a thread sleeps for a millisecond repeatedly, and records how late it wakes. Such
-//! delays would affect the latencies of the generator and of the server.
+//! Detects disturbances of the machine during a measurement: a thread sleeps for a millisecond repeatedly, and records how late it wakes.
+//! Such delays would affect the latencies of the generator and of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::sim::fault::forms;
 
-    /// Faults of a server that gets ready all the same, or only later than others.
+    /// Faults with which a server still gets ready, perhaps later than others.
     const OF_READY_SERVERS: &str = "slow-start ignore-flag ignore-term hang-on-term leak-child late-release error-rate reject-rate \
         truncate-rate wrong-counts wrong-tokens repeated-tokens cut-answers truncated-prompts batch-noise reset-refused log-flood \
         crash-after oom-after engine-death-after engine-lost-after hang-after mute-after";

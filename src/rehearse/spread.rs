@@ -220,7 +220,7 @@ mod tests {
             prop_assert!(one.low < one.likely && one.likely < one.high);
             prop_assert!((all.likely / one.likely / many as f64 - 1.0).abs() < 1e-9);
             prop_assert!(all.high / all.low < one.high / one.low);
-            // The belief's own error never evens out.
+            // The common error of the belief does not average out.
             prop_assert!(all.high / all.likely > (1.25 * VAGUE.common).exp() * 0.95);
         }
     }

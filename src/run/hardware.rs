@@ -175,7 +175,7 @@ mod tests {
         value.as_object().cloned().expect("an object")
     }
 
-    /// A result as a benchmark reports it, the server that gave it, and its engine's own sums: operations and bytes.
+    /// A result as a benchmark reports it, its duration, and the engine's own sums of operations and bytes.
     struct Played {
         result: Params,
         seconds: f64,

@@ -154,7 +154,7 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
 
-    /// Answers every request with one more running request than the one before.
+    /// Answers each request with a number of running requests that grows by one.
     fn server() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");

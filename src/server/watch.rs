@@ -208,7 +208,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Feeds one sight a second and returns the second at which the server counted as hung.
+    /// Records a health for each second. Returns the second at which the server counted as hung.
     fn hung_at(sights: impl Fn(u64) -> Health) -> Option<u64> {
         let mut progress = Progress::new(LIMIT);
         let start = Instant::now();

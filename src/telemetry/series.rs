@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(figures["kv_cache_usage_max"], 0.4);
         assert_eq!(figures["preemptions"], 5, "from second 0 to second 5");
         assert_eq!(figures["prefix_cache_hit_rate"], 0.2);
-        // Two GPUs of 300 J a second by their counters, for four seconds; their power is not asked.
+        // The counters of two GPUs grow by 300 J per second each, for four seconds. The energy is not computed from their power.
         assert_eq!(figures["gpu_energy_joules"], 2400.0);
         assert_eq!(
             (&figures["gpu_power_watts_mean"], &figures["gpu_power_watts_max"]),

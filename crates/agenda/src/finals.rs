@@ -223,7 +223,7 @@ mod tests {
     const PLAN: &str = "version = 1\nstarts = 3\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2, 3]\n\
                         [bench.params]\nnum_prompts = 9\n";
 
-    /// A plan of which every start has these throughputs.
+    /// A plan, and a state in which every start has these throughputs.
     fn measured(text: &str, throughputs: &[(&str, [f64; 3])]) -> (Plan, Matrix, State) {
         let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
@@ -269,7 +269,7 @@ mod tests {
         (plan, matrix, state)
     }
 
-    /// The finalists, by what they are called.
+    /// The names of the finalists.
     fn found(text: &str, throughputs: &[(&str, [f64; 3])]) -> Vec<String> {
         let (plan, matrix, state) = measured(text, throughputs);
         let finalists = finalists(&plan, &matrix, &state);

@@ -422,7 +422,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
 
-        /// Leaps change nothing: not a token, not a nanosecond, not a cached block, whatever the load, the limits and the cache.
+        /// Leaps change no token, no time and no cached block, under any load, limits and cache.
         #[test]
         fn leaps_are_exact(
             seqs in 1usize..12,
@@ -443,7 +443,7 @@ mod tests {
                 if caching { "--enable-prefix-caching" } else { "--no-enable-prefix-caching" },
                 if chunked { "--enable-chunked-prefill" } else { "--no-enable-chunked-prefill" },
             );
-            // Equal numbers give equal content, so that cached blocks are found, and lost to others.
+            // Equal numbers give equal content. So some cached blocks are found again, and some are evicted before.
             let load = || VirtualLoad {
                 requests: (0..)
                     .zip(&lengths)
@@ -454,7 +454,7 @@ mod tests {
                 ..closed(1, &lengths)
             };
             let (mut leaping, mut stepping) = (server(&line), server(&line).step_by_step());
-            // The second time the cache is full.
+            // In the second pass the cache is full.
             for _ in 0..2 {
                 let (leapt, stepped) = (leaping.drive(load()), stepping.drive(load()));
                 prop_assert_eq!(&leapt, &stepped);

@@ -167,7 +167,7 @@ mod tests {
 mod pace_tests {
     use super::*;
 
-    /// A closed loop of eight slots whose tokens take longer by a part until the end.
+    /// Judges a closed loop of eight slots. Until its end, the time per token grows by the share `slowing`.
     fn run(slowing: f64) -> Option<Code> {
         let mut free = [0.0f64; 8];
         let served: Vec<Served> = (0..240u64)

@@ -149,7 +149,7 @@ mod tests {
                 "duration": 50.0, "mean_ttft_ms": 100.0, "mean_tpot_ms": 20.0, "total_output_tokens": 10_000}),
             )
         };
-        // Two a second, 2.08 s each.
+        // Two requests per second that take 2.08 s each are about 4.2 in flight.
         assert_eq!((open(4.2, 50), open(12.0, 50)), (vec![], vec![Code::ServerNotAlone]));
         assert_eq!(open(12.0, 5), [], "too few readings");
     }

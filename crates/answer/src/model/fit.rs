@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use vsweep_strategy::stats::Better;
 
-    /// Runs of two configs on two nodes, unbalanced.
+    /// Unbalanced runs of two configs on two nodes.
     fn observations() -> Observations {
         let mut random = Random::of(3, &["dense"]);
         let run = |start: &str, node: &str, random: &mut Random| Run {
@@ -362,7 +362,7 @@ mod tests {
         variance: f64,
     }
 
-    /// The restricted likelihood, and mean and variance of each point, by matrices over all runs.
+    /// Computes the restricted likelihood, and the mean and variance of each point, with matrices over all runs.
     fn dense(own: &Observations, noise: Noise) -> (f64, Vec<(f64, f64)>) {
         let mut runs: Vec<DenseRun> = Vec::new();
         for (at, block) in own.blocks.iter().enumerate() {

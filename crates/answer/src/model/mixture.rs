@@ -157,7 +157,7 @@ mod tests {
         let narrow = [(1.0, 1e-4, 0.3), (1.1, 4e-4, 0.2), (0.9, 1.0, 0.5)];
         let apart = [(-5.0, 1e-6, 0.5), (5.0, 1e-6, 0.5)];
         let (one, exact) = ([(3.0, 4.0, 1.0)], [(2.0, 0.0, 1.0)]);
-        // As of a single run: one mean, and sizes of noise that are only assumed.
+        // One mean with many assumed sizes of noise, as after a single run.
         let sizes: Vec<(f64, f64, f64)> = (1..=60)
             .map(|size| (7.0, (f64::from(size) / 500.0).powi(2), 1.0 / 60.0))
             .collect();

@@ -401,7 +401,7 @@ mod tests {
             .status()
             .expect("mkfifo");
         assert!(made.success());
-        // Open at both ends, so that neither side waits for the other.
+        // Open for reading and writing, so that neither side waits for the other.
         let mut pipe = File::options().read(true).write(true).open(&path).expect("open");
         write_named(&path, |file| file.write_all(b"said")).expect("written");
         assert!(!fs::metadata(&path).expect("there").is_file(), "it was replaced");
@@ -454,7 +454,7 @@ mod owner_tests {
     use super::*;
     use nix::unistd::{Uid, chown};
 
-    /// Only root can give files away.
+    /// Only root can change the owner of a file.
     #[test]
     fn what_another_user_made_where_anybody_may_is_told_from_what_was_mounted() {
         if !Uid::effective().is_root() {

@@ -73,7 +73,7 @@ mod tests {
         absence.looked(100);
         assert!(absence.worked(100, 101));
         assert_eq!(absence.longest, 3, "the timer was in time");
-        // Stopped from 150 to 1150: the timer of 201 could not wake it.
+        // The process was stopped from 150 to 1150, so it woke 949 after the timer of 201.
         absence.looked(1150);
         assert!(absence.worked(1150, 1151));
         assert_eq!(absence.longest, 949);

@@ -98,7 +98,7 @@ mod tests {
     use crate::{Format, World, parse};
     use std::path::Path;
 
-    /// Returns true if a plan with this `[bench]` has a template, after a look at the ids that it gives.
+    /// Returns true if a plan with this `[bench]` has a template. Also checks the ids that the template gives.
     fn has_template(bench: &str) -> bool {
         let serve = "[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2]\n";
         let text = format!("version = 1\n{serve}[bench]\n{bench}");

@@ -241,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        /// The stems are a short cut: they leave out no name that the words would find.
+        /// The stems are a quick first test. They exclude no name that the words would find.
         #[test]
         fn every_secret_name_has_a_stem(name in "((pass|[Kk]ey|TOKENS?|Secrets?|cred|auth|cookie|jwt|pat|pwd|signature|x|ſ|[a-zA-Z0-9])[_.-]?){1,5}") {
             prop_assert!(has_stem(&name) || !is_secret_by_words(&words(&name)), "{name}");

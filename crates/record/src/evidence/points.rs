@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(errors(&runs), [0.05, 0.05, 0.01]);
     }
 
-    /// Recorded: an outlier whose own error was estimated far too small made a difference of 39 % of a server with itself.
+    /// Recorded case: an outlier whose own error was estimated far too small led to a difference of 39 % between a server and itself.
     #[test]
     fn no_run_outweighs_the_others_of_its_point() {
         let mut runs = runs(&[(2.472, 0.0069), (1.708, 0.084), (1.764, 0.15)]);

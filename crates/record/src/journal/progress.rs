@@ -375,7 +375,7 @@ mod tests {
         let mut starts = Vec::new();
         loop {
             match compared.progress(&state, &|_, _| false) {
-                // Of two arms side by side, the second ends first.
+                // If two arms run side by side, the second ends first.
                 ComparisonProgress::Starts(next) => {
                     let NextStart { entrant, slot, .. } = next[next.len() - 1];
                     measure(compared, &mut state, entrant, slot, figure(starts.len(), entrant));
@@ -490,10 +490,10 @@ mod tests {
         };
         assert_eq!((conclusion.apart, outcome.findings[0].verdict), (2, Verdict::Same));
         assert!(outcome.findings[0].pairs * 2 <= conclusion.starts - 2);
-        // Pairs of which each is on one node count, whichever it is.
+        // A pair counts if both of its starts are on one node, whichever node it is.
         let conclusion = follow_on(&compared(None), &[0, 0, 1, 1, 0, 0, 1, 1, 0], figure);
         assert_eq!(conclusion.apart, 0);
-        // Never two on one node: nothing is decided.
+        // The starts of a pair are always on different nodes, so nothing is decided.
         let apart: Vec<u64> = (0..40).map(|at| at % 2).collect();
         let conclusion = follow_on(&compared(None), &apart, figure);
         let ComparisonFound::Pairs(outcome) = &conclusion.found else {

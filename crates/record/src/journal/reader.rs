@@ -306,7 +306,7 @@ mod tests {
     use super::*;
     use crate::journal::Log;
 
-    /// A journal of some lines, each by itself.
+    /// Writes a journal. Returns its path and its lines.
     fn journal(folder: &Path, lines: usize) -> (PathBuf, Vec<Vec<u8>>) {
         let nonce = Nonce::from(0xabc);
         let mut log = Log::create(folder, nonce).expect("new");
@@ -330,7 +330,7 @@ mod tests {
         (path.clone(), lines.collect())
     }
 
-    /// Numbers of the lines that count, and what is said of the others.
+    /// Writes these lines and reads them. Returns the numbers of the lines that count, and the messages about the others.
     fn read(path: &Path, lines: &[Vec<u8>]) -> (Vec<u64>, Vec<String>) {
         std::fs::write(path, lines.concat()).expect("written");
         let mut reader = Reader::of(path).expect("a journal's name");

@@ -329,7 +329,7 @@ mod tests {
         value.as_object().expect("an object").clone()
     }
 
-    /// A session with a plan of this name, which it took up or not.
+    /// A session with a plan of this name. `joined`: it continued the plan that it found.
     fn session(name: &str, joined: bool) -> Event {
         Event::SessionStarted(Box::new(SessionStarted {
             optimize: None,
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_begins_while_a_plan_is_submitted_does_not_bring_back_the_one_before() {
-        // Which of two is later in the order depends on chance, so once would prove nothing.
+        // Which of the two sessions is later in the order depends on chance, so a single attempt would prove nothing.
         for _ in 0..20 {
             let folder = tempfile::tempdir().expect("a folder");
             let directory = Directory::at(folder.path().join("out"));

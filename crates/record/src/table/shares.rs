@@ -384,7 +384,7 @@ mod cost_tests {
             &[],
         ]);
         table.add_costs(3.6);
-        // 4 GPUs at 3.6 an hour are 0.004 a second, in which there are 1000 tokens.
+        // 4 GPUs at 3.6 per hour cost 0.004 per second, in which 1000 output tokens are made.
         assert_eq!(table.cell("cost_per_million_output_tokens", 0), Cell::Float(4.0));
         assert_eq!(table.cell("cost_per_million_tokens", 0), Cell::Float(1.0));
         assert_eq!(table.cell("cost_per_million_tokens", 1), Cell::Missing);

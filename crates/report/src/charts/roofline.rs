@@ -98,7 +98,7 @@ mod tests {
     use vsweep_plan::Params;
     use vsweep_record::table::{Cell, Points, RunRow, TableBuilder};
 
-    /// The chart of one server at growing loads, each with its two shares.
+    /// The chart of one server at growing loads, each with its MFU and MBU.
     fn chart(shares: &[(f64, Option<f64>)]) -> Vec<Chart> {
         let mut builder = TableBuilder::new();
         for (at, (mfu, mbu)) in shares.iter().enumerate() {

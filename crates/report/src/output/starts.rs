@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use vsweep_record::journal::{Event, GroupBegun, Seen, ServerDeclared, ServerExited, ServerReady};
 
-    /// One start of a server on these GPUs, from one minute of a day to another; ready after a minute.
+    /// Notes a start of a server on these GPUs, from one minute of a day to another. The server is ready after a minute.
     fn started(state: &mut State, name: &str, launch: u32, gpus: &[u32], (from, to): (u32, Option<u32>)) {
         let server = ServerId(name.into());
         let mut note = |minute: u32, event: Event| {
@@ -329,11 +329,11 @@ mod tests {
             rows[1].ends_with(",0,60.0,0.0,0.0,0.0,,0.0333,0.000"),
             "one whose end is not recorded was up until the last line of its session: {table}"
         );
-        // What the flags say where no GPUs were given.
+        // If no GPUs were given, their number follows from the flags.
         assert!(rows[1].contains(",,2,2026-01-01T01:40:00Z,60.0,"), "{table}");
     }
 
-    /// The last columns of each start.
+    /// The last eight columns of each start.
     fn figures(state: &State) -> Vec<String> {
         let table = String::from_utf8(to_csv(state).expect("starts")).expect("text");
         let last = |row: &str| {
@@ -352,7 +352,7 @@ mod tests {
     fn a_clock_that_was_set_makes_no_figures() {
         let mut state = State::default();
         started(&mut state, "a", 1, &[0], (0, Some(60)));
-        // Set back by an hour, and by so much that the server would have ended before it had started and been stopped.
+        // The clock was set back by an hour, so the server seems to have ended before it started.
         started(&mut state, "b", 2, &[1], (120, Some(60)));
         started(&mut state, "c", 3, &[1], (200, Some(201)));
         let expected = [
@@ -384,7 +384,7 @@ mod tests {
         let mut state = State::default();
         started(&mut state, "a", 1, &[0], (0, Some(60)));
         started(&mut state, "b", 2, &[1], (0, Some(30)));
-        // Between two sessions nothing is held, and nothing could be.
+        // The time between two sessions counts neither as held nor as available.
         started(&mut state, "c", 3, &[0], (600, Some(630)));
         let text = in_words(&state).expect("real servers");
         assert!(text.ends_with("2 GPUs held 67 % of the time"), "{text}");

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(scalar("é\n\""), r#""\U000000e9\U0000000a\"""#);
     }
 
-    /// The word that a server gets of a value.
+    /// The argument that a server gets for a value.
     fn word(value: &Value) -> String {
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     }

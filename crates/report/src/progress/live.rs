@@ -401,7 +401,7 @@ mod tests {
         let line = Bar::new(ProgressBar::hidden(), "{line}", 0, server_line);
         let (done, is_done) = channel();
         std::thread::scope(|threads| {
-            // As in drawing, the bar is locked meanwhile.
+            // The bar is locked during the update, as it is while it is drawn.
             line.bar.update(|_| {
                 threads.spawn(|| {
                     line.set(Names::default(), vec!["ready".to_owned()]);

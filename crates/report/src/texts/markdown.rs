@@ -75,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-    /// The texts of a page's cells, one of each cell; panics at anything but text within them.
+    /// The text of each cell of a page. Panics if a cell contains anything but text.
     fn cells(page: &str) -> Vec<String> {
         let mut cells = Vec::new();
         let mut within = false;

@@ -255,7 +255,7 @@ mod drift_tests {
     };
     const NONE: RunPrior = RunPrior { sd: 0.0, freedom: 0.0 };
 
-    /// Rounds of all loads, the figure falling by `fall` from first to last, with noise of 1 %.
+    /// Steps of rounds over all loads. The figure falls by `fall` from the first step to the last, with noise of 1 %.
     fn rounds(loads: usize, runs: usize, fall: f64) -> Vec<Step> {
         let last = (loads * runs - 1) as f64;
         (0..loads * runs)
@@ -290,7 +290,7 @@ mod drift_tests {
         assert!(drift(&pair(-0.15), CLOSED).is_some());
         assert_eq!(drift(&pair(-0.15), NONE), None);
         assert_eq!(drift(&[], CLOSED), None);
-        // Loads with one run each say nothing, however they differ.
+        // Loads with one run each show no drift, however much they differ.
         assert_eq!(drift(&rounds(8, 1, 0.5), CLOSED), None);
     }
 }

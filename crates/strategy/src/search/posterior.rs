@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn what_stalls_may_explain_leaves_the_limit_open_between_both_ends() {
         let found = posterior_with(512.0, 0.3, |load| 3.0 * (load / 75.0).ln());
-        // If they explain nothing it is 75, if they explain all of the slack it is 75 e^0.1.
+        // If the stalls explain nothing, the limit is 75. If they explain all of the slack, it is 75 e^0.1.
         assert!(found.quantiles[1] < 76.0 && found.quantiles[38] > 82.0, "{found:?}");
         assert!(found.quantiles[0] > 70.0 && found.quantiles[39] < 90.0, "{found:?}");
     }

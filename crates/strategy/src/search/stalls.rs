@@ -109,7 +109,7 @@ mod tests {
     use super::super::reading::Stalls;
     use super::*;
 
-    /// A request that may be late by `late_ms`, of a run whose next stall begins after `calm_ms`.
+    /// A request that stalls may have delayed by `late_ms`. The next stall began `calm_ms` after it was sent.
     fn request(e2el_ms: f64, calm_ms: f64, late_ms: f64) -> RequestLatencies {
         RequestLatencies {
             ttft_ms: 100.0,
@@ -139,7 +139,7 @@ mod tests {
         let reading = read(&all, 0);
         assert_eq!((reading.requests, reading.slack), (50, Some(0.0)));
         assert!(reading.met && reading.ratio < 0.9, "{reading:?}");
-        // The first ten met an empty server: every second one counts, as of the others.
+        // The first ten met an empty server. Every second one of them counts, because half of the others count.
         let first: Vec<_> = (0..10).map(|_| request(450.0, 100.0, 0.0)).collect();
         assert_eq!(read(&[first, late, calm].concat(), 10).requests, 55);
     }

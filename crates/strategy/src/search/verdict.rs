@@ -88,14 +88,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Judges by a share of requests that must attain, in percent.
+    /// Judges a target that this percentage of requests must attain.
     fn judge(counts: TargetCounts, percent: u64) -> Option<Verdict> {
         let needed = (counts.planned * percent).div_ceil(100);
         let failure = counts.failure(needed).map(|_| Verdict::Fail);
         failure.or_else(|| counts.success(needed).map(|_| Verdict::Pass))
     }
 
-    /// The first `wave` requests to end attained.
+    /// Judges a target of 99 %, which the first `wave` requests that ended have attained.
     fn verdict(planned: u64, wave: u64, attained: u64, missed: u64) -> Option<Verdict> {
         let counts = TargetCounts {
             planned,
@@ -127,7 +127,7 @@ mod tests {
             };
             judge(counts, 95)
         };
-        // 40 of 300 are too many, but the 40 alone are not too many of 1000.
+        // 40 misses are too many for 300 requests, but not for 1000.
         assert_eq!(after_a_slow_start(200, 0), None);
         assert_eq!(after_a_slow_start(800, 0), Some(Verdict::Pass));
         assert_eq!(after_a_slow_start(200, 10), Some(Verdict::Fail));
@@ -143,7 +143,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_arithmetic_failure_stays_one_however_the_probe_ends(planned in 1u64..2000, missed in 0u64..100) {
-            // With everything in flight only arithmetic gives a verdict.
+            // All requests are in the first wave, so only the number of misses can give a verdict.
             let missed = missed.min(planned);
             let failed = verdict(planned, planned, 0, missed) == Some(Verdict::Fail);
             let best = (planned - missed) as f64 / planned as f64;

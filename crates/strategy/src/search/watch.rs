@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// The second from `start` to the next.
+    /// The span of one second from `start`.
     fn span(start: u64) -> Range<Duration> {
         Duration::from_secs(start)..Duration::from_secs(start + 1)
     }

@@ -413,7 +413,7 @@ mod tests {
         ) {
             let at = |share: f64, of: usize| (share * of as f64) as usize;
             let after = at(place, entries - 1);
-            // The ends start, so that there is an answer.
+            // The first and the last entry start, so that there is an answer.
             let broken: Vec<usize> = broken.iter().map(|share| 1 + at(*share, entries)).filter(|entry| entry + 1 < entries).collect();
             let (found, started) = run((entries, 60), &broken, |entry| if entry > after { -drop } else { 0.0 });
             let old = (0..=after).rev().find(|entry| !broken.contains(entry));
@@ -458,8 +458,8 @@ mod changepoint_tests {
 
     #[test]
     fn as_a_multivariate_t_weighs_them() {
-        // scipy 1.17.1: multivariate_t.logpdf of the differences of neighbours, which know no level, with BELIEF degrees of freedom and the
-        // shape NOISE^2 D (covariance + CHANGE^2 s s') D'; the change's mean and variance by numpy's linear algebra.
+        // scipy 1.17.1: multivariate_t.logpdf of the differences of neighbours, which do not depend on the level, with BELIEF degrees of
+        // freedom and the shape NOISE^2 D (covariance + CHANGE^2 s s') D'; the change's mean and variance by numpy's linear algebra.
         let data = [
             (0, 7.010, 0),
             (5, 6.951, 1),

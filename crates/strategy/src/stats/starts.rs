@@ -226,7 +226,7 @@ mod tests {
             let error = found.error.expect("two starts");
             prop_assert!((found.log - mean).abs() < 1e-9);
             prop_assert_eq!(error.freedom, n - 1.0);
-            // Runs alone explain less than the spread of the means, but where the means agree by luck.
+            // Noise of runs alone explains less than the spread of the means, unless the means agree by chance.
             let run_sd = run_variance(&starts, NOTHING).unwrap_or(0.0).sqrt();
             let least = run_sd / (n * runs as f64).sqrt();
             prop_assert!((error.standard - (variance / n).sqrt().max(least)).abs() < 1e-9, "{} {}", error.standard, least);

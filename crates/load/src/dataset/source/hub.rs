@@ -205,7 +205,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::thread;
 
-    /// A Hub with one data set, and what it was asked; its thread ends with the process.
+    /// Starts a Hub with one data set. Returns its address and the requests that it got. Its thread ends with the process.
     fn start(secret: Option<&'static str>) -> (String, Arc<Mutex<Vec<String>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));

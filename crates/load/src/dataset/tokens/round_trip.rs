@@ -146,7 +146,7 @@ mod tests {
 
     const LETTERS: &str = "abc12.' ";
 
-    /// A tokenizer whose words consist of pairs and fours of letters, with the pieces given to it.
+    /// A tokenizer made of these pieces. Its words are letters, pairs of letters, and a few longer ones.
     fn tokenizer(pieces: Value, added: Value) -> Tokenizer {
         let mut vocabulary = serde_json::Map::new();
         let mut merges = vec![];
@@ -184,7 +184,7 @@ mod tests {
         found.expect("it is there")
     }
 
-    /// Tokenizers of the byte-level kind with words as GPT-2's, as Llama 3's, and with an added token; and of other kinds.
+    /// Byte-level tokenizers that split texts as GPT-2 does, as Llama 3 does, and with an added token; and tokenizers of other kinds.
     fn tokenizers() -> Vec<Tokenizer> {
         let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
         let prefixed = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
@@ -265,7 +265,7 @@ mod tests {
                 "{ids:?} to {target}"
             );
         }
-        // There is none for a tokenizer that puts a blank before each text, and none without words.
+        // Tokenizers that put a blank before each text, and those without words, have no shortcut.
         let has_shortcut: Vec<bool> = shortcuts.iter().map(|count| *count > 0).collect();
         assert_eq!(
             has_shortcut,

@@ -92,7 +92,7 @@ mod tests {
     use vsweep_base::ids::PointId;
     use vsweep_strategy::checks::{Answers, Reply, Token};
 
-    /// The lines of a server with so many parameters whose answers begin with a token.
+    /// The lines of a server with this number of parameters. Its answers begin with `token`.
     fn lines(server: &str, params: usize, token: &str) -> Vec<Event> {
         let top = ["a", "b", "c", "d", "e"]
             .map(|text| (format!("{token}{text}"), -2.0))

@@ -173,7 +173,8 @@ mod tests {
         assert!(!disagree("p99_ttft_ms", &[62.0]) && !disagree("duration", &[1.0, 9.0]));
     }
 
-    /// Codes of two loads that are measured in turn on one start, whose tokens take so long, and of a load on another start.
+    /// Codes of three loads: two are measured in turn on one start, with TPOTs that follow from `tpots`, and one is measured on another
+    /// start.
     fn codes(tpots: &[f64], duration: f64) -> Vec<Vec<Code>> {
         let mut builder = TableBuilder::new();
         let mut push = |point: &str, run: usize, launch: &str, order: usize, tpot: f64| {

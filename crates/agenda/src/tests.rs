@@ -21,7 +21,7 @@ fn plan(text: &str) -> (Plan, Matrix) {
     (plan, matrix)
 }
 
-/// Returns one word for each action and each event that ends something on the first server, and the ending.
+/// Performs a plan on its first server. Returns one word for each action and each event that ends something, and the ending.
 fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
     let (plan, matrix) = plan(text);
     perform_next(&plan, &matrix, &mut State::default(), false, script)
@@ -64,7 +64,7 @@ fn perform_next(
             Step::Done(ending) => return (words.join(" "), ending),
         };
         match &mut event {
-            // As the recorder counts.
+            // The number of the start, as the recorder would count it.
             Event::ServerStarting { server, launch, .. } => *launch = state.starts_of(server).len() as u32 + 1,
             Event::RunFinished(finished) => words.push(finished.outcome.to_string()),
             Event::GroupGivenUp(given_up) => words.push(format!("lost{}", given_up.points.len())),
@@ -242,7 +242,7 @@ fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started()
     let said = "not started: it needs at least the memory of max_model_len=4096, which was too much (max_model_len 8192 > 4096): \
                 4096 tokens do not fit";
     assert_eq!(run.detail, said);
-    // A config that is wanted again is tried, whatever happened to others.
+    // A config that is asked for again is tried, whatever happened to the others.
     let (mut first, mut second) = (String::new(), String::new());
     for steps in [&mut first, &mut second] {
         let mut start = state.clone();

@@ -104,7 +104,7 @@ impl Writer for &Recorded {
     async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Infallible> {
         let mut state = self.0.borrow_mut();
         let event = match event {
-            // The recorder of a real session counts.
+            // The number of the start, as the recorder of a real session would count it.
             Event::ServerStarting { server, slot, gpus, .. } => Event::ServerStarting {
                 launch: 1 + state.starts().count() as u32,
                 server,
@@ -141,7 +141,7 @@ impl SignalSource for User<'_> {
     }
 }
 
-/// The actions of a whole sweep, the activity recorded with its runs, and the number of interrupted groups.
+/// The activities of a whole sweep, the shares of neighbours' activity that its runs recorded, and the number of interrupted groups.
 struct Swept {
     done: Vec<Span>,
     neighbours: Vec<NeighbourShares>,
@@ -213,7 +213,7 @@ fn plan() -> Plan {
     parse(PLAN, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan")
 }
 
-/// Pairs of a run and a start at the same time.
+/// Number of pairs of a run and a start that overlap in time.
 fn overlaps(done: &[Span]) -> usize {
     let of = |is_run: bool| {
         done.iter()

@@ -1,14 +1,14 @@
-//! Real logs, and what is made of them.
+//! Real logs and their diagnoses.
 
 use super::*;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::io::Write;
 
-/// A log of tests/data/logs, what is known of it, and where it comes from.
+/// A log of tests/data/logs with its known cause and its family.
 struct Recorded {
     name: String,
-    /// Logs of one family are of one failure of one program: what leads to one of them would not be known without the others.
+    /// Logs of one family show one failure of one program. A pattern that only they match would not exist without them.
     family: String,
     phase: Phase,
     exit: Option<Exit>,
@@ -61,11 +61,11 @@ fn log(name: &str) -> String {
         .text
 }
 
-/// Diagnoses a log with only some of the patterns.
+/// Diagnoses a log with these patterns only.
 fn judged<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, log: &Recorded) -> Option<Cause> {
     let usage = diagnose(log.phase, log.exit, &log.text);
     match (usage.cause, recognise(patterns, log.phase, &log.text)) {
-        // It is known by its exit code, not by words.
+        // A bad flag is recognised by the exit code, not by words.
         (Cause::BadFlag, _) => Some(Cause::BadFlag),
         (_, known) => known.map(|failure| failure.cause),
     }
@@ -84,7 +84,7 @@ fn every_log_has_its_cause() {
 fn a_family_that_was_never_seen_is_not_taken_for_another() {
     let logs = recorded();
     let is_unknown = |cause: Cause| matches!(cause, Cause::CrashedStarting | Cause::CrashedUnderLoad);
-    // Another reason for a lack of memory is the best guess at one that was never seen.
+    // For a lack of memory of an unknown kind, another kind of it is the best guess.
     let lacks_memory = |cause: Cause| matches!(cause, Cause::OomAtLoad | Cause::GpuMemoryHeld);
     let (mut judged_in_all, mut unknown, mut listing) = (0, 0, String::new());
     for log in logs.iter().filter(|log| !is_unknown(log.cause)) {

@@ -1,4 +1,4 @@
-//! Optimisations on servers whose figures are known: which starts they ask for.
+//! Optimisations on servers with known figures: checks the starts that they ask for.
 
 use super::*;
 use std::path::Path;
@@ -98,7 +98,7 @@ impl Played {
         })));
     }
 
-    /// Follows it to its end; the starts in their order.
+    /// Follows the optimisation to its end. Returns the starts in their order.
     fn follow(&mut self, figure: impl Fn(&Start) -> Option<f64>) -> Vec<Start> {
         let mut starts = Vec::new();
         while let Some(start) = self.wanted(1, &[]).into_iter().next() {
@@ -192,7 +192,7 @@ fn several_at_once_are_distinct_and_take_the_place_of_those_that_end() {
         played.begin(start);
     }
     assert!(played.wanted(3, &taken).is_empty());
-    // Without a word of what this session took, all are left over from a killed one.
+    // If this session reports no starts of its own, all of them are left over from a killed session.
     assert_eq!(played.wanted(3, &[]).len(), 3);
     played.measure(&batch[1], surface(&batch[1]));
     let next = played.wanted(3, &taken);
@@ -239,7 +239,7 @@ fn what_is_foreseen_of_first_starts_predicts_figures() {
         .collect();
     assert_eq!(values, [Some(40.0), Some(30.0), Some(15.0), None, None]);
     let sd = |more: &str| predicted(more)[0].expect("measured").sd;
-    // A load at a limit of latency is less certain than the latency.
+    // A load that is limited by a latency is predicted with less certainty than the latency.
     assert!(
         sd("[sla]\nvary = \"max_concurrency\"\n[[sla.target]]\nname = \"a\"\np99_ttft_ms = \"<=9\"\n") > 1.5 * sd("")
     );
@@ -256,7 +256,7 @@ fn settings_become_levels() {
     let is_ordered: Vec<bool> = found.axes.iter().map(|axis| axis.is_ordered).collect();
     assert_eq!(is_ordered, [true, true, false]);
     let defaults = &found.contestants[found.rules.defaults.expect("there are")];
-    // One GPU may hold no model that the plan wants two for.
+    // The plan asks for at least two GPUs, so its model may not fit on one.
     assert_eq!(defaults.name, "tensor_parallel_size=2");
     let levels = [Level::Number(2f64.ln()), Level::Choice(0), Level::Choice(0)];
     assert_eq!(

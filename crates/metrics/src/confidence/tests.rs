@@ -1,4 +1,4 @@
-//! Planted processes: how often the interval of a figure holds what repeating the run would show on average.
+//! Planted processes: the share of intervals of a figure that contain the mean of repeated runs.
 
 use super::*;
 use crate::rng::NumpyLegacy;
@@ -6,7 +6,7 @@ use crate::{Sample, Stats, Summary, seconds};
 
 const RUNS: usize = 300;
 
-/// The figure of each drawn run with its error; and the share of intervals that hold the truth.
+/// Draws runs, each with its figure and error. Returns the share of their intervals that contain the truth.
 fn coverage(truth: Option<f64>, mut run: impl FnMut(&mut NumpyLegacy) -> (f64, f64)) -> f64 {
     let mut random = NumpyLegacy::new(7);
     let runs: Vec<(f64, f64)> = (0..RUNS).map(|_| run(&mut random)).collect();
@@ -18,7 +18,7 @@ fn coverage(truth: Option<f64>, mut run: impl FnMut(&mut NumpyLegacy) -> (f64, f
     held.count() as f64 / RUNS as f64
 }
 
-/// Small samples may be given too much room, and dependent ones somewhat too little.
+/// Intervals of small samples may be somewhat too wide, and those of dependent samples somewhat too narrow.
 fn holds(what: &str, share: f64) {
     assert!((0.88..=0.995).contains(&share), "{what}: {share}");
 }
@@ -38,7 +38,7 @@ fn sample(due: f64, sent: f64, end: f64, tokens: u64) -> Sample {
     }
 }
 
-/// A closed loop of `slots`, each request taking `latency` of its place and the time at which it begins.
+/// A closed loop of `slots`. The latency of a request follows from its place and the time at which it begins.
 fn closed(slots: usize, count: usize, mut latency: impl FnMut(usize, f64) -> f64) -> Vec<Sample> {
     let mut free = vec![0.0; slots];
     let mut all: Vec<(f64, f64)> = Vec::new();
@@ -266,7 +266,7 @@ fn a_schedule_with_requests_to_spare() {
 
 #[test]
 fn users_that_wait_for_few_places_know_their_throughput() {
-    // Places of the server, each taking about a second a request, and more users than places.
+    // The server has fewer places than users. Each place takes about a second for a request.
     let run = |random: &mut NumpyLegacy| {
         let (places, users, count) = (8, 38, 150);
         let (mut free, mut ready) = (vec![0.0f64; places], vec![0.0f64; users]);

@@ -57,7 +57,7 @@ fn request(number: u64, prompt: usize, output_len: usize) -> SequenceRequest {
     }
 }
 
-/// Times of one request's tokens, and when it came.
+/// The arrival of one request, and the times of its tokens.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Trace {
     arrival: f64,
@@ -149,7 +149,7 @@ proptest! {
         requests in prop::collection::vec((0.0f64..0.5, 1usize..60, 1usize..40, -2i64..3), 1..30),
     ) {
         let num_blocks = 100usize.div_ceil(block_size) + 3;
-        // Without chunks a step must hold the longest prompt, as vLLM demands.
+        // Without chunked prefill a step must hold the longest prompt, as vLLM demands.
         let batched = if chunked { batched } else { batched.max((num_blocks + 1) * block_size) };
         let limits = Limits { chunked_prefill: chunked, by_priority, ..limits(seqs.min(batched), batched, block_size, num_blocks) };
         let mut requests: Vec<(f64, SequenceRequest)> = requests
@@ -282,7 +282,7 @@ fn presence_is_rate_times_time() {
         (engine.stats().e2e.sum - spent).abs() < 1e-6,
         "the histogram's sum is the time spent"
     );
-    // Counted the other way: at fine instants, who is there?
+    // The second way: counts the requests that are present at many instants.
     let instants = 20_000;
     let present = |at: f64| {
         traces

@@ -1,4 +1,4 @@
-//! A server in miniature: the text so far decides the log probabilities of the next token, the batch adds noise, faults do the rest.
+//! A small server: the text so far decides the log probabilities of the next token, the batch adds noise, and faults change the answers.
 
 use super::*;
 
@@ -8,7 +8,7 @@ enum Fault {
     Wrong,
     Cut,
     Repeated,
-    /// Only so many words of a prompt are read.
+    /// Only this number of words of a prompt is read.
     Truncated(usize),
 }
 
@@ -146,7 +146,7 @@ fn noise_of_batches_raises_no_alarm() {
     let mut parted = 0;
     for batch in 0..200 {
         let noise = [0.0, 0.005, 0.02, 0.1, 0.3][batch as usize % 5];
-        // The base was asked in batches as well: no prompt of it was alone.
+        // The prompts of the base were sent in batches too, none of them alone.
         let noisy = |batch: u64| {
             let mut answers = server(Fault::None, noise, batch);
             let noisy = Server {

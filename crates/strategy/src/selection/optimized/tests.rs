@@ -16,7 +16,7 @@ fn axes() -> Vec<Axis> {
     [true, true, false].map(|is_ordered| Axis { is_ordered }).to_vec()
 }
 
-/// Candidates; the share of memory is predicted if asked for.
+/// Candidates. Their share of memory is predicted if `is_memory_predicted`.
 fn candidates(is_memory_predicted: bool) -> Vec<Candidate> {
     let candidate = |levels: &[usize; 3]| Candidate {
         levels: vec![
@@ -63,7 +63,7 @@ fn measured(candidate: usize, start: usize) -> Trial {
     }
 }
 
-/// Proposals and results until the end.
+/// Asks for proposals and gives results until the end.
 fn played(mut optimized: Optimized, trial: impl Fn(usize, usize) -> Trial) -> (Optimized, Vec<Proposal>, Ended) {
     let mut proposals = Vec::new();
     loop {
@@ -286,7 +286,7 @@ fn a_start_with_compiled_graphs_costs_less() {
 
 #[test]
 fn what_one_server_shows_of_the_twins_constants_corrects_the_predictions_of_others() {
-    // Unlike in every setting, and half of them depend on a constant.
+    // The candidates differ in every setting. Half of their predictions depend on a constant.
     let candidate = |at: usize, knows_constants: bool| Candidate {
         levels: vec![Level::Choice(at as u32)],
         predicted: Some(Predicted {

@@ -132,7 +132,7 @@ fn alike_nodes_are_named() {
     }
     let text = report(&harness);
     assert!(text.contains("measured on 2 nodes (n0, n1)"), "{text}");
-    assert!(!text.contains("unlike"), "{text}");
+    assert!(!text.contains("different nodes"), "{text}");
     let copy = std::process::Command::new("cp")
         .args(["-r", "out", "copy"])
         .current_dir(harness.folder.path())

@@ -341,7 +341,10 @@ async fn every_wrong_target_and_a_mistyped_dataset_are_named() {
     )
     .await;
     let words = text(&output.stderr);
-    assert!(words.contains("\"abc\"") && words.contains("goodput tpot must be"), "{words}");
+    assert!(
+        words.contains("\"abc\"") && words.contains("goodput tpot must be"),
+        "{words}"
+    );
     assert!(
         words.contains("did you mean \"sharegpt\"?") && !words.contains("has no meaning"),
         "{words}"

@@ -172,7 +172,10 @@ fn a_dip_below_a_passing_load_is_noticed_and_the_answer_stays_below_it() {
         }
     };
     let (answers, ..) = run(&settings, Seed::neighbour(66.0), &[0.0], curve);
-    assert!(answers[0].found.value().is_some_and(|value| value < 60.0), "{answers:?}");
+    assert!(
+        answers[0].found.value().is_some_and(|value| value < 60.0),
+        "{answers:?}"
+    );
 }
 
 #[test]

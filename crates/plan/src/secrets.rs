@@ -331,6 +331,10 @@ mod tests {
         assert_eq!(secrets.redact(text), text);
         assert_eq!(secrets.redact("(s3cr)"), "(***)");
         assert_eq!(
+            secrets.redact_json(br#"{"auth":"EMPTY"}"#.to_vec()),
+            br#"{"auth":"***"}"#
+        );
+        assert_eq!(
             secrets.redact_argv(&["EMPTY".into(), "true".into(), "4096".into()]),
             ["***", "true", "***"]
         );

@@ -215,10 +215,11 @@ impl Failure {
         }
     }
 
-    /// Returns the advice of the cause or, for failed requests, that for their HTTP status. `None` if the detail already ends in advice.
+    /// Returns the advice of the cause or, for failed requests, the advice for their HTTP status. `None` if the detail already ends in
+    /// advice.
     pub fn advice(&self) -> Option<&'static str> {
         match self.cause {
-            // The detail of our own benchmarks names the parameter and the remedy. That of external ones is not shown in this way.
+            // The detail of our own benchmarks names the parameter and the remedy.
             Cause::BenchFailed => None,
             Cause::RequestErrors => {
                 let status = self.request_error.as_ref().and_then(|error| error.status);
@@ -228,7 +229,7 @@ impl Failure {
         }
     }
 
-    /// Returns the advice for this failure, else that of its cause. It names the file of the server's log if `log` is known.
+    /// Returns the advice for this failure, else the advice of its cause. The advice names the file of the server's log if `log` is known.
     pub fn advice_with(&self, log: Option<&str>) -> String {
         name_log(self.advice().unwrap_or(self.cause.advice()), log)
     }

@@ -10,7 +10,7 @@ use std::fmt;
 const SAME_CACHE: f64 = 0.02;
 /// Largest difference between start times, in seconds, that is ignored. Servers report hundredths of a second.
 const SAME_START_SECONDS: f64 = 0.05;
-/// Most differences that a message lists; it counts the others.
+/// Largest number of differences that a message lists. It counts the others.
 const MOST_LISTED: usize = 4;
 
 /// Properties that a server reports about itself. An unknown one is never a change.
@@ -29,7 +29,7 @@ pub struct Fingerprint {
     /// Longest sequence, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_model_len: Option<u64>,
-    /// Engines behind the address.
+    /// Number of engines behind the address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engines: Option<u64>,
     /// Tokens that the KV caches of all engines hold.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Most characters of a message that is recorded.
+/// Largest number of characters of a message that is recorded.
 const MOST: usize = 2000;
 
 /// Returns a message of another program in the form in which it is recorded: on one line, and not too long.
@@ -25,8 +25,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, is_escaped, |c| c.escape_default().to_string())
 }
 
-/// Returns JSON in which the characters that its writer did not escape are escaped. Apart from line feeds, which are kept, such characters
-/// occur only within strings.
+/// Returns JSON in which characters that [act](acts) are escaped, except line feeds. Other such characters occur only within strings, so
+/// the result is still JSON.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     let is_escaped = |c| acts(c) && c != '\n';
     escaped(json, is_escaped, |c| format!("\\u{:04x}", u32::from(c)))
@@ -95,7 +95,7 @@ impl<W: Write> Write for Printable<W> {
 }
 
 /// Returns true for characters that have an effect instead of a shape: controls (C0, DEL, C1), direction marks and overrides, line and
-/// paragraph separators, the byte order mark.
+/// paragraph separators, and the byte order mark.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -1,6 +1,6 @@
-//! JSON as Python's `json` module writes it. Its bare words `NaN`, `Infinity` and `-Infinity`, which JSON lacks, are replaced. Its layout
-//! (a blank after each comma and colon, ASCII only) is used for files and command lines that must equal those of vLLM byte for byte. Apart
-//! from the search for repeated keys, this module does not parse JSON.
+//! JSON as Python's `json` module writes it. Python's bare words `NaN`, `Infinity` and `-Infinity`, which JSON lacks, are replaced when a
+//! document is read. Python's layout (a blank after each comma and colon, ASCII only) is used for files and command lines that must equal
+//! those of vLLM byte for byte. Apart from the search for repeated keys, this module does not parse JSON.
 
 use serde::Serialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The most frequent error of a run's requests.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestError {
-    /// HTTP status of the answers; `None` if no answer with a status other than 200 came.
+    /// HTTP status of the answers; `None` unless there were answers with a status other than 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The error in one line, with the status: `HTTP 503: overloaded`.
@@ -21,7 +21,8 @@ impl RequestError {
         RequestError { status, said }
     }
 
-    /// Reads an error from its text, which saved results of benchmarks have alone. The status is read from its beginning: `HTTP 503`.
+    /// Reads an error from its text, because saved results of benchmarks have nothing else. The status is read from the beginning of the
+    /// text: `HTTP 503`.
     pub fn read(said: &str) -> RequestError {
         let digits = said.strip_prefix("HTTP ").and_then(|rest| rest.get(..3));
         RequestError::new(digits.and_then(|digits| digits.parse().ok()), said)

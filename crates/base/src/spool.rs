@@ -14,7 +14,7 @@ const PIECE: usize = 64 << 10;
 pub struct Spool {
     /// The first bytes of all.
     head: Vec<u8>,
-    /// Most bytes in `head`.
+    /// Largest number of bytes in `head`.
     most: usize,
     /// The file of the bytes after `head`, if there is one.
     file: Option<File>,
@@ -109,7 +109,7 @@ fn unnamed_file() -> io::Result<File> {
         let number = COUNT.fetch_add(1, Relaxed);
         let path = std::env::temp_dir().join(format!(".vsweep-{}-{number}", std::process::id()));
         match options.open(&path) {
-            // A process with the same id, in another container, has this name.
+            // A process with the same id, in another container, uses this name.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
             Ok(file) => {

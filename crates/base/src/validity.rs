@@ -15,7 +15,7 @@ pub enum Validity {
     Valid,
     /// There are doubts about the figures.
     Suspect,
-    /// It did not measure what it claims. It never wins and is not an answer.
+    /// The run or point did not measure what it claims. It never wins and is not an answer.
     Invalid,
 }
 
@@ -50,11 +50,11 @@ closed_list! {
     LoadNotReached "load_not_reached" severity=Invalid:
         "send more requests than are in flight at once (num_prompts = { per = \"max_concurrency\", times = 10 }); for batches \
          and phases lower the load, or raise max_num_seqs or the KV cache";
-    /// The server's answers to the fixed questions are not those of the baseline, or contradict themselves.
+    /// The server's answers to the fixed questions differ from the baseline, or contradict themselves.
     AnswersDiffer "answers_differ" severity=Invalid:
         "find out which setting changes the answers, and whether that is intended; if it is, compare quality elsewhere and set \
          answer_check = false in [serve]";
-    /// Another program's result is of another load than its point.
+    /// The result of an external benchmark is of another load than its point.
     OtherLoad "other_load" severity=Invalid:
         "look whether the benchmark was given the load of its point (max_concurrency, request_rate, num_prompts, model), and whether its \
          result is of this run";
@@ -113,7 +113,7 @@ closed_list! {
     /// Another process than the server computed on its GPU.
     GpuNotAlone "gpu_not_alone" severity=Suspect:
         "let no other program use the measured GPUs; `nvidia-smi` shows which one does";
-    /// The share of tokens guessed ahead that were right changed during the run, or from the first run to the last.
+    /// The share of guessed tokens that were right (the acceptance rate) changed during the run, or from the first run to the last.
     AcceptanceDrifts "acceptance_drifts" severity=Suspect:
         "send prompts that are alike from beginning to end, or more of them; speed and acceptance go together";
     /// The server became slower or faster from its first runs to its last.
@@ -185,7 +185,7 @@ pub struct Doubt {
 }
 
 impl Doubt {
-    /// Returns a doubt about all figures of its code, with this observation.
+    /// Returns a doubt about all figures that its code touches, with this observation.
     pub fn new(code: Code, detail: impl Into<String>) -> Doubt {
         Doubt {
             code,

@@ -53,7 +53,8 @@ fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<(
     sync_folder_of(path)
 }
 
-/// Returns the file that may be replaced at this path; `None` for anything but a regular file.
+/// Returns the file that may be replaced at this path, or created there. `None` for a folder, a device or a pipe, and for a link to one of
+/// these or to a file that is not there yet.
 fn replaceable(path: &Path) -> Option<PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => fs::canonicalize(path).ok().filter(|target| target.is_file()),
@@ -142,8 +143,8 @@ fn process(pid: u32) -> Option<String> {
 /// reboot.
 pub fn is_process_dead(identity: &str) -> bool {
     let is_dead = || {
-        let (machine, process_there) = identity.split_once('-')?;
-        let (pid, started) = process_there.split_once('-')?;
+        let (machine, pid_and_start) = identity.split_once('-')?;
+        let (pid, started) = pid_and_start.split_once('-')?;
         started.parse::<u64>().ok()?;
         let here = process(std::process::id())?;
         let is_here = here.split_once('-')?.0 == machine;
@@ -159,7 +160,7 @@ fn writer_of(name: &str) -> Option<&str> {
     count.parse::<u64>().is_ok().then_some(writer)
 }
 
-/// Returns when the process with this id started, in clock ticks since the boot. `None` if no such process runs, or if `/proc` cannot be
+/// Returns the start of the process with this id, in clock ticks since the boot. `None` if no such process runs, or if `/proc` cannot be
 /// read.
 pub fn process_started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -171,7 +172,7 @@ pub fn process_started(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Levels of folders below the given one in which temporary files are sought.
+/// Number of levels of folders below the given one in which temporary files are sought.
 const DEEPEST: u32 = 2;
 
 /// Removes the temporary files that dead processes left in a folder, and in folders up to two levels below. Files that cannot be removed
@@ -214,8 +215,8 @@ pub struct Stranger {
     pub is_planted: bool,
 }
 
-/// Finds a folder or link on a path, as far as the path exists, that belongs to another user: one that every user could have created, else
-/// the end of the path.
+/// Returns the part of a path that belongs to another user: a folder or link that every user could have created, else the path itself.
+/// Parts that do not exist yet belong to nobody.
 pub fn stranger(path: &Path) -> Option<Stranger> {
     let path = std::path::absolute(path).ok()?;
     let real = path.canonicalize().ok();
@@ -249,11 +250,11 @@ fn stranger_on(path: &Path) -> Option<Stranger> {
 // Reading of files that other users could have made. Only a regular file is read: no link is followed, no pipe is waited for, and no file
 // takes more memory than its reader allows.
 
-/// Most bytes of a small file, such as a manifest or a lease.
+/// Largest size of a small file, such as a manifest or a lease, in bytes.
 pub const FACTS: u64 = 1 << 20;
-/// Most bytes of a file that people may write, such as a plan, or of a list of what a process tree made.
+/// Largest size of a file that people may write, such as a plan, or of the inventory of a process tree, in bytes.
 pub const TEXT: u64 = 1 << 26;
-/// Most bytes of a table, a page or the result of one run.
+/// Largest size of a table, a page or the result of one run, in bytes.
 pub const RESULT: u64 = 1 << 30;
 /// Kind of the error for a file that is refused: a link, a pipe, a socket or a device, or a file that is too long or has another name.
 /// Folders and errors of reading have other kinds.

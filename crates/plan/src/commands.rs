@@ -1,9 +1,9 @@
-//! Command lines and environment variables as parameters, in which the servers of a plan can differ as in flags. Benchmarks have command
-//! lines, too.
+//! Treats command lines and environment variables as parameters, so that the servers of a plan can differ in them as in flags. Benchmarks
+//! have command lines, too.
 //!
-//! If a plan gives several, each is a parameter of its side under a name that no flag can have: `command`, and `env.NAME` for a variable.
-//! So they can vary, be combined, linked and excluded like flags, and they have columns in tables. This file turns them back into a command
-//! line and an environment.
+//! If a plan gives several command lines, the parameter `command` of their side chooses among their names. A variable with several values
+//! is the parameter `env.NAME`. No flag can have these names. So command lines and variables can vary, be combined, linked and excluded
+//! like flags, and they have columns in tables. This file turns the parameters back into a command line and an environment.
 
 use super::{Axis, Params, show};
 use serde_json::Value;
@@ -18,8 +18,7 @@ pub const ENV: &str = "env.";
 /// The command lines that a plan launches servers or sends loads with, program first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commands {
-    /// The command lines with the names that the plan gives them, in its order. A command line that the plan gives without a name has an
-    /// empty one.
+    /// The command lines with the names that the plan gives them, in its order. The name is empty if the plan gives none.
     named: Vec<(String, Vec<String>)>,
 }
 
@@ -78,7 +77,7 @@ pub fn flags(params: &Params) -> Cow<'_, Params> {
     Cow::Owned(flags.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// Returns the variables that are the same for all servers (`fixed`) together with those among the parameters, which take precedence.
+/// Returns the variables that are the same for all servers (`fixed`) and the variables among the parameters, which take precedence.
 pub fn environment(fixed: &BTreeMap<String, String>, params: &Params) -> BTreeMap<String, String> {
     let mut env = fixed.clone();
     let varied = params

@@ -188,7 +188,7 @@ impl Plan {
         params.find(|(typed, _)| spelling::same(typed, name))
     }
 
-    /// Named combinations of one side.
+    /// Combinations of one side.
     pub fn combos(&self, side: Side) -> &[Combo] {
         match side {
             Side::Serve => &self.serve.combos,

@@ -31,7 +31,7 @@ impl Draft {
 }
 
 /// Loads the plan at a path. Each override is `KEY=VALUE` with a dotted key such as `serve.params.max_num_seqs` and a TOML value. A value
-/// that is not valid TOML is taken as a text, unless it begins like another type.
+/// that is not valid TOML is taken as a text, unless it begins like a list, a table or a quoted text.
 pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
     draft(path, overrides, None)?.finish()
 }
@@ -122,7 +122,8 @@ fn read(
     Ok(Draft { plan, found })
 }
 
-/// Merges the tree of a plan over that of the plan that it extends, if any. `chain` holds the paths of the plans so far, to detect circles.
+/// Merges the tree of a plan over the tree of the plan that it extends, if any. `chain` holds the paths of the plans so far, to detect
+/// circles.
 fn with_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Reader<'_>) -> Node {
     let base = over
         .child("extends")
@@ -161,7 +162,8 @@ fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Read
 }
 
 /// Returns the key that a budget sets. Comparisons and optimisations have limits of their own, because they choose what to start. A plan
-/// with several servers becomes an optimisation. Any other plan gets a time limit, and what does not fit is left for later.
+/// with several servers becomes an optimisation, unless it explores loads or runs an offline benchmark. Any other plan gets a time limit,
+/// and what does not fit is left for later.
 fn budget_key(plan: &Plan) -> &'static str {
     let is_attached = matches!(plan.serve.target, Target::Attach(_));
     let has_choice = || Matrix::expand(plan).is_ok_and(|matrix| matrix.counts().servers > 1);
@@ -174,8 +176,8 @@ fn budget_key(plan: &Plan) -> &'static str {
     }
 }
 
-/// Sets the key for a budget. An optimisation decides itself which servers are started again, except for its best one, which gets the plan's
-/// starts.
+/// Sets the key for a budget. An optimisation decides itself which servers are started again, so the plan's settings for repeated starts
+/// are removed. The plan's `starts` becomes the number of starts of the best server.
 fn set_budget(budget: &str, key: &str, root: &mut Node, reader: &mut Reader<'_>) {
     let setting = format!("{key}={budget}");
     let source = reader.sources.add("--budget", setting.as_str());

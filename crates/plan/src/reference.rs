@@ -119,7 +119,7 @@ pub fn write_rows<N: Display>(
     }
 }
 
-/// Returns true if a key is one of the tables, or a list of them.
+/// Returns true if the value of a key is one of [`TABLES`], or a list of such tables.
 fn has_section(property: &Map<String, Value>) -> bool {
     let items = property.get("items").and_then(Value::as_object);
     let reference = items.unwrap_or(property).get("$ref").and_then(Value::as_str);

@@ -1,6 +1,6 @@
 //! Hides the secrets of a plan. The values are collected once, while the plan is read, and hidden in everything that is written or shown. A
-//! value with a key (a variable, a parameter) is judged by the key. In other text it is found by itself or by a name next to it. Code that
-//! writes a file or an output must call this first.
+//! value with a key (a variable, a parameter) is judged by the key. In other text, a secret is found by its value or by a name next to it.
+//! Code that writes a file or an output must redact its text first.
 
 mod names;
 mod redact;
@@ -25,7 +25,7 @@ use vsweep_base::printable::printable;
 /// Replacement for a secret.
 pub const HIDDEN: &str = "***";
 
-/// The secret values of one plan, each with the name it goes by, and the names that announce them.
+/// The secret values of one plan, each with a name, and the names that the plan itself calls secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Secrets {
     /// Names that the plan itself calls secret, in their canonical form.
@@ -158,7 +158,7 @@ impl Secrets {
         }
     }
 
-    /// Remembers the secrets of a parameter's value: by the parameter's name, by those of its members, and in its texts.
+    /// Remembers the secrets of a parameter's value: by the parameter's name, by the names of the value's members, and in its texts.
     pub fn note_param(&mut self, name: &str, value: &Value) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.note_param(name, item)),

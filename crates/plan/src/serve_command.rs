@@ -136,8 +136,8 @@ impl<'a> ServeCommand<'a> {
         flags.map(move |(place, word)| Flag::new(place, word, &self.argv[place + 1..]))
     }
 
-    /// Returns the words after the program without some flags: those for which `taken` returns a number, each with at most this number of
-    /// the words that follow.
+    /// Returns the words after the program, without the flags for which `taken` returns a number. Each of these flags is removed with at
+    /// most this number of the words that follow it.
     pub fn without(self, taken: impl Fn(&Flag<'a>) -> Option<usize>) -> Vec<String> {
         let gone = self.flags().filter_map(|flag| Some(flag.words(taken(&flag)?)));
         let gone: Vec<Range<usize>> = gone.collect();
@@ -175,7 +175,7 @@ impl<'a> ServeCommand<'a> {
         values.unwrap_or_default()
     }
 
-    /// The model.
+    /// The model, if the command line names it.
     pub fn model(self) -> Option<&'a str> {
         let placed = || self.positional().first().filter(|_| self.shows_flags());
         let named = self.value("model").or_else(|| self.value("model_path"));

@@ -1,4 +1,4 @@
-//! Parameters of both sides of a plan by their names.
+//! The two sides of a plan, and references to their parameters by name.
 
 use super::spelling;
 use std::fmt;

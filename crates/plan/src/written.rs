@@ -1,4 +1,4 @@
-//! The form of the plan's values as JSON Schema: named types, simple types, and the two declarations for alternatives ([`any_of!`]) and
+//! The form of the plan's values as JSON Schema: named types, simple types, and the macros that declare alternatives ([`any_of!`]) and
 //! closed lists of words ([`words!`]).
 
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ impl Definitions {
     /// Returns a reference to the part of this name. The part is described when it is first mentioned.
     pub fn refer(&mut self, name: &str, describe: impl FnOnce(&mut Definitions) -> Map<String, Value>) -> Value {
         if !self.0.contains_key(name) {
-            // Takes its place before the parts that it mentions itself.
+            // The part takes its place before the parts that it mentions.
             self.0.insert(name.to_owned(), Value::Null);
             let described = describe(self);
             self.0.insert(name.to_owned(), described.into());

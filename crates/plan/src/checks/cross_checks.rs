@@ -1,5 +1,4 @@
-//! Reads the top-level table of a plan, and checks what concerns several tables: the plan's name, and settings of one table that another
-//! does not allow.
+//! Reads the top-level table of a plan, and checks the plan's name and settings of one table that another table does not allow.
 
 use crate::{
     Condition, Entry, FromNode, Kind, Node, Offline, Parallel, Plan, Problem, Reader, Required, Requirement, Reset,
@@ -97,8 +96,8 @@ pub(crate) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
                 let param = reader.param_ref(&entry.key, entry.key_span);
                 reader.condition(entry, param)
             };
-            // Every condition is read, so that all mistakes are reported. If one cannot be read, the block becomes empty: without that
-            // condition it would exclude too much.
+            // Every condition is read, so that all mistakes are reported. If a condition cannot be read, the block becomes empty and
+            // excludes nothing, because without the condition it would exclude too much.
             let conditions: Option<Vec<Condition>> = entries.iter().map(read).collect::<Vec<_>>().into_iter().collect();
             Some(conditions.unwrap_or_default())
         },
@@ -176,7 +175,7 @@ impl Plan {
         }
     }
 
-    /// Rejects settings that need a server started by vsweep.
+    /// Rejects settings of a plan with a `url` that need a server started by vsweep.
     fn check_attached(&self, reader: &mut Reader<'_>, root: &Node) {
         let Some(url) = given(root, "serve.url") else {
             return;

@@ -1,4 +1,4 @@
-//! A server that consists of several commands, on one node or on several: the processes in addition to the one that answers requests.
+//! The members of a server: processes in addition to the process that answers requests, on the same node or on other nodes.
 
 use crate::forms::Words;
 use crate::{Node, Reader, table};
@@ -64,8 +64,8 @@ impl Members {
         }
     }
 
-    /// Returns the command lines of all members of a server whose own command line is `server`. The first of `nodes` is the head, so there
-    /// must be one. Surplus nodes are ignored.
+    /// Returns the command lines of all members of a server whose own command line is `server`. The first of `nodes`, which must not be
+    /// empty, is the head. Surplus nodes are ignored.
     pub fn resolve(&self, server: &[String], nodes: &[String]) -> Vec<Vec<String>> {
         let fill = |command: &[String], rank: u32, node: &str| -> Vec<String> {
             let rank = rank.to_string();

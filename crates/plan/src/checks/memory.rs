@@ -5,8 +5,8 @@ use crate::{Flag, Program, ServeCommand};
 use std::cmp::Ordering;
 use vsweep_base::cause::Cause;
 
-/// Settings with a known effect on memory. Each has the directions of change that surely need at least as much: while the model is loaded,
-/// and for the KV cache. A lower `gpu_memory_utilization` leaves less room for the cache.
+/// Settings with a known effect on memory. Each has two directions of change that surely do not lower the need for memory: the first is for
+/// loading the model, the second for the KV cache. A lower `gpu_memory_utilization` leaves less room for the cache.
 const AXES: [(&str, Ordering, Ordering); 6] = [
     ("max_model_len", Ordering::Greater, Ordering::Greater),
     ("max_num_seqs", Ordering::Greater, Ordering::Greater),
@@ -16,9 +16,10 @@ const AXES: [(&str, Ordering, Ordering); 6] = [
     ("gpu_memory_utilization", Ordering::Greater, Ordering::Less),
 ];
 
-/// Compares the memory that a server needs with that of a server whose start failed for `cause`. If the first certainly needs at least as
-/// much, returns each setting in which they differ, such as `max_model_len`, with both values, such as `8192 > 4096`. Returns `None` if the
-/// cause is not a lack of memory, if a program is unknown, if some setting may need less, if other settings differ, or if none differs.
+/// Compares the memory that a server needs with the need of a server whose start failed for `cause`. If the first server certainly needs at
+/// least as much, returns each setting in which they differ, such as `max_model_len`, with both values, such as `8192 > 4096`. Returns
+/// `None` if the cause is not a lack of memory, if a program is unknown, if some setting may need less, if other settings differ, or if
+/// none differs.
 pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Option<Vec<(String, String)>> {
     let is_loading = match cause {
         Cause::OomAtLoad => true,

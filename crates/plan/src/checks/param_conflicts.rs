@@ -1,5 +1,5 @@
 //! Finds conflicting parameters: axes that a combination sets too, zipped axes, derived values, loads that a search varies, and short forms
-//! of flags. Works on the plan as typed, so that these problems are reported together with all others.
+//! of flags. The checks work on the plan as typed, so that these problems are reported together with all others.
 
 use crate::{
     Axis, Combo, Derived, Diagnostics, Node, Plan, Problem, Program, ServeCommand, Side, Target, number, spelling,
@@ -14,7 +14,7 @@ pub(crate) fn check(plan: &Plan, found: &mut Diagnostics) {
         for (name, axis) in plan.params(side) {
             match axis {
                 Axis::Fixed(_) => {}
-                Axis::Values(_) => against_combos(plan, side, name, found),
+                Axis::Values(_) => check_against_combos(plan, side, name, found),
                 Axis::Derived(derived) => {
                     if let Err(problem) = check_derived(plan, side, name, derived) {
                         let span = plan.origin.value_span(&[side.table(), "params", name, "per"]);
@@ -24,13 +24,13 @@ pub(crate) fn check(plan: &Plan, found: &mut Diagnostics) {
             }
         }
     }
-    zips(plan, found);
-    searched(plan, found);
-    short_names(plan, found);
+    check_zips(plan, found);
+    check_searched(plan, found);
+    check_short_names(plan, found);
 }
 
 /// Rejects a value for a parameter that a search or an exploration decides.
-fn searched(plan: &Plan, found: &mut Diagnostics) {
+fn check_searched(plan: &Plan, found: &mut Diagnostics) {
     if let Some(sla) = &plan.sla {
         let name = sla.vary.name();
         let message = format!("the search of [sla] varies `{name}`, so the plan cannot set it too");
@@ -68,7 +68,7 @@ fn refuse_if_set(plan: &Plan, name: &str, problem: Problem, found: &mut Diagnost
 }
 
 /// Rejects an axis whose parameter a combination sets too.
-fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Diagnostics) {
+fn check_against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Diagnostics) {
     let sets = |combo: &&Combo| spelling::find(&combo.params, axis).is_some();
     if let Some(combo) = plan.combos(side).iter().find(sets) {
         let by = match &combo.name {
@@ -82,7 +82,7 @@ fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Diagnostics) 
 }
 
 /// Checks that the members of each zip group are axes of equal length, and that each is in only one group.
-fn zips(plan: &Plan, found: &mut Diagnostics) {
+fn check_zips(plan: &Plan, found: &mut Diagnostics) {
     for (position, group) in plan.link.zip.iter().enumerate() {
         let position_shown = position.to_string();
         let span = |member: usize| {
@@ -181,7 +181,7 @@ fn unknown_source(plan: &Plan, side: Side, name: &str, per: &str) -> Result<(), 
 
 /// Rejects short names of parameters, such as `tp`, if every server is vLLM, which has no long flags of these names. The meaning of such
 /// names for other servers is unknown.
-fn short_names(plan: &Plan, found: &mut Diagnostics) {
+fn check_short_names(plan: &Plan, found: &mut Diagnostics) {
     let Target::Launch(commands) = &plan.serve.target else {
         return;
     };

@@ -9,10 +9,10 @@ use itertools::Itertools;
 use std::path::Path;
 use vsweep_base::shell::shell_line;
 
-/// Most differing command lines that are quoted; the others are only counted.
+/// Maximum number of differing command lines that are quoted; the others are only counted.
 const MOST_LISTED: usize = 3;
 
-/// Reads the plan back, and adds a note for each server, start or load whose command line differs from vLLM's. Returns the folder in which
+/// Reads the plan back, and adds notes about servers, starts and loads whose command line differs from vLLM's. Returns the folder in which
 /// vLLM keeps the results of each point, or `None` if the loads are not listed or the plan has other pairs of server and load.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub(super) fn compare(
             ("load", *bench, vllm_sweep::apply(&bench_command, &params), argv)
         }
     });
-    // In the command of a start, a flag may be in another position.
+    // In the command of a start, flags may come in another order.
     let is_same = |theirs: &Option<Vec<String>>, ours: &[String]| match (is_startup, theirs) {
         (true, Some(theirs)) => theirs.iter().sorted().eq(ours.iter().sorted()),
         _ => theirs.as_deref() == Some(ours),

@@ -76,7 +76,7 @@ pub enum Loads {
     Startup {
         /// Returns true if `vllm bench startup` has an option of this name.
         has: fn(&str) -> bool,
-        /// `--strict-params`: a parameter for which it has no option is an error.
+        /// `--strict-params`: a parameter for which `vllm bench startup` has no option is an error.
         is_strict: bool,
     },
 }

@@ -55,7 +55,7 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
         "bench": {
             "runner": is_startup.then(|| Offline::Startup.name()),
             "command": (!is_startup).then(|| command(&sweep.bench_cmd, &bench_command)),
-            // vLLM's sweep has no limit for a run, its client one of 6 h for a request.
+            // vLLM's sweep has no time limit for a run. Its client has a limit of 6 h for a request.
             "timeout": "6h",
             "warmup_prompts": (!is_startup).then_some(sweep.warmup_num_prompts),
             "params": is_startup.then(|| startup::own_params(&read.bench_command)),

@@ -1,5 +1,5 @@
-//! `vllm bench sweep startup`: converts its command to that of the server whose engine it starts, and removes the parameters that vLLM
-//! leaves out.
+//! `vllm bench sweep startup`: converts the benchmark's command to the command of the server whose engine it starts, and removes the
+//! parameters that vLLM leaves out.
 
 use super::{ReadSweep, Remarks};
 use crate::{Combo, Offline, Params, ServeCommand, spelling};
@@ -42,8 +42,8 @@ fn own_flag(name: &str) -> Option<&'static str> {
     Offline::Startup.own_flags().find(|flag| spelling::same(flag, name))
 }
 
-/// Removes the file of the result, and parameters for which `vllm bench startup` has no option: vLLM's sweep does not pass them on either.
-/// With `is_strict` such parameters are errors.
+/// Removes the parameter for the file of the result, and parameters for which `vllm bench startup` has no option, because vLLM's sweep does
+/// not pass them on either. With `is_strict`, a parameter without an option is an error.
 pub(super) fn leave_out(read: &mut ReadSweep<'_>, has: fn(&str) -> bool, is_strict: bool, remarks: &mut Remarks) {
     for (side, records) in [
         ("--serve-params", &mut read.serve),

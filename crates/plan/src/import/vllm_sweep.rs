@@ -1,5 +1,5 @@
-//! Reimplements how `vllm bench sweep` turns parameters into command lines, links, names and folders. It is independent of vsweep's own
-//! expansion, so that the two can be compared.
+//! Reimplements how `vllm bench sweep` turns parameters into command lines, links, names and folders. The code is independent of vsweep's
+//! own expansion, so that the two can be compared.
 
 use crate::matrix::argv::{json_word, number_word};
 use crate::{Combo, Params, equal, spelling};
@@ -119,8 +119,8 @@ pub fn name(record: &Combo) -> String {
     })
 }
 
-/// Returns the folder of a pair of server and load, below that of its experiment. `further` are parts of the name that follow, such as
-/// `WL-` and `request_rate=4`. Without them, the name is empty if both records are.
+/// Returns the folder of a pair of server and load, below the folder of its experiment. `further` are more parts of the name, such as `WL-`
+/// and `request_rate=4`. The name is empty if both records are empty and there are no more parts.
 pub fn folder(serve: &Combo, bench: &Combo, further: &[&str]) -> String {
     folder_of([("SERVE-", serve), ("BENCH-", bench)], further)
 }

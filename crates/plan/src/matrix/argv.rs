@@ -26,8 +26,8 @@ pub fn apply_as(base: &[String], params: &Params, style: FlagStyle) -> Vec<Strin
 /// Placeholders in a benchmark's command that are filled in only when it runs.
 const RUNTIME: [&str; 5] = ["base_url", "host", "port", "model", "result"];
 
-/// Returns the base command with the values of the parameters. A parameter with a placeholder such as `{max_concurrency}` replaces it;
-/// every other one is applied as a flag.
+/// Returns the base command with the values of the parameters. A parameter with a placeholder such as `{max_concurrency}` replaces the
+/// placeholder; every other parameter is applied as a flag.
 pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
     let mut argv = base.to_vec();
     let mut flags = params.clone();
@@ -35,7 +35,7 @@ pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
         let placeholder = format!("{{{name}}}");
         if argv.iter().any(|word| word.contains(&placeholder)) {
             argv.iter_mut()
-                .for_each(|there| *there = there.replace(&placeholder, &word(value)));
+                .for_each(|text| *text = text.replace(&placeholder, &word(value)));
             flags.shift_remove(name);
         }
     }
@@ -70,7 +70,7 @@ fn words(flag: String, name: &str, value: &Value) -> Vec<String> {
             words.extend(items.iter().map(word));
             words
         }
-        // As a separate word, a value that looks like a flag would be read as one.
+        // As a separate word, a value that looks like a flag would be read as a flag.
         Value::String(text) if text.starts_with('-') => vec![format!("{flag}={text}")],
         value => vec![flag, word(value)],
     }

@@ -1,4 +1,5 @@
-//! Checks that need both sides of a plan expanded: size, duplicates, and that at least one pair is left.
+//! Checks that need both sides of a plan expanded: size, duplicates, exclusions that match nothing, points that are left, and what a
+//! search, a comparison or an optimisation needs.
 
 use super::space::{MOST_PAIRS, Sides, Space, zip_group};
 use super::{FilterKind, Matrix};
@@ -8,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use vsweep_base::ids::ServerId;
 use vsweep_base::units::{show_count, show_duration};
 
-/// Returns true if the matrix is not too large.
+/// Reports a matrix that is too large, and returns false for it.
 pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool {
     if sides.fit() {
         return true;
@@ -52,8 +53,8 @@ pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &m
 /// duplicates, some dimension has two equal positions, and comparing the positions of each dimension finds them without visiting the
 /// product.
 ///
-/// If only a part of the plan could be read, only values given twice are reported, and none of axes that its links zip (`tied`). Other
-/// configurations may be equal only because a part is missing.
+/// If only a part of the plan could be read, only values that are given twice are reported, except those of axes that the plan's links
+/// (`tied`) zip. Other configurations may be equal only because a part is missing.
 pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut Diagnostics) {
     let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
@@ -102,7 +103,7 @@ fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
             let server = matrix.server(index);
             match matrix.plan.bench.runner.offline() {
                 None => server.id.to_string(),
-                // Flags of the HTTP server have no effect here.
+                // Flags of the HTTP server have no effect on an offline benchmark.
                 Some(offline) => format!("{:?} {:?}", matrix.without_server(offline, &server.argv), server.env),
             }
         }
@@ -126,7 +127,7 @@ fn are_distinct_numbers(matrix: &Matrix, dimension: usize) -> bool {
     })
 }
 
-/// Returns where a position of a dimension was written: the item of a list, the combination, or the expression that produces it.
+/// Returns the place in the text of a position of a dimension: the item of a list, the combination, or the expression that produces it.
 fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, position: usize) -> Span {
     match space.slots.iter().find(|slot| slot.dimension == Some(dimension)) {
         Some(slot) => {

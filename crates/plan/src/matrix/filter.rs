@@ -20,7 +20,7 @@ pub(super) struct Agreement {
 }
 
 impl Agreement {
-    /// Returns the pairs in which both sides have the same key. A configuration without a key is in none.
+    /// Returns the pairs in which both sides have the same key. A configuration without a key is in no pair.
     fn new<K: Hash + Eq>(sides: &Sides, key: impl Fn(Side, &Space, usize) -> Option<K>) -> Agreement {
         let mut numbers: HashMap<K, u32> = HashMap::new();
         let mut numbered = |side: Side| {
@@ -60,7 +60,7 @@ impl Agreement {
         }))
     }
 
-    /// Returns the pairs for which all conditions hold. A missing parameter meets none.
+    /// Returns the pairs for which all conditions hold. A missing parameter meets no condition.
     pub fn of_conditions(conditions: &[Condition], sides: &Sides) -> Agreement {
         Agreement::new(sides, |side, space, index| {
             let mut own = conditions.iter().filter(|condition| condition.param.side == side);

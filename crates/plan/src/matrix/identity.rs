@@ -1,5 +1,5 @@
-//! Computes the ids of servers and points. Secrets are never part of them: a changed password causes no new measurement, and an id reveals
-//! nothing.
+//! Computes the ids of servers and points. Ids never depend on secrets, so a changed password causes no new measurement, and an id reveals
+//! no secret.
 
 use crate::{BenchRunner, MIX, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_base::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
 
-/// Id of a server. An attached server is identified by its URL.
+/// Id of a server. An attached server is identified by its URL and its parameters.
 pub(super) fn server_id(
     serve: &Serve,
     argv: &[String],
@@ -70,7 +70,7 @@ impl SharedLoad {
         self.frame(params, argv, secrets).with([Cow::from(members)])
     }
 
-    /// Returns the content of a load without its parameters, which [`LoadContent::with`] adds. They still decide the dataset files.
+    /// Returns the content of a load without its parameters, which [`LoadContent::with`] adds. Here `params` only decide the dataset files.
     pub fn frame(&self, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> LoadContent {
         let of_classes = params.get(MIX).into_iter().flat_map(paths_of_classes);
         let before_server = BeforeServer {
@@ -100,8 +100,8 @@ impl SharedLoad {
     }
 }
 
-/// The text from which the ids of one load's points are made: the canonical JSON before and after the server's id. It is made once for each
-/// load, because a plan with a million points often has only a thousand loads.
+/// The text from which the ids of one load's points are made: the canonical JSON before and after the server's id. The text is made once
+/// for each load, because a plan with a million points often has only a thousand loads.
 #[derive(Debug, Clone)]
 pub(super) struct LoadContent {
     before: String,

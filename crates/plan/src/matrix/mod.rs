@@ -29,7 +29,7 @@ use vsweep_base::printable::printable;
 /// One server config: a command line and an environment, with the parameters that made it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
-    /// Made from the resolved command line and environment (secret values left out).
+    /// Made from the resolved command line and environment without secrets; for an attached server, from its URL and parameters.
     pub id: ServerId,
     /// Short text for people: the combo's name and the parameters that vary, e.g. `fp8 tensor_parallel_size=2`.
     pub name: String,
@@ -54,30 +54,31 @@ pub struct Point {
     pub server: ServerId,
     /// Short text for people: the bench parameters that vary, e.g. `max_concurrency=32`.
     pub name: String,
-    /// Every bench parameter with its value, derived ones computed.
+    /// Every bench parameter with its value; derived values are computed.
     pub params: Params,
     /// Name of the load's combination, if the plan names one.
     pub combo: Option<String>,
-    /// Command line of another program's benchmark; `None` for those of vsweep.
+    /// Command line of another program's benchmark; `None` for a benchmark of vsweep itself.
     pub argv: Option<Vec<String>>,
 }
 
 /// Size of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Servers that keep at least one point.
+    /// Number of servers that keep at least one point.
     pub servers: u64,
-    /// Starts of all servers together, the fewest that the plan takes.
+    /// Minimum number of starts of all servers together.
     pub starts: u64,
-    /// Points; 0 if a search or an exploration finds the loads.
+    /// Number of points; 0 if a search or an exploration finds the loads.
     pub points: u64,
-    /// Searches and explorations on all starts together, each of which asks for points of its own; 0 without `[sla]` and `[explore]`.
+    /// Number of searches and explorations on all starts together, each of which asks for points of its own; 0 without `[sla]` and
+    /// `[explore]`.
     pub searches: u64,
-    /// Fewest runs: points times starts times repetitions, and the repeated first points.
+    /// Minimum number of runs: the repetitions of every point on every start, and the repeated first points.
     pub runs: u64,
-    /// Pairs of server and load before links and exclusions.
+    /// Number of pairs of server and load before links and exclusions.
     pub pairs: u64,
-    /// Pairs removed by each link and exclusion, in the order in which they are applied.
+    /// Number of pairs removed by each link and exclusion, in the order in which they are applied.
     pub removed: Vec<Removed>,
 }
 
@@ -86,7 +87,7 @@ pub struct Counts {
 pub struct Removed {
     /// The link or exclusion, as in `exclude bench.max_concurrency > 64`.
     pub text: String,
-    /// Number of pairs that it removed, of those that earlier links and exclusions kept.
+    /// Number of pairs that it removed from the pairs that earlier links and exclusions kept.
     pub pairs: u64,
 }
 
@@ -98,7 +99,7 @@ pub struct Matrix {
     filters: Vec<PairFilter>,
     /// Number of points that each configuration of the server side keeps.
     points_of_server: Vec<u32>,
-    /// Fewest starts of each server.
+    /// Minimum number of starts of each server.
     starts: u32,
     load: SharedLoad,
     /// Template of the identity of every load, if loads differ in single parameters only.
@@ -202,7 +203,7 @@ impl Matrix {
         self.plan.sla.is_some() || self.plan.explore.is_some()
     }
 
-    /// Returns the fewest starts of each server.
+    /// Returns the minimum number of starts of each server.
     pub fn starts(&self) -> u32 {
         self.starts
     }
@@ -293,7 +294,7 @@ impl Matrix {
         self.remover(serve, bench).is_none()
     }
 
-    /// The first filter that removes a pair.
+    /// Index of the first filter that removes a pair.
     fn remover(&self, serve: usize, bench: usize) -> Option<usize> {
         self.filters.iter().position(|PairFilter { kind, pairs, .. }| {
             let is_in = pairs.has(serve, bench);
@@ -360,8 +361,8 @@ fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
     Some(matrix)
 }
 
-/// Returns the fewest starts of each server. A comparison of two servers is first judged after four pairs. On an axis, each server counts
-/// as one start.
+/// Returns the minimum number of starts of each server. A comparison of two servers is first judged after four pairs. On an axis, each
+/// server counts as one start.
 fn fewest_starts(plan: &Plan, servers: usize) -> u32 {
     match (&plan.compare, servers) {
         (None, _) => plan.starts,
@@ -370,7 +371,7 @@ fn fewest_starts(plan: &Plan, servers: usize) -> u32 {
     }
 }
 
-/// The links of a plan, those of equal values first, then its exclusions.
+/// The links of a plan, `equal` before `zip`, then its exclusions.
 fn filters(plan: &Plan, sides: &Sides) -> Vec<PairFilter> {
     let filter = |kind: FilterKind, pairs: Agreement, text: String| PairFilter {
         kind,

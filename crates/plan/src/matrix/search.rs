@@ -13,7 +13,7 @@ use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, 
 pub(super) const NUM_PROMPTS: &str = "num_prompts";
 /// The parameter that says how long a run of the load generator sends.
 const DURATION: &str = "duration";
-/// Number of requests of a run that only time ends: more than any run sends.
+/// Number of requests that is assumed for a run that only time ends. No run sends more.
 const UNCOUNTED: u64 = 10_000_000;
 /// Share of `bench.timeout` within which all requests must be sent. The rest is for the last answers.
 const SENDING_SHARE: f64 = 0.8;
@@ -28,7 +28,7 @@ pub struct LoadFinder<S> {
     pub server: ServerId,
     /// Short text for people: the bench parameters that vary; `default` if none does.
     pub name: String,
-    /// Every bench parameter with its value, without the varied one and those derived from it.
+    /// Every bench parameter with its value, without the varied parameter and the parameters derived from it.
     pub params: Params,
     /// Settings of the search or exploration.
     pub settings: S,
@@ -59,7 +59,7 @@ impl LoadSearch {
         ))
     }
 
-    /// Adds that remark to each answer that has no load.
+    /// Adds the search's remark, if it has one, to each answer that has no load.
     pub fn with_remark(&self, mut answers: Vec<Answer>) -> Vec<Answer> {
         for answer in answers.iter_mut().filter(|answer| answer.found.value().is_none()) {
             answer.notes.extend(self.remark());
@@ -113,8 +113,8 @@ impl Matrix {
         searches.chain(explorations).collect()
     }
 
-    /// Bench parameters of typical runs, for checks before anything runs: those of every point, or for a search or an exploration those at
-    /// loads that it may try.
+    /// Returns the bench parameters of typical runs, for checks before anything runs. These are the parameters of every point; for a search
+    /// or an exploration, the parameters at some loads that it may try.
     pub fn specimens(&self) -> impl Iterator<Item = Params> {
         let of_points = self.points().map(|point| point.params);
         let loads = 0..self.sides.bench.len();
@@ -126,7 +126,8 @@ impl Matrix {
         let bench = &self.sides.bench;
         let at = |vary: Vary, value: f64| {
             let mut given = vec![(vary.name(), vary.to_param(value))];
-            // `num_prompts` that follows the varied parameter is computed. If it follows another one, that may have no value here.
+            // A `num_prompts` that follows the varied parameter is computed. It is given if it follows another parameter, which may have no
+            // value here.
             if bench.derived(NUM_PROMPTS).is_some() && !self.follows(NUM_PROMPTS, vary) {
                 given.push((NUM_PROMPTS, json!(1)));
             }
@@ -143,7 +144,7 @@ impl Matrix {
         searched.chain(explored).collect()
     }
 
-    /// Returns true if a parameter is derived from the one that is varied.
+    /// Returns true if a parameter is derived from the varied parameter.
     fn follows(&self, name: &str, vary: Vary) -> bool {
         let derived = self.sides.bench.derived(name);
         derived.is_some_and(|derived| spelling::same(&derived.per, vary.name()))
@@ -230,8 +231,8 @@ impl Matrix {
         }
     }
 
-    /// Returns the lowest rate of a search at which a run can end in time; 0 if the search varies another load. At a lower rate, sending
-    /// its requests would take too long, or none would be sent within its duration.
+    /// Returns the lowest rate of a search at which a run can end in time; 0 if no search varies the rate. At a lower rate, sending the
+    /// run's requests would take too long, or none would be sent within its duration.
     pub(super) fn lowest(&self, index: usize) -> f64 {
         match &self.plan.sla {
             Some(sla) if sla.vary == Vary::RequestRate => {
@@ -261,7 +262,7 @@ impl Matrix {
         ends.find(|(load, count)| (*count as f64) < *load)
     }
 
-    /// Returns the requests of a run: those of `num_prompts`, else those sent within its `duration`, else `usual`.
+    /// Returns the number of requests of a run, which may follow the load: by `num_prompts`, else by `duration`, else `usual`.
     fn requests(&self, index: usize, vary: Vary, usual: Requests) -> Requests {
         let by_time = || {
             let seconds = self.duration_s(index)?;
@@ -287,7 +288,7 @@ impl Matrix {
         Some(parse_duration(&show(&given)).ok()?.as_secs_f64())
     }
 
-    /// Returns the requests of a run according to `num_prompts`, which may follow the load; `None` if the plan does not set it.
+    /// Returns the number of requests of a run by `num_prompts`, which may follow the load; `None` if the plan does not set it.
     fn planned_requests(&self, index: usize) -> Option<Requests> {
         let bench = &self.sides.bench;
         let fixed = bench.value(index, NUM_PROMPTS).and_then(|value| number(&value));

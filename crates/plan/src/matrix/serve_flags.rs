@@ -15,8 +15,8 @@ pub struct ServeFlags {
     /// Name of each flag without its leading dashes (`max-num-seqs`) and its values, in the order of the command. If a flag is given twice,
     /// the last one counts. A switch has no values.
     pub flags: Vec<(String, Vec<String>)>,
-    /// Words that a file cannot hold: short flags we do not know, flags that are given several times, values that look like flags, secrets
-    /// (hidden).
+    /// Words that a file cannot hold: unknown short flags, flags that may be given several times, flags with values that look like flags or
+    /// with hidden secrets, and words that belong to no flag.
     pub apart: Vec<String>,
 }
 

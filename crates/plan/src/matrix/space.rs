@@ -5,10 +5,10 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Degrees of parallelism, whose default is 1. A model may need a higher one to fit.
+/// Degrees of parallelism, whose default is 1. A model may need a higher degree to fit.
 const DEGREES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"];
 
-/// Most pairs of a plan. A larger plan is refused before anything is built.
+/// Maximum number of pairs of a plan. A larger plan is refused before anything is built.
 pub const MOST_PAIRS: u128 = 10_000_000;
 
 /// The configurations of both sides.
@@ -59,7 +59,7 @@ impl Sides {
 pub(super) struct Space {
     /// Parameters in the order of the plan.
     pub slots: Vec<Slot>,
-    /// Named combinations; if there are any they are dimension 0.
+    /// The combinations; if there are any, they are dimension 0.
     pub combos: Vec<Combo>,
     /// Length of each dimension.
     pub lengths: Vec<usize>,
@@ -128,8 +128,8 @@ impl Space {
         self.has_defaults && index == self.product()
     }
 
-    /// Returns true if the default settings are an additional configuration: some varied parameter can be left out, and no other
-    /// configuration leaves out all of them by `null`.
+    /// Returns true if the default settings are an additional configuration: the side has no combinations, some varied parameter can be
+    /// left out, and no configuration of the axes leaves out all varied parameters by `null`.
     fn adds_defaults(&self) -> bool {
         let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
         let is_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);

@@ -1,5 +1,5 @@
-//! Loads that send fewer requests than they are to hold in flight: such a run cannot measure what it claims. The plan is
-//! valid all the same, so this is a warning.
+//! Warns of loads that send fewer requests than they should hold in flight. Their runs cannot measure the load that they claim. The plan is
+//! valid all the same, so this is not an error.
 
 use super::Matrix;
 use super::search::NUM_PROMPTS;
@@ -12,11 +12,11 @@ use vsweep_strategy::search::Vary;
 
 /// Number of requests of a run if the plan does not set it, as in `vllm bench serve`.
 const DEFAULT_REQUESTS: u64 = 1000;
-/// Most loads that are checked: far more than a plan has that was written by hand.
+/// Maximum number of loads that are checked. A plan that was written by hand has far fewer.
 const MOST_LOADS: usize = 100_000;
 
-/// Warns once of each place in the plan whose number of requests is below the number that should be in flight. The warning names the load
-/// with the most in flight.
+/// Warns once of each place in the plan that sets fewer requests than should be in flight. The warning names the load that should have the
+/// most requests in flight.
 pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if matrix.finds_its_loads() {
         return;

@@ -1,5 +1,5 @@
-//! A template for the text of a load's identity, with gaps for the parameters that vary. It saves time, because most of the text is the
-//! same in a million loads. Plans whose loads differ in more than single parameters have no template.
+//! A template for the text of a load's identity, with gaps for the parameters that vary. The template saves time, because most of the text
+//! is the same in a million loads. Plans whose loads differ in more than single parameters have no template.
 
 use super::identity::{LoadContent, SharedLoad, members};
 use super::space::{Slot, Space};
@@ -37,7 +37,7 @@ impl LoadTemplate {
         let is_plain = |slot: &Slot| match &slot.axis {
             Axis::Fixed(_) => true,
             Axis::Values(_) => !shared.decides_dataset(&slot.name),
-            // If it follows a derived parameter, its value depends on the order of the plan.
+            // The value of a parameter that follows a derived parameter depends on the order of the plan.
             Axis::Derived(derived) => space.derived(&derived.per).is_none() && !shared.decides_dataset(&slot.name),
         };
         let names: Vec<String> = space.slots.iter().map(|slot| secrets.redact(&slot.name)).collect();

@@ -1,4 +1,4 @@
-//! Named combinations of parameters: those that a plan lists, and those of a file in the form of `vllm bench sweep`.
+//! Combinations of parameters: those that a plan lists, and those of a file in the form of `vllm bench sweep`.
 
 use super::params::is_whole_value;
 use super::{FromNode, Reader, Table, table};

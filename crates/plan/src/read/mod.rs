@@ -27,7 +27,7 @@ pub(super) struct Reader<'a> {
     pub world: &'a World<'a>,
     /// Number of keys of tables whose value could not be read.
     pub unread: usize,
-    /// Values that ranges have taken so far.
+    /// Number of values in the ranges that were read so far.
     pub range_values: u128,
     /// All texts so far.
     pub sources: Sources,

@@ -45,7 +45,7 @@ impl Names {
         self.params.iter().find(is_it)
     }
 
-    /// Returns the parameter that a name means, with its side or without; `None` if no parameter fits, or several.
+    /// Returns the parameter that a name means, with its side or without; `None` if the name means no parameter, or several.
     fn only(&self, name: &str) -> Option<&ParamRef> {
         let meant = self.params.iter().filter(|param| param.is_meant_by(name));
         meant.exactly_one().ok()
@@ -56,7 +56,7 @@ impl Names {
         suggest(name, self.params.iter().map(ToString::to_string))
     }
 
-    /// Returns the positions of the names most similar to one that does not exist, because the mistake may be there.
+    /// Returns the positions of the names that are most similar to an unknown name, because the mistake may be there.
     fn places_like(&self, name: &str) -> Vec<Span> {
         let names: Vec<String> = self.places.iter().map(|(param, _)| param.to_string()).collect();
         let meant = nearest(name, names.iter().map(String::as_str));

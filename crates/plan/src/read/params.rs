@@ -169,8 +169,8 @@ impl Derived {
         }
     }
 
-    /// Returns the value that the parameter `name` derives from another's value. `None` if that is not a number or the result is not
-    /// finite.
+    /// Returns the value that the parameter `name` derives from the value `followed`. `None` if `followed` is not a number, or if the
+    /// result is not finite.
     pub fn value(&self, name: &str, followed: &Value) -> Option<Value> {
         let value = number(followed)? * self.times;
         let value = value

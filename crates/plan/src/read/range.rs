@@ -1,5 +1,5 @@
-//! Ranges as axes: `{ from, to, times }`, `{ from, to, step }`, `{ from, to, count, scale }`. Values have 12 significant digits, so that
-//! a step of 0.1 lands on the values that were meant. The number of values is known before any is made.
+//! Ranges as axes: `{ from, to, times }`, `{ from, to, step }`, `{ from, to, count, scale }`. Fractional values are rounded to 12
+//! significant digits, so that a step of 0.1 lands on the values that were meant. The number of values is known before any is made.
 
 use super::{FromNode, Reader, table};
 use crate::forms::Scale;
@@ -27,7 +27,7 @@ table! {
     }
 }
 
-/// The most values that all ranges of a plan may have together: unlike pairs, they are held in memory.
+/// Maximum number of values of all ranges of a plan together. Unlike pairs, these values are held in memory.
 const MOST_VALUES: u32 = 2_000_000;
 
 impl Reader<'_> {
@@ -53,7 +53,7 @@ fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Number> {
     reader.refuse(node.span, message, "write a number")
 }
 
-/// Number of values of a range, and the function from a position, from 0, to its value.
+/// Number of values of a range, and a function that returns the value at a position, counted from 0.
 type Course = (f64, Box<dyn Fn(f64) -> f64>);
 
 impl RangeTable {
@@ -139,7 +139,7 @@ impl RangeTable {
 /// Smallest `step` of a range. Nobody writes a smaller one on purpose.
 const FINEST: f64 = 1e-18;
 
-/// Refuses a range before any of its values is made.
+/// Refuses a range that has too many values, or has too many together with `taken`, before any value is made.
 fn check_size(count: u128, taken: u128) -> Result<(), Problem> {
     let most = u128::from(MOST_VALUES);
     let all = count.saturating_add(taken);

@@ -263,7 +263,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads a percentage from a text such as `3 %`, for which it returns 3.
+    /// Reads a percentage from a text; `3 %` gives 3.
     pub(crate) fn percent(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
         let text = match &node.kind {
             Kind::Text(text) => self.expand(text, node.span),

@@ -14,7 +14,7 @@ pub(crate) trait FromNode: Sized {
     /// Its form in a plan.
     type Written: written::Written;
 
-    /// Reads it; messages call it `what`. Returns `None` if it is invalid, after reporting the problem to the reader.
+    /// Reads a value; messages call it `what`. Returns `None` if the value is invalid, after reporting the problem to the reader.
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Self>;
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct OpenTable<'n> {
     is_complete: bool,
 }
 
-/// A key as the schema has it.
+/// A key with what the schema says about it.
 pub(crate) struct Described {
     name: &'static str,
     help: &'static str,
@@ -132,7 +132,7 @@ pub(crate) struct Key<T> {
     is_required: bool,
     /// Message and remedy for a table without this key, if the table is invalid without it.
     missing: Option<(&'static str, &'static str)>,
-    /// The keys of the table that this field embeds.
+    /// Returns the keys of the table that this field embeds, if it embeds one.
     part: Option<fn() -> Vec<Described>>,
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn whole<T: From<u32> + Default>(bounds: RangeInclusive<u32>) -> Key<
 pub(crate) fn one_of<W: written::Written + ListOfWords, T: DeserializeOwned + Default>() -> Key<T> {
     by::<W, T>(|reader, node, what| {
         let word = reader.word::<W>(node, what)?;
-        Some(serde_json::from_value(word.into()).expect("the list has the words that are read"))
+        Some(serde_json::from_value(word.into()).expect("the type has every word of the list"))
     })
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn has_form(text: &str, form: &str) -> bool {
 }
 
 impl<T> Key<T> {
-    /// Sets the default value, also for an invalid one.
+    /// Sets the default value, which also takes the place of an invalid value.
     pub fn or(self, otherwise: impl Into<T>) -> Key<T> {
         let otherwise = otherwise.into();
         Key { otherwise, ..self }

@@ -1,5 +1,5 @@
-//! Recognises names of secrets. It knows English and the habits of clouds, databases and benchmarks. It does not look at values, and a plan
-//! adds names of its own (`secrets = [...]`).
+//! Recognises names of secrets by lists of words, which cover English and the usual names of clouds, databases and benchmarks. Values are
+//! not examined. A plan can add further names (`secrets = [...]`).
 
 /// Words that end in `KEY` and mean something else.
 const NO_KEYS: [&str; 7] = ["MONKEY", "DONKEY", "TURKEY", "HOCKEY", "JOCKEY", "WHISKEY", "HOTKEY"];
@@ -7,7 +7,7 @@ const NO_KEYS: [&str; 7] = ["MONKEY", "DONKEY", "TURKEY", "HOCKEY", "JOCKEY", "W
 /// Words that mean a secret at the end of a name, also in the plural except `KEYS`.
 const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATION", "COOKIE", "JWT"];
 
-/// Last words that need another one before them: `GH_PAT`, `DB_PWD`, but not `PWD`, the working directory, nor `tokens` and
+/// Last words that mean a secret only after another word: `GH_PAT`, `DB_PWD`, but not `PWD`, the working directory, nor `tokens` and
 /// `keys`, which are counts and lists.
 const LATER_WORDS: [&str; 6] = ["PAT", "PATS", "PWD", "TOKENS", "KEYS", "CREDS"];
 
@@ -20,12 +20,12 @@ const NO_PASSWORDS: [&str; 4] = ["BYPASS", "COMPASS", "UNDERPASS", "OVERPASS"];
 /// Words after `PASS` that mean a step of a compiler or of a test: vLLM has `pass_config`.
 const AFTER_PASS: [&str; 6] = ["CONFIG", "MANAGER", "THROUGH", "RATE", "COUNT", "CRITERIA"];
 
-/// Words before `TOKEN` or `TOKENS` that mean a piece of text or a number of them.
+/// Words before `TOKEN` or `TOKENS` by which the name means a token of text, or a number of such tokens.
 const OF_TEXT: &str = "\
     BOS EOS EOT PAD UNK SEP CLS MASK STOP SPECIAL IMAGE AUDIO VIDEO PROMPT INPUT OUTPUT BATCHED SPECULATIVE DRAFT \
     MAX MIN NUM TOTAL PER FIRST NEXT LAST";
 
-/// Parts of words. A name without any of them is not that of a secret.
+/// Parts of words. A name without any of these parts is not the name of a secret.
 const STEMS: [&str; 11] = [
     "PASS",
     "SECRET",
@@ -51,7 +51,7 @@ const FIRST: [bool; 256] = {
     first
 };
 
-/// Returns true if a name has one of the stems. This check is fast: most names have none, and a large plan asks a million times.
+/// Returns true if a name has one of the stems. This check is fast: most names have no stem, and a large plan asks a million times.
 fn has_stem(name: &str) -> bool {
     let begins = |rest: &[u8], stem: &[u8]| {
         let begin = rest.get(..stem.len());
@@ -64,7 +64,7 @@ fn has_stem(name: &str) -> bool {
 }
 
 /// Returns true if a variable, header or parameter of this name holds a secret. Case does not matter, dashes equal underscores, and of a
-/// name with dots the last part counts.
+/// name with dots only the last part counts.
 pub(super) fn is_secret_name(name: &str) -> bool {
     has_stem(name) && is_secret_by_words(&words(name))
 }
@@ -106,7 +106,7 @@ fn is_secret_by_words(words: &[String]) -> bool {
 /// Last words that announce a secret in the query of a URL or in a connection string (`…;Pwd=x`); elsewhere they mean many things.
 const IN_QUERIES: [&str; 6] = ["SIG", "SIGNATURE", "PWD", "JSESSIONID", "PHPSESSID", "SESSIONID"];
 
-/// Returns true if a name announces a secret in the query of a URL or in a connection string, and nowhere else.
+/// Returns true if a name announces a secret in the query of a URL or in a connection string. Elsewhere, [`is_secret_name`] decides.
 pub(super) fn is_secret_in_query(name: &str) -> bool {
     words(name)
         .last()

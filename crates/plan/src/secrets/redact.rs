@@ -59,10 +59,10 @@ impl Secrets {
         merged
     }
 
-    /// Returns plain data without the secrets in its texts. Data that could not be read back afterwards is returned unchanged: in it, the
-    /// value of a secret is also a word of the format.
+    /// Returns plain data without the secrets in its texts. Data that could not be read back afterwards is returned unchanged, because
+    /// in such data the value of a secret is also a word of the format.
     pub fn redact_data<T: Serialize + DeserializeOwned>(&self, data: T) -> T {
-        // Converts through text, in which form the data is written and read anyway.
+        // The data is converted through text, because it is written and read as text anyway.
         let Ok(written) = serde_json::to_string(&data).and_then(|text| serde_json::from_str::<Value>(&text)) else {
             return data;
         };
@@ -109,7 +109,8 @@ impl Secrets {
         self.redact_members(params, true)
     }
 
-    /// Returns a program's result without the secrets in it. Its numbers are figures, whatever their names, and are never hidden.
+    /// Returns a program's result without the secrets in it. Numbers in a result are figures, whatever their names, and
+    /// are never hidden.
     pub fn redact_result(&self, result: &Params) -> Params {
         self.redact_members(result, false)
     }
@@ -197,14 +198,14 @@ pub(super) struct Known {
     pub value: String,
     /// Its name, in the form of an environment variable.
     pub name: String,
-    /// Text that must precede the value; empty unless the value alone is too short to be hidden.
+    /// Text that must precede the value; empty unless the value alone is too short or too common to be hidden.
     pub before: String,
     /// True if it comes from vsweep's own environment and not from the plan.
     pub is_ambient: bool,
 }
 
 impl Known {
-    /// Returns the ranges of a text that must be hidden, in order and apart.
+    /// Returns the ranges of a text that must be hidden, in order and without overlaps.
     pub fn places(&self, text: &str) -> Vec<Range<usize>> {
         let reach = Reach::of(&self.value);
         if reach == Reach::Named && self.before.is_empty() {

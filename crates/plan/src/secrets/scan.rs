@@ -1,6 +1,6 @@
 //! Finds values next to a secret's name in any text: `HF_TOKEN=abc`, `"api_key": "abc"`, `--api-key abc`, `Authorization: Bearer abc`,
-//! `http://user:abc@host`, `curl -u user:abc`. It parses no particular format, so it works on command lines, logs and half-written plans
-//! alike. A plan's own tables are read by their keys instead.
+//! `http://user:abc@host`, `curl -u user:abc`. The search parses no particular format, so it works on command lines, logs and half-written
+//! plans alike. A plan's own tables are read by their keys instead.
 
 use super::names::is_secret_in_query;
 use regex::Regex;
@@ -22,7 +22,7 @@ pub(super) struct Announced {
 
 /// Credentials in a URL.
 pub(super) const URL_PASSWORD: &str = "URL_PASSWORD";
-/// The signature in a URL's query, which grants access to what the URL names.
+/// The signature in a URL's query, or the path of a webhook, which grants access to what the URL names.
 pub(super) const URL_SIGNATURE: &str = "URL_SIGNATURE";
 /// The password that curl logs in with.
 pub(super) const CURL_PASSWORD: &str = "CURL_PASSWORD";
@@ -160,7 +160,7 @@ pub(crate) fn is_reference(text: &str) -> bool {
     REFERENCE.is_match(text)
 }
 
-/// Returns the position of the closing quote; backslashes escape it.
+/// Returns the position at which a quoted value ends: the closing quote, or the end of the line. A backslash escapes both.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     text.char_indices().find_map(|(at, c)| {

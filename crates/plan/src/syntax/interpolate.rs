@@ -17,7 +17,7 @@ pub struct Expanded {
 /// An escaped `${`, or a reference with its content and, if it is closed, its brace.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\$\{|\$\{([^}]*)(\}?)").expect("a pattern"));
 
-/// Replaces every reference. The error describes the first one that is malformed or cannot be resolved.
+/// Replaces every reference. The error describes the first reference that is malformed or cannot be resolved.
 pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, Problem> {
     let mut expanded = Expanded::default();
     let mut at = 0;

@@ -8,7 +8,7 @@ use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions};
 use serde_json::Number;
 
-/// Most levels of nesting. No plan needs more, and functions that walk the tree recurse to this depth.
+/// Maximum depth of nesting. No plan needs more, and functions that walk the tree recurse to this depth.
 const DEEPEST: usize = 80;
 
 const REMEDY: &str = "correct it here; strict JSON has double quotes, no comments and no trailing commas";
@@ -26,7 +26,7 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Reads a whole document. The first syntax error ends the reading: what follows would be guesswork.
+/// Reads a whole document. The first syntax error ends the reading, because problems after it would be guesswork.
 pub fn parse(text: &str, source: usize, found: &mut Diagnostics) -> Node {
     let problem = match jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &STRICT) {
         Ok(parsed) => match parsed.value {
@@ -99,7 +99,7 @@ fn number_kind(text: &str) -> Result<Kind, Problem> {
             Err(Problem::of(TOO_LARGE, "write it as a string if the program takes it"))
         }
         Ok(number) => Ok(Kind::Number(number)),
-        // Python writes these words for such numbers, and its programs accept these texts for them.
+        // Python writes numbers that are not finite as these words, and its programs accept these texts for the numbers.
         Err(_) if text == "Infinity" => Ok(Kind::Text("inf".to_owned())),
         Err(_) if text == "-Infinity" => Ok(Kind::Text("-inf".to_owned())),
         Err(_) if text == "NaN" => Ok(Kind::Text("nan".to_owned())),

@@ -1,5 +1,5 @@
 //! The value tree that TOML and JSON plans share: every key and value has its position in the text. One tree can be merged over another: a
-//! plan over the one it extends, `--set` over the plan.
+//! plan over the plan that it extends, and `--set` over the plan.
 
 use crate::{Span, nearest};
 use serde_json::{Map, Number, Value};

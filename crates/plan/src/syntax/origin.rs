@@ -33,19 +33,19 @@ impl Origin {
         self.reach(path).1.is_some()
     }
 
-    /// The place of the value at a path such as `["link", "equal", "0"]`; list positions are decimal numbers. Falls
-    /// back to the innermost value on the way that exists.
+    /// The place of the value at a path such as `["link", "equal", "0"]`; list positions are decimal numbers. If the value does not exist,
+    /// the place of the innermost existing value on the path.
     pub fn value_span(&self, path: &[&str]) -> Span {
         self.reach(path).0.span
     }
 
-    /// The place of the key at a path; for a list position, that of the value.
+    /// The place of the key at a path; for a list position, the place of the value.
     pub fn key_span(&self, path: &[&str]) -> Span {
         let (value, key) = self.reach(path);
         key.unwrap_or(value.span)
     }
 
-    /// The innermost value on the way to a path that exists and, if that is the whole way, the place of its key.
+    /// The innermost existing value on a path. If it is at the end of the path, the place of its key comes with it.
     fn reach(&self, path: &[&str]) -> (&Node, Option<Span>) {
         let mut value = &self.root;
         let mut key = value.span;
@@ -59,8 +59,8 @@ impl Origin {
         (value, Some(key))
     }
 
-    /// Returns the place of a combination of a side, or of one of its parameters. For a combination of a file, returns the place of the key
-    /// `params_file`.
+    /// Returns the place of a combination of a side, or of one of its parameters. For a combination from a file, returns the place of the
+    /// key `params_file`.
     pub fn combo_span(&self, side: Side, position: usize, param: Option<&str>) -> Span {
         let position = position.to_string();
         let combo = [side.table(), "combos", &position];

@@ -18,7 +18,7 @@ use vsweep_base::units::show_many;
 pub struct Problem {
     /// The problem, as a lower-case fragment that names the setting.
     pub message: String,
-    /// The places it is about, the decisive one first, each with a short note or nothing.
+    /// The places that the problem is about, the decisive place first, each with a short note or nothing.
     pub places: Vec<(Span, String)>,
     /// Remedy for the user.
     pub remedy: String,
@@ -54,19 +54,19 @@ impl Problem {
     }
 }
 
-/// Converts a span to the text in which these parts are hidden. A span that begins or ends within such a part is extended to the whole
-/// part.
+/// Converts a span of a text to a span of the same text with these parts hidden. A span that begins or ends within a hidden part is
+/// extended to the whole part.
 fn moved(span: Span, hidden: &[Range<usize>]) -> Span {
     let around = |at: usize| hidden.iter().find(|part| part.start < at && at < part.end);
-    let moved = |at: usize| {
+    let shifted = |at: usize| {
         let before = hidden.iter().filter(|part| part.end <= at);
         before.fold(at, |at, part| at + HIDDEN.len() - part.len())
     };
     let start = around(span.start).map_or(span.start, |part| part.start);
     let end = around(span.end).map_or(span.end, |part| part.end).max(start);
     Span {
-        start: moved(start),
-        end: moved(end),
+        start: shifted(start),
+        end: shifted(end),
         ..span
     }
 }
@@ -296,9 +296,9 @@ impl Diagnostics {
 
 /// Similarity, from 0 to 1, above which a name may be the one that was meant.
 const ALIKE: f64 = 0.8;
-/// Names whose similarity is at most this much below that of the closest name are suggested with it.
+/// Difference of similarity to the closest name up to which other names are suggested with it.
 const AS_ALIKE: f64 = 0.01;
-/// Most names in one suggestion.
+/// Maximum number of names in one suggestion.
 const MOST_MEANT: usize = 3;
 
 /// Returns the known names that are most similar to an unknown one, closest first; none if no name is similar.
@@ -322,7 +322,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     alike.map(|(_, candidate)| candidate).take(MOST_MEANT).collect()
 }
 
-/// Similarity of two names if one has all words of the other, in any order (`ttft_p99` means `p99_ttft_ms`); otherwise 0.
+/// Similarity of a name to a candidate that has all its words, at least two, in any order (`ttft_p99` means `p99_ttft_ms`); otherwise 0.
 fn words_alike(name: &str, candidate: &str) -> f64 {
     let [name, candidate] = [name, candidate].map(|name| name.split(['_', '-', '.']).collect::<BTreeSet<_>>());
     match name.len() > 1 && name.is_subset(&candidate) {

@@ -1,6 +1,6 @@
 //! The sources of a plan: its texts with positions in them, and variables and files that it may use. One plan may have several texts: the
-//! file itself, those it extends and its parameter files. Each `--set` or `--budget` of the command line counts as a file of one line.
-//! Variables and files are arguments, so reading a plan is a pure function.
+//! file itself, the plans that it extends and its parameter files. Each `--set` or `--budget` of the command line counts as a file of one
+//! line. Variables and files are arguments, so reading a plan is a pure function.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The language of a plan's text: JSON begins with an object.
+    /// The language of a plan's text: JSON if it begins with a brace.
     pub fn of_text(text: &str) -> Format {
         match text.trim_start().starts_with('{') {
             true => Format::Json,

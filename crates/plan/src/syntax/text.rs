@@ -43,8 +43,8 @@ impl Plan {
         self.secrets.redact(&text)
     }
 
-    /// Finds the values that are or contain secrets, each with its text without them. `name` is the innermost key above the value, except
-    /// the key of `{ value = ... }`.
+    /// Finds the values that are secrets, and the texts and keys that contain secrets and are written with escapes, each with the text that
+    /// replaces it. `name` is the innermost key above the value, except the key of `{ value = ... }`.
     fn find_secrets(&self, node: &Node, name: &str, found: &mut Vec<(Span, String)>) {
         let is_secret = match &node.kind {
             Kind::Text(text) => self.secrets.is_secret(name, text) && !is_reference(text),
@@ -53,11 +53,11 @@ impl Plan {
         };
         match &node.kind {
             _ if is_secret => found.push((node.span, HIDDEN.to_owned())),
-            Kind::Text(text) => found.extend(self.without_spelled(text, node.span)),
+            Kind::Text(text) => found.extend(self.without_escaped_secrets(text, node.span)),
             Kind::Table(entries) => {
                 let is_whole = matches!(entries.as_slice(), [only] if only.key == "value");
                 for Entry { key, key_span, value } in entries {
-                    found.extend(self.without_spelled(key, *key_span));
+                    found.extend(self.without_escaped_secrets(key, *key_span));
                     self.find_secrets(value, if is_whole { name } else { key }, found);
                 }
             }
@@ -66,9 +66,9 @@ impl Plan {
         }
     }
 
-    /// Returns a text without its secrets, if it has some and the plan writes it with escapes. Otherwise its secrets are found in the
-    /// plan's text.
-    fn without_spelled(&self, text: &str, place: Span) -> Option<(Span, String)> {
+    /// Returns a text without its secrets, if it has some and the plan writes the text with escapes. Secrets of other texts are found in
+    /// the plan's text as they are.
+    fn without_escaped_secrets(&self, text: &str, place: Span) -> Option<(Span, String)> {
         let shown = Some(self.secrets.redact(text)).filter(|shown| shown != text)?;
         let is_plain = self.text[place.start..place.end].contains(text);
         (!is_plain).then_some((place, shown))

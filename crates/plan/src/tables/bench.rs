@@ -140,7 +140,7 @@ impl BenchRunner {
         }
     }
 
-    /// Returns the benchmark that needs no server, if it is one.
+    /// Returns the offline benchmark, which needs no server; `None` for any other runner.
     pub fn offline(&self) -> Option<Offline> {
         match self {
             BenchRunner::Offline(offline) => Some(*offline),

@@ -35,7 +35,7 @@ table! {
 pub struct Limit {
     /// The metric.
     pub metric: String,
-    /// `+5` forbids ratios above 1.05, `-5` those below 0.95.
+    /// The change in percent: `+5` forbids ratios above 1.05, `-5` forbids ratios below 0.95.
     pub percent: f64,
 }
 

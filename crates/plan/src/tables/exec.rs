@@ -5,7 +5,7 @@ use crate::{Condition, FromNode, Kind, Node, Params, Program, Reader, ServeComma
 use std::time::Duration;
 
 const WAIT: Duration = Duration::from_secs(10 * 60);
-/// Most servers at the same time: more than any machine can run.
+/// Maximum of `parallel`, which is more servers than any machine can run.
 const MOST_SERVERS: u32 = 1024;
 
 table! {

@@ -23,7 +23,8 @@ table! {
     }
 }
 
-/// The exploration that the table describes. The plan's check fills in the runs of each level, and the matrix the requests of each run.
+/// Builds the exploration that the table describes. The number of runs of each level is set by the check of the plan, and the number of
+/// requests of each run by the matrix.
 impl FromNode for ExploreSettings {
     type Written = ExploreTable;
 

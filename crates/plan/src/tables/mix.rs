@@ -1,12 +1,12 @@
-//! `[[bench.mix]]`: the classes of a mixed load, which become one parameter of the load. Their values are checked later, with those of the
-//! load.
+//! `[[bench.mix]]`: the classes of a mixed load, which become one parameter of the load. The values of a class are checked later, with the
+//! other parameters of the load.
 
 use crate::read::is_whole_value;
 use crate::{Kind, Node, Plan, Problem, Reader, suggest, table};
 use itertools::Itertools;
 use serde_json::{Map, Value};
 
-/// The load's parameter that holds the classes.
+/// Name of the load parameter that holds the classes.
 pub const MIX: &str = "mix";
 
 table! {
@@ -22,8 +22,8 @@ table! {
     }
 }
 
-/// Reads the classes of a load, if it has some. `other` is the key by which the plan chooses another program than vsweep's own load
-/// generator, if it does.
+/// Reads the classes of a load; `None` if the load has none, or if they are rejected. `other` is the key, `command` or `runner`, by which
+/// the plan chooses another program than vsweep's own load generator.
 pub(crate) fn mix(reader: &mut Reader<'_>, table: &Node, other: Option<&str>) -> Option<Value> {
     let remedy = "write each class below its own [[bench.mix]]";
     if let Some(entry) = table.child("params").and_then(|params| params.entry(MIX)) {
@@ -59,7 +59,7 @@ impl Reader<'_> {
 }
 
 impl Plan {
-    /// Rejects classes in targets and assertions that no mix has.
+    /// Rejects targets and assertions with a class that no mix has.
     pub(crate) fn check_classes(&self, reader: &mut Reader<'_>, root: &Node) {
         let mix = root.child("bench").and_then(|bench| bench.child(MIX));
         let known = mix.into_iter().flat_map(names).unique().collect_vec();
@@ -104,7 +104,7 @@ impl Plan {
     }
 }
 
-/// Names of the classes as they are typed.
+/// Returns the names of the classes, as typed.
 fn names(mix: &Node) -> impl Iterator<Item = &str> {
     let named = mix.children().into_iter().filter_map(|class| class.child("name"));
     named.filter_map(|name| match &name.kind {

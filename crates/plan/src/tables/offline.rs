@@ -1,9 +1,9 @@
-//! The offline benchmarks of vLLM: `vllm bench startup` and its like load the engine themselves and need no server. This file lists them,
-//! their flags, and the flags that only a server has. It runs nothing.
+//! The offline benchmarks of vLLM, such as `vllm bench startup`, which load the engine themselves and need no server. This file lists them
+//! with their flags, and the flags that only a server has. It runs nothing.
 
 use crate::spelling;
 
-/// A benchmark of vLLM without a server.
+/// An offline benchmark of vLLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offline {
     /// Start time of the engine, with and without compiled code of an earlier start.
@@ -31,8 +31,8 @@ const OF_SERVER: &str = "\
     disable_fastapi_docs h11_max_incomplete_event_size h11_max_header_count enable_offline_docs \
     enable_flash_late_interaction enable_log_requests";
 
-/// Flags of the dataset, which `throughput` and `mm_processor` share.
-const RANDOM: &str = "\
+/// Flags of the dataset that `throughput` and `mm_processor` have in common.
+const OF_DATASET: &str = "\
     dataset_name dataset_path hf_split hf_subset no_reranker num_prompts num_warmups output_len random_batch_size \
     random_input_len random_mm_base_items_per_request random_mm_bucket_config random_mm_limit_mm_per_prompt \
     random_mm_num_mm_items_range_ratio random_output_len random_prefix_len random_range_ratio";
@@ -46,7 +46,7 @@ impl Offline {
         Offline::MmProcessor,
     ];
 
-    /// Its name in a plan.
+    /// Returns the name in a plan.
     pub fn name(self) -> &'static str {
         match self {
             Offline::Startup => "startup",
@@ -56,7 +56,7 @@ impl Offline {
         }
     }
 
-    /// Its name after `vllm bench`.
+    /// Returns the name after `vllm bench`.
     pub fn word(self) -> &'static str {
         match self {
             Offline::MmProcessor => "mm-processor",
@@ -64,7 +64,8 @@ impl Offline {
         }
     }
 
-    /// Its own flags in vLLM 0.32, in canonical spelling, without those of the engine and `output_json`, which vsweep sets.
+    /// Returns the flags of the benchmark in vLLM 0.32, in canonical spelling, without those of the engine and without `output_json`, which
+    /// vsweep sets.
     pub fn own_flags(self) -> impl Iterator<Item = &'static str> {
         let (more, own) = match self {
             Offline::Startup => ("", "num_iters_cold num_iters_warm num_iters_warmup"),
@@ -73,13 +74,13 @@ impl Offline {
                 "batch_size disable_detokenize input_len n num_iters num_iters_warmup output_len profile use_beam_search",
             ),
             Offline::Throughput => (
-                RANDOM,
+                OF_DATASET,
                 "asr_max_audio_len_sec asr_min_audio_len_sec async_engine backend custom_output_len disable_detokenize \
                  enable_multimodal_chat hf_enable_torch_compile hf_max_batch_size hf_name input_len lora_assignment lora_path \
                  n no_oversample prefix_len prefix_repetition_num_prefixes prefix_repetition_output_len \
                  prefix_repetition_prefix_len prefix_repetition_suffix_len prequeue_requests profile enable_log_requests",
             ),
-            Offline::MmProcessor => (RANDOM, "disable_tqdm metric_percentiles"),
+            Offline::MmProcessor => (OF_DATASET, "disable_tqdm metric_percentiles"),
         };
         more.split_whitespace().chain(own.split_whitespace())
     }
@@ -90,6 +91,6 @@ pub fn is_of_server(flag: &str) -> bool {
     let bare = flag.split('=').next().unwrap_or(flag).trim_start_matches('-');
     let name = spelling::parameter(flag).unwrap_or_else(|| spelling::canonical(bare));
     let name = name.split('.').next().unwrap_or(&name);
-    let is_it = |known: &str| known == name || name.strip_prefix("no_") == Some(known);
-    OF_SERVER.split_whitespace().any(is_it)
+    let is_named = |known: &str| known == name || name.strip_prefix("no_") == Some(known);
+    OF_SERVER.split_whitespace().any(is_named)
 }

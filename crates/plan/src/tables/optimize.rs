@@ -10,7 +10,7 @@ use vsweep_strategy::search;
 const DEFAULT_CERTAINTY: f64 = 0.95;
 /// Keys about repeated starts. An optimisation does not allow them, because it decides itself what is started again.
 pub(crate) const ON_REPEATED_STARTS: [&str; 2] = ["starts", "repeat_first"];
-/// Figures that are computed from those of the result, and may be an objective.
+/// Metrics that are computed from those of the result, and may be an objective.
 const DERIVED: [&str; 2] = ["tokens_per_gpu", "tokens_per_user"];
 
 table! {

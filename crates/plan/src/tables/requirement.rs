@@ -28,7 +28,7 @@ impl Requirement {
         }
     }
 
-    /// Returns the bounds of its assertion; none for a required target.
+    /// Returns the bounds of the assertion; empty for a required target.
     pub fn criteria(&self) -> &[Criterion] {
         self.assertion().map_or(&[], |assertion| &assertion.criteria)
     }
@@ -39,7 +39,7 @@ impl Requirement {
 pub enum Required {
     /// Some load meets the target of this name.
     Target(String),
-    /// Each of its points to which the assertion applies meets every criterion.
+    /// Every point of the server meets every criterion, if the assertion applies to the point.
     Points(Assertion),
 }
 
@@ -79,7 +79,7 @@ table! {
 }
 
 impl Assertion {
-    /// Returns true if it applies to a point with these parameters. A missing parameter meets no condition.
+    /// Returns true if the assertion applies to a point with these parameters. A missing parameter meets no condition.
     pub fn is_about(&self, serve: &Params, bench: &Params) -> bool {
         self.conditions.iter().all(|condition| match condition.param.side {
             Side::Serve => condition.holds(serve),
@@ -88,7 +88,7 @@ impl Assertion {
     }
 }
 
-/// Formats it for people: `target chat`, `p99_ttft_ms<=500 where bench.max_concurrency = 8`.
+/// Formats the requirement for people: `target chat`, `p99_ttft_ms<=500 where bench.max_concurrency = 8`.
 impl fmt::Display for Required {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

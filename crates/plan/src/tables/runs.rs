@@ -60,7 +60,7 @@ table! {
     then RunsTable::check
 }
 
-/// The most repetitions of a point on one start.
+/// Maximum number of repetitions of a point on one start.
 const MOST: u32 = 10_000;
 
 impl RunsTable {

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-/// Default of `ready_timeout` for a server that is already running. It should answer at once; this allows for a short interruption.
+/// Default of `ready_timeout` for a server that is already running. Such a server should answer at once, and the timeout allows for a short
+/// interruption.
 const ATTACHED_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_GRACE: Duration = Duration::from_secs(30);
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60);

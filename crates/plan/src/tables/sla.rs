@@ -63,16 +63,16 @@ table! {
     then TargetTable::check
 }
 
-/// Latencies by their names in `vllm bench serve`, each with `mean_`, `median_`, `std_` or a percentile before it.
+/// Names of latencies in `vllm bench serve`. The name of a metric begins with `mean_`, `median_`, `std_` or a percentile such as `p99_`.
 const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 
-/// Latencies of a single request, which an attainment bounds.
+/// Latencies of a single request that an attainment can bound.
 const OF_REQUEST: [&str; 3] = ["ttft_ms", "tpot_ms", "e2el_ms"];
 
-/// The share of requests that keep within limits of single requests.
+/// Key of the share of requests that are within the limits for single requests.
 const ATTAINMENT: &str = "attainment";
 
-/// Metrics of which a target is a lower bound.
+/// Metrics that are better when higher, so that a target bounds them from below.
 const THROUGHPUTS: [&str; 4] = [
     "request_throughput",
     "request_goodput",
@@ -126,7 +126,7 @@ impl TargetTable {
     }
 }
 
-/// Returns the bounds for the requests of a class, if one is named.
+/// Returns the bounds; if a class is named, they apply to its requests only.
 pub(crate) fn of_class(criteria: Vec<Criterion>, class: Option<&str>) -> Vec<Criterion> {
     criteria
         .into_iter()
@@ -134,7 +134,7 @@ pub(crate) fn of_class(criteria: Vec<Criterion>, class: Option<&str>) -> Vec<Cri
         .collect()
 }
 
-/// The search that the table describes. The reader keeps track of required targets, and the matrix fills in the number of requests.
+/// Builds the search that the table describes. The reader notes the required targets, and the matrix sets the number of requests.
 impl FromNode for Settings {
     type Written = SlaTable;
 
@@ -173,7 +173,7 @@ fn required(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Option<bool
     }
 }
 
-/// Reads a bound of the loads that a search tries. The lowest, a rate of one request in 17 minutes, is slower than any useful load.
+/// Reads a bound of the loads that a search tries. The lowest value allowed, a rate of one request in 17 minutes, is below any useful load.
 fn load(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
     reader.ratio(node, what, 0.001..=1e6)
 }
@@ -240,7 +240,7 @@ impl Reader<'_> {
         self.known_metric(name, node.span)
     }
 
-    /// Returns the name if the result may have such a metric; otherwise reports it.
+    /// Returns the name if the result may have a metric of this name; otherwise reports an unknown metric.
     pub(crate) fn known_metric(&mut self, name: String, span: Span) -> Option<String> {
         match is_metric(split_class(&name).1) {
             true => Some(name),

@@ -1,4 +1,5 @@
-//! The state of a load in progress: requests that are due, free slots, and requests that have ended. It knows nothing of sockets.
+//! The state of a load in progress: requests that are due, free slots, and requests that have ended. This module knows nothing of sockets.
+//! Times are counted from t0, the start of the load.
 //!
 //! A slot is the permission to have one request in flight; the load's limit is the number of slots. A conversation keeps its slot from its
 //! first turn to its last.
@@ -23,16 +24,17 @@ pub struct Load {
     pub requests: Requests,
     /// The source of the requests, if they are drawn while the load runs; `requests` is then empty.
     pub supply: Option<Supply>,
-    /// Due time of each request, after t0; a request of a supply without one is due at once. Of a conversation only that of the first turn
-    /// counts.
+    /// Due time of each request, after t0. A request of a supply that has no due time is due at once. In a conversation, only the due time
+    /// of the first turn counts.
     pub due: Vec<Nanos>,
     /// Time limit of sending, if there is one.
     pub sending: Option<Sending>,
     /// The classes of the requests, if the load mixes several.
     pub classes: Option<Shares>,
-    /// The conversations whose turns the requests are, if any. Requests after a first turn have no bytes yet.
+    /// The turns of the conversations, if the load consists of conversations. Each request is one turn. Only requests of first turns have
+    /// bytes; a later request is written once the previous turn is answered.
     pub turns: Option<Turns>,
-    /// Most requests, or conversations, at once; `None` for any number.
+    /// Maximum number of requests, or conversations, at the same time; `None` for any number.
     pub limit: Option<usize>,
     /// Format of the responses.
     pub reply: Reply,
@@ -42,7 +44,7 @@ pub struct Load {
     pub silence_timeout: Duration,
     /// True if generated texts are kept.
     pub keep_texts: bool,
-    /// If set, requests are sent until the watch ends the load: those before this index once, the others again and again.
+    /// If set, requests are sent until the watch ends the load. Requests before this index are sent once, the others again and again.
     pub lap_start: Option<usize>,
 }
 
@@ -51,7 +53,7 @@ pub struct Load {
 pub struct Sending {
     /// Time from t0 on during which requests are sent.
     pub lasts: Duration,
-    /// Time after that in which requests in flight may still end. Later they have failed.
+    /// Time after `lasts` within which requests in flight may still end. Requests that take longer fail.
     pub grace: Duration,
 }
 
@@ -70,27 +72,26 @@ impl Load {
 /// Outcome of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
-    /// One timeline for each request that ended: all of them unless the load was cut. Those of a load without end are in the order of their
-    /// ends.
+    /// One timeline for each request that ended; unless the load was cut, that is every request.
     pub samples: Samples,
     /// Lengths of the requests of a supply, in order.
     pub asked: Vec<Asked>,
-    /// Timelines up to then of the requests in flight when the load was cut.
+    /// Timelines of the requests that were in flight when the load was cut, up to the cut.
     pub cut: Vec<Sample>,
     /// t0 on the process's clock.
     pub began: Instant,
     /// Time from t0 to the end of the last request, or until the load was cut.
     pub duration: Nanos,
-    /// CPU time of the generator's thread within that time.
+    /// CPU time of the generator's thread during the load.
     pub cpu: Duration,
     /// Longest time in which the loop did not look at the network, because it was busy or was woken late. An arrival that the kernel did
-    /// not stamp is late by at most this time, plus 100 ms if the process was stopped while it waited.
+    /// not stamp is late by at most this time, plus 100 ms if the process was stopped while the loop waited.
     pub longest_turn: Nanos,
-    /// Sum of all such times above 10 ms.
+    /// Sum of all these times that exceed 10 ms.
     pub away: Nanos,
-    /// Intervals in which these times lie. If the loop was woken late, the interval begins with the wait.
+    /// Intervals of the times in that sum. If the loop was woken late, the interval begins with the wait.
     pub absences: Vec<Range<Nanos>>,
-    /// Share of the reads whose time of arrival was stamped by the kernel. For the others it is the time of reading.
+    /// Share of the reads whose time of arrival was stamped by the kernel. For other reads, the time of reading is used.
     pub stamped_share: f64,
     /// Number of connections for which a request had to wait after t0.
     pub late_connections: u64,
@@ -117,14 +118,15 @@ pub(super) struct Drive<'a> {
     pub started: usize,
     pub finished: usize,
     pub in_flight: usize,
-    /// Later turns that wait for their due times, in ascending order of these. They keep their slots.
+    /// Later turns that wait for their due times, the earliest first. They keep their slots.
     later: VecDeque<(Nanos, usize)>,
     /// Conversations whose next turn waits or is in flight, by the index of that turn.
     conversations: HashMap<usize, OpenConversation>,
-    /// Times at which the slots that are free again became free, oldest first. Slots that were never taken are not in it.
+    /// Times at which slots that were taken before became free, oldest first. Slots that were never taken are not listed.
     pub freed: VecDeque<Nanos>,
     /// Requests that wait for a connection to open.
     pub waiting: VecDeque<(usize, Nanos)>,
+    /// Due time for which the loop's timer is set.
     pub armed_for: Option<Nanos>,
     /// Latest time at which a request may become ready to be sent.
     closes_at: Nanos,
@@ -136,7 +138,7 @@ pub(super) struct Drive<'a> {
 }
 
 impl<'a> Drive<'a> {
-    /// Starts the clock.
+    /// Creates the state of a load, and starts its clock.
     pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>) -> Self {
         Drive {
             stock: Stock::new(
@@ -185,12 +187,13 @@ impl<'a> Drive<'a> {
         !self.is_closed && self.stock.lacks(self.next) && self.has_slot()
     }
 
-    /// Returns true if further requests or conversations will begin.
+    /// Returns true if further requests or conversations may begin.
     pub fn has_more(&self) -> bool {
         !self.is_closed && (self.stock.has(self.next) || self.stock.lacks(self.next))
     }
 
-    /// Returns the time after t0 at which requests in flight have failed, and the error of these requests.
+    /// Returns the time after t0 until which requests in flight may end, and the error of those that do not. Returns `None` if sending has
+    /// no time limit.
     pub fn patience(&self) -> Option<(Nanos, String)> {
         let Sending { lasts, grace } = self.load.sending?;
         let (lasts_s, grace_s) = (lasts.as_secs_f64(), grace.as_secs_f64());
@@ -203,7 +206,7 @@ impl<'a> Drive<'a> {
         self.load.limit.is_none_or(|limit| taken < limit.max(1))
     }
 
-    /// Returns true if a request can be sent now. Reads the clock only if one could be sent at some time.
+    /// Returns true if a request can be sent now. Reads the clock only if there is a request with a slot.
     pub fn can_send(&self) -> bool {
         self.next_due().is_some_and(|due| due <= self.clock.now())
     }
@@ -221,7 +224,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Returns the time since which the next request can be sent, if there is a slot. Once every slot has been taken, a request takes the
-    /// one that became free first.
+    /// slot that became free first.
     fn ready_to_start(&self) -> Nanos {
         let due = self.load.due_at(self.next);
         match self.load.limit {
@@ -230,7 +233,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Returns the due time of a request: that of the load, or `ready` for a turn after the first.
+    /// Returns the due time of a request: the one in the load, or `ready` for a turn after the first.
     pub fn due(&self, index: usize, ready: Nanos) -> Nanos {
         match self.conversations.contains_key(&index) {
             true => ready,
@@ -272,8 +275,8 @@ impl<'a> Drive<'a> {
         self.note(index, &sample);
         self.stock.forget(index);
         let turns = self.load.turns.as_ref();
-        let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, &sample, at));
-        if !goes_on && self.load.limit.is_some() {
+        let has_next_turn = turns.is_some_and(|turns| self.prepare_next_turn(turns, index, &sample, at));
+        if !has_next_turn && self.load.limit.is_some() {
             let position = self.freed.partition_point(|other| *other <= at);
             self.freed.insert(position, at);
         }
@@ -285,9 +288,9 @@ impl<'a> Drive<'a> {
         self.samples.push(index, sample);
     }
 
-    /// Prepares the turn after one that ended. Returns false if there is none. After a failure the remaining turns of the conversation fail
-    /// without being sent.
-    fn go_on(&mut self, turns: &Turns, index: usize, sample: &Sample, now: Nanos) -> bool {
+    /// Prepares the turn after one that ended. Returns false if no turn follows, or if the turn failed. After a failure, the remaining
+    /// turns of the conversation fail without being sent.
+    fn prepare_next_turn(&mut self, turns: &Turns, index: usize, sample: &Sample, now: Nanos) -> bool {
         let mut conversation = self.conversations.remove(&index).unwrap_or_default();
         let after = turns.next_conversation(index);
         if index + 1 == after {

@@ -1,7 +1,7 @@
 //! The event loop: opens connections, sends each request when it is due and a slot is free, reads the answers.
 //!
-//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. The submodules open
-//! connections, end requests, and measure how long the loop did not look at the network.
+//! The loop is one thread with one `epoll`, without a runtime. It waits for due times by a timer with the kernel's full resolution. The
+//! submodules open connections, end requests, and measure how long the loop did not look at the network.
 
 mod absence;
 mod ending;
@@ -31,11 +31,12 @@ use vsweep_metrics::{LoadProgress, Nanos, Sample};
 const TIMER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
 const SWEEPER: Token = Token(usize::MAX - 2);
-/// Most requests sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
+/// Maximum number of requests that are sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
 const SENDS_A_TURN: usize = 16;
-/// Most reads from one connection before the loop looks at the others, so that a server which never stops sending delays none of them.
+/// Maximum number of reads from one connection before the loop looks at the others, so that a server that never stops sending does not
+/// delay them.
 const READS_A_TURN: usize = 4;
-/// Most connections being opened at once, so that a server's listen queue is not flooded.
+/// Maximum number of connections that are being opened at the same time, so that a server's listen queue is not flooded.
 const OPENING_AT_ONCE: usize = 128;
 /// Number of idle connections kept ready if the number of slots is not limited.
 const SPARE: usize = 16;
@@ -56,16 +57,20 @@ pub struct Generator {
     /// The server's addresses; the first that answers is used.
     addresses: VecDeque<SocketAddr>,
     tls: Option<Tls>,
+    /// The connections. The index of a connection is called its place, and is its token for the event loop.
     connections: Vec<Option<Connection>>,
+    /// Places of the open connections that carry no request.
     idle: Vec<usize>,
+    /// Places of closed connections, which the next connections take.
     vacant: Vec<usize>,
-    /// Memory of closed connections, for the next ones.
+    /// Exchanges of closed connections. The next connections reuse their memory.
     exchanges: Vec<Exchange>,
+    /// Number of connections that are being opened.
     opening: usize,
     /// Connections that may have more to read, of which the kernel does not notify the loop again. The flag is true if the server has
     /// closed its end.
     unread: Vec<(usize, bool)>,
-    /// True if the server was seen to close a connection without announcing it. No connection then carries a second request.
+    /// True once the server was seen to close a connection without announcing it. From then on, each connection is closed after an answer.
     closes_early: bool,
     /// Number of connections that were opened because a request had none.
     awaited: u64,
@@ -75,7 +80,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator for the server at one of `addresses`, not connected yet.
+    /// Creates a generator for the server at one of `addresses`, not connected yet.
     pub fn new(addresses: Vec<SocketAddr>, tls: Option<Tls>) -> io::Result<Generator> {
         let poll = Poll::new()?;
         let timer = |token| -> io::Result<TimerFd> {
@@ -152,8 +157,8 @@ impl Generator {
             for event in &events {
                 self.serve(event.token().0, event.is_read_closed(), &mut arrivals, &mut drive);
             }
-            for (slot, read_closed) in unread {
-                self.serve(slot, read_closed, &mut arrivals, &mut drive);
+            for (place, read_closed) in unread {
+                self.serve(place, read_closed, &mut arrivals, &mut drive);
             }
             drive.advance();
             let has_more = self.dispatch(&mut drive);
@@ -224,7 +229,7 @@ impl Generator {
                 break;
             };
             match self.idle.pop() {
-                Some(slot) => self.send(slot, index, ready, drive),
+                Some(place) => self.send(place, index, ready, drive),
                 None => {
                     drive.waiting.push_back((index, ready));
                     self.awaited += 1;
@@ -247,8 +252,8 @@ impl Generator {
         }
     }
 
-    fn send(&mut self, slot: usize, index: usize, ready: Nanos, drive: &mut Drive<'_>) {
-        let Some(connection) = &mut self.connections[slot] else {
+    fn send(&mut self, place: usize, index: usize, ready: Nanos, drive: &mut Drive<'_>) {
+        let Some(connection) = &mut self.connections[place] else {
             return;
         };
         connection.exchange.begin(
@@ -257,16 +262,16 @@ impl Generator {
             (drive.due(index, ready), ready),
         );
         let bytes = drive.bytes(index, &mut self.outgoing);
-        (connection.carries, connection.unsent) = (Some(index), Some(0));
+        (connection.carries, connection.writing) = (Some(index), Some(0));
         connection.exchange.sent(drive.clock.now());
         if let Err(error) = bytes.and_then(|bytes| connection.write(bytes)) {
-            self.lose(slot, Some(format!("sending failed: {error}")), drive);
+            self.lose(place, Some(format!("sending failed: {error}")), drive);
         }
     }
 
     /// Handles events of one connection.
-    fn serve(&mut self, slot: usize, read_closed: bool, arrivals: &mut ArrivalClock, drive: &mut Drive<'_>) {
-        let Some(Some(connection)) = self.connections.get_mut(slot) else {
+    fn serve(&mut self, place: usize, read_closed: bool, arrivals: &mut ArrivalClock, drive: &mut Drive<'_>) {
+        let Some(Some(connection)) = self.connections.get_mut(place) else {
             return;
         };
         if !connection.is_open {
@@ -274,10 +279,10 @@ impl Generator {
                 Ok(false) => return,
                 Ok(true) => {
                     self.opening -= 1;
-                    self.offer(slot, drive);
+                    self.offer(place, drive);
                 }
                 Err(error) => {
-                    self.discard(slot);
+                    self.discard(place);
                     if let Some((index, ready)) = drive.waiting.pop_front() {
                         drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
                     }
@@ -285,15 +290,15 @@ impl Generator {
             }
             return;
         }
-        if let (Some(index), Some(_)) = (connection.carries, connection.unsent)
+        if let (Some(index), Some(_)) = (connection.carries, connection.writing)
             && let Err(error) = drive
                 .bytes(index, &mut self.outgoing)
                 .and_then(|bytes| connection.write(bytes))
         {
-            return self.lose(slot, Some(format!("sending failed: {error}")), drive);
+            return self.lose(place, Some(format!("sending failed: {error}")), drive);
         }
         for _ in 0..READS_A_TURN {
-            let Some(connection) = &mut self.connections[slot] else {
+            let Some(connection) = &mut self.connections[place] else {
                 return;
             };
             let arrived = connection.read(&mut self.buffer);
@@ -303,20 +308,20 @@ impl Generator {
                 Ok(Arrived::Bytes { count, stamp, is_last }) if is_busy => {
                     let at = arrivals.time(stamp, connection.exchange.heard_at());
                     if connection.exchange.feed(&self.buffer[..count], at) {
-                        return self.end(slot, at, read_closed, drive);
+                        return self.end(place, at, read_closed, drive);
                     }
                     if is_last && !read_closed {
                         return;
                     }
                 }
-                Ok(Arrived::End) if is_busy => return self.lose(slot, None, drive),
+                Ok(Arrived::End) if is_busy => return self.lose(place, None, drive),
                 Err(error) if is_busy => {
-                    return self.lose(slot, Some(format!("the connection broke: {error}")), drive);
+                    return self.lose(place, Some(format!("the connection broke: {error}")), drive);
                 }
-                _ => return self.discard(slot),
+                _ => return self.discard(place),
             }
         }
-        self.unread.push((slot, read_closed));
+        self.unread.push((place, read_closed));
     }
 
     fn arm(&self, drive: &mut Drive<'_>) -> io::Result<()> {
@@ -353,7 +358,7 @@ impl Stop {
         let _ = self.waker.wake();
     }
 
-    /// Returns true if it was asked to end.
+    /// Returns true if the generator was asked to end.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
 //! The load generator: takes requests that are ready to send and their due times, and returns the timeline of each.
 //!
-//! It runs on a thread of its own with one event loop and no runtime. Every timestamp comes from the kernel, or is read right after the
-//! system call that moved the bytes, before any of them is parsed. Prompts are drawn in `dataset`, metrics are computed from timelines in
-//! the `metrics` crate, and `params` declares the parameters of a benchmark. No code is shared with the simulated server, because a shared
-//! mistake would be invisible.
+//! The generator runs on a thread of its own with one event loop and no runtime. The time of sending is read right before the system call
+//! that sends. The time of arrival comes from the kernel, or is read right after the system call that receives, before any byte is parsed.
+//! Prompts are drawn in `dataset`, metrics are computed from timelines in the `metrics` crate, and `params` declares the parameters of a
+//! benchmark. No code is shared with the simulated server, because a shared mistake would be invisible.
 
 /// The APIs of a server: the body of each request, and the meaning of its reply.
 pub mod api {

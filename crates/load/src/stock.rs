@@ -1,5 +1,5 @@
-//! The requests of a load that are in memory: all of them, or those of a supply that are next or in flight. Of the requests of a supply
-//! that have ended, only the lengths are kept.
+//! The requests of a load that are at hand. Without a supply, these are all requests. With a supply, these are the next requests and the
+//! requests in flight; of requests that have ended, only the lengths are kept.
 
 use super::api::request::Request;
 use super::supply::Supply;
@@ -10,15 +10,15 @@ use vsweep_base::spool::Spool;
 /// Number of requests that are taken from a supply in advance.
 const AHEAD: usize = 64;
 
-/// Tokens of a request: of its prompt, and those that were asked for.
+/// Number of prompt tokens of a request, and of output tokens that it asks for.
 pub type Asked = (u32, u32);
 
 /// Requests of a load.
 pub(super) struct Stock<'a> {
     all: &'a Requests,
-    /// Number of them that have a due time.
+    /// Number of requests in `all` that have a due time.
     count: usize,
-    /// If set, requests are sent without end: those before this index once, the others again and again.
+    /// If set, requests are sent without end. Requests before this index are sent once, the others again and again.
     lap_start: Option<usize>,
     supply: Option<&'a Supply>,
     /// Requests of a supply that have not ended, by index.
@@ -43,7 +43,7 @@ impl<'a> Stock<'a> {
         }
     }
 
-    /// Takes requests from the supply, so that [`AHEAD`] are in memory from index `next` on, if fewer than half of them are.
+    /// If fewer than half of [`AHEAD`] requests are in memory from index `next` on, takes more from the supply, up to `AHEAD`.
     pub fn restock(&mut self, next: usize) {
         let Some(supply) = self.supply.filter(|_| !self.is_complete) else {
             return;
@@ -88,7 +88,7 @@ impl<'a> Stock<'a> {
         }
     }
 
-    /// Its bytes, in `buffer` if they come from a file.
+    /// The bytes of a request, in `buffer` if they come from a file.
     pub fn bytes<'b>(&'b self, index: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
         match self.taken.get(&index) {
             Some(request) => Ok(&request.bytes),
@@ -118,11 +118,11 @@ fn clamped(tokens: u64) -> u32 {
     u32::try_from(tokens).unwrap_or(u32::MAX)
 }
 
-/// Most bytes of requests that are kept in memory.
+/// Maximum number of bytes of requests that are kept in memory.
 const MOST_IN_MEMORY: usize = 32 << 20;
 
-/// All requests of a load in order, written out before t0. The first ones are in one block of memory, the others in a file without a name,
-/// which ends with the process. Sending from the file costs one read, usually from the system's cache.
+/// All requests of a load in order, written out before t0. The first requests are in one block of memory, the others in a file without a
+/// name, which the system deletes when the process ends. Sending from the file costs one read, usually from the system's cache.
 #[derive(Debug)]
 pub struct Requests {
     entries: Vec<StoredRequest>,

@@ -36,7 +36,7 @@ struct Queue {
     error: Option<String>,
 }
 
-/// Returns both ends of a new queue. It is full at 32 MiB, if it holds at least `enough` requests.
+/// Returns both ends of a new queue. The queue is full at 32 MiB, if it holds at least `enough` requests.
 pub fn supply(enough: usize) -> (Feed, Supply) {
     let shared = Arc::new(Shared {
         enough,

@@ -1,4 +1,4 @@
-//! Conversations: requests that wait for the answer to the previous one, and usually repeat all earlier messages.
+//! Conversations: sequences of requests. Each request waits for the answer to the previous one, and usually repeats all earlier messages.
 //!
 //! This module writes the request of each turn. The [`drive`](super::drive) decides when it is sent.
 
@@ -16,18 +16,18 @@ pub struct Turns {
     pub each: Vec<Turn>,
     /// Time from an answer to the next turn.
     pub pause: Nanos,
-    /// True if a turn repeats the earlier ones, false if it is independent.
+    /// True if a turn repeats the earlier turns, false if turns are independent.
     pub with_history: bool,
 }
 
 /// Content of one turn.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
-    /// The user's text.
+    /// Content of the user's message: a text or a list of parts.
     pub prompt: Value,
     /// Prompt tokens with the history, by the dataset's count.
     pub prompt_len: u64,
-    /// Tokens to generate. It is also sent as `min_tokens`, unless the run sets `ignore_eos` or `min_tokens`.
+    /// Number of tokens to generate. The number is also sent as `min_tokens`, unless the run sets `ignore_eos` or `min_tokens`.
     pub output_len: u64,
     /// The request's id, for the `x-request-id` header.
     pub id: String,
@@ -72,7 +72,7 @@ impl Turns {
         }
     }
 
-    /// Returns the index of the first turn of the next conversation, after that of the turn `index`.
+    /// Returns the index of the first turn of the conversation that follows the conversation of the turn `index`.
     pub(super) fn next_conversation(&self, index: usize) -> usize {
         let rest = self.each[index..].iter();
         rest.take_while(|turn| !turn.is_last).count() + index + 1

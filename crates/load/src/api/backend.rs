@@ -101,7 +101,7 @@ impl Backend {
         }
     }
 
-    /// Returns the last parts that the endpoint's path may have.
+    /// Returns the endings that the path of the endpoint may have.
     pub fn endpoint_ends(self) -> Vec<&'static str> {
         match self {
             Backend::Audio => vec!["transcriptions", "translations"],

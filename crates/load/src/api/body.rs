@@ -115,7 +115,8 @@ impl BodyOptions {
     }
 }
 
-/// The messages of a chat: those of `content`, the prompt if it is a conversation, or the prompt and its media as one turn of the user.
+/// The messages of a chat: those of `content` if it has any, else the prompt if it is a conversation, else the prompt and its media as one
+/// turn of the user.
 fn messages(backend: Backend, content: &Content<'_>) -> Value {
     let prompt = content.prompt.unwrap_or(&Value::Null);
     if let Some(messages) = content.messages {

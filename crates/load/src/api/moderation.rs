@@ -7,7 +7,7 @@
 use std::time::Duration;
 use vsweep_metrics::Nanos;
 
-/// Stamped reads per second from which on waiting saves time.
+/// Smallest rate of stamped reads, per second, at which waiting saves time.
 const BUSY_RATE: u64 = 20_000;
 /// Shortest span over which the rate of reads is measured, in nanoseconds.
 const SPAN: Nanos = 1_000_000;
@@ -35,7 +35,7 @@ impl Moderation {
     }
 
     /// Returns the time to sleep at `now` before the network is read again, after a turn that began at `turn_began`. `None` if traffic is
-    /// low, or the sleep would last longer than until `due`.
+    /// low, the turn took as long already, or something is due before the end of the sleep.
     pub fn pause(&self, turn_began: Nanos, now: Nanos, due: Option<Nanos>) -> Option<Duration> {
         let until = turn_began + PERIOD;
         let is_free = until > now && due.is_none_or(|due| due >= until);

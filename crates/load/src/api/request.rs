@@ -13,7 +13,7 @@ pub struct RequestOptions {
     pub host: String,
     /// Path of the endpoint.
     pub path: String,
-    /// Further header lines, in order. One replaces the standard line, or an earlier one, of the same name.
+    /// Further header lines, in order. A line replaces the standard line, or an earlier line, of the same name.
     pub headers: Vec<(String, String)>,
     /// Options of the bodies.
     pub body: BodyOptions,
@@ -26,7 +26,7 @@ pub struct Request {
     pub bytes: Vec<u8>,
     /// Prompt tokens by the dataset's count.
     pub prompt_len: u64,
-    /// Number of output tokens that are asked for; 0 if none are, or if it is unknown.
+    /// Number of output tokens to generate; 0 if none are asked for, or if the number is unknown.
     pub output_len: u64,
     /// Number of inputs in the request.
     pub sequences: u32,

@@ -19,7 +19,7 @@ struct ResponseEvent<'a> {
     response: Option<ResponseBody>,
 }
 
-/// A delta with text. Others, such as those of arguments or sound, are ignored.
+/// The delta of an event. Only texts are read; arguments, sound and the like are ignored.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Text<'a> {

@@ -68,5 +68,5 @@ impl Dataset for BurstGpt {
     }
 }
 
-/// Most tokens of a prompt. A longer one is a mistake in the file.
+/// Largest number of tokens of a prompt. A longer one is a mistake in the file.
 const LONGEST: u64 = 10_000_000;

@@ -1,5 +1,5 @@
-//! Conversations of several turns, with random or recorded texts. The settings are those of vLLM's Rust client. It has another random
-//! generator, so its texts are of the same kind, but not equal.
+//! Conversations of several turns, with random or recorded texts. The settings are those of vLLM's Rust client. That client has another
+//! random generator, so its texts are of the same kind as these, but not equal.
 
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, ShareGpt, Traits};
@@ -49,7 +49,7 @@ const SHARE: Bounds = ("a share of at least 0 and below 1", |share| (0.0..1.0).c
 pub struct Conversations {
     /// Source of the texts.
     pub of: ConversationSource,
-    /// Number of turns of a conversation; for recorded ones, the fewest and most that are used.
+    /// Number of turns of a conversation; for recorded conversations, the fewest and the most turns that are used.
     pub turns: RangeInclusive<u64>,
 }
 
@@ -65,7 +65,7 @@ pub enum ConversationSource {
         /// Parts that turns share. With them, every turn is independent instead of repeating the earlier ones.
         shares: Option<Shares>,
     },
-    /// The questions of recorded conversations. Answers are the server's own, as long as the recorded ones.
+    /// The questions of recorded conversations. The server answers them itself, with answers as long as the recorded ones.
     Recorded(ShareGpt),
 }
 

@@ -218,8 +218,8 @@ impl Dataset for CustomAudio {
     }
 }
 
-/// A picture as a part of a message. With `as_data` it is sent as its bytes, else as its address; a bare path is then one on the server's
-/// disk.
+/// A picture as a part of a message. With `as_data` the bytes of the picture are sent, else its address. An address that is a bare path
+/// names a file on the server's disk.
 pub(super) fn image(address: &str, as_data: bool) -> Result<Value, String> {
     let url = match as_data && !address.starts_with("data:") {
         true => data_url(address)?,

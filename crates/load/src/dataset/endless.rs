@@ -1,13 +1,13 @@
 //! Draws requests for as long as they are wanted, for runs that are ended by time alone.
 //!
-//! Synthetic prompts are drawn in rounds, each with another seed. The rows of a file come in the order of a run with a number of requests.
-//! Once all were used, they come again in the same order.
+//! Synthetic prompts are drawn in rounds, each with another seed. The rows of a file come in the order in which a run with a fixed number
+//! of requests uses them. Once all were used, they come again in the same order.
 
 use super::{Dataset, Draw, Item, Sampling};
 
 /// Number of rows of a file in the first draw. Each later draw is twice as large.
 const FIRST_ROWS: usize = 2048;
-/// Most rows of a file that are used. They are kept in memory for using them again.
+/// Largest number of rows of a file that are used. They are kept in memory, because they may be used again.
 const MOST_ROWS: usize = 1 << 16;
 /// Difference between the seeds of two rounds. It is large, because users choose seeds that are close together, and a round should not
 /// repeat one of another run.
@@ -17,7 +17,7 @@ const NEXT_SEED: u32 = 0x9e37_79b9;
 pub type Take<'a> = dyn FnMut(Vec<Item>) -> Result<bool, String> + 'a;
 
 /// Draws until no more requests are wanted, or the rows of a file that may be used only once are used up. If `first` is set, the first
-/// requests are those of a run of that number, and a file gives no others.
+/// requests are those of a run with this number of requests, and a file gives no others.
 pub fn draw_endlessly(
     dataset: &dyn Dataset,
     draw: &Draw<'_>,

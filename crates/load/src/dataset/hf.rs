@@ -99,7 +99,7 @@ impl HuggingFace {
         Hub::from_env()?.fetch(&self.path, |names| split::choose(&self.path, names, subset, split))
     }
 
-    /// Returns prompt and answer of a row, or `None` if the prompt is empty.
+    /// Returns prompt and answer of a row. `None` if the prompt is empty, or if a conversation has no turn of a user.
     fn texts(&self, row: &DataRow) -> Result<Option<Texts>, String> {
         let named = |names: &'static str| names.split(' ').find(|name| row.fields.contains_key(*name));
         if self.text_column.is_none()
@@ -137,7 +137,7 @@ impl HuggingFace {
 struct Texts {
     prompt: String,
     answer: Option<String>,
-    /// True if they are from a conversation, which is not put into the chat template.
+    /// True if the texts are from a conversation. Such a prompt is not put into the chat template.
     is_conversation: bool,
 }
 
@@ -153,7 +153,7 @@ fn text_of(turn: &Value) -> Option<&str> {
 }
 
 /// Returns the rows of one streamed file in the order of the `datasets` library (5.2) after `shuffle(seed)`. Rows go through a buffer.
-/// Whenever it is full, it is shuffled, and half of it is given out.
+/// Whenever the buffer is full, it is shuffled, and its first half is given out.
 fn shuffled_in_buffer<T>(items: Vec<T>, seed: u64) -> Vec<T> {
     let mut random = NumpyPcg64::new(seed);
     let mut buffer = Vec::with_capacity(SHUFFLE_BUFFER);

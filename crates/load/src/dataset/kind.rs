@@ -140,30 +140,30 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// Properties of a dataset. The default is that of texts from a file.
+/// Properties of a dataset. The default describes texts from a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Traits {
     /// Material of its prompts.
     pub made_of: Material,
-    /// Its texts are put into the model's chat template if the API does not do that itself.
+    /// True if its texts are put into the model's chat template when the API does not do that itself.
     pub wants_template: bool,
-    /// Its prompts depend on the number of tokens of its texts.
+    /// True if its prompts depend on the number of tokens of its texts.
     pub depends_on_counts: bool,
-    /// Its prompts may be cut if they have too many tokens by the server's tokenizer.
+    /// True if its prompts may be cut when they have too many tokens by the server's tokenizer.
     pub may_be_cut: bool,
-    /// Outputs should have exactly the drawn lengths, even if the model would stop earlier.
+    /// True if outputs should have exactly the drawn lengths, even if the model would stop earlier.
     pub fixes_outputs: bool,
-    /// It gives the due times of requests.
+    /// True if it gives the due times of requests.
     pub is_timed: bool,
-    /// It draws conversations, whose turns wait for each other.
+    /// True if it draws conversations, whose turns wait for each other.
     pub has_turns: bool,
-    /// Each turn repeats the earlier turns and their answers.
+    /// True if each turn repeats the earlier turns and their answers.
     pub has_history: bool,
-    /// `num_prompts = 0` means every row of its file.
+    /// True if `num_prompts = 0` means every row of its file.
     pub takes_every_row: bool,
-    /// Fewest requests that it can draw, if more than one.
+    /// Smallest number of requests that it can draw; 0 if one is enough.
     pub least: usize,
-    /// The share of prompt tokens that all prompts have in common by design.
+    /// The largest share of a prompt's tokens that may be in the prefix cache by design, because prompts share them.
     pub shared_share: f64,
 }
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Builder};
 use vsweep_metrics::rng::Shares;
 
-/// Most classes of a mix. No table could show more.
+/// Largest number of classes of a mix. No table could show more.
 pub const MOST_CLASSES: usize = 32;
 /// Difference between the seeds of two classes. It is large, so that no class has the seed of another class in a run with a nearby seed.
 const NEXT_CLASS_SEED: u32 = 0x85eb_ca6b;
@@ -46,8 +46,8 @@ impl Mix {
         Shares::new(seed, self.classes.iter().map(|class| class.weight))
     }
 
-    /// Draws until no more requests are wanted, or a class has none left. If `first` is set, the first requests are those of a run of that
-    /// number.
+    /// Draws until no more requests are wanted, or a class has none left. If `first` is set, the first requests are those of a run with
+    /// this number of requests.
     pub fn draw_endlessly(&self, draw: &Draw<'_>, first: Option<usize>, take: &mut Take<'_>) -> Result<(), String> {
         if let [only] = self.classes.as_slice() {
             let draw = only.part_of(draw, 0, 0);
@@ -233,7 +233,7 @@ impl Dataset for Mix {
                 class.dataset.lengths(&sampling, vocabulary)
             });
         let of_classes = of_classes.collect::<Option<Vec<_>>>()?;
-        // A dataset may draw fewer requests than it was asked for; then it draws again.
+        // A dataset that draws too few requests draws again. The lengths of its first draw are taken for the others, too.
         let mut of_classes: Vec<_> = of_classes.into_iter().map(|all| all.into_iter().cycle()).collect();
         let mut next = |place: usize| of_classes[shares.at(place)].next();
         Some((0..sampling.num_prompts).map_while(&mut next).collect())

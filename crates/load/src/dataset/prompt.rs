@@ -23,7 +23,8 @@ impl Prompt {
         serde_json::to_value(self).expect("texts and numbers are JSON")
     }
 
-    /// Changes its beginning. A prefix cache finds a prompt by its beginning, so after this prompt it holds nothing of the original one.
+    /// Changes the beginning of the prompt. A prefix cache finds prompts by their beginnings, so the changed prompt leaves nothing in it
+    /// that the original one could use.
     pub fn vary_prefix(&mut self) {
         match self {
             Prompt::Text(text) => text.insert_str(0, OTHER_BEGINNING),

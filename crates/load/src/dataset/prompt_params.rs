@@ -6,7 +6,7 @@ use crate::params::ParamReader;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Most prompts of a run. No run needs more.
+/// Largest number of prompts of a run. No run needs more.
 pub const MOST_PROMPTS: usize = 10_000_000;
 /// Number of prompts of a run if `num_prompts` is not set.
 const USUAL_PROMPTS: usize = 1000;

@@ -1,4 +1,4 @@
-//! The `random` dataset: runs of consecutive vocabulary ids, of random or fixed length, behind an optional common prefix.
+//! The `random` dataset: sequences of consecutive vocabulary ids, of random or fixed length, behind an optional common prefix.
 
 use super::kind::share;
 use super::tokens::round_trip::TextDraft;
@@ -13,7 +13,7 @@ pub(super) const KIND: Kind = Kind::of::<Random>("random", "consecutive ids of t
 
 /// Number of prompts that are drawn at a time.
 const PART: usize = 2048;
-/// Most prompt tokens of a run. All requests are in memory before the run, at about six bytes per token.
+/// Largest number of prompt tokens of a run. All requests are in memory before the run, at about six bytes per token.
 const MOST_PROMPT_TOKENS: f64 = 4e9;
 
 pub(super) const INPUT_LEN: Param = param("random_input_len").or("input_len").default("1024");
@@ -119,7 +119,7 @@ impl Dataset for Random {
 }
 
 impl Random {
-    /// Refuses lengths by which a prompt may have no token except the special tokens that the tokenizer adds. Their number is `added`.
+    /// Refuses lengths that may leave a prompt without a token of its own, next to the `added` special tokens of the tokenizer.
     fn check_length(&self, added: u64) -> Result<(), String> {
         let input = self.input_len.saturating_sub(added);
         let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;
@@ -166,7 +166,7 @@ pub(super) struct Plan {
     pub allowed: Vec<u32>,
     pub lengths: Lengths,
     pub prefix: Vec<u32>,
-    /// Number of tokens of the prefix that was asked for. The text of random tokens can have another.
+    /// Number of tokens that the prefix should have. The text of random tokens can have another number.
     pub prefix_len: u64,
 }
 
@@ -174,16 +174,16 @@ impl Plan {
     /// The `i`-th prompt: the prefix, then consecutive ids from its offset on.
     pub fn draft(&self, i: usize) -> TextDraft {
         let length = self.lengths.input[i];
-        let run = run_of(&self.allowed, self.lengths.offset[i] as usize + i, length);
+        let own = ids_from(&self.allowed, self.lengths.offset[i] as usize + i, length);
         TextDraft {
-            ids: self.prefix.iter().copied().chain(run).collect(),
+            ids: self.prefix.iter().copied().chain(own).collect(),
             length: (self.prefix_len + length) as usize,
         }
     }
 }
 
 /// `length` consecutive ids of `allowed` from the index `start` on. After the last id comes the first one again.
-pub(super) fn run_of(allowed: &[u32], start: usize, length: u64) -> impl Iterator<Item = u32> {
+pub(super) fn ids_from(allowed: &[u32], start: usize, length: u64) -> impl Iterator<Item = u32> {
     (0..length as usize).map(move |k| allowed[(start + k) % allowed.len()])
 }
 

@@ -185,7 +185,7 @@ impl Images {
         random.integer(least.min(most), most + 1)
     }
 
-    /// Most images a request.
+    /// Largest number of images of a request.
     fn limit(&self) -> u64 {
         let limit = self.limits.get("image");
         limit.map_or(255, |limit| limit.as_u64().unwrap_or(0))

@@ -1,6 +1,6 @@
 //! The `random-rerank` dataset: one random query, and random documents to be ranked for it.
 
-use super::random::{BATCH_SIZE, INPUT_LEN, Lengths, RANGE_RATIO, RangeRatio, run_of};
+use super::random::{BATCH_SIZE, INPUT_LEN, Lengths, RANGE_RATIO, RangeRatio, ids_from};
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
 use crate::Backend;
 use crate::params::ParamReader;
@@ -81,8 +81,8 @@ impl Dataset for Rerank {
             ));
         }
         let starts = |lengths: &Lengths, i: usize| lengths.offset[i] as usize;
-        let mut lists = vec![run_of(&allowed, starts(&query, 0), query.input[0]).collect()];
-        lists.extend((0..documents).map(|i| run_of(&allowed, starts(&drawn, i) + i + 1, drawn.input[i]).collect()));
+        let mut lists = vec![ids_from(&allowed, starts(&query, 0), query.input[0]).collect()];
+        lists.extend((0..documents).map(|i| ids_from(&allowed, starts(&drawn, i) + i + 1, drawn.input[i]).collect()));
         let mut pad = |ids| random.id(ids);
         let mut settled = vocabulary.settle_all(lists, &mut pad)?.into_iter();
         let (query, query_len) = settled.next().ok_or("no query was drawn")?;

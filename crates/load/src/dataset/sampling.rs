@@ -70,8 +70,8 @@ impl Sampling {
     }
 }
 
-/// The lengths that `vllm bench serve` accepts from conversation files, in tokens: prompts of 4 to 1024, at most 2048
-/// with the output, and outputs of at least 4 unless their length was given.
+/// Returns true if `vllm bench serve` accepts these lengths, in tokens, from conversation files: prompts of 4 to 1024, at most 2048 with
+/// the output, and outputs of at least 4 unless their length was given.
 pub(super) fn is_usual_length(prompt: u64, output: u64, output_is_given: bool) -> bool {
     (4..=1024).contains(&prompt) && prompt.saturating_add(output) <= 2048 && (output_is_given || output >= 4)
 }

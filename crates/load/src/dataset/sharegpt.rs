@@ -68,7 +68,8 @@ impl Dataset for ShareGpt {
 }
 
 impl ShareGpt {
-    /// Draws the questions of whole conversations. Each has as many turns as were recorded, limited to the range `turns`, and at least two.
+    /// Draws the questions of whole conversations. Conversations with fewer than two turns, or with fewer than the range `turns` allows,
+    /// are left out. Of longer ones, only the first turns are used.
     pub(super) fn converse(&self, draw: &Draw<'_>, turns: &RangeInclusive<u64>) -> Result<Vec<Vec<Item>>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = rows::read(&self.path)?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use vsweep_metrics::rng::PythonRandom;
 
 const INSTRUCTION: &str = "Pick as many lines as you can from these poem lines:\n";
-/// Most tries in a row for a prompt that is not too long. If none succeeds, the lengths of the lines are too uneven.
+/// Largest number of tries in a row for a prompt that is not too long. If none succeeds, the lengths of the lines are too uneven.
 const MOST_TRIES: usize = 1000;
 
 pub(super) const KIND: Kind = Kind::of::<Sonnet>("sonnet", "lines of a poem to choose from");

@@ -1,13 +1,13 @@
-//! Measures how long the loop did not look at the network, because it was busy or because it was not scheduled. The loop measures the first
-//! directly. The second is noticed only by the timer for sweeps, which should have woken the loop earlier.
+//! Measures how long the loop did not look at the network, because it was busy or because it was not scheduled. Busy time is
+//! measured directly. A loop that was not scheduled is noticed only by the timer for sweeps, which should have woken it earlier.
 
 use std::ops::Range;
 use vsweep_metrics::Nanos;
 
-/// Absences longer than this are counted, in nanoseconds. Shorter ones are the loop's ordinary work.
+/// Length of an absence, in nanoseconds, above which it is counted. Shorter absences are the loop's ordinary work.
 const NOTICED: Nanos = 10_000_000;
 
-/// The absences so far, and when the loop is to be woken at the latest.
+/// The absences so far, and the time at which the loop should be woken at the latest.
 #[derive(Debug)]
 pub(super) struct Absence {
     pub longest: Nanos,

@@ -9,36 +9,36 @@ use crate::drive::Drive;
 use std::time::{Duration, Instant};
 use vsweep_metrics::{LoadProgress, Nanos, Sample};
 
-/// Longest time after sending a request within which a close of the connection belongs to the previous answer. A later close is a failure
-/// of the request.
+/// Time after a request is sent within which a close of the connection is attributed to the previous answer. A later close is a failure of
+/// the request.
 const CROSSING: Duration = Duration::from_millis(500);
 
 impl Generator {
     /// Ends the request of a connection at the time `at`. Keeps the connection if it can carry another request. `read_closed` is true if
     /// the server has closed its end.
-    pub(super) fn end(&mut self, slot: usize, at: Nanos, read_closed: bool, drive: &mut Drive<'_>) {
-        let Some(connection) = &mut self.connections[slot] else {
+    pub(super) fn end(&mut self, place: usize, at: Nanos, read_closed: bool, drive: &mut Drive<'_>) {
+        let Some(connection) = &mut self.connections[place] else {
             return;
         };
         let Some(index) = connection.carries.take() else { return };
         let sample = connection.exchange.finish(at);
-        let is_kept = connection.unsent.is_none() && connection.exchange.keeps_alive();
+        let is_kept = connection.writing.is_none() && connection.exchange.keeps_alive();
         connection.idle_since = Instant::now();
         connection.has_answered = true;
         self.closes_early |= is_kept && read_closed;
         drive.end(index, sample, at);
         if is_kept && !self.closes_early {
-            self.offer(slot, drive);
+            self.offer(place, drive);
         } else {
-            self.discard(slot);
+            self.discard(place);
         }
     }
 
     /// Handles a connection that was lost during a request. The request fails, or is sent again if it crossed the close of the connection
     /// after the previous answer. `reason` is `None` if the server closed the connection.
-    pub(super) fn lose(&mut self, slot: usize, reason: Option<String>, drive: &mut Drive<'_>) {
+    pub(super) fn lose(&mut self, place: usize, reason: Option<String>, drive: &mut Drive<'_>) {
         let now = drive.clock.now();
-        let Some(connection) = &mut self.connections[slot] else {
+        let Some(connection) = &mut self.connections[place] else {
             return;
         };
         let is_crossed = connection.has_answered
@@ -48,23 +48,23 @@ impl Generator {
             Some(index) => {
                 let ready = connection.exchange.sample().ready;
                 self.closes_early = true;
-                self.discard(slot);
+                self.discard(place);
                 drive.waiting.push_front((index, ready));
                 self.awaited += 1;
                 self.open_for(drive);
             }
             None => {
                 connection.exchange.break_off(reason);
-                self.end(slot, now, true, drive);
+                self.end(place, now, true, drive);
             }
         }
     }
 
-    /// Gives a free connection to a request that waits for one, or keeps it ready.
-    pub(super) fn offer(&mut self, slot: usize, drive: &mut Drive<'_>) {
+    /// Gives a free connection to a request that waits for one, or keeps the connection ready.
+    pub(super) fn offer(&mut self, place: usize, drive: &mut Drive<'_>) {
         match drive.waiting.pop_front() {
-            Some((index, ready)) => self.send(slot, index, ready, drive),
-            None => self.idle.push(slot),
+            Some((index, ready)) => self.send(place, index, ready, drive),
+            None => self.idle.push(place),
         }
     }
 }
@@ -74,8 +74,8 @@ impl Generator {
     pub(super) fn sweep(&mut self, drive: &mut Drive<'_>, now: Nanos) {
         let (limit, silence) = (drive.load.request_timeout, drive.load.silence_timeout);
         let patience = drive.patience().filter(|(until, _)| now > *until);
-        for slot in 0..self.connections.len() {
-            let Some(connection) = &mut self.connections[slot] else {
+        for place in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[place] else {
                 continue;
             };
             if connection.carries.is_none() {
@@ -91,7 +91,7 @@ impl Generator {
             } else {
                 continue;
             }
-            self.end(slot, drive.clock.now(), false, drive);
+            self.end(place, drive.clock.now(), false, drive);
         }
         while let Some((index, ready)) = drive.waiting.front().copied()
             && (now.saturating_sub(ready) > nanos(limit) || patience.is_some())

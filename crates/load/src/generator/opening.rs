@@ -26,19 +26,19 @@ impl Generator {
             }
             self.wait(&mut events, Some(SWEEP))?;
             for event in &events {
-                let slot = event.token().0;
-                let Some(Some(connection)) = self.connections.get_mut(slot) else {
+                let place = event.token().0;
+                let Some(Some(connection)) = self.connections.get_mut(place) else {
                     continue;
                 };
                 if !connection.is_open {
                     match connection.confirm() {
                         Ok(true) => {
                             self.opening -= 1;
-                            self.idle.push(slot);
+                            self.idle.push(place);
                         }
                         Ok(false) => {}
                         Err(error) => {
-                            self.discard(slot);
+                            self.discard(place);
                             if !self.idle.is_empty() || self.addresses.len() < 2 {
                                 return Err(error);
                             }
@@ -47,7 +47,7 @@ impl Generator {
                         }
                     }
                 } else if event.is_read_closed() {
-                    self.discard(slot);
+                    self.discard(place);
                 }
             }
         }
@@ -55,47 +55,47 @@ impl Generator {
     }
 
     pub(super) fn open(&mut self) -> io::Result<usize> {
-        let slot = self.vacant.pop().unwrap_or_else(|| {
+        let place = self.vacant.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
         let exchange = self.exchanges.pop().unwrap_or_default();
         let address = *self.addresses.front().ok_or(io::ErrorKind::AddrNotAvailable)?;
         let registry = self.poll.registry();
-        let opened = Connection::open(address, self.tls.as_ref(), registry, Token(slot), exchange);
+        let opened = Connection::open(address, self.tls.as_ref(), registry, Token(place), exchange);
         match opened {
-            Ok(connection) => self.connections[slot] = Some(connection),
+            Ok(connection) => self.connections[place] = Some(connection),
             Err(error) => {
-                self.vacant.push(slot);
+                self.vacant.push(place);
                 return Err(error);
             }
         }
         self.opening += 1;
-        Ok(slot)
+        Ok(place)
     }
 
-    pub(super) fn discard(&mut self, slot: usize) {
-        if let Some(connection) = self.connections[slot].take() {
+    pub(super) fn discard(&mut self, place: usize) {
+        if let Some(connection) = self.connections[place].take() {
             if !connection.is_open {
                 self.opening -= 1;
             }
             self.exchanges.push(connection.close(self.poll.registry()));
-            self.vacant.push(slot);
-            self.idle.retain(|idle| *idle != slot);
+            self.vacant.push(place);
+            self.idle.retain(|idle| *idle != place);
         }
     }
 
     pub(super) fn discard_all(&mut self) {
-        (0..self.connections.len()).for_each(|slot| self.discard(slot));
+        (0..self.connections.len()).for_each(|place| self.discard(place));
     }
 
     pub(super) fn drop_stale(&mut self) {
-        for slot in self.idle.clone() {
-            if self.connections[slot]
+        for place in self.idle.clone() {
+            if self.connections[place]
                 .as_ref()
                 .is_none_or(|connection| connection.idle_since.elapsed() > TRUSTED_IDLE)
             {
-                self.discard(slot);
+                self.discard(place);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Parameters of a benchmark, each declared once.
 //!
-//! [`params!`](crate::params!) makes a struct of them. Each field holds the value of a parameter, and its doc comment is the help; name,
-//! default and bounds follow. From the same lines comes the table for checks, command lines, help and docs. `value` parses values of each
-//! type, and `reader` takes them out of a table of parameters. The owner of the struct checks values against each other.
+//! [`params!`](crate::params!) makes a struct of parameters. Each field holds the value of a parameter. Its doc comment is the help, and
+//! the expression after its type sets name, default and bounds. From these lines the macro also makes a table of the parameters, for
+//! checks, command lines, help and docs. `value` parses values of each type, and `reader` reads the values that are given. The owner of the
+//! struct checks values against each other.
 
 mod reader;
 mod value;
@@ -34,7 +35,7 @@ pub struct Param {
 pub enum Takes {
     /// A whole number of at least 0.
     Count,
-    /// A number; `inf` is one.
+    /// A number, which may be `inf`.
     Number,
     /// A text.
     Text,
@@ -54,7 +55,7 @@ pub trait Declared: Sized {
     /// Tables of its parameters.
     const TABLES: &'static [&'static [Param]];
 
-    /// Takes its values. The reader collects the problems with them.
+    /// Takes the values of its parameters from the reader, which collects the problems with them.
     fn declared(reader: &mut ParamReader<'_>) -> Self;
 }
 
@@ -74,7 +75,7 @@ impl ParamGroup {
     }
 }
 
-/// A parameter of this name, without a default. Its type is that of its field.
+/// A parameter of this name, without a default. [`Param::described`] sets its type.
 pub const fn param(name: &'static str) -> Param {
     Param {
         name,
@@ -91,19 +92,19 @@ pub const fn param(name: &'static str) -> Param {
 }
 
 impl Param {
-    /// Sets the value that it has if it is not given, as a user would write it.
+    /// Sets the default value, as a user would write it.
     pub const fn default(self, value: &'static str) -> Param {
         let default = Some(value);
         Param { default, ..self }
     }
 
-    /// Sets the description of its value if it is not given, for help.
+    /// Sets the words that the help shows in place of the default.
     pub const fn otherwise(self, words: &'static str) -> Param {
         let otherwise = Some(words);
         Param { otherwise, ..self }
     }
 
-    /// Makes it required, with this explanation. A default is then only a placeholder.
+    /// Makes the parameter required. `says` completes the message about a missing value. A default is then only a placeholder.
     pub const fn required(self, says: &'static str) -> Param {
         let required = Some(says);
         Param { required, ..self }
@@ -115,7 +116,7 @@ impl Param {
         Param { stand_in, ..self }
     }
 
-    /// Sets the least whole number.
+    /// Sets the minimum of a whole number.
     pub const fn least(self, least: u64) -> Param {
         Param { least, ..self }
     }
@@ -130,7 +131,7 @@ impl Param {
         self.within(wants, fits)
     }
 
-    /// Sets the help and the type of a field of type `T`.
+    /// Sets the help, and the type of a parameter whose field is a `T`.
     pub const fn described<T: FromParam>(self, help: &'static str) -> Param {
         let takes = T::TAKES;
         Param { takes, help, ..self }
@@ -141,7 +142,7 @@ impl Param {
         self.stand_in
     }
 
-    /// One line of help, with the default in brackets.
+    /// One line of help, with the more general parameter and the default in brackets.
     pub fn help(&self) -> String {
         let help = self.help.trim().trim_end_matches('.');
         let unset = self.otherwise.or(self.default).filter(|_| self.required.is_none());

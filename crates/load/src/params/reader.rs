@@ -12,8 +12,8 @@ pub struct ParamReader<'a> {
 }
 
 impl<'a> ParamReader<'a> {
-    /// Makes a reader of `params`. `find` returns the parameter of a name in either spelling, and `unknown` returns the problem with a name
-    /// that has none. A null counts as not given.
+    /// Makes a reader of `params`. `find` returns the parameter of a name, which may have underscores or hyphens. `unknown` returns the
+    /// problem with a name that no parameter has. A null counts as not given.
     pub fn new(
         params: &'a Map<String, Value>,
         find: impl Fn(&str) -> Option<&'static Param>,
@@ -37,8 +37,8 @@ impl<'a> ParamReader<'a> {
         reader
     }
 
-    /// Returns the value of a parameter: its own, else that of the more general one, else its default. A wrong value is reported and
-    /// skipped.
+    /// Returns the value of a parameter: its own value, else the value of the more general parameter, else its default. A wrong value is
+    /// reported and skipped.
     pub fn take<T: FromParam>(&mut self, param: &Param) -> T {
         let names = [Some(param.name), param.stand_in];
         for name in names.into_iter().flatten() {

@@ -5,20 +5,20 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Largest whole number that is accepted. Up to it they are exact as JSON numbers.
+/// Largest whole number that is accepted. Whole numbers up to it are exact as 64-bit floats.
 const MOST: f64 = 1e15;
-/// Longest time, in seconds; a longer one is reduced to it. No run lasts so long, and much longer ones would overflow a clock.
+/// Longest time, in seconds. Longer times are reduced to it, because no run lasts so long, and much longer times would overflow a clock.
 const LONGEST_S: f64 = 1e9;
 
-/// A value that a parameter can have.
+/// A type of values that a parameter can have.
 pub trait FromParam: Sized {
-    /// Its type.
+    /// The type as a parameter declares it.
     const TAKES: Takes;
 
     /// Parses a value. The error is a sentence that names the parameter.
     fn from_param(param: &Param, value: &Value) -> Result<Self, String>;
 
-    /// The value of a parameter that is not given and has no default; `None` if it must have one.
+    /// The value of a parameter that is not given and has no default; `None` if the parameter must have a default.
     fn absent() -> Option<Self> {
         None
     }

@@ -1,8 +1,9 @@
 //! Parses the events of a completion stream: output, the end, usage, errors.
 //!
-//! The events of a stream differ only in their text. So the first event is parsed as JSON, and the bytes before and after its text are kept
-//! as a template. An event with the same frame around a plain string is recognised by two comparisons. This is correct because the frame
-//! ends inside a string literal of valid JSON: everything up to an unescaped quote is that string. All other events are parsed.
+//! Most events of a stream differ only in their text. So one event is parsed as JSON, and the bytes before and after its text are kept as a
+//! template. An event that has a plain string between the two parts of the template is recognised by two comparisons. This is correct
+//! because the first part ends inside a string literal of valid JSON: everything up to an unescaped quote is that string. All other events
+//! are parsed.
 
 use memchr::{memchr, memchr2, memmem};
 use serde::Deserialize;
@@ -55,7 +56,7 @@ pub struct EventFacts<'a> {
     pub finished: bool,
     /// Token counts.
     pub usage: Option<Usage>,
-    /// The error that the server reports, if it does.
+    /// The error that the server reports, if it reports one.
     pub error: Option<String>,
 }
 
@@ -90,7 +91,7 @@ struct Choice<'a> {
     finish_reason: Option<Value>,
 }
 
-/// An addition to the answer of a chat. The first one has only the role, and the last one is often empty.
+/// An addition to the answer of a chat. The first delta has only the role, and the last delta is often empty.
 #[derive(Deserialize)]
 struct Delta<'a> {
     #[serde(default, borrow)]
@@ -143,7 +144,7 @@ impl Scanner {
         self.after.clear();
     }
 
-    /// Parses the data of one event. The error is a sentence that says what is wrong with it.
+    /// Parses the data of one event. The error is a sentence that says what is wrong with the data.
     pub fn scan<'a>(&mut self, data: &'a [u8]) -> Result<EventFacts<'a>, String> {
         if let Some(text) = self.text_in_template(data) {
             return Ok(EventFacts {

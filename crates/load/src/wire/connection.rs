@@ -11,13 +11,13 @@ use std::time::Instant;
 /// A connection to the server under test.
 pub(crate) struct Connection {
     transport: Transport,
-    /// True once it is connected, with the TLS handshake done if there is one.
+    /// True once the connection is established, with TLS once the handshake is done too.
     pub is_open: bool,
     /// Index of the request that it carries, if any.
     pub carries: Option<usize>,
-    /// Number of bytes of the request that were handed to the system; `None` once all were.
-    pub unsent: Option<usize>,
-    /// True once a request on it has ended.
+    /// Number of bytes of the request that were handed to the system so far; `None` if there is nothing left to write.
+    pub writing: Option<usize>,
+    /// True once a request on this connection has ended.
     pub has_answered: bool,
     /// Time since which it has carried no request.
     pub idle_since: Instant,
@@ -39,7 +39,7 @@ impl Connection {
             transport,
             is_open: false,
             carries: None,
-            unsent: None,
+            writing: None,
             has_answered: false,
             idle_since: Instant::now(),
             exchange,
@@ -57,16 +57,16 @@ impl Connection {
 
     /// Writes as much of the rest of a request as the system takes now.
     pub fn write(&mut self, request: &[u8]) -> io::Result<()> {
-        while let Some(done) = self.unsent {
+        while let Some(done) = self.writing {
             if done == request.len() {
                 if self.transport.flush()? {
-                    self.unsent = None;
+                    self.writing = None;
                 }
                 return Ok(());
             }
             match self.transport.write(&request[done..])? {
                 Some(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Some(n) => self.unsent = Some(done + n),
+                Some(n) => self.writing = Some(done + n),
                 None => return Ok(()),
             }
         }

@@ -1,4 +1,4 @@
-//! One request in flight: turns the bytes of its answer into a [`Sample`]. It reads no sockets itself.
+//! One request in flight: turns the bytes of its answer into a [`Sample`]. This module reads no sockets.
 
 use super::chunk::{Scanner, Usage, error_text};
 use super::http::Response;
@@ -12,12 +12,12 @@ use serde::Deserialize;
 use vsweep_base::printable::shorten;
 use vsweep_metrics::{Nanos, Sample};
 
-/// Most bytes of an error response's body, and most characters of an error in a stream, that are kept.
+/// Maximum number of bytes of an error response's body, and of characters of an error in a stream, that are kept.
 const KEPT_OF_REFUSAL: usize = 400;
-/// Most bytes of an error response's body that are read so that the connection can be used again.
+/// Maximum number of bytes of an error response's body that are read so that the connection can be used again.
 const READ_OF_REFUSAL: usize = 64 << 10;
-/// Longest answer that is kept as a text, in bytes. These are answers outside the measured load: `/metrics` of many engines, or a million
-/// token ids.
+/// Longest answer that is kept as a text, in bytes. Texts are answers outside the measured load, such as `/metrics` of many engines or a
+/// million token ids.
 const LONGEST_TEXT: usize = 8 << 20;
 /// Longest measured answer that is kept as a whole, in bytes.
 const LONGEST_BODY: usize = 1 << 30;
@@ -41,12 +41,13 @@ struct Stream {
     /// True once the stream is complete: `[DONE]`, a finish reason or the usage at the end was seen.
     is_complete: bool,
     /// Arrival of an event without text that has the finish reason, and the token count up to it. Some servers send the reason in an event
-    /// of its own. So it counts as output only if the server counts more tokens than there are events before it.
+    /// of its own, which is not a token. So the event is not counted as output if earlier events account for all tokens that the server
+    /// counted.
     ending: Option<(Nanos, Option<u64>)>,
     /// True once `[DONE]` was seen. Later data is ignored.
     is_over: bool,
     error: Option<String>,
-    /// True if the answer broke off or could not be read. Its text is then dropped.
+    /// True if the answer broke off or could not be read. The text of the answer is then dropped.
     is_broken: bool,
     /// Beginning of an error response's body, or an answer that is read as a whole.
     body: Vec<u8>,
@@ -126,8 +127,8 @@ impl Exchange {
         response.is_done() || stream.error.is_some()
     }
 
-    /// Ends the answer before it is complete, for `reason`. Without a reason, the server closed the connection, by which an answer of
-    /// unknown length is complete.
+    /// Ends the answer before it is complete, for `reason`. Without a reason, the server closed the connection, which completes an answer
+    /// of unknown length.
     pub fn break_off(&mut self, reason: Option<String>) {
         if !self.response.close() || reason.is_some() {
             let reason = reason.unwrap_or_else(|| {
@@ -229,7 +230,7 @@ impl Stream {
         }
     }
 
-    /// Counts the event with the finish reason as output, unless the server's count of tokens shows that it is none.
+    /// Counts the event with the finish reason as output, unless earlier events account for all tokens that the server counted.
     fn count_ending(&mut self) {
         if let Some((at, tokens)) = self.ending.take() {
             let before = self.sample.events.len() as u64;

@@ -1,4 +1,5 @@
-//! Parses HTTP/1.1 responses: a head, then a body by length, by chunks, or until the end of the connection. It reads no sockets itself.
+//! Parses HTTP/1.1 responses: a head, then a body by length, by chunks, or until the end of the connection. This module reads no
+//! sockets.
 
 use reqwest::StatusCode;
 

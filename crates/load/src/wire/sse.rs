@@ -1,8 +1,8 @@
 //! Parses server-sent events by the WHATWG standard: LF, CR and CRLF line ends, comments, fields with and without a space, several data
 //! lines in an event, any split of the stream into reads.
 //!
-//! It departs from the standard in two ways. Bytes are not checked to be UTF-8; code that reads them as text does that. And an event that
-//! lacks its blank line when the stream ends is delivered, because some servers end with a bare `data: [DONE]`.
+//! The parser departs from the standard in two ways. It does not check that bytes are UTF-8; code that reads them as text does. And it
+//! delivers an event that lacks its blank line when the stream ends, because some servers end with a bare `data: [DONE]`.
 
 use memchr::memchr2;
 use vsweep_metrics::Nanos;
@@ -59,7 +59,7 @@ impl Parser {
                 };
             };
             let (line, at_end) = (&bytes[..end], &bytes[end..]);
-            // Nearly every event is one data line that arrives with its blank line in one read. It is not copied.
+            // Nearly every event is one data line that arrives with its blank line in one read. Such an event is not copied.
             if self.line.is_empty() && !self.has_data && at_end.starts_with(b"\n\n") && line.starts_with(b"data:") {
                 emit(value_of(&line[5..]), now);
                 self.past_start = true;

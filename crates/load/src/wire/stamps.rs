@@ -1,8 +1,8 @@
 //! Arrival times of bytes. The kernel stamps segments as they come in. This module enables and reads the stamps, and converts them to the
 //! run's clock, so that the time of an event does not depend on how soon it is read.
 //!
-//! Stamps use the system's wall clock, which can be set. Both clocks are read once a turn. Without a stamp, or if the wall clock was set
-//! since the last turn, the time of reading is used as the time of arrival.
+//! Stamps use the system's wall clock, which can be set. Both clocks are read once in each turn of the event loop. Without a stamp, or if
+//! the wall clock was set since the last turn, the time of reading is used as the time of arrival.
 
 use crate::clock::Clock;
 use mio::net::TcpStream;
@@ -13,18 +13,18 @@ use std::os::fd::AsRawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vsweep_metrics::Nanos;
 
-/// Longest time for reading both clocks, in nanoseconds, for which the result is used. If it took longer, the thread was interrupted
-/// between them.
+/// Maximum time, in nanoseconds, that reading both clocks may take. If it takes longer, the thread was interrupted between the reads, and
+/// the comparison is not used.
 const LONGEST_LOOK: Nanos = 20_000;
-/// Largest change of the difference between the clocks from one turn to the next, in nanoseconds, that is drift. After a larger one the
-/// wall clock was set.
+/// Largest change of the difference between the clocks from one turn to the next, in nanoseconds, that counts as drift. A larger change
+/// means that the wall clock was set.
 const MOST_DRIFT: u64 = 100_000;
 
 /// A time of arrival by the wall clock, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp(i64);
 
-/// Asks the kernel to stamp the bytes that arrive on a connection. If it refuses, they have no stamps.
+/// Asks the kernel to stamp the bytes that arrive on a connection. If the kernel refuses, they have no stamps.
 pub(crate) fn ask_for_stamps(socket: &TcpStream) {
     let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &true);
 }
@@ -90,7 +90,7 @@ impl ArrivalClock {
         }
     }
 
-    /// Returns the arrival time of the data that was just read. It is never before `earliest`, the last activity of its connection.
+    /// Returns the arrival time of the data that was just read. The time is never before `earliest`, the last activity of the connection.
     pub fn time(&mut self, stamp: Option<Stamp>, earliest: Nanos) -> Nanos {
         self.all += 1;
         let usable = stamp.filter(|_| self.is_steady);

@@ -1,4 +1,4 @@
-//! Bytes to and from the server: plain TCP, or TLS over it. Never blocks.
+//! Sends bytes to the server and receives them, over plain TCP or TLS. No call blocks.
 //!
 //! Under TLS arrivals have no stamps, because decrypted data need not have arrived at one time.
 
@@ -22,7 +22,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Settings for the server of this name. Its certificate is checked against those the system trusts, unless `insecure`.
+    /// Settings for the server of this name. Its certificate is checked against those that the system trusts, unless `insecure` is true.
     pub fn new(host: &str, insecure: bool) -> Result<Tls, String> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("\"{host}\" is not a valid name in a certificate; correct the server's address"))?;
@@ -47,7 +47,7 @@ impl Tls {
     }
 }
 
-/// A connection's bytes.
+/// The byte stream of one connection.
 pub(crate) struct Transport {
     tcp: TcpStream,
     tls: Option<Box<ClientConnection>>,
@@ -59,7 +59,7 @@ pub(crate) enum Arrived {
         count: usize,
         /// Arrival of the last of the bytes, if the kernel stamped it.
         stamp: Option<Stamp>,
-        /// True if no more data is available for now. Otherwise there may be, and the event loop will not notify again.
+        /// True if no more data is available for now. If false, there may be more, of which the event loop is not notified again.
         is_last: bool,
     },
     Nothing,

@@ -7,10 +7,10 @@ use super::tokenizer::Tokenizer;
 use std::ops::Range;
 use vsweep_base::threads;
 
-/// Most corrections of a text with the wrong number of tokens.
+/// Largest number of corrections of a text with the wrong number of tokens.
 const MOST_CORRECTIONS: usize = 10;
-/// Least number of words, and of tokens, between the part that is kept and the correction. No rule for splitting words looks further ahead,
-/// nor does a token that was added to the vocabulary.
+/// Smallest number of words, and of tokens, between the part that is kept and the correction. No rule for splitting words looks further
+/// ahead, nor does a token that was added to the vocabulary.
 const MARGIN: usize = 16;
 
 /// Token ids, and the number of tokens that their text should have.
@@ -37,7 +37,7 @@ impl FromIterator<u32> for TextDraft {
 pub(in crate::dataset) struct RoundTrip {
     pub text: String,
     pub ids: Vec<u32>,
-    /// Number of the word that each token is from, ascending.
+    /// Index of the word to which each token belongs, ascending.
     words: Vec<u32>,
     /// True if decoding the tokens gives the text. A tokenizer that drops or changes letters gives another text.
     is_faithful: bool,
@@ -146,7 +146,7 @@ mod tests {
 
     const LETTERS: &str = "abc12.' ";
 
-    /// A tokenizer made of these pieces. Its words are letters, pairs of letters, and a few longer ones.
+    /// A tokenizer made of these pieces. Its tokens are letters, pairs of letters, and a few longer texts.
     fn tokenizer(pieces: Value, added: Value) -> Tokenizer {
         let mut vocabulary = serde_json::Map::new();
         let mut merges = vec![];

@@ -1,4 +1,4 @@
-//! The model's tokenizer, from a local folder or a `tokenizer.json`.
+//! The model's tokenizer, from a local folder, a `tokenizer.json` or the local Hugging Face cache.
 
 use crate::dataset::source::hub;
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// Reads the tokenizer of a model. `name` is a folder that holds `tokenizer.json`, the file itself, or the name of a model in the local
-    /// Hugging Face cache. `None` if such a file does not exist; an error if it cannot be read.
+    /// Hugging Face cache. Returns `None` if no such file exists, and an error if the file cannot be read.
     pub fn find(name: &str) -> Result<Option<Tokenizer>, String> {
         let Some(path) = locate(Path::new(name)).or_else(|| locate_in_cache(name)) else {
             return Ok(None);
@@ -57,7 +57,7 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// Folder of its file, which also holds the model's chat template.
+    /// Folder of the tokenizer's file. The model's chat template, if it has one, is in the same folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -72,22 +72,22 @@ impl Tokenizer {
         self.inner.get_vocab(true).into_values().collect()
     }
 
-    /// Ids of the added tokens that its file marks as special.
+    /// Ids of the added tokens that the tokenizer's file marks as special.
     pub fn marked(&self) -> &BTreeSet<u32> {
         &self.marked
     }
 
-    /// Ids of the tokens that the model's configuration names as special; the marked ones without a configuration.
+    /// Ids of the tokens that the model's configuration names as special; without a configuration, the marked tokens.
     pub fn special(&self) -> &BTreeSet<u32> {
         &self.special
     }
 
-    /// Number of special tokens that it adds to a prompt.
+    /// Number of special tokens that the tokenizer adds to a prompt.
     pub fn added_specials(&self) -> u64 {
         self.added_specials
     }
 
-    /// Converts a text to token ids.
+    /// Converts a text to token ids, and adds special tokens if `with_specials` is true.
     pub fn encode(&self, text: &str, with_specials: bool) -> Result<Vec<u32>, String> {
         let encoding = self
             .inner
@@ -96,8 +96,8 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Converts a text to token ids, without special ones, and returns the number of each token's word. Words are the pieces into which the
-    /// text is split before it is tokenized.
+    /// Converts a text to token ids, without special tokens. Also returns for each token the index of its word. Words are the pieces into
+    /// which the text is split before it is tokenized.
     pub(in crate::dataset) fn encode_in_words(&self, text: &str) -> Result<(Vec<u32>, Vec<u32>), String> {
         let encoding = self
             .inner
@@ -118,9 +118,8 @@ impl Tokenizer {
 
 fn read(path: &Path) -> Result<tokenizers::Tokenizer, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
-    // The library panics on some faults. Most of them are found here.
+    // The library panics on some invalid files. Most of them are not JSON and are rejected here; for the others, the panic is caught.
     serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| format!("not JSON ({error})"))?;
-    // Panics on the other faults are caught.
     std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes))
         .map_err(|_| "it is not in the form of a tokenizer".to_owned())?
         .map_err(|error| error.to_string())
@@ -143,13 +142,13 @@ fn locate_in_cache(name: &str) -> Option<PathBuf> {
 }
 
 /// Returns the texts of the special tokens that a model's configuration names, by the rules of Hugging Face's `transformers`; `None`
-/// without a configuration. `tokenizer.json` marks more tokens as special, and `vllm bench serve` uses those in random prompts.
+/// without a configuration. `tokenizer.json` marks further tokens as special, which `vllm bench serve` still uses in random prompts.
 pub(in crate::dataset) fn named_in(folder: &Path) -> Option<BTreeSet<String>> {
     let read = |name: &str| -> Option<Map<String, Value>> {
         serde_json::from_slice(&std::fs::read(folder.join(name)).ok()?).ok()
     };
     let mut config = read("tokenizer_config.json")?;
-    // The older file counts only where the newer one does not list the added tokens.
+    // The older file, `special_tokens_map.json`, counts only if the newer file does not list the added tokens.
     if !config.contains_key("added_tokens_decoder") {
         config.extend(read("special_tokens_map.json").unwrap_or_default());
     }

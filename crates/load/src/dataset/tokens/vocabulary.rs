@@ -11,12 +11,12 @@ pub const ESTIMATE: &str = "estimate";
 /// Approximate bytes per token of English text, for use without a tokenizer.
 const BYTES_A_TOKEN: usize = 4;
 
-/// Most ids of a vocabulary without a tokenizer. Real ones have about 2^18.
+/// Maximum number of ids of a vocabulary without a tokenizer. Real vocabularies have about 2^18.
 pub const MOST_IDS: u32 = 1 << 22;
 
 /// Source of prompts.
 pub enum Vocabulary<'a> {
-    /// Text by the model's tokenizer.
+    /// Texts that the model's tokenizer decodes from token ids.
     Tokenizer(&'a Tokenizer),
     /// Token ids in this range, sent as they are.
     Ids(Range<u32>),
@@ -50,7 +50,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// The counter of a prompt's tokens, as named in the result file.
+    /// Name of the counter of prompt tokens for the result file. `source` is the source of the prompts.
     pub fn counted_by(&self, source: PromptSource) -> &'static str {
         match (self, source) {
             (_, PromptSource::TokenIds) => "token_ids",
@@ -92,7 +92,7 @@ impl Vocabulary<'_> {
         Ok(allowed)
     }
 
-    /// Returns the ids that `tokenizer.json` does not mark as special, ascending.
+    /// Returns the ids that `tokenizer.json` does not mark as special, ascending; without a tokenizer, the allowed ids.
     pub(in crate::dataset) fn unmarked(&self) -> Result<Vec<u32>, String> {
         match self {
             Vocabulary::Tokenizer(tokenizer) => Ok((0..tokenizer.vocabulary())
@@ -112,7 +112,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// All ids, special ones included.
+    /// All ids, special tokens included, without tokens that were added to the vocabulary.
     pub(in crate::dataset) fn ids(&self) -> Range<u32> {
         match self {
             Vocabulary::Tokenizer(tokenizer) => 0..tokenizer.vocabulary(),
@@ -131,8 +131,8 @@ impl Vocabulary<'_> {
         })
     }
 
-    /// Returns a prompt with the number of tokens that the draft asks for, and these tokens. Text is cut, or padded with ids from `pad`, as
-    /// by [`RoundTrip::corrected`].
+    /// Converts a draft to a prompt, and returns the prompt with its tokens. With a tokenizer, the text is cut, or padded with ids from
+    /// `pad`, until it has the length of the draft (see [`RoundTrip::corrected`]).
     pub(in crate::dataset) fn settle(
         &self,
         draft: impl Into<TextDraft>,
@@ -148,8 +148,8 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// Like [`Vocabulary::settle`] for each draft, in order: returns the prompts and their lengths. Texts are made on all cores. Only
-    /// corrections, which few texts need, are sequential, because they draw random ids.
+    /// Like [`Vocabulary::settle`] for each draft, in order: returns the prompts with their lengths in tokens. Texts are made on all cores.
+    /// Only corrections, which few texts need, are sequential, because they draw random ids.
     pub(in crate::dataset) fn settle_all(
         &self,
         drafts: Vec<TextDraft>,

@@ -55,7 +55,8 @@ pub struct Target {
     pub bound: Operator,
     /// The limit, in the metric's unit.
     pub limit: f64,
-    /// The points to which it applies; all if empty. Another point meets it if all of these points with its config and workload do.
+    /// The points to which the target applies; all if empty. A point that is not listed meets the target if all listed points of its config
+    /// and workload do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub about: Vec<About>,
 }
@@ -85,7 +86,7 @@ pub struct FrontierQuestion {
 }
 
 impl Question {
-    /// Asks for the config with the most of a metric that adds up over servers, such as throughput.
+    /// Asks for the config with the highest figure of a metric that adds up over servers, such as throughput.
     pub fn highest(metric: &str) -> Question {
         Question::of(
             &format!("highest {metric}"),

@@ -1,7 +1,7 @@
 //! Two experiments against each other: new over base, metric by metric at each point that both measured.
 //!
-//! Each side has a noise model of its own; nothing is pooled between them. The verdicts are those of docs/verdicts.md, with the intervals of
-//! the model. A limit counts as broken only if it still is after Holm's correction.
+//! Each side has a noise model of its own; nothing is pooled between them. The verdicts are those of docs/verdicts.md, with the intervals
+//! of the model. A limit counts as broken only if it is still broken after Holm's correction.
 
 use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
@@ -36,7 +36,8 @@ pub struct Limit {
     pub change: f64,
 }
 
-/// Compares two experiments in the metrics that both have, in the order of their names. A point with a figure of 0 has no ratio.
+/// Compares two experiments in the metrics that both have, in the order of their names. A point has no ratio if its figure in the base is
+/// 0.
 pub fn compare(comparing: &Comparing<'_>) -> Comparison {
     let (base, new) = (comparing.base.clone().in_order(), comparing.new.clone().in_order());
     // Random numbers depend on the seed and the ids. Another seed makes the sides independent although their ids are equal.
@@ -85,14 +86,14 @@ fn places_of(experiment: &Experiment) -> HashMap<&str, usize> {
     points.map(|(at, point)| (&*point.id, at)).collect()
 }
 
-/// The distributions of a metric on both sides: mixtures of normal ones on the logarithmic scale, draws on the others.
+/// The distributions of a metric on both sides: mixtures of normal distributions on the logarithmic scale, draws on the others.
 enum Sides<'k> {
     Normal([Parts<'k>; 2]),
     Drawn([Draws; 2]),
 }
 
 impl<'k> Sides<'k> {
-    /// The distributions of the metric of these points, which is the same for all.
+    /// Returns the distributions of the metric that all of these points have; `None` without points.
     fn of(points: &[&(ComparedPoint, Ratio<'k>)]) -> Option<Sides<'k>> {
         let (_, Ratio { base, new, .. }) = points.first()?;
         if base.0.metric.scale == Scale::Log {

@@ -34,7 +34,7 @@ pub struct ComparedPoint {
     pub ratio: Estimate,
     /// The verdict of the interval.
     pub verdict: Verdict,
-    /// Number of starts of the base and of the new experiment.
+    /// Number of launches on which the point was measured, in the base and in the new experiment.
     pub starts: (usize, usize),
     /// If undecided, the further starts of each side that would decide in four of five cases; `None` if 1000 in all would not be enough.
     pub more_starts: Option<usize>,

@@ -35,13 +35,13 @@ pub struct Answer {
     pub optimization: Option<Box<OptimizationFound>>,
     /// The answers, in the order of the questions.
     pub questions: Vec<Answered>,
-    /// Questions of one name for several workloads, answered together.
+    /// Joint answers to the questions that are asked for several workloads.
     pub together: Vec<Together>,
     /// The frontiers.
     pub frontiers: Vec<Frontier>,
     /// The noise of each metric, as far as it is known.
     pub noise: Vec<MetricNoise>,
-    /// Every figure of every point, of one server.
+    /// The figures of every point, which are those of one server.
     pub estimates: Vec<PointEstimates>,
     /// Remarks on the figures, the gravest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -184,7 +184,8 @@ pub struct Entrant {
     pub probability: f64,
     /// The probability of being at most the margin worse than the winner.
     pub as_good: f64,
-    /// The winner's figure as a multiple of this one's. `None` for the winner, for a better estimate, and at the highest load allowed.
+    /// The winner's figure as a multiple of this one. `None` for the winner, and for an entrant with a better estimate or at the highest
+    /// load allowed.
     pub winner_over: Option<Estimate>,
     /// True if it has the default settings of the server's own program.
     pub is_default: bool,
@@ -295,7 +296,7 @@ pub enum Warning {
     TargetUncertain {
         /// The target.
         target: Target,
-        /// That probability.
+        /// The probability that the winner meets the target.
         probability: f64,
     },
 }
@@ -313,7 +314,8 @@ pub struct Advice {
     pub expected: f64,
 }
 
-/// Several workloads answered together: the config whose smallest share of each workload's best is largest.
+/// One answer for several workloads. A config has a share of each workload's best figure, and this config's smallest share is the largest
+/// of all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Together {
     /// The questions' name.
@@ -337,7 +339,7 @@ pub struct Share {
     pub winner: String,
 }
 
-/// The points that no other beats in two metrics.
+/// The Pareto frontier of two metrics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Frontier {
     /// The workload.
@@ -346,7 +348,7 @@ pub struct Frontier {
     pub x: String,
     /// The other metric.
     pub y: String,
-    /// The points on the frontier, from the best x to the worst.
+    /// The points on the frontier, from the best x to the worst. No other point is at least as good in both metrics and better in one.
     pub points: Vec<FrontierPoint>,
 }
 
@@ -357,9 +359,9 @@ pub struct FrontierPoint {
     pub point: String,
     /// The id of its config.
     pub config: String,
-    /// Its first figure.
+    /// Its figure in the metric `x`.
     pub x: Estimate,
-    /// Its second figure.
+    /// Its figure in the metric `y`.
     pub y: Estimate,
     /// The probability that no point beats it by more than the margin in both.
     pub probability: f64,
@@ -393,7 +395,7 @@ pub struct PointEstimates {
     pub runs: usize,
     /// Number of disturbed runs.
     pub disturbed: usize,
-    /// Number of starts on which they were measured.
+    /// Number of launches on which they were measured.
     pub starts: usize,
     /// Each metric's estimate, in the order of [`Answer::noise`].
     pub figures: Vec<Option<Estimate>>,

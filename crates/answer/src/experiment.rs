@@ -29,7 +29,7 @@ pub struct Experiment {
     /// The result of the plan's own comparison.
     #[serde(default)]
     pub comparison: Option<PlannedComparison>,
-    /// Planned runs or searches without a result.
+    /// Number of planned runs and searches without a result.
     #[serde(default)]
     pub open: u64,
     /// Number of GPUs that the user has. If it is unknown, figures are those of one server.

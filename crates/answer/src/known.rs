@@ -11,7 +11,7 @@ use vsweep_strategy::stats::Better;
 
 /// Largest and smallest number of draws of the model.
 const DRAWS: (usize, usize) = (4000, 400);
-/// Most drawn numbers of one metric that are in memory at a time.
+/// Largest number of drawn numbers of one metric in memory, unless the smallest number of draws needs more.
 const NUMBERS: usize = 4_000_000;
 /// The probability of an interval.
 pub const INTERVAL: f64 = 0.95;
@@ -106,7 +106,7 @@ impl<'e> Figures<'e> {
         self.posterior.draw(self.experiment.seed, all, kept.min(all), points)
     }
 
-    /// Returns the draws of a point, in the metric's unit, as ratios need them; empty if the point was not measured.
+    /// Returns the draws of a point, in the metric's unit, as ratios need them; empty if the point was not measured or not drawn.
     pub fn values_of(&self, drawn: &Draws, point: usize) -> Vec<f64> {
         drawn[point].iter().map(|draw| self.metric.scale.value(*draw)).collect()
     }

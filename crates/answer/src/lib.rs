@@ -52,7 +52,7 @@ pub fn answer(experiment: Experiment) -> Answer {
     })
 }
 
-/// Answers all questions with the noise of metrics given, as a simulation knows it. The noise of a metric without an entry is estimated.
+/// Answers all questions if the noise of some metrics is known, as in a simulation. The noise of a metric without an entry is estimated.
 pub fn answer_knowing(experiment: Experiment, noise: &BTreeMap<String, Noise>) -> Answer {
     answer_with(experiment, &|observations, metric| match noise.get(&metric.name) {
         Some(noise) => Posterior::known(observations, *noise),

@@ -86,7 +86,8 @@ impl Answered {
         }
     }
 
-    /// Returns the ids of the winner and its ties, of which one is the best with 95 %. If there is only one, nothing more is measured.
+    /// Returns the ids of the winner and its ties. With a probability of 95 %, one of them is within the margin of the best. If there is
+    /// only the winner, nothing more is measured.
     pub fn finalists(&self) -> impl Iterator<Item = &str> {
         let winner = self.winner.iter().map(|winner| &*winner.config);
         winner.chain(self.ties.iter().map(|tie| &**tie))

@@ -32,7 +32,7 @@ pub struct OptimizationFound {
     pub hour_gain: f64,
     /// The id of the config with the fewest changes from the defaults, which is always measured.
     pub defaults: Option<String>,
-    /// The figure of the best config as a multiple of that of the defaults; `None` if either was not measured.
+    /// The figure of the best config as a multiple of the figure of the defaults; `None` if either was not measured.
     pub over_defaults: Option<f64>,
     /// The median relative error of the predicted figures of servers that were measured; `None` without predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ use vsweep_strategy::stats::{Requirement, Verdict};
 pub struct PlannedComparison {
     /// Names of the servers, in order: the base or the old end of the axis comes first.
     pub servers: Vec<String>,
-    /// True if the comparison has ended. Until then the other fields below are empty.
+    /// True if the comparison has ended. Until then the fields below are empty or 0.
     pub ended: bool,
     /// Number of starts used, failed ones included.
     pub starts: usize,
@@ -49,7 +49,7 @@ pub struct LocatedChange {
     pub old: String,
     /// The first server that is known to be after the change.
     pub new: String,
-    /// The figure of `new` divided by that of `old`.
+    /// The figure of `new` divided by the figure of `old`.
     pub ratio: Option<Estimate>,
     /// The probability of such a finding if nothing changed.
     pub doubt: f64,

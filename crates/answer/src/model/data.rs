@@ -16,8 +16,8 @@ pub struct Observations {
     pub(super) blocks: Vec<Block>,
     /// Names of the nodes on which runs were measured, in ascending order.
     pub(super) nodes: Vec<String>,
-    /// Index of the node with the most runs. Its effect is 0 and all figures are those on this node, so runs on other nodes never widen
-    /// the intervals of what was measured on it.
+    /// Index of the node with the most runs. Its effect is 0 and all figures are those on this node, so runs on other nodes never widen the
+    /// intervals of points that were measured on this one.
     pub(super) reference: usize,
     /// Block of each point of the experiment, and its position there.
     pub(super) places: Vec<Option<(usize, usize)>>,
@@ -170,7 +170,7 @@ impl Block {
     }
 }
 
-/// Returns the median size of the figures other than 0, at least [`LEAST_SIZE`]; 1 if there are none.
+/// Returns the median absolute value of the figures other than 0, at least [`LEAST_SIZE`]; 1 if there are none.
 fn typical_size(points: &[&Point], metric: &Metric) -> f64 {
     let runs = points.iter().flat_map(|point| &point.runs);
     let figures = runs.filter_map(|run| metric.scale.place(*run.figures.get(&metric.name)?));

@@ -180,7 +180,7 @@ impl Parts<'_> {
     }
 }
 
-/// Makes states at one size of noise after another.
+/// Computes the states at one size of noise after another.
 pub(super) struct States<'o> {
     observations: &'o Observations,
     /// The last run noise, and all blocks at it. They are kept because sizes with the same run noise follow each other.
@@ -369,7 +369,7 @@ mod tests {
             for cell in &block.cells {
                 let place = own.places.iter().position(|place| *place == Some((at, cell.point)));
                 let of = |(value, variance): &(f64, f64)| DenseRun {
-                    point: place.expect("there"),
+                    point: place.expect("a point of the block"),
                     start: (at, cell.start),
                     node: block.nodes[cell.start],
                     value: *value,

@@ -13,7 +13,7 @@ pub struct Part {
     pub weight: f64,
 }
 
-/// Most steps of the search for a quantile.
+/// Maximum number of steps of the search for a quantile.
 const MOST_STEPS: usize = 60;
 /// Largest size of the last step, relative to the smallest deviation. Halley's method cubes the error with each step, so the error that
 /// remains is below the precision of a number.

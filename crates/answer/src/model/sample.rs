@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut, Range};
 use vsweep_strategy::stats::Normals;
 
-/// Draws of some points. They are one allocation, which is returned to the system as a whole: a large experiment has millions.
+/// Draws of some points. A large experiment has millions, so they are in one allocation, which is returned to the system as a whole.
 #[derive(Debug)]
 pub struct Draws {
     /// Number of draws of each point.
@@ -73,7 +73,8 @@ impl Posterior {
         drawn
     }
 
-    /// The effects of the nodes in each draw, grouped by size of noise; `None` if there is only one node.
+    /// The effects of the nodes in each draw, in the order of the sizes of noise to which the draws are assigned; `None` if there is only
+    /// one node.
     fn draw_nodes(&self, seed: u64, allotted: &[Vec<usize>]) -> Option<Vec<Vec<f64>>> {
         let own = &self.observations;
         if own.nodes.len() < 2 {
@@ -94,8 +95,8 @@ impl Posterior {
         Some(effects)
     }
 
-    /// Draws members of a block: pairs of the place in it and the point. One config is drawn at a time, so that its values stay in the
-    /// processor's cache.
+    /// Draws the points of a block. `members` are pairs of a position in the block and the index of the point. One config is drawn at a
+    /// time, so that its values stay in the processor's cache.
     fn draw_block(
         &self,
         seed: u64,

@@ -10,13 +10,14 @@ pub const PLAIN_START: f64 = 0.01;
 /// Additional noise of a disturbed run, as a standard deviation relative to a typical figure.
 const DISTURBED: f64 = 0.1;
 
-/// Smallest size of a typical figure. Neither its square nor the inverse of that leaves the range of a number.
+/// Smallest size of a typical figure. Neither its square nor the inverse of its square is out of the range of a number.
 pub const LEAST_SIZE: f64 = 1e-100;
 /// Figures beyond this are no measurements, and their squares would overflow.
 const LARGEST: f64 = 1e100;
 
 impl Scale {
-    /// Returns the position of a figure on the scale. `None` if it has none, such as the logarithm of 0, or is too large for a measurement.
+    /// Returns the position of a figure on the scale. `None` if the figure has no position, such as 0 on a logarithmic scale, or is too
+    /// large for a measurement.
     ///
     /// Shares become angles, `asin(sqrt(share))`. The variance of a beta-binomial share, `p (1 - p) (1 / n + rho)`, becomes
     /// `(1 / n + rho) / 4`, which is the same for every share. So overdispersion of runs and of starts adds up as other noise does. The
@@ -53,8 +54,8 @@ pub fn scaled(figure: Figure) -> f64 {
     }
 }
 
-/// Returns the variance of a figure on its scale, due to sampling and to a disturbance of its run. `size` is that of a typical figure on
-/// a linear scale, and 1 on others.
+/// Returns the variance of a figure on its scale, due to sampling and to a disturbance of its run. `size` is that of a typical figure on a
+/// linear scale or of a count, and 1 on other scales.
 pub fn variance_of_sampling(scale: Scale, run: &Run, figure: Figure, size: f64) -> f64 {
     let sampling = match (scale, figure) {
         (Scale::Log | Scale::Linear | Scale::Count, Figure::Value { error, .. }) => error.powi(2),

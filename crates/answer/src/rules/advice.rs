@@ -1,9 +1,9 @@
 //! Advice that makes an answer surer: more starts of the winner and its ties, and the probability to expect after them.
 //!
-//! Each draw is a possible truth. For some of them new starts are simulated: each config's figure is measured again with the noise of the
-//! new starts, and its draws are moved and narrowed as normal ones would be. The probability to expect is the mean of the highest
-//! probability of any config after that (a preposterior analysis: Raiffa and Schlaifer 1961). The simulated starts do not change which
-//! targets are met.
+//! Each draw is a possible truth. For some of these truths, new starts are simulated: each config's figure is measured again with the noise
+//! of the new starts, and its draws are moved and narrowed as if they were normal. The probability to expect is the mean, over these
+//! truths, of the highest probability of any config (a preposterior analysis: Raiffa and Schlaifer 1961). The simulated starts do not
+//! change which targets are met.
 
 use super::super::Random;
 use super::super::asked::Goal;
@@ -106,7 +106,8 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
                     return placed.contender.draws[*row];
                 }
                 let moved = (old * seen[at] + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean);
-                // In draws in which only another load meets the targets, the figure is scaled to that load's.
+                // The draw of the contender differs from that of the point: its mean is shrunk, and its load is the best one in this draw.
+                // The ratio keeps both differences.
                 moved * (placed.contender.draws[*row] / value)
             });
             let held = held(&moved.collect::<Vec<f64>>(), placed, margin);

@@ -1,4 +1,5 @@
-//! The contest among entrants: the winner, its ties, those that are as good, and those that are ruled out.
+//! The contest among entrants: the winner, its ties, and the probabilities of each entrant to be within the margin of the best and as good
+//! as the winner.
 
 use super::super::document::Chosen;
 use vsweep_strategy::stats::Better;
@@ -9,7 +10,7 @@ pub struct Contender {
     /// Its plain figure; `None` if its plain estimates miss the targets.
     pub plain: Option<f64>,
     /// For a search, the median and the upper end of its own posterior. A search that ended early reports a load well below its median. So
-    /// a rival is within its margin only if the rival's upper end is within the margin of that median.
+    /// another search is near the best one only if its upper end is within the margin of the median of the best one.
     pub located: Option<[f64; 2]>,
     /// Its figure in each draw; NaN where it does not meet the targets.
     pub draws: Vec<f64>,
@@ -78,7 +79,7 @@ impl Reason {
     }
 }
 
-/// Decides a contest of entrants that are in a fixed order.
+/// Decides a contest. Of equal entrants the first one wins, so their order must be fixed.
 pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
     let Some((winner, reason)) = winner(entrants, margin) else {
         return Found {
@@ -117,8 +118,8 @@ pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
     }
 }
 
-/// Returns the entrant with the best plain figure, or one within the margin of it that is preferable: it meets more targets, has more
-/// throughput per GPU, or needs fewer changes.
+/// Returns the entrant with the best plain figure, or a preferable one within the margin of that figure: one that meets more of the other
+/// targets, has more throughput per GPU, or needs fewer changes.
 fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
     let plain = |at: usize| entrants[at].plain;
     let all = (0..entrants.len()).filter(|at| plain(*at).is_some());
@@ -172,8 +173,8 @@ fn settled_by_changes(entrants: &[Contender], near: &[usize], prefer: impl Fn(us
     plainest.reduce(prefer)
 }
 
-/// Returns the ties of the winner. Adds the entrant that raises the probability most, until with 95 % the winner or one of the ties is
-/// within the margin of the best.
+/// Returns the ties of the winner. Adds entrants, always the one that raises the probability most, until the winner or one of its ties is
+/// within the margin of the best with a probability of 95 %.
 fn ties(winner: usize, entrants: &[Contender], within: &[Vec<bool>], count: f64, better: Better) -> Vec<usize> {
     let mut covered = within[winner].clone();
     let mut chance = covered.iter().filter(|covered| **covered).count() as f64;

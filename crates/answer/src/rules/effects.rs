@@ -67,7 +67,7 @@ fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
     different.all(|name| name == first).then_some(first)
 }
 
-/// The ratio of one point's figure, multiplied by `times`, to that of another.
+/// The ratio of one point's figure, multiplied by `times`, to the figure of another point.
 fn ratio(figures: &Figures<'_>, drawn: &Draws, one: usize, other: usize, times: f64) -> Option<Estimate> {
     let value = times * figures.estimates[one]?.value / figures.estimates[other]?.value;
     let (own, others) = (figures.values_of(drawn, one), figures.values_of(drawn, other));

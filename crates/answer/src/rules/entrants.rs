@@ -36,7 +36,7 @@ pub struct Field {
     pub too_large: Vec<usize>,
 }
 
-/// A config whose plain estimates miss the targets competes if one of its points meets them in one of this many draws.
+/// A config whose plain estimates miss the targets competes if one of its points meets them in at least one in this many draws.
 const ONE_DRAW_IN: usize = 200;
 
 /// Returns the number of servers of a config that fit on the user's GPUs; 1 if either number of GPUs is unknown.

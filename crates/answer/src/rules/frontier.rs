@@ -1,5 +1,5 @@
-//! The frontier of two metrics: the points that no other beats in both plain estimates. Each has the probability that no other beats it by
-//! more than the margin in both.
+//! The Pareto frontier of two metrics: a point is on it if no other is at least as good in both plain estimates and better in one. Each
+//! point on it has the probability that no other beats it by more than the margin in both.
 
 use super::super::asked::FrontierQuestion;
 use super::super::document::{Estimate, Frontier, FrontierPoint};
@@ -7,7 +7,8 @@ use super::super::known::{Figures, Known, draws_of, rounded};
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;
 
-/// Probabilities of a frontier use one in this many draws, because its points are many and nothing is decided by their probabilities.
+/// Number of draws of the model for each one that is used for a frontier's probabilities. Fewer are used, because a frontier has many
+/// points, and nothing is decided by its probabilities.
 const ONE_DRAW_IN: usize = 4;
 
 /// Returns the frontier that a question asks for; `None` unless both metrics were measured.
@@ -38,7 +39,7 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
     let draws = draws_of(known.experiment) / ONE_DRAW_IN;
     let shrunk = |figures: &Figures<'_>| figures.shrunk(&question.workload, draws);
     let (on_x, on_y) = (shrunk(x), shrunk(y));
-    // A place that no unbeaten place beats by more than the margin is beaten so by no place at all.
+    // If no unbeaten place beats a place by more than the margin, no place at all does.
     let unbeaten: Vec<Vec<(f64, f64)>> = (0..draws)
         .map(|draw| {
             unbeaten(
@@ -71,7 +72,8 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
     })
 }
 
-/// Returns the places that no other beats in both figures. Those with NaN are left out, because they beat nothing.
+/// Returns some of the places. Places with NaN beat nothing and are left out. For every other place that is left out, one that is returned
+/// is at least as good in both figures.
 fn unbeaten(places: impl Iterator<Item = (f64, f64)>, of_x: Better, of_y: Better) -> Vec<(f64, f64)> {
     let mut places: Vec<(f64, f64)> = places.filter(|(x, y)| !x.is_nan() && !y.is_nan()).collect();
     places.sort_unstable_by(|(one, _), (other, _)| match of_x {
@@ -86,7 +88,7 @@ fn unbeaten(places: impl Iterator<Item = (f64, f64)>, of_x: Better, of_y: Better
         }
         is_better
     });
-    // Few are left, and those of all draws are in memory at once.
+    // Few places are left, and the lists of all draws are in memory at once.
     places.shrink_to_fit();
     places
 }

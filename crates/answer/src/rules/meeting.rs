@@ -102,8 +102,8 @@ fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) ->
     found
 }
 
-/// Returns the points whose figures decide whether a point meets a target: the point itself if the target applies to it, else those of its
-/// config and workload to which it applies. `None` if one of them was not measured.
+/// Returns the points whose figures decide whether a point meets a target: the point itself if the target applies to it, else the points of
+/// its config and workload to which the target applies. `None` if one of them was not measured.
 pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Option<Vec<usize>> {
     let point = &experiment.points[at];
     let applies = target.about.is_empty() || target.about.iter().any(|about| about.point == point.id);

@@ -12,7 +12,7 @@ use super::searches::of_searches;
 use super::warnings::warnings;
 use vsweep_strategy::stats::Better;
 
-/// Probability from which a config counts as as good as the winner.
+/// Smallest probability of being as good as the winner for which a config is listed as such.
 const EVEN: f64 = 0.5;
 /// Probability below which a config is ruled out.
 const RULED_OUT: f64 = 0.05;
@@ -156,8 +156,8 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
     all
 }
 
-/// Returns the winner's figure as a multiple of the other's. `None` if the other has the better estimate, because the winner was then
-/// chosen for another reason, or if the other met its target at the highest load allowed and may hold more.
+/// Returns the winner's figure as a multiple of another entrant's. `None` if the other has the better estimate, because the winner was then
+/// chosen for another reason. `None` also if the other met its target at the highest load allowed, because it may hold more.
 fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
     if other.at_ceiling || better.prefers(other.value.value, winner.value.value) {
         return None;

@@ -1,8 +1,9 @@
 //! The entrants of a question about loads: each config with the load that its search found, and the search's own posterior.
 //!
-//! The limit differs from start to start as much as the limiting figure does, divided by the slope of its curve there. The noise of starts
-//! is estimated from all searches for the target, as for any metric. A search that meets its target at the highest load allowed may hold
-//! more. The logarithm of its limit is then uniform, up to the highest load that any competitor's replicas may reach together.
+//! The limit differs from start to start by the noise of the limiting figure, divided by the slope of that figure over the load. The noise
+//! of starts is estimated from all searches for the target, as for any metric. A server that meets its target at the highest load allowed
+//! may hold more. The logarithm of its limit is then assumed to be uniform, up to the highest load that any competitor's replicas may reach
+//! together.
 
 use super::super::Random;
 use super::super::asked::Question;
@@ -86,8 +87,8 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
     field
 }
 
-/// Returns for each search the highest load that any competitor's replicas may reach, divided by the highest that its own may reach; 1 for
-/// a search without a bound.
+/// Returns for each search the highest load that any competitor's replicas may reach, divided by the highest load that its own replicas may
+/// reach; 1 for a search without a bound.
 fn headrooms(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     let highest = |search: &&Search| {
         let config = experiment.configs.iter().find(|config| config.id == search.config)?;
@@ -116,8 +117,8 @@ fn limits(search: &Search, headroom: f64, starts: &[f64], seed: u64) -> Vec<f64>
     starts.iter().map(draw).collect()
 }
 
-/// Returns the quantile of a search's limit at a probability: the geometric mean of the quantiles of its starts, with headroom for those at
-/// the highest load allowed.
+/// Returns the quantile of a search's limit at a probability: the geometric mean of the quantiles of its starts, with headroom for starts
+/// at the highest load allowed.
 fn located(search: &Search, headroom: f64, probability: f64) -> f64 {
     let loads = search.starts.iter().map(|located| {
         let load = quantile(&located.quantiles, probability);
@@ -148,7 +149,7 @@ fn slope(search: &Search) -> f64 {
     search.slope.max(FLATTEST)
 }
 
-/// Returns the load at a probability. The logarithm is linear between the given quantiles.
+/// Returns the load at a probability. Between the quantiles in `loads`, its logarithm is linear.
 fn quantile(loads: &[f64], probability: f64) -> f64 {
     let at = (probability * loads.len() as f64 - 0.5).clamp(0.0, (loads.len() - 1) as f64);
     let (low, part) = (at.floor() as usize, at.fract());

@@ -52,7 +52,7 @@ pub fn standings(
         if meets && is_better && value > 0.0 {
             *standing = Standing::Valued {
                 value: value * times,
-                error: error(point, metric),
+                error: relative_error(point, metric),
             };
         }
     }
@@ -70,7 +70,7 @@ fn meets(experiment: &Experiment, at: usize, target: &Target) -> bool {
     values.all(|value| value.is_some_and(|value| target.bound.holds(value, target.limit)))
 }
 
-fn error(point: &Point, metric: &Metric) -> f64 {
+fn relative_error(point: &Point, metric: &Metric) -> f64 {
     let figures = point.runs.iter();
     let figures = figures.filter_map(|run| Some((run, *run.figures.get(&metric.name)?)));
     let weights = figures.map(|(run, figure)| {

@@ -6,7 +6,7 @@ use super::super::experiment::{Config, Experiment, Point, Search};
 use super::contest::SURE;
 use std::collections::BTreeSet;
 
-/// Probability of the winner from which an assumed start noise is warned of.
+/// Smallest probability of the winner at which an assumed start noise is worth a warning.
 const CONFIDENT: f64 = 0.9;
 
 /// Returns the warnings about a winner. `assumed` is the start noise of the figure that decided, if it was not measured.
@@ -106,7 +106,7 @@ fn doubts<'e>(experiment: &'e Experiment, question: &Question, winner: &Winner) 
     point.doubts.get(name).filter(|codes| !codes.is_empty())
 }
 
-/// Returns the nodes on which a config was measured, and those of all other configs, for the workload of a question.
+/// Returns the nodes on which a config was measured, and the nodes of all other configs, for the workload of a question.
 fn nodes(experiment: &Experiment, question: &Question, config: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
     let of_points = |point: &&Point| point.workload == question.workload;

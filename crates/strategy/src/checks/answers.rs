@@ -7,15 +7,15 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Change of log probabilities, in nats, that rounding may explain. Between bf16 and f32 it was 0.14.
-const LEAST: f64 = 0.5;
+/// Change of log probabilities, in nats, that rounding alone may explain. The change from bf16 to f32 was 0.14.
+const ROUNDING: f64 = 0.5;
 /// Largest change of log probabilities that noise explains, as a multiple of the noise of batching.
 const TIMES_NOISE: f64 = 4.0;
-/// Most noise of batching that counts, in nats.
+/// Largest noise of batching that is taken into account, in nats.
 const MOST_NOISE: f64 = 1.0;
-/// Largest distance, in nats, between the answers to two long prompts with different beginnings that counts as none.
+/// Distance, in nats, up to which the answers to two long prompts with different beginnings count as equal.
 const NO_DISTANCE: f64 = 1e-3;
-/// Fewer tokens than a line of a long prompt has with any tokenizer. A line has ten words.
+/// Lower bound of the number of tokens of a line of a long prompt, for any tokenizer. A line has ten words.
 const TOKENS_A_LINE: u64 = 4;
 
 /// Result of asking the questions at one start of a server.
@@ -25,7 +25,7 @@ pub enum AnswerCheck {
     /// The answers.
     #[serde(rename = "told")]
     Answered(Answers),
-    /// The reason why there are none.
+    /// The reason why there are no answers.
     Refused(String),
 }
 
@@ -36,7 +36,7 @@ pub struct Answers {
     pub model: String,
     /// Answers to each question, asked alone.
     pub alone: Vec<Reply>,
-    /// Distance from each of these to the answer that was given when all questions were asked at once.
+    /// Distance from each answer in `alone` to the answer that was given when all questions were asked at once.
     pub together: Vec<Distance>,
     /// Answers to the first two questions with as many filler lines as the server takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ pub struct Answers {
 /// The replies to two questions whose answers are at the beginning of a long text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Long {
-    /// Number of lines of that text.
+    /// Number of lines of the text.
     pub lines: u32,
     /// The answers.
     pub replies: Vec<Reply>,
@@ -94,8 +94,8 @@ impl From<Token> for Written {
 }
 
 impl Token {
-    /// Returns the difference in log probability from this token to another, in nats. If the other is not among the most probable ones,
-    /// the difference is at least this.
+    /// Returns the difference in log probability from this token to another, in nats. If the other is not among the most probable tokens,
+    /// the difference is a lower bound.
     fn gap(&self, other: &str) -> Option<f64> {
         let mut top = self.top.iter();
         let given = top.find(|(text, _)| text == other).map(|(_, logprob)| *logprob);
@@ -103,7 +103,8 @@ impl Token {
         Some(self.logprob? - given.or_else(least)?)
     }
 
-    fn holds_likely(&self, other: &str) -> bool {
+    /// Returns true if a token with this text is among the most probable ones.
+    fn lists(&self, other: &str) -> bool {
         self.top.iter().any(|(text, _)| text == other)
     }
 }
@@ -114,8 +115,8 @@ pub struct Distance {
     /// Index of the first token that differs; `None` if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts_at: Option<u32>,
-    /// Change of log probabilities, in nats: the mean over the common tokens or, if greater, that of the two at which they part. The latter
-    /// may be too low.
+    /// Change of log probabilities, in nats: the mean over the common tokens or, if greater, the mean of the two gaps where the answers
+    /// part. These gaps may be too low.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nats: Option<f64>,
     /// True if one of the two tokens at which they part is not among the most probable tokens of the other answer.
@@ -145,7 +146,7 @@ impl Reply {
             nats: gap
                 .zip(mean)
                 .map(|((here, there), mean)| mean.max((here + there) / 2.0)),
-            is_unlikely: gap.is_some() && !(one.holds_likely(&another.text) && another.holds_likely(&one.text)),
+            is_unlikely: gap.is_some() && !(one.lists(&another.text) && another.lists(&one.text)),
         }
     }
 
@@ -158,7 +159,7 @@ impl Reply {
 
 impl Distance {
     fn is_beyond(self, noise: f64) -> bool {
-        let limit = LEAST.max(TIMES_NOISE * noise.min(MOST_NOISE));
+        let limit = ROUNDING.max(TIMES_NOISE * noise.min(MOST_NOISE));
         self.is_unlikely && self.nats.is_some_and(|nats| nats > limit)
     }
 }
@@ -195,7 +196,7 @@ impl Answers {
         ))
     }
 
-    /// Returns true if the server does not use the beginning of a long text, although it does use that of a short one.
+    /// Returns true if the server does not use the beginning of a long text, although it does use the beginning of a short one.
     fn forgets(&self, long: &Long) -> bool {
         let ([amber, cobalt, ..], [one, other]) = (&self.alone[..], &long.replies[..]) else {
             return false;
@@ -217,7 +218,7 @@ impl Answers {
             .fold(0.0, f64::max)
     }
 
-    /// Returns pairs of replies to the same question. Those to long texts are paired only if the texts have equal length.
+    /// Returns pairs of replies to the same question. Replies to long texts are paired only if the texts have equal length.
     fn paired_replies<'a>(&'a self, other: &'a Answers) -> impl Iterator<Item = (&'a Reply, &'a Reply)> {
         let long = self
             .long
@@ -281,7 +282,8 @@ pub struct AnsweredStart<'a> {
 }
 
 /// Returns the fault of each start's answers, if any, for starts in the order in which they were made. Starts of one model are compared
-/// with the first start of its baseline. That is the faultless config with the fewest settings and, among equals, the one started first.
+/// with the first start of its baseline. The baseline is the faultless config with the fewest settings and, among equals, the one started
+/// first.
 pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
     let mut faults: Vec<Option<String>> = starts.iter().map(|start| start.answers.fault()).collect();
     let mut baselines: BTreeMap<&str, usize> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 /// Shortest meaningful duration of a run, in seconds. A shorter run shows mostly its start and its end.
 const SHORTEST_S: f64 = 0.5;
-/// Fewest requests of each slot of a closed loop, so that one of them meets the server at full load.
+/// Minimum number of requests of each slot of a closed loop, so that one of them meets the server at full load.
 const WAVES: f64 = 2.0;
 
 /// Reason why a load was too short for a steady state.

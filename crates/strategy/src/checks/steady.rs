@@ -18,9 +18,9 @@ pub struct Trend {
 
 /// The probability that a steady run is called unsteady, or a steady start drifting, before [`LEAST`] and [`LEAST_DRIFT`] are applied.
 const ALPHA: f64 = 0.001;
-/// Smallest change that counts, relative to the median. A change moves the mean by half of it.
+/// Smallest change that counts, relative to the median. A change of this size moves the mean by half of it.
 pub const LEAST: f64 = 0.1;
-/// Fewest values that are tested for a trend.
+/// Minimum number of values for a test for a trend.
 const FEWEST: usize = 20;
 
 /// Returns the change from the first to the last of the values after the warm-up, relative to their median. Values are means over equal
@@ -106,7 +106,7 @@ fn dependence(ranks: &[f64]) -> f64 {
         }
     };
     let sum: f64 = (1..ranks.len()).map(of_lag).sum();
-    // Values that alternate would make it smaller. The test would then find trends where there are none.
+    // Values that alternate would make the factor smaller than 1. The test would then find trends where there are none.
     (1.0 + 2.0 / (n * (n - 1.0) * (n - 2.0)) * sum).max(1.0)
 }
 
@@ -139,7 +139,7 @@ pub struct Step {
     pub log: f64,
 }
 
-/// Smallest change of the logarithm that counts as a drift. A drift changes a mean by at most half of it.
+/// Smallest change of the logarithm that counts as a drift. A drift of this size changes a mean by at most half of it.
 pub const LEAST_DRIFT: f64 = 0.05;
 /// Fewest degrees of freedom, of the runs and the prior together, with which noise can be estimated.
 const LEAST_FREEDOM: f64 = 3.0;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn as_pymannkendall_tests() {
-        // pymannkendall 1.4.3: hamed_rao_modification_test, and original_test for the one with ties.
+        // pymannkendall 1.4.3: hamed_rao_modification_test, and original_test for the series with ties.
         let found = trend(&DEPENDENT).expect("values");
         assert!((found.score - -3.114668027962985).abs() < 1e-9, "{}", found.score);
         assert!((found.slope - -0.05258333333333347).abs() < 1e-12, "{}", found.slope);

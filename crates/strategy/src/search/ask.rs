@@ -35,10 +35,10 @@ const FEW: f64 = 20.0;
 pub struct Search {
     settings: Settings,
     seed: Seed,
-    /// The best answers of other servers; empty unless `skip_beaten`.
+    /// The best answers of other servers.
     rivals: Vec<Rival>,
     probes: Vec<Probe>,
-    /// Evidence of the probes for each target, computed by the first `ask`.
+    /// Evidence of the probes for each target, computed when it is first needed after an `add`.
     evidence: OnceLock<Vec<Evidence>>,
 }
 
@@ -57,7 +57,7 @@ impl Search {
     }
 
     /// Makes the search compare with rivals. It measures more closely while a rival's load lies within the interval of its answer. With
-    /// [`Settings::skip_beaten`] it ends for a target once its rival is known to hold more than the server can.
+    /// [`Settings::skip_beaten`] it ends for a target once its rival is known to hold at least as much as the server can.
     pub fn against(mut self, rivals: &[Rival]) -> Search {
         self.rivals = rivals.to_vec();
         self
@@ -172,7 +172,7 @@ impl Evidence {
 impl View<'_> {
     /// Returns the answer, or the question that is needed for it. Asks nothing more about a server that is already beaten.
     fn next_or_skip(&self) -> Result<Answer, Question> {
-        let decided = self.decide().map_err(|question| self.relieve(self.raise(question)));
+        let decided = self.decide().map_err(|question| self.lower(self.raise(question)));
         decided.or_else(|question| match self.beaten() {
             Some((bound, why)) => Ok(self.beaten_answer(bound, why)),
             None => Err(question),
@@ -247,9 +247,9 @@ impl View<'_> {
         }
     }
 
-    /// Lowers the load of a question after every [`REPEATS`] disturbed runs in a row, each time farther, unless that load or a higher one
-    /// has passed.
-    fn relieve(&self, question: Question) -> Question {
+    /// Lowers the load of a question after every [`REPEATS`] disturbed runs in a row, each time farther, unless the lowered load or a
+    /// higher one has passed.
+    fn lower(&self, question: Question) -> Question {
         let asked = |probe: &&Probe| probe.question.target == self.target.name;
         let last = self.search.probes.iter().rev().filter(asked);
         let in_a_row = last.take_while(|probe| self.target.is_spoilt(probe)).count();
@@ -335,7 +335,7 @@ impl View<'_> {
         boundary < self.end(value)
     }
 
-    /// Returns the lowest boundary to which an answer of `value` is not as near as requested.
+    /// Returns the end of the tolerance of an answer of `value`: the answer is as near as requested to every boundary below this load.
     fn end(&self, value: f64) -> f64 {
         let Settings { vary, tolerance, .. } = self.search.settings;
         let near = value * (1.0 + tolerance);
@@ -351,7 +351,7 @@ impl View<'_> {
         (RISK..=1.0 - RISK).contains(&self.boundary.chance_below(value))
     }
 
-    /// Number of runs that were asked for this target.
+    /// Number of runs that this target asked for.
     fn probes_so_far(&self) -> usize {
         self.search
             .probes
@@ -360,12 +360,12 @@ impl View<'_> {
             .count()
     }
 
-    /// Number of these runs that were informative.
+    /// Number of informative runs among those that this target asked for.
     fn runs_so_far(&self) -> usize {
         self.probes_so_far() - self.spoilt()
     }
 
-    /// Number of these runs that missed the target while disturbed.
+    /// Number of runs that this target asked for and that give no observation because something disturbed them.
     fn spoilt(&self) -> usize {
         let asked = |probe: &&Probe| probe.question.target == self.target.name;
         let probes = self.search.probes.iter().filter(asked);

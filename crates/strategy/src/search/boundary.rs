@@ -1,10 +1,10 @@
 //! The probability distribution of the position of a target's limit, and of the size of the noise, given noisy margins.
 //!
-//! In logarithms, the margin is zero at the boundary, and a line of one slope below it and of another above it. Its deviation from the
-//! lines grows in proportion to the distance. It may also jump at the boundary. Each run adds noise, whose size is unknown too. Slopes
-//! from flat to vertical and noise from small to large are all considered, and weighted by how well they explain the margins. So a smooth
-//! curve is interpolated, a hockey stick is bent at its knee, a cliff is bisected, and runs that scatter more than expected widen the
-//! distribution. Callers decide what to do with it.
+//! In logarithms, the margin is zero at the boundary. It follows a line of one slope below the boundary and a line of another slope above
+//! it. Its deviation from the lines grows in proportion to the distance, and it may jump at the boundary. Each run adds noise, whose size
+//! is unknown too. Slopes from flat to vertical and noise from small to large are all considered, and weighted by how well they explain the
+//! margins. So a smooth curve is interpolated, a hockey stick is bent at its knee, a cliff is bisected, and runs that scatter more than
+//! expected widen the distribution. Callers decide what to do with it.
 
 use super::seed::Seed;
 use crate::stats::dot;
@@ -20,7 +20,7 @@ pub(super) struct Observation {
     pub error: f64,
     /// Greatest part of the margin that a disturbance explains.
     pub slack: f64,
-    /// Least absolute margin, if only its sign and this bound are known.
+    /// Lower bound of the absolute margin, if only this bound and the sign of the margin are known.
     pub bound: Option<f64>,
     /// The distribution of the run's requests; `None` if the margin is that of a mean or of the run as a whole.
     pub tail: Option<Tail>,
@@ -40,7 +40,7 @@ pub(super) struct Tail {
 pub(super) struct Boundary {
     /// Logarithms of the loads, ascending.
     grid: Vec<f64>,
-    /// Probability that the boundary is at or below each of them.
+    /// Probability that the boundary is at or below each load.
     cumulative: Vec<f64>,
     /// Ratio of the actual scatter of a run's margin to its stated error.
     pub noise: f64,
@@ -55,7 +55,7 @@ const SLOPES: [f64; 12] = [0.03, 0.07, 0.15, 0.3, 0.6, 1.0, 1.7, 3.0, 6.0, 15.0,
 const GAPS: [(f64, f64); 4] = [(0.0, 0.85), (0.06, 0.05), (0.15, 0.05), (0.4, 0.05)];
 /// The slope below the boundary that is most likely before anything was measured.
 const TYPICAL_SLOPE: f64 = 1.0;
-/// Prior spread of the logarithm of that slope.
+/// Prior spread of the logarithm of the slope below the boundary.
 const SLOPE_SPREAD: f64 = 1.3;
 /// Distance, as a logarithm of the load, over which a jump counts as a slope.
 const JUMP: f64 = 0.03;
@@ -63,7 +63,7 @@ const JUMP: f64 = 0.03;
 const NOISES: [f64; 8] = [0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0, 6.3];
 /// The size of the noise that is most likely before anything was measured.
 const TYPICAL_NOISE: f64 = 1.1;
-/// Prior spread of the logarithm of that size.
+/// Prior spread of the logarithm of the size of the noise.
 const NOISE_SPREAD: f64 = 0.75;
 /// Largest margin that counts. Larger ones say nothing more.
 pub(super) const FAR: f64 = 1.0;
@@ -71,14 +71,14 @@ pub(super) const FAR: f64 = 1.0;
 pub(super) const TYPICAL_ERROR: f64 = 0.006;
 /// Greatest deviation of a margin from its straight line, relative to the line's own margin there.
 const BEND: f64 = 0.3;
-/// Deviation of the percentile of all requests from that of a typical run, for reasons that no run shows, as a part of a run's noise. Three
-/// points approximate a normal distribution: this deviation to either side, and none.
+/// Deviation of the percentile of all requests from the percentile of a typical run, for reasons that no run shows, as a multiple of a
+/// run's noise. Three points approximate a normal distribution: this deviation to either side, and no deviation.
 const OFFSET: f64 = 0.45;
-/// Probability of that deviation to either side.
-const ASIDE: f64 = 1.0 / 6.0;
-/// Parts of their slack by which the margins of all runs may be too high. They have one part in common, as equal stalls have equal effects.
+/// Probability of the deviation [`OFFSET`] to one side, and also to the other.
+const OFFSET_CHANCE: f64 = 1.0 / 6.0;
+/// Parts of the slack by which margins may be too high. All runs have about the same part, because equal stalls have equal effects.
 const PARTS: [f64; 3] = [0.0, 0.5, 1.0];
-/// Standard deviation of a single run's part around the common one.
+/// Standard deviation of a single run's part around the common part.
 const PART_SPREAD: f64 = 0.15;
 /// Degrees of freedom of the noise, which has Student's distribution.
 const FREEDOM: f64 = 7.0;
@@ -87,18 +87,18 @@ const COARSE: f64 = 0.04;
 /// Number of steps of the second grid.
 const FINE: usize = 240;
 /// Weight of the part of the prior that is uniform over the range and ignores the seed.
-const DOUBT: f64 = 0.1;
+const UNIFORM_WEIGHT: f64 = 0.1;
 
 impl Boundary {
     /// Infers the boundary from `observations`, with a prior around `seed`, between `lower` and `upper` and a little beyond.
     pub(super) fn infer(seed: Seed, lower: f64, upper: f64, observations: &[Observation]) -> Boundary {
         let (start, end) = (lower.ln() - 1.0, upper.ln() + 1.0);
         let model = Model::new(seed, end - start, observations);
-        let coarse = model.over(start, end, ((end - start) / COARSE).ceil() as usize);
+        let coarse = model.on_grid(start, end, ((end - start) / COARSE).ceil() as usize);
         // The second grid leaves out the loads in the outermost tails of the first.
         let edge = |p: f64| coarse.quantile(p).ln();
         let (start, end) = (edge(1e-5) - 2.0 * COARSE, edge(1.0 - 1e-5) + 2.0 * COARSE);
-        model.over(start, end, FINE)
+        model.on_grid(start, end, FINE)
     }
 
     /// Returns the load below which the boundary lies with probability `p`.
@@ -161,7 +161,8 @@ impl Model {
         }
     }
 
-    fn over(&self, start: f64, end: f64, points: usize) -> Boundary {
+    /// Returns the distribution on a grid of `points` steps between two logarithms of loads.
+    fn on_grid(&self, start: f64, end: f64, points: usize) -> Boundary {
         let step = (end - start) / points as f64;
         let (mut weights, mut noise, mut slope) = (vec![0.0; points + 1], 0.0, 0.0);
         for runs in &self.cases {
@@ -216,14 +217,14 @@ impl Model {
                 }
             }
             let prior = prior * self.noises[i];
-            let aside = OFFSET * noise * self.error;
+            let offset = OFFSET * noise * self.error;
             let beyond = self.coupling.each_ref().map(|row| dot(row, &above));
             let mut within = [0.0; SLOPES.len()];
-            for ((weights, slopes), (_, usual)) in below.iter().zip(&self.slopes).zip(GAPS) {
+            for ((weights, slopes), (_, gap_prior)) in below.iter().zip(&self.slopes).zip(GAPS) {
                 for (at, weight) in weights.iter().enumerate() {
-                    let weight = prior * usual * weight;
+                    let weight = prior * gap_prior * weight;
                     within[at] += weight;
-                    tally.add_side(boundary, -aside, weight * beyond[at], slopes[at]);
+                    tally.add_side(boundary, -offset, weight * beyond[at], slopes[at]);
                 }
             }
             let whole = dot(&within, &beyond);
@@ -233,9 +234,9 @@ impl Model {
                     .zip(&self.coupling)
                     .map(|(weight, row)| weight * row[at])
                     .sum();
-                tally.add_side(boundary, aside, above * below, self.slopes[0][at]);
+                tally.add_side(boundary, offset, above * below, self.slopes[0][at]);
             }
-            tally.add(boundary, (1.0 - 2.0 * ASIDE) * whole);
+            tally.add(boundary, (1.0 - 2.0 * OFFSET_CHANCE) * whole);
             tally.noise += whole * noise.ln();
         }
     }
@@ -257,10 +258,10 @@ impl Tally {
         self.weights[place as usize] += weight;
     }
 
-    /// Adds a limit next to a boundary, where a curve with this slope differs by `aside` from the margin at the boundary.
-    fn add_side(&mut self, boundary: f64, aside: f64, weight: f64, (slope, ln_slope): (f64, f64)) {
+    /// Adds a limit next to a boundary, where a curve with this slope differs by `offset` from the margin at the boundary.
+    fn add_side(&mut self, boundary: f64, offset: f64, weight: f64, (slope, ln_slope): (f64, f64)) {
         self.slope += weight * ln_slope / 2.0;
-        self.add(boundary + aside / slope, ASIDE * weight);
+        self.add(boundary + offset / slope, OFFSET_CHANCE * weight);
     }
 }
 
@@ -291,8 +292,8 @@ impl LoadRun {
         }
     }
 
-    /// Multiplies the weight of each slope by the likelihood of the margin at this distance from the boundary, with a jump of `gap`. That
-    /// is Student's density up to a factor or, for a bound, the probability of a margin beyond it.
+    /// Multiplies the weight of each slope by the likelihood of the margin at this distance from the boundary, with a jump of `gap`. The
+    /// likelihood is Student's density up to a factor or, for a bound, the probability of a margin beyond the bound.
     fn weigh(&self, weights: &mut [f64; SLOPES.len()], distance: f64, gap: f64, noise: usize) {
         let (variance, shift) = self.noises[noise];
         let Observation {
@@ -318,9 +319,9 @@ impl LoadRun {
 }
 
 impl Tail {
-    /// Returns the margin over all requests of many runs minus that of a typical run, if runs scatter by `deviation`. Scatter that their
-    /// own requests do not explain shifts whole runs, and the slow ones have most of the late requests. With an exponential tail the shift
-    /// is c²/2g; in simulations it was half of that, and at most 1.2 c.
+    /// Returns the margin over all requests of many runs minus the margin of a typical run, if runs scatter by `deviation`. Scatter c that
+    /// their own requests do not explain shifts whole runs, and the slow runs have most of the late requests. With an exponential tail of
+    /// growth g the shift is c²/2g; in simulations it was half as large, and at most 1.2 c.
     fn shift(self, deviation: f64) -> f64 {
         let common = (deviation * deviation - self.error * self.error).max(0.0);
         (common / (4.0 * self.growth)).min(1.2 * common.sqrt())
@@ -334,7 +335,7 @@ fn bell(z: f64) -> f64 {
 fn prior(boundary: f64, seed: Seed, width: f64) -> f64 {
     let scale = seed.factor.max(1.05).ln();
     let z = (boundary - seed.value.ln()) / scale;
-    (1.0 - DOUBT) * bell(z) / (scale * std::f64::consts::TAU.sqrt()) + DOUBT / width
+    (1.0 - UNIFORM_WEIGHT) * bell(z) / (scale * std::f64::consts::TAU.sqrt()) + UNIFORM_WEIGHT / width
 }
 
 /// Returns the prior weight of each pair of slopes (below, above), up to a factor. Latency curves are convex, so the slope rarely falls.

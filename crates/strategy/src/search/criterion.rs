@@ -148,8 +148,8 @@ impl Criterion {
         }
     }
 
-    /// Returns the name of the figure that it bounds: a metric or, for an attainment, `share(ttft_ms<500 & tpot_ms<=50)`, which results do
-    /// not contain.
+    /// Returns the name of the figure that the criterion bounds: a metric or, for an attainment, `share(ttft_ms<500 & tpot_ms<=50)`, which
+    /// results do not contain.
     pub fn figure(&self) -> String {
         let figure = match &self.quantity {
             Quantity::Metric(key) => key.clone(),
@@ -161,16 +161,16 @@ impl Criterion {
         self.in_class(&figure)
     }
 
-    /// Returns the name of a figure of the requests that it concerns.
+    /// Returns the name of a figure, restricted to the requests that the criterion concerns.
     fn in_class(&self, figure: &str) -> String {
         figure_of(self.class.as_deref(), figure)
     }
 
-    /// Reads this criterion from one run's metrics, by key, and its requests. `None` if they do not contain it.
+    /// Reads this criterion from one run's metrics, by key, and its requests. `None` if neither contains the figure.
     ///
     /// If the criterion is about single requests (an attainment, or a percentile of a latency), the requests give the interval. `requests`
     /// are in the order in which they were sent, and may be empty if they were not recorded. With a varied rate they wait for one another,
-    /// so they count as fewer independent ones.
+    /// so they count as fewer independent requests.
     pub fn read(
         &self,
         vary: Vary,
@@ -213,13 +213,13 @@ impl Criterion {
         }
     }
 
-    /// Returns true if it concerns a request.
+    /// Returns true if the criterion concerns this request.
     pub(super) fn is_about(&self, request: &RequestLatencies) -> bool {
         let class = self.class.as_deref().map(ClassTag::of);
         class.is_none_or(|class| request.class == class)
     }
 
-    /// Returns the latency whose mean it bounds, if it bounds a mean.
+    /// Returns the latency whose mean the criterion bounds, if it bounds a mean.
     pub(super) fn mean_of(&self) -> Option<Latency> {
         match &self.quantity {
             Quantity::Metric(key) => key.strip_prefix("mean_").and_then(Latency::named),
@@ -227,8 +227,8 @@ impl Criterion {
         }
     }
 
-    /// Returns the share of requests that must keep limits of a single request, and these limits; `None` if it is about the run as a whole.
-    /// `p99_ttft_ms <= 500` means that 99 % of requests have a TTFT of at most 500 ms.
+    /// Returns the share of requests that must keep limits of a single request, and these limits; `None` if the criterion is about the run
+    /// as a whole. `p99_ttft_ms <= 500` means that 99 % of requests have a TTFT of at most 500 ms.
     pub(super) fn per_request(&self) -> Option<(f64, Vec<RequestLimit>)> {
         match &self.quantity {
             Quantity::Attainment(limits) => Some((self.limit, limits.clone())),
@@ -271,14 +271,14 @@ impl Criterion {
         })
     }
 
-    /// Returns true if it is a lower bound of a throughput. Only a higher load can bring more of that.
+    /// Returns true if the criterion is a lower bound of a throughput. Only a higher load can bring more throughput.
     pub(super) fn wants_load(&self) -> bool {
-        const BROUGHT: [&str; 3] = ["request_throughput", "output_throughput", "total_token_throughput"];
-        let is_brought = matches!(&self.quantity, Quantity::Metric(key) if BROUGHT.contains(&key.as_str()));
-        is_brought && !self.operator.wants_small()
+        const THROUGHPUTS: [&str; 3] = ["request_throughput", "output_throughput", "total_token_throughput"];
+        let is_throughput = matches!(&self.quantity, Quantity::Metric(key) if THROUGHPUTS.contains(&key.as_str()));
+        is_throughput && !self.operator.wants_small()
     }
 
-    /// Returns true if it is a lower bound of the goodput. A load can be too low or too high for it.
+    /// Returns true if the criterion is a lower bound of the goodput. A load can be too low or too high for a goodput.
     pub(super) fn is_goodput(&self) -> bool {
         let is_goodput = matches!(&self.quantity, Quantity::Metric(key) if key == "request_goodput");
         is_goodput && !self.operator.wants_small()

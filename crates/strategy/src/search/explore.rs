@@ -28,13 +28,13 @@ pub struct ExploreSettings {
     pub levels: usize,
     /// Spacing of the levels.
     pub spacing: Spacing,
-    /// Most requests in flight, at the saturated anchor.
+    /// Number of requests in flight at the saturated anchor, unless the server fails under them.
     pub max_concurrency: u64,
     /// Number of runs at each load.
     pub runs: u32,
     /// Number of requests of a run, by its load.
     pub requests: Requests,
-    /// True if the number of requests grows with the rate, false if with the requests in flight.
+    /// True if the number of requests grows with the rate, false if it grows with the requests in flight.
     pub requests_per_rate: bool,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for ExploreSettings {
 /// The load of one run; `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Most requests in flight.
+    /// Maximum number of requests in flight.
     pub max_concurrency: Option<u64>,
     /// Requests sent a second.
     pub request_rate: Option<f64>,
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// A closed loop of `base` ms per request that can do at most `capacity` requests a second.
+    /// Returns the explored loads of a server that takes `base_ms` for a request alone, and answers at most `capacity` requests a second.
     fn explore(vary: Vary, levels: usize, base_ms: f64, capacity: f64) -> Vec<f64> {
         let mut exploration = Exploration::new(settings(vary, levels, 256, 1));
         while let Some(load) = exploration.ask() {

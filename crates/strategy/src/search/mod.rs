@@ -1,9 +1,9 @@
 //! Chooses the load to measure next on one running server and interprets the measurements: finds the highest load that meets each target,
 //! or spreads loads over the whole curve.
 //!
-//! Every strategy is a deterministic state machine. `ask` returns the answer or the next probe for it, `add` takes the measurement, and the
-//! state is a fold over the probes. Replaying recorded probes therefore leads to the same next question. This room runs nothing and reads
-//! no clock. `docs/search.md` explains the method.
+//! Every strategy is a deterministic state machine. `ask` returns the next question, or the answer once it is known; `add` takes a
+//! measurement; and the state is a fold over the measurements. Replaying recorded probes therefore leads to the same next question. This
+//! room runs nothing and reads no clock. `docs/search.md` explains the method.
 
 mod ask;
 mod boundary;
@@ -38,7 +38,7 @@ pub use watch::{Cut, Watch};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vary {
-    /// Most requests in flight at once: whole numbers from 1.
+    /// Maximum number of requests in flight at once: whole numbers from 1.
     MaxConcurrency,
     /// Requests sent per second: any positive number, also below 1.
     RequestRate,

@@ -6,7 +6,7 @@ use crate::stats::{ALPHA, Interval, RunPrior, Start, estimate};
 
 /// Combines the answers of several starts for one target, in their order; `None` if there are none. The load is one that was measured: the
 /// highest found on any start that is not above the mean over starts. If one start has no load, the combined answer has none, unless that
-/// start was skipped: other servers hold more then, which says nothing of this one.
+/// start was skipped: this shows only that another server holds at least as much.
 pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let (first, others) = answers.split_first()?;
     if others.is_empty() {

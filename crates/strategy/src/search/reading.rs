@@ -11,18 +11,19 @@ const WIDTH: f64 = 1.645;
 /// Largest size of a ratio's logarithm. Ratios farther from 1 count as this.
 const FAR: f64 = 4.0;
 
-/// Factor beyond or below its limit by which a run must certainly be to be cut. A search needs no exact value from there on.
+/// Factor by which the figure of a run must certainly lie above or below its limit for the run to be cut. A search needs no exact value of
+/// such a figure.
 pub(super) const CLEAR: f64 = 1.25;
 
-/// Stalls of the load generator around a request. They also delay requests that are sent soon after them, because all that had to wait are
-/// then sent at once.
+/// Stalls of the load generator around a request. They also delay requests that are sent soon after them, because all requests that had to
+/// wait are then sent at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stalls {
     /// Time from the sending of the request to the next stall, in ms; 0 for a request that was sent soon after a stall.
     pub calm_ms: f64,
-    /// Most of its time to the first token that may be due to stalls, in ms.
+    /// Upper bound of the part of its time to the first token that is due to stalls, in ms.
     pub of_ttft_ms: f64,
-    /// Most of its whole latency that may be due to stalls, in ms.
+    /// Upper bound of the part of its whole latency that is due to stalls, in ms.
     pub of_e2el_ms: f64,
 }
 
@@ -85,7 +86,7 @@ pub struct Reading {
     /// Lower end of the 90 % interval from the run's own requests; the ratio itself if the run has none.
     #[serde(with = "maybe_infinite")]
     pub low: f64,
-    /// Upper end of that interval; infinite if too few requests were measured to bound it.
+    /// Upper end of the 90 % interval; infinite if too few requests were measured to bound it.
     #[serde(with = "maybe_infinite")]
     pub high: f64,
     /// True if the load itself was too low for the criterion, whatever the server did. A lower load cannot meet it either.
@@ -128,7 +129,7 @@ impl Reading {
     }
 
     /// Returns the reading of a run that was cut because it was certain to be clear of the limit, on the side `met`. Its ratio, for
-    /// display, is that `measured` by then, or the nearest one that is clear of the limit on that side.
+    /// display, is the one `measured` by then, moved clear of the limit on that side if necessary.
     pub(super) fn clear(met: bool, measured: Option<f64>) -> Reading {
         let (low, high) = match met {
             true => (0.0, CLEAR.recip()),
@@ -143,12 +144,11 @@ impl Reading {
         }
     }
 
-    /// Returns the `share` quantile of the requests' ratios with its order-statistic interval: the number of requests below
-    /// the true quantile is binomial, so ranks `n·share ± 1.645·sqrt(n·share·(1−share))` enclose it in 90 % of runs
-    /// (David & Nagaraja, Order Statistics, 7.1). The value itself is taken at rank `share·(n + 1/3) + 1/3`, which has the
-    /// true quantile as its median whatever the distribution (Hyndman & Fan 1996, definition 8): of 200 requests
-    /// the 198th is too low a p99. Requests that depend on each other count as fewer independent ones. The criterion is met if a `share` of
-    /// the requests keeps the limits. `None` without requests.
+    /// Returns the `share` quantile of the requests' ratios with its order-statistic interval: the number of requests below the true
+    /// quantile is binomial, so ranks `n·share ± 1.645·sqrt(n·share·(1−share))` enclose it in 90 % of runs (David & Nagaraja, Order
+    /// Statistics, 7.1). The value itself is taken at rank `share·(n + 1/3) + 1/3`, which has the true quantile as its median whatever the
+    /// distribution (Hyndman & Fan 1996, definition 8): of 200 requests the 198th is too low a p99. Requests that depend on each other
+    /// count as fewer independent requests. The criterion is met if a `share` of the requests keeps the limits. `None` without requests.
     pub(super) fn from_requests(mut ratios: Vec<f64>, share: f64, vary: Vary) -> Option<Reading> {
         let n = ratios.len() as f64;
         let independent = independent(&ratios, vary);

@@ -58,7 +58,7 @@ impl Seed {
     }
 
     /// Returns a seed from the KV cache: the number of requests that fit if each holds its input and, on average, half of its output. All
-    /// counts are in tokens. It is a guess of a concurrency only, not of a rate.
+    /// counts are in tokens. The seed is a guess of a concurrency, not of a rate.
     pub fn kv_capacity(capacity: f64, input: f64, output: f64) -> Seed {
         let requests = capacity / (input + output / 2.0).max(1.0);
         Seed::of(requests.max(1.0), 3.0, SeedBasis::KvCapacity)
@@ -70,9 +70,9 @@ impl Seed {
 pub struct Requests {
     /// Number of requests for each unit of load.
     pub per_value: f64,
-    /// Fewest requests.
+    /// Minimum number of requests.
     pub min: u64,
-    /// Most requests.
+    /// Maximum number of requests, unless `min` is larger.
     pub max: u64,
 }
 
@@ -109,7 +109,7 @@ pub struct Rival {
     pub forecast: Option<f64>,
 }
 
-/// Factor by which a forecast may be too low. It is twice the typical error of a forecast, which is not a strict bound.
+/// Factor by which a forecast is assumed to be too low at most: two typical errors of a forecast. It is not a strict bound.
 const FORECAST_REACH: f64 = 4.0;
 
 impl Rival {

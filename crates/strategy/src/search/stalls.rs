@@ -10,11 +10,11 @@ use super::reading::{Reading, RequestLatencies};
 
 /// The code of the disturbance whose effect is known for each request.
 pub(super) const STALLED: &str = "generator_stalled";
-/// Quantiles of the latencies. For each of them, the requests are read whose time to the next stall is at least that latency.
+/// Quantiles of the latencies. For each quantile, the requests whose time to the next stall is at least this latency are read.
 const CALM: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
-/// Fewest requests that are read.
+/// Minimum number of requests that are read.
 const FEWEST: f64 = 20.0;
-/// Fewest requests beyond a percentile that are expected among those that are read.
+/// Minimum expected number of requests beyond a percentile among the requests that are read.
 const FEWEST_BEYOND: f64 = 1.0;
 
 impl Criterion {
@@ -53,7 +53,7 @@ impl Criterion {
             let count = chosen.len() as f64;
             let is_enough = count >= FEWEST && share.is_none_or(|share| count * (1.0 - share) >= FEWEST_BEYOND);
             let reading = is_enough.then(|| self.read_between(vary, &chosen))??;
-            // The error of all requests is scaled, because it is more certain than that of a few.
+            // The error of all requests is scaled, because it is more certain than the error of a few.
             let error = whole.standard_error() * (all.len() as f64 / count).sqrt();
             Some((error + reading.slack?, reading))
         });
@@ -65,7 +65,8 @@ impl Criterion {
         )
     }
 
-    /// Reads requests with the greatest latencies that they may have had without stalls. The slack is the distance to the least ones.
+    /// Reads requests with the greatest latencies that they may have had without stalls. The slack is the distance from the reading of the
+    /// least latencies.
     fn read_between(&self, vary: Vary, requests: &[&RequestLatencies]) -> Option<Reading> {
         let between = requests.iter().map(|request| request.without_stalls());
         let (least, most): (Vec<_>, Vec<_>) = between.map(|[least, most]| (least, most)).unzip();
@@ -91,7 +92,7 @@ impl Criterion {
         (!values.is_empty()).then(|| Reading::of_mean(self.read_value(mean), &ratios, vary))
     }
 
-    /// Returns the latencies that it bounds, with the share of the requests that must keep the bounds; no share for a mean.
+    /// Returns the latencies that the criterion bounds, with the share of the requests that must keep the bounds; no share for a mean.
     fn latencies(&self) -> Option<(Option<f64>, Vec<Latency>)> {
         match (self.per_request(), &self.quantity) {
             (Some((share, limits)), _) => {

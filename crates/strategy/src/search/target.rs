@@ -27,27 +27,28 @@ pub struct Answer {
     pub target: String,
     /// The verdict with its value.
     pub found: Found,
-    /// The boundary lies above this load, with the confidence of the search.
+    /// Lower end of the interval around the limit. For a search on one start, the risk that the limit lies below is `RISK`.
     #[serde(with = "maybe_infinite")]
     pub low: f64,
-    /// The boundary lies below this load, with the same confidence; infinite beyond the highest load tried.
+    /// Upper end of the interval around the limit; infinite if nothing bounds the limit. For a search on one start, the risk that the limit
+    /// lies above is `DOUBT`.
     #[serde(with = "maybe_infinite")]
     pub high: f64,
     /// Greatest distance of the limit above the answer, as a ratio to the answer: 0.05 for 5 %. Only for a load that meets the target while
     /// a higher one does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<f64>,
-    /// True if that distance exceeds the requested tolerance.
+    /// True if `within` exceeds the requested tolerance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_coarse: bool,
-    /// Text of the criterion nearest to its limit at the answer, or of one that fails if no load meets the target.
+    /// Text of the criterion that limits the load: the one with the largest margin at the answer or, without an answer, near the limit.
     pub binding: Option<String>,
-    /// Number of runs that were asked for the target or measured something of it.
+    /// Number of runs that the target asked for, or that show something about it.
     pub probes: usize,
     /// Number of disturbed runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disturbed: usize,
-    /// The codes of their disturbances.
+    /// The codes of the disturbances.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub disturbances: BTreeSet<String>,
     /// Notes for the reader, e.g. that the response is not monotone.
@@ -80,13 +81,13 @@ impl Answer {
 pub enum Found {
     /// This is the highest load that was found to meet the target.
     Met(f64),
-    /// Not even the lowest allowed load meets it.
+    /// Not even the lowest allowed load meets the target.
     None,
-    /// Even this load meets it, which is the highest allowed one.
+    /// Even this load, the highest allowed one, meets the target.
     Beyond(f64),
-    /// The allowed probes were too few to decide.
+    /// The probes could not decide, for example because too few were allowed.
     Undecided,
-    /// Another server config holds more than this one can, so it was not searched further.
+    /// Another server config holds at least as much as this one can, so this one was not searched further.
     Skipped,
 }
 
@@ -121,7 +122,7 @@ pub(super) const BEYOND_DOUBT: f64 = 2.5;
 pub(super) struct PooledLevel {
     pub value: f64,
     pub runs: usize,
-    /// Number of them that were measured to their end.
+    /// Number of runs that were measured to their end.
     pub whole: usize,
     pub margin: f64,
     pub error: f64,
@@ -207,15 +208,15 @@ impl Target {
     }
 
     /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that met the target shows that an
-    /// undisturbed one meets it too. One that missed it gives no observation, because the disturbance may be the reason, unless the part of
-    /// the margin that it explains is known.
+    /// undisturbed one meets it too. A disturbed run that missed the target gives no observation, because the disturbance may be the
+    /// reason, unless the part of the margin that the disturbance explains is known.
     fn observe(&self, probe: &Probe) -> Option<Observation> {
         let (_, observation) = self.worst(probe)?;
         if !probe.is_disturbed() {
             return Some(observation);
         }
         let margin = observation.margin;
-        if let Some(least) = self.least(probe).filter(|_| margin > -FAR) {
+        if let Some(least) = self.least_margin(probe).filter(|_| margin > -FAR) {
             let slack = (margin - least.clamp(-FAR, FAR)).max(0.0);
             return Some(Observation {
                 slack,
@@ -231,7 +232,7 @@ impl Target {
 
     /// Returns the least margin that a run may have had without the stalls of its generator. `None` if something else disturbed it, or the
     /// stalls are not known for each request.
-    fn least(&self, probe: &Probe) -> Option<f64> {
+    fn least_margin(&self, probe: &Probe) -> Option<f64> {
         let is_known = probe.stopped.is_none() && probe.disturbances.iter().all(|code| code == STALLED);
         let bounding = self.criteria.iter().filter(|criterion| !criterion.wants_load());
         let readings = bounding.filter_map(|criterion| probe.reading(criterion));
@@ -239,7 +240,7 @@ impl Target {
         least.reduce(f64::max).filter(|_| is_known)
     }
 
-    /// Returns true if a probe was asked for the target or measured something of it.
+    /// Returns true if the target asked for a probe, or the probe shows something about it.
     pub(super) fn concerns(&self, probe: &Probe) -> bool {
         probe.question.target == self.name || self.worst(probe).is_some()
     }
@@ -265,7 +266,7 @@ impl Target {
         (!margins.is_empty()).then(|| margins.iter().sum::<f64>() <= 0.0)
     }
 
-    /// Returns true if the pooled requests of all runs at `value` miss a criterion about single requests.
+    /// Returns true if the pooled requests of all undisturbed runs at `value` miss a criterion about single requests.
     fn is_missed(&self, probes: &[Probe], value: f64) -> bool {
         self.criteria.iter().any(|criterion| {
             let undisturbed = at(probes, value).filter(|probe| !probe.is_disturbed());
@@ -278,7 +279,7 @@ impl Target {
         })
     }
 
-    /// Returns the number of runs at `value` that contain the target's criteria, and how many of them missed it.
+    /// Returns the number of runs at `value` that give an observation, and how many of them missed the target.
     pub(super) fn runs_missing(&self, probes: &[Probe], value: f64) -> (usize, usize) {
         let margins: Vec<f64> = at(probes, value)
             .filter_map(|probe| Some(self.observe(probe)?.margin))
@@ -301,7 +302,7 @@ impl Target {
         })
     }
 
-    /// Returns the text of the criterion nearest to its limit in the last run at `value`.
+    /// Returns the text of the criterion with the largest margin in the last run at `value`.
     pub(super) fn binding(&self, probes: &[Probe], value: f64) -> Option<String> {
         let (criterion, _) = at(probes, value).rev().find_map(|probe| self.worst(probe))?;
         Some(criterion.to_string())
@@ -345,7 +346,7 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
             let precision: f64 = runs.iter().map(weight).sum();
             let margin = runs.iter().map(|run| run.margin * weight(run)).sum::<f64>() / precision;
             let value = runs[0].value;
-            // Requests pooled over all runs that miss the target count as a miss, whatever the weights of the runs.
+            // If the pooled requests of the runs miss the target, the load misses it, whatever the weights of the runs.
             let is_missed = margin <= 0.0 && target.is_missed(probes, value);
             PooledLevel {
                 value,

@@ -16,7 +16,7 @@ pub enum Verdict {
 /// Standard normal quantile of a 99.9 % one-sided bound. It is strict because a probe is judged many times.
 const SURE: f64 = 3.09;
 
-/// Fewest settled requests from which the rest is predicted.
+/// Minimum number of settled requests from which the rest is predicted.
 const FEWEST: u64 = 100;
 
 /// Requests of a running probe, counted for one criterion.
@@ -24,15 +24,15 @@ const FEWEST: u64 = 100;
 pub(super) struct TargetCounts {
     /// Number of requests that the whole probe will send.
     pub planned: u64,
-    /// Most requests that were in flight at once.
+    /// Maximum number of requests that were in flight at once.
     pub reached: u64,
     /// Number of requests that kept the criterion's limits.
     pub attained: u64,
-    /// Number of requests that did not, and of those in flight that no longer can.
+    /// Number of requests that broke the limits, including those in flight that can no longer keep them.
     pub missed: u64,
     /// Number of requests that ended and were sent after the first wave.
     pub settled: u64,
-    /// Number of these that kept the limits.
+    /// Number of settled requests that kept the limits.
     pub settled_attained: u64,
 }
 

@@ -29,7 +29,7 @@ pub struct Watch {
     targets: Vec<Vec<Option<usize>>>,
     /// Number of requests that ended.
     ended: u64,
-    /// Number of these that were sent after the first had ended.
+    /// Number of ended requests that were sent after the first had ended.
     settled: u64,
     /// Number of failed requests among those that ended, and among the settled ones.
     failed: [u64; 2],
@@ -37,7 +37,7 @@ pub struct Watch {
     is_answered: bool,
     /// End of the first request.
     first_end: Option<Duration>,
-    /// Most requests that were in flight at once.
+    /// Maximum number of requests that were in flight at once.
     reached: u64,
     /// Requests in flight, with the least latencies that they can have.
     underway: Vec<RequestLatencies>,

@@ -1,7 +1,7 @@
 //! Searches an ordered axis (versions, commits, flags) for the entry at which a metric changed.
 //!
 //! Probabilistic bisection (Waeber, Frazier and Henderson 2013): both ends are measured first, then always the entry that divides the
-//! probability of the change into halves. Later starts can correct one that was misled by noise, so the search may go back. [`Posterior`]
+//! probability of the change into halves. Later starts can correct a step that noise misled, so the search may go back. [`Posterior`]
 //! infers the change from the starts. [`Bisected`] decides which entry is next, and when the answer is good enough.
 
 use crate::stats::{Cholesky, Estimate, dot, student_two_sided};
@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 pub enum Located {
     /// Between two entries that start.
     Between(Bracket),
-    /// The two ends do not differ by more than noise explains. This is the logarithm of their ratio, new over old.
+    /// The two ends do not differ by more than noise explains. The value is the logarithm of their ratio, new over old.
     Unchanged(Estimate),
     /// Fewer than two entries start, or the starts were spent before both ends were measured.
     Unstartable,
@@ -44,7 +44,7 @@ const SURE: f64 = 0.93;
 const SURE_WHEN_SPENT: f64 = 0.98;
 /// Largest doubt with which the ends count as different. It is lenient: a false difference costs starts, but the answer states the doubt.
 const DOUBT: f64 = 0.1;
-/// Fewest measured starts of each end before anything is concluded.
+/// Minimum number of measured starts of each end before anything is concluded.
 const FEWEST_AT_END: usize = 2;
 /// Number of measured starts of each end after which the ends count as equal.
 const MOST_AT_END: usize = 10;
@@ -200,14 +200,14 @@ impl Bisected {
 
     /// Number of measured starts of an entry.
     fn starts(&self, entry: usize) -> usize {
-        self.of(entry).flatten().count()
+        self.results_of(entry).flatten().count()
     }
 
     fn failures(&self, entry: usize) -> usize {
-        self.of(entry).filter(Option::is_none).count()
+        self.results_of(entry).filter(Option::is_none).count()
     }
 
-    fn of(&self, entry: usize) -> impl Iterator<Item = Option<f64>> {
+    fn results_of(&self, entry: usize) -> impl Iterator<Item = Option<f64>> {
         let of_entry = self.results.iter().filter(move |(other, _)| *other == entry);
         of_entry.map(|(_, log)| *log)
     }
@@ -250,12 +250,13 @@ pub(super) struct Posterior {
     pub after: Vec<f64>,
     /// The change of the logarithm.
     pub change: Estimate,
-    /// Twice the probability that the change has the other sign, which is small if there certainly is one.
+    /// Twice the probability that the change has the other sign; small if there certainly is a change.
     pub doubt: f64,
 }
 
 impl Posterior {
-    /// Infers the posterior over `entries` entries, at least two, from at least one observation. They are in the order of their starts.
+    /// Infers the posterior over `entries` entries, at least two, from at least one observation. The observations are in the order of their
+    /// starts.
     pub fn of(entries: usize, observations: &[StartObservation]) -> Posterior {
         let data = Whitened::of(observations);
         let is_observed = |entry: usize| observations.iter().any(|observation| observation.entry == entry);

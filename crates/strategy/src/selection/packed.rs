@@ -1,8 +1,8 @@
 //! Chooses the order of groups if several run at the same time, and predicts when all have ended. As soon as resources are free, the first
 //! group of the list that fits begins.
 //!
-//! Lists are compared by playing them with the expected durations: first those of a few rules, then random changes of the best one. With
-//! true durations the list is close to the best. With wrong ones, the next group that fits still begins at once.
+//! Lists are compared by playing them with the expected durations: first the lists of a few rules, then random changes of the best list.
+//! With true durations the list is close to the best. With wrong ones, the next group that fits still begins at once.
 
 use crate::stats::Random;
 
@@ -11,7 +11,7 @@ use crate::stats::Random;
 pub struct Capacity {
     /// Number of GPUs.
     pub gpus: u32,
-    /// Most groups at the same time.
+    /// Maximum number of groups at the same time.
     pub groups: u32,
 }
 
@@ -39,9 +39,9 @@ pub struct Placed {
     pub after: Option<usize>,
 }
 
-/// Most groups that are placed in the search for a list, which takes a fraction of a second.
+/// Maximum number of groups that are placed in the search for a list. The search takes a fraction of a second.
 const EFFORT: usize = 300_000;
-/// Greatest length of a changed list that replaces the list of a rule, relative to that. Lists of rules suffer less from wrong durations.
+/// Share of the length of a rule's list below which a changed list replaces it. Lists of rules suffer less from wrong durations.
 const SHORT_ENOUGH: f64 = 0.995;
 
 impl Capacity {
@@ -113,8 +113,8 @@ impl Capacity {
         length(&self.play(needs, order))
     }
 
-    /// Returns a lower bound of the length of any list, in seconds: the time with all GPUs busy, or with as many groups as allowed, or the
-    /// duration of the longest group.
+    /// Returns a lower bound of the length of any list, in seconds: the greatest of the time with all GPUs busy, the time with as many
+    /// groups as allowed, and the duration of the longest group.
     pub fn bound(self, needs: &[Need]) -> f64 {
         let seconds = needs.iter().map(|need| need.seconds);
         let share = |need: &Need, part: u32, whole: u32| match need.alone {
@@ -135,7 +135,7 @@ pub(super) struct Round<'n> {
     waiting: Vec<usize>,
     /// Groups that have begun, in order.
     pub placed: Vec<Placed>,
-    /// Indices in `placed` of those that have not ended.
+    /// Indices in `placed` of the groups that have not ended.
     under_way: Vec<usize>,
     free: u32,
 }
@@ -198,8 +198,8 @@ pub fn longest_chain(placed: &[Placed]) -> Vec<usize> {
     chain
 }
 
-/// Chooses GPUs among the free ones. If possible they are neighbours, and the first is a multiple of their number, because these are
-/// probably best connected.
+/// Chooses GPUs among the free ones. If possible they are neighbours, and the index of the first is a multiple of `count`, because such
+/// GPUs are probably best connected.
 pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     let is_free = |gpu: &u32| free.contains(gpu);
     let aligned = free
@@ -226,8 +226,8 @@ fn compare<T: PartialOrd>(one: T, other: T) -> std::cmp::Ordering {
     one.partial_cmp(&other).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-// Plays groups in virtual time whose servers do not start while another one is measured. A start waits for the runs that are under way, and
-// later runs wait for the start. So starts cost more than their own time. Real sweeps follow the rule in `Activity::goes_with` too.
+// Plays groups in virtual time. Their servers do not start while another server is measured. A start waits for the runs that are under way,
+// and later runs wait for the start. So starts cost more than their own time. Real sweeps follow the rule in `Activity::goes_with` too.
 
 /// The time of a group: its starts at equal distances, and runs of equal length between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -301,7 +301,7 @@ pub fn play_apart(capacity: Capacity, needs: &[Need], works: &[Work], order: &[u
     }
 }
 
-/// Begins the activities that may begin now. One that must wait also holds back later ones that may not run at the same time as it.
+/// Begins the activities that may begin now. An activity that must wait also holds back later activities that may not run at the same time.
 fn admit(waiting: &mut Vec<Turn>, active: &mut Vec<(f64, Turn)>, now: f64) {
     let mut left: Vec<Turn> = Vec::new();
     for turn in waiting.drain(..) {

@@ -1,8 +1,9 @@
 //! Compares two arms by pairs of server starts until every question is answered or the starts are spent.
 //!
-//! The order is ABBA, so that a drift of the node favours neither arm. On disjoint GPUs both arms of a pair run at once, and the sets are
-//! swapped from pair to pair. Each pair gives one ratio for each member of the family. [`Paired`] decides which start is next, when to
-//! stop, and corrects for the family by Holm's procedure; [`Member`] judges the ratios of one member.
+//! The order is ABBA, so that a drift of the node favours neither arm. On disjoint GPUs both arms of a pair run at once, and the arms swap
+//! their sets of GPUs from pair to pair. A comparison has a family of members, each a metric at a point. Each pair gives one ratio for each
+//! member. [`Paired`] chooses the next start and looks at the ratios after each complete pair. A look decides members, and corrects for the
+//! family by Holm's procedure. [`Member`] judges the ratios of one member.
 
 use super::Arm;
 use crate::stats::{
@@ -24,20 +25,21 @@ pub enum Placement {
 /// One start of one arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slot {
-    /// The pair it belongs to, from 0.
+    /// Index of the pair that the start belongs to.
     pub pair: usize,
     /// The arm to start.
     pub arm: Arm,
 }
 
 impl Slot {
-    /// Returns the set of GPUs, 0 or 1, that it gets if the arms run at the same time.
+    /// Returns the set of GPUs, 0 or 1, that the start gets if both arms run at the same time.
     pub fn set(self) -> usize {
         usize::from((self.arm == Arm::New) != (self.pair % 2 == 1))
     }
 }
 
-/// The result of a start for each member: the mean logarithm of its runs ([`crate::stats::Start::mean`]), `None` if it was not measured.
+/// The results of a start, one for each member: the mean logarithm of the start's runs ([`crate::stats::Start::mean`]), or `None` if the
+/// member was not measured.
 pub type Logs = Vec<Option<f64>>;
 
 /// Outcome of a comparison in pairs.
@@ -66,7 +68,7 @@ pub enum PairedEnding {
 /// Finding about one member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Number of pairs on which it rests: those at which it was decided, or all.
+    /// Number of pairs that the finding is based on: those up to the decision, or all if it is undecided.
     pub pairs: usize,
     /// The new arm's figure divided by the base's; `None` with fewer than four pairs.
     pub ratio: Option<Estimate>,
@@ -74,14 +76,14 @@ pub struct Finding {
     pub interval: Option<Interval>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The state of its requirement, if it has one.
+    /// The state of the member's requirement, if there is one.
     pub requirement: Option<Requirement>,
-    /// If undecided, the number of further starts that would decide in four of five cases if the estimate were the truth. `None` if it is
-    /// decided, nothing is known, or 1000 pairs would not suffice.
+    /// If undecided, the number of further starts that would decide in four of five cases if the estimate were the truth. `None` if the
+    /// question is decided, the ratio is unknown, or 1000 pairs would not suffice.
     pub more_starts: Option<usize>,
 }
 
-/// The probability that anything in the family is called changed, or broken, although nothing is.
+/// The probability that some member of the family is called changed or broken although no member is.
 const ALPHA: f64 = 0.04;
 /// Number of failures in a row after which an arm counts as unstartable.
 const FAILURES: usize = 4;
@@ -172,7 +174,7 @@ impl Paired {
         of_arm.take_while(|(_, logs)| logs.is_none()).count() >= FAILURES
     }
 
-    /// Returns the pairs of each member among the first `count` ones.
+    /// Returns the measured ratios of each member among the first `count` pairs.
     fn pairs(&self, count: usize) -> Vec<Vec<Pair>> {
         let mut series = vec![Vec::new(); self.family.len()];
         for pair in 0..count {
@@ -191,7 +193,7 @@ impl Paired {
     }
 
     /// Decides members by the pairs so far, with Holm's procedure for repeated looks (Ye, Li, Liu and Yao 2013; Maurer and Bretz 2013). A
-    /// decision is final. If a member is called changed or broken, its share of the false alarms goes to those that are left.
+    /// decision is final. If a member is called changed or broken, its share of the probability of a false alarm goes to the others.
     fn look(&mut self) {
         let series = self.pairs(self.looked);
         let members = 0..series.len();
@@ -204,7 +206,7 @@ impl Paired {
                 self.settled[member] = Some(self.finding(member, &series[member]));
             }
         }
-        // The most significant first: each decided member leaves a larger share for the next.
+        // The most significant member first, because each member that is called leaves a larger share for the next.
         loop {
             let open = members.clone().filter(|member| self.settled[*member].is_none());
             let p_values = open.filter_map(|member| {
@@ -266,7 +268,7 @@ fn more_starts(asked: &Member, ratio: Estimate, pairs: usize, levels: Levels) ->
 }
 
 impl Finding {
-    /// Returns true if its question is answered.
+    /// Returns true if the question about the member is answered.
     fn is_final(&self) -> bool {
         match self.requirement {
             Some(requirement) => requirement != Requirement::Undecided,
@@ -291,7 +293,7 @@ pub struct Member {
     pub better: Better,
     /// A change below this does not matter.
     pub margin: Margin,
-    /// A requirement of the plan. If there is one, pairs are added until it is decided, not until the verdict is.
+    /// A requirement of the plan. If there is one, pairs are added until the requirement is decided, otherwise until the verdict is.
     pub bound: Option<Bound>,
 }
 
@@ -300,15 +302,15 @@ pub struct Member {
 pub(super) struct Pair {
     /// The difference of logarithms.
     pub log: f64,
-    /// 1 or -1, by the arm that came first or the GPUs that it had.
+    /// 1 or -1 in turn, because the arms swap their order or their GPUs from pair to pair.
     pub turn: f64,
 }
 
-/// Fewest pairs at a look. With one fewer, only one degree of freedom would be left.
+/// Fewest pairs from which a look can decide. With three pairs, only one degree of freedom would be left.
 pub(super) const FIRST_LOOK: usize = 4;
 
-/// The probability, at the last look, that an interval within the margin misses the truth. It is smaller than that of a false alarm,
-/// because a regression that is called `same` is shipped.
+/// The probability, at the last look, that an interval within the margin misses the truth. It is smaller than the probability of a false
+/// alarm, because a regression that is called `same` is shipped.
 const ALPHA_SAME: f64 = 0.0005;
 
 /// The confidence of intervals at one look.
@@ -323,8 +325,8 @@ pub(super) struct Levels {
 impl Levels {
     /// Returns the levels after `pairs` of at most `last` pairs, if the family may spend `alpha` on this member.
     ///
-    /// Early looks at the margin are the strictest, as the power family of Kim and DeMets (1987) spends it: four pairs may
-    /// agree by luck.
+    /// Early looks at the margin are the strictest, because four pairs may agree by luck. The level grows with the cube of the number of
+    /// pairs, as in the power family of Kim and DeMets (1987).
     pub fn at(pairs: usize, last: usize, alpha: f64) -> Levels {
         Levels {
             change: level_of_look(FIRST_LOOK, last, alpha),
@@ -334,7 +336,7 @@ impl Levels {
 }
 
 /// Returns the mean over pairs without the effect of the turn, by least squares on a constant and the turn. A linear drift and a difference
-/// between GPU sets are such effects. `None` before the first look.
+/// between the GPU sets have such an effect. `None` with fewer than [`FIRST_LOOK`] pairs, or if all pairs have the same turn.
 pub(super) fn ratio(pairs: &[Pair]) -> Option<Estimate> {
     let n = pairs.len() as f64;
     let sum = |value: fn(&Pair) -> f64| pairs.iter().map(value).sum::<f64>();
@@ -355,7 +357,7 @@ pub(super) fn ratio(pairs: &[Pair]) -> Option<Estimate> {
 }
 
 impl Member {
-    /// Returns the p-value of the result that would be a false alarm: a change, or a broken bound.
+    /// Returns the p-value of the alarm: that the ratio has changed or, with a bound, that the bound is broken.
     pub(super) fn p_value(&self, ratio: Estimate) -> f64 {
         match self.bound {
             Some(bound) => bound.p_value(ratio),
@@ -379,10 +381,10 @@ impl Member {
     /// Returns the interval and the verdict of a ratio. The verdict `same` requires a stricter level than that of the interval.
     pub(super) fn verdict(&self, ratio: Estimate, levels: Levels) -> (Option<Interval>, Verdict) {
         let interval = ratio.interval(levels.change);
-        let nothing = Margin { log: 0.0 };
+        let no_margin = Margin { log: 0.0 };
         let verdict = match interval {
             _ if self.is_same(ratio, levels) => Verdict::Same,
-            Some(interval) => Verdict::of(interval, nothing, self.better),
+            Some(interval) => Verdict::of(interval, no_margin, self.better),
             None => Verdict::Undecided,
         };
         (interval, verdict)

@@ -1,6 +1,6 @@
 //! Linear algebra for regressions: the factor of a symmetric matrix.
 
-/// Share of a diagonal entry of the matrix. If the square of the factor's entry is not above it, the matrix counts as singular.
+/// A matrix counts as singular if the square of a diagonal entry of its factor is at most this share of the matrix's own entry.
 const SINGULAR: f64 = 1e-9;
 
 /// The lower Cholesky factor of a symmetric matrix, row by row.
@@ -26,7 +26,7 @@ impl Cholesky {
         Some(Cholesky(factor))
     }
 
-    /// Solves the factor for a vector, by forward substitution.
+    /// Returns the vector whose product with the factor is `value`, by forward substitution.
     pub fn solve(&self, value: impl Fn(usize) -> f64) -> Vec<f64> {
         let mut solved: Vec<f64> = Vec::with_capacity(self.0.len());
         for (i, row) in self.0.iter().enumerate() {

@@ -1,9 +1,10 @@
-//! The classes of a mixed load: their names in the names of figures, as in `chat.p99_ttft_ms`, and their tags at single requests.
+//! The classes of a mixed load: their names as part of the names of figures, as in `chat.p99_ttft_ms`, and the tags by which single
+//! requests refer to their classes.
 
 /// Names that mean something else before a dot.
 const TAKEN: [&str; 2] = ["serve", "bench"];
 
-/// The class of a single request, as a digest of the name. By default there is none.
+/// The class of a single request, as a digest of the name. The default means no class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClassTag(u64);
 

@@ -23,16 +23,16 @@ fn student(freedom: f64) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| freedom >= 1.0)
 }
 
-/// Returns the p-values of a family of tests after Holm's correction (1979), in the order given. If every test raises an alarm whose
-/// corrected value is at most `alpha`, the probability of any false alarm is at most `alpha`.
+/// Returns the p-values of a family of tests after Holm's correction (1979), in the order given. If a test raises an alarm when its
+/// corrected value is at most `alpha`, the probability of any false alarm in the family is at most `alpha`.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
     let mut adjusted = vec![1.0; p_values.len()];
     let mut greatest: f64 = 0.0;
     for (rank, index) in order.into_iter().enumerate() {
-        let others = (p_values.len() - rank) as f64;
-        greatest = greatest.max(others * p_values[index]).min(1.0);
+        let remaining = (p_values.len() - rank) as f64;
+        greatest = greatest.max(remaining * p_values[index]).min(1.0);
         adjusted[index] = greatest;
     }
     adjusted
@@ -41,19 +41,20 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
 // The correction for repeated looks at growing data with a stop at the first significant one.
 //
 // Each look tests at the same nominal level (Pocock 1977), applied to the p-value of Student's t (Jennison and Turnbull 2000, section 4.4).
-// The probability that any of the looks is a false alarm comes from a formula that bounds simulations from above. It grows with the
-// logarithm of the last number of values divided by the first, as in the law of the iterated logarithm. The intervals at the nominal level
-// contain the truth at all looks at once, whichever of them is the last (repeated confidence intervals, Jennison and Turnbull 1989).
+// The probability that any of the looks is a false alarm comes from a formula that was fitted to simulations. It grows with the logarithm
+// of the last number of values divided by the first, as in the law of the iterated logarithm. With the total confidence, the intervals at
+// the nominal level contain the truth at all looks at once, whichever look is the last (repeated confidence intervals, Jennison and
+// Turnbull 1989).
 
 /// Growth of the probability of a false alarm with the logarithm of the number of values, in [`inflation`]. Both constants were fitted to
 /// 300 000 simulated series for each of 70 pairs of first and last look, of t over plain values and over pairs with a block effect, and
-/// raised by a twentieth. The truth is 0.67 to 1.05 times the formula, and 0.9 to 1 times for pairs from the fourth on.
+/// raised by a twentieth. The true probability is 0.67 to 1.05 times that of the formula, and 0.9 to 1 times for pairs from the fourth on.
 const GROWTH: f64 = 0.53;
 /// Additional growth for each factor of e by which the level is smaller.
 const GROWTH_BY_RARITY: f64 = 0.59;
 
 /// Returns the level of each look with which the probability of any false alarm is `total`, a small probability above 0. There is a look
-/// after each value, from the `first` number of values, at least 1, to the `last`.
+/// at each number of values from `first`, at least 1, to `last`.
 pub(crate) fn level_of_look(first: usize, last: usize, total: f64) -> f64 {
     // The inflation depends only on the logarithm of the level, so this converges within a few steps.
     (0..50).fold(total, |level, _| total / inflation(first, last, level))

@@ -6,7 +6,7 @@ use super::estimate::{Estimate, Interval};
 use super::ratio::{ALPHA, Bound, Margin};
 use serde::{Deserialize, Serialize};
 
-/// Construction of intervals from a number of units.
+/// Construction of intervals from a number of units, which are starts or pairs of starts.
 pub(crate) struct IntervalRule {
     /// The probability that an interval misses the truth.
     pub alpha: f64,
@@ -16,14 +16,14 @@ pub(crate) struct IntervalRule {
     pub freedom: fn(usize) -> f64,
 }
 
-/// Most units, with those at hand, that a prediction considers.
+/// Maximum number of units that a prediction considers, including those at hand.
 const MOST: usize = 1000;
 /// Probability that the predicted number is too small, if the estimate is the truth.
 const RISK: f64 = 0.2;
 
 /// Returns the number of units beyond those at hand, `have`, that would decide in four of five cases, if the logarithm of the ratio were
-/// `log`. The question is if the ratio differs from one or only by less than the margin or, with a bound, on which side of it the ratio
-/// lies. One unit has the standard deviation `sd`. `None` if [`MOST`] units would not suffice.
+/// `log`. Without a bound, the decision is that the ratio differs from 1, or that it lies within the margin; with a bound, on which side of
+/// the bound it lies. One unit has the standard deviation `sd`. `None` if [`MOST`] units would not suffice.
 pub(crate) fn more_units(
     (margin, bound): (Margin, Option<Bound>),
     log: f64,

@@ -17,7 +17,7 @@ pub struct Error {
 pub struct Estimate {
     /// The natural logarithm of a metric, or of a ratio.
     pub log: f64,
-    /// Its chance error; `None` if it is unknown because there is only one value.
+    /// The chance error of `log`; `None` if it is unknown because there is only one value.
     pub error: Option<Error>,
 }
 
@@ -31,7 +31,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns true if `log` lies in it, ends included.
+    /// Returns true if `log` lies in the interval, ends included.
     pub fn contains(self, log: f64) -> bool {
         self.low <= log && log <= self.high
     }
@@ -41,7 +41,7 @@ impl Interval {
         self.low <= other.high && other.low <= self.high
     }
 
-    /// Returns its ends as plain values or ratios.
+    /// Returns the ends of the interval as plain values or ratios.
     pub fn exp(self) -> (f64, f64) {
         (self.low.exp(), self.high.exp())
     }
@@ -54,7 +54,7 @@ impl Estimate {
         Estimate { log, error }
     }
 
-    /// Returns the mean of some logarithms. The error of a single one is unknown.
+    /// Returns the mean of some logarithms. The error of a single logarithm is unknown.
     pub fn of_mean(values: &[f64]) -> Estimate {
         let n = values.len() as f64;
         let log = values.iter().sum::<f64>() / n;

@@ -11,7 +11,7 @@ pub struct Random {
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// Returns the stream of a seed and a name. So the numbers for one config do not depend on other configs.
+    /// Returns the stream of a seed and a name. If each config has its own name, the numbers for one config do not depend on the others.
     pub fn of(seed: u64, name: &[&str]) -> Random {
         let bytes = name.iter().flat_map(|part| part.bytes().chain([0]));
         // FNV-1a, whose basis carries the seed.

@@ -11,9 +11,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// Latencies.
+    /// Lower is better, as for latencies.
     Lower,
-    /// Throughputs.
+    /// Higher is better, as for throughputs.
     Higher,
 }
 
@@ -93,11 +93,11 @@ impl fmt::Display for Better {
 pub enum Verdict {
     /// The interval lies on the better side of no change.
     Improved,
-    /// It lies on the worse side.
+    /// The interval lies on the worse side of no change.
     Regressed,
-    /// It lies within the margin.
+    /// The interval lies within the margin.
     Same,
-    /// None of these: more starts are needed.
+    /// The interval contains no change and exceeds the margin: more starts are needed.
     Undecided,
 }
 
@@ -128,7 +128,7 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// Default, in percent: twice a typical effect of a start.
+    /// Default margin in percent: twice a typical effect of a start.
     pub const TYPICAL_PERCENT: f64 = 3.0;
 
     /// A margin in percent, above 0.
@@ -164,10 +164,10 @@ impl Margins {
     }
 }
 
-/// A bound of a ratio: `+5 %` is the highest that is allowed, `-5 %` the lowest.
+/// A bound of a ratio: `+5 %` is the highest change that is allowed, `-5 %` the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// The logarithm of the ratio.
+    /// The logarithm of the ratio at the bound.
     pub log: f64,
     /// True if ratios above the bound are forbidden.
     pub is_upper: bool,

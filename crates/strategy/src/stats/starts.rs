@@ -1,10 +1,10 @@
 //! Estimates over starts from runs within starts: noise between runs, noise between starts, and the mean with its error. The noise of a
 //! node, from repeated measurements, gives the smallest difference that is more than chance.
 //!
-//! A start's mean is one value of a random-effects model: its variance is that between starts plus that between runs divided by
-//! its runs. The variance between starts is that of DerSimonian and Laird (1986). The standard error is that of Hartung and
-//! Knapp (2001) and Sidik and Jonkman (2002), with Student's t over starts. It is at least as large as noise between runs alone makes it
-//! (Röver, Knapp and Friede 2015). With equal numbers of runs, this is the t interval over the starts' means.
+//! A start's mean is one value of a random-effects model. Its variance is the variance between starts, plus the variance between runs
+//! divided by the number of the start's runs. The variance between starts is estimated as by DerSimonian and Laird (1986). The standard
+//! error is that of Hartung and Knapp (2001) and Sidik and Jonkman (2002), with Student's t over starts. It is at least as large as noise
+//! between runs alone makes it (Röver, Knapp and Friede 2015). With equal numbers of runs, this is the t interval over the starts' means.
 
 use super::distribution::student_quantile;
 use super::estimate::{Error, Estimate};
@@ -45,7 +45,7 @@ impl Start {
 /// Prior of the noise between runs, because few runs say little about it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RunPrior {
-    /// The standard deviation of that noise, as a ratio: 0.01 for 1 %.
+    /// The standard deviation of the noise between runs, as a ratio: 0.01 for 1 %.
     pub sd: f64,
     /// Weight of the prior, in degrees of freedom.
     pub freedom: f64,
@@ -60,7 +60,7 @@ impl RunPrior {
 pub fn estimate(starts: &[Start], prior: RunPrior) -> Option<Estimate> {
     let run_variance = run_variance(starts, prior).unwrap_or(0.0);
     let between = between(starts, run_variance);
-    // Without noise all starts have equal weight. Only the ratio of the weights matters then.
+    // Without noise, all starts have equal weight. The size of the weight then cancels, so it may be 1.
     let noise = |start: &Start| between + run_variance / start.runs() as f64;
     let weight = |start: &Start| if noise(start) > 0.0 { 1.0 / noise(start) } else { 1.0 };
     let weights: f64 = starts.iter().map(weight).sum();

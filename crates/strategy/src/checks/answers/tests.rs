@@ -1,4 +1,5 @@
-//! A small server: the text so far decides the log probabilities of the next token, the batch adds noise, and faults change the answers.
+//! Tests with a small simulated server: the text so far decides the log probabilities of the next token, the batch adds noise, and faults
+//! change the answers.
 
 use super::*;
 

@@ -20,8 +20,8 @@ impl View<'_> {
         }
     }
 
-    /// Returns the answer if even the highest load that is not too high brings too little of a goodput. A lower load brings less, and a
-    /// higher one brings more at most in proportion.
+    /// Returns the answer if even the highest load that is not too high brings too little throughput or goodput. A lower load brings less,
+    /// and a higher one brings more at most in proportion.
     fn starved_answer(&self, found: Found, value: f64) -> Option<Answer> {
         let (criterion, lack) = self.target.starving(&self.search.probes, value)?;
         let reach = self.interval(found).1 / value;

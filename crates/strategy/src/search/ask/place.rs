@@ -19,7 +19,8 @@ const PLACES: i32 = 24;
 
 impl View<'_> {
     /// Returns the next question. While little is known, it is about the load at which the boundary most likely lies. Later it is about the
-    /// load that is hoped to be the answer, until that is safe, and then about the lowest load that must fail for it to be near enough.
+    /// load that is hoped to be the answer, until this load is safe. Then it is about the lowest load that must fail for the answer to be
+    /// near enough.
     pub(super) fn next_question(&self) -> Question {
         if self.levels.is_empty() {
             return self.question(self.search.seed.value, false);
@@ -42,10 +43,10 @@ impl View<'_> {
         self.question(self.boundary.quantile(0.5).clamp(lowest, highest), false)
     }
 
-    /// Returns the load that will be the answer if the boundary lies where it most likely is. It lies below the boundary by the distance
-    /// that fits best between the risk of being too high and the tolerance. If the runs that are left cannot make the boundary certain
-    /// enough for that, it lies as far below as the risk demands. A load that was measured as passing is preferred if it fits nearly as
-    /// well.
+    /// Returns the load that will be the answer if the boundary lies where it most likely is. The load lies below the boundary by the
+    /// distance that best balances the risk of being too high against the tolerance. If the remaining runs cannot make the boundary certain
+    /// enough for both, the load lies as far below as the risk demands. A load that was measured as passing is preferred if it fits nearly
+    /// as well.
     fn hoped(&self) -> f64 {
         let Settings { vary, lower, upper, .. } = self.search.settings;
         let quantile = |p: f64| self.boundary.quantile(p);

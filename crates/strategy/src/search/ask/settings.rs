@@ -18,13 +18,13 @@ pub struct Settings {
     pub upper: f64,
     /// Greatest distance of the answer below the boundary, as a ratio: 0.05 for 5 %.
     pub tolerance: f64,
-    /// Most runs that are asked for by each target.
+    /// Maximum number of runs that are asked for by each target.
     pub max_probes: usize,
     /// Number of complete runs that an answer needs at its load.
     pub confirmations: usize,
     /// Number of requests of a run, by its load.
     pub requests: Requests,
-    /// True if the search of a server config ends as soon as another config is known to hold more than it can.
+    /// True if the search of a server config ends as soon as another config is known or predicted to hold at least as much.
     pub skip_beaten: bool,
 }
 

@@ -4,13 +4,14 @@
 use super::space::{Budget, Judged, Outlook};
 use super::state::Optimized;
 
-/// Fewest starts before anything is certain, because the sizes of effects are hardly known until then.
+/// Minimum number of starts before anything is certain, because the sizes of effects are hardly known until then.
 const FEWEST_STARTS: usize = 16;
 /// Number of rivals in a cheaper check of the probability of the best candidate.
 const FIRST_LOOK: usize = 16;
 
 impl Optimized {
-    /// Sets the best of the measured candidates by a better informed model. Candidates that were not measured are still estimated here.
+    /// Sets the best of the measured candidates, as judged by a better informed model; `None`, or a winner that was not measured, removes
+    /// the judgement. Candidates that were not measured are still estimated here.
     pub fn judge(&mut self, judged: Option<Judged>) {
         self.judged = judged.filter(|judged| self.measured_mean(judged.winner).is_some());
     }
@@ -27,7 +28,7 @@ impl Optimized {
         let Some(best) = self.best().filter(|_| has_enough_starts) else {
             return Outlook::Open;
         };
-        // Without a budget, there are at most as many starts as one of each candidate would take.
+        // Without a budget, there are at most as many starts as candidates, or `FEWEST_STARTS` if that is more.
         if self.rules.budget.is_none() && self.trials.len() >= self.candidates.len().max(FEWEST_STARTS) {
             return match self.chance_of_best() >= self.rules.certainty {
                 true => Outlook::Certain,
@@ -74,7 +75,7 @@ impl Optimized {
     }
 
     /// Returns the cost of the cheapest start, in seconds times the weight of its candidate.
-    fn least(&self, weight: &dyn Fn(usize) -> f64) -> f64 {
+    fn least_cost(&self, weight: &dyn Fn(usize) -> f64) -> f64 {
         let costs = (0..self.candidates.len()).map(|at| self.cost(at, 0.0) * weight(at));
         costs.fold(f64::INFINITY, f64::min)
     }
@@ -89,10 +90,10 @@ impl Optimized {
         };
         match self.rules.budget {
             None => false,
-            Some(Budget::ServerSeconds(most)) => spent(&|_| 1.0) + self.least(&|_| 1.0) > most,
+            Some(Budget::ServerSeconds(most)) => spent(&|_| 1.0) + self.least_cost(&|_| 1.0) > most,
             Some(Budget::GpuSeconds(most)) => {
                 let gpus = |at: usize| f64::from(self.candidates[at].gpus);
-                spent(&gpus) + self.least(&gpus) > most
+                spent(&gpus) + self.least_cost(&gpus) > most
             }
             Some(Budget::Starts(most)) => self.trials.len() + under_way.len() >= most,
         }

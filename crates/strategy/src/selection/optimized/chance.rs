@@ -10,7 +10,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 const DRAWS: usize = 640;
 /// Standard deviation of an upper bound that a first probe showed, as a logarithm.
 pub(super) const BOUND_SD: f64 = 0.02;
-/// Most candidates that are drawn jointly. Others are so much worse that they hardly ever win.
+/// Maximum number of candidates that are drawn jointly. Others are so much worse that they hardly ever win.
 const MOST: usize = 200;
 
 /// Joint draws of the values of some candidates.
@@ -22,7 +22,7 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    /// Draws the values of `winner` and of at most `most` candidates that are likeliest to be better.
+    /// Draws the values of `winner` and of at most `most` candidates with the largest expected improvement over it.
     pub(super) fn of(
         view: &View,
         space: &Space,
@@ -118,8 +118,8 @@ pub(super) fn improvement(mean: f64, sd: f64, best: f64) -> f64 {
     (sd * (z * normal.cdf(z) + normal.pdf(z))).max(0.0)
 }
 
-/// Returns the expected gain in the value of the best candidate from a start of one with this belief, if the best of the others has the
-/// value `other`. A candidate cannot be chosen before its first start.
+/// Returns the expected gain in the value of the best candidate from a start of a candidate with this belief, if the best of the others has
+/// the value `other`. A candidate cannot be chosen before its first start.
 pub(super) fn gain(belief: Belief, noise: f64, other: f64, is_known: bool) -> f64 {
     let sd = belief.variance / (belief.variance + noise).sqrt();
     let without = if is_known { (belief.mean - other).max(0.0) } else { 0.0 };

@@ -16,7 +16,7 @@ pub struct Axis {
 pub enum Level {
     /// The position on an ordered axis, in any unit. Equal distances should have similar effects, so a size is given as its logarithm.
     Number(f64),
-    /// An unordered value, by a number that identifies it, or the absent parameter of an ordered axis.
+    /// An unordered value or an unset parameter, by a number that identifies it.
     Choice(u32),
 }
 
@@ -40,7 +40,7 @@ pub struct Candidate {
     /// Its start once its graphs are compiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm: Option<WarmStart>,
-    /// Predicted seconds of a full measurement on it.
+    /// Predicted seconds of a full measurement of the candidate.
     pub measure_s: f64,
     /// Number of GPUs that it occupies.
     pub gpus: u32,
@@ -159,7 +159,7 @@ pub struct Rules {
     pub budget: Option<Budget>,
     /// The candidate with the server's defaults, which is measured first.
     pub defaults: Option<usize>,
-    /// Starts on which the best candidate is measured, as far as the budget allows; None for one.
+    /// Number of starts on which the best candidate is measured, as far as the budget allows; `None` for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_starts: Option<usize>,
 }
@@ -184,7 +184,7 @@ pub enum Trial {
     Measured {
         /// Logarithm of its value; higher is better.
         ln_value: f64,
-        /// Standard error of that from the runs of this start, without the difference between starts.
+        /// Standard error of `ln_value` from the runs of this start, without the difference between starts.
         sd: f64,
     },
     /// Its first probe showed that it cannot be better than the best candidate at that time.
@@ -240,7 +240,7 @@ pub enum Reason {
     Promising {
         /// Logarithm of the expected value.
         ln_value: f64,
-        /// Upper bound of that.
+        /// Upper bound of the logarithm of the value.
         ln_upper: f64,
         /// Lower bound of the logarithm of the best candidate's value.
         ln_best: f64,
@@ -278,7 +278,7 @@ pub struct Estimate {
 pub enum Exclusion {
     /// Its upper bound lies below the lower bound of the best candidate.
     CannotWin,
-    /// Candidates that need less memory did not fit.
+    /// It did not fit into memory, or almost certainly does not, because similar candidates did not.
     Memory,
     /// It failed for another reason.
     Failed,
@@ -293,18 +293,18 @@ pub struct Judged {
     pub winner: usize,
     /// The probability that it lies within the margin of the best measured candidate.
     pub probability: f64,
-    /// False if more starts of the measured ones are not expected to raise that probability by enough.
+    /// False if more starts of the measured candidates are not expected to raise the probability by enough.
     pub is_decidable: bool,
 }
 
-/// The starts that may still make the best candidate surer.
+/// The starts that may still make it surer which candidate is the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outlook {
     /// A start of any candidate.
     Open,
-    /// Only more starts of the measured ones: no other is likely to be better.
+    /// Only more starts of the measured candidates: no other is likely to be better.
     Finalists,
-    /// No start: more starts of the measured ones are not expected to suffice.
+    /// No start: more starts of the measured candidates are not expected to suffice.
     Undecidable,
     /// No start is needed: the best candidate is known well enough.
     Certain,

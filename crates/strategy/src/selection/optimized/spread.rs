@@ -6,17 +6,17 @@ use super::space::Space;
 use super::surface::{Data, of_shape};
 use crate::stats::Random;
 
-/// Most candidates that are considered for a start.
+/// Maximum number of candidates that are considered for a start.
 const CONSIDERED: usize = 120;
-/// Most candidates whose uncertainty counts.
+/// Maximum number of candidates whose uncertainty counts.
 const COUNTED: usize = 80;
 /// Assumed standard deviation of effects, as a logarithm.
 const SIGNAL: f64 = 0.3;
 /// Assumed variance of a measurement, as a logarithm.
 const NOISE: f64 = 4e-4;
 
-/// Returns the candidate that, measured after those `seen`, leaves the least uncertainty about all that work. `likely` are the candidates'
-/// probabilities to work. `None` if all were seen.
+/// Returns the candidate whose measurement, after those in `seen`, leaves the least uncertainty about all candidates that work. `likely`
+/// has each candidate's probability to work. `None` if all were seen.
 pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usize> {
     let mut random = Random::of(likely.len() as u64, &["spread"]);
     let mut order: Vec<usize> = (0..likely.len()).collect();

@@ -10,11 +10,11 @@ use super::view::View;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// Fewest and most starts of the initial design if nothing predicts the values.
+/// Minimum and maximum number of starts of the initial design if nothing predicts the values.
 const SPREAD: (usize, usize) = (6, 10);
 /// Number of starts of the initial design if the twin predicts the values.
 const SPREAD_PREDICTED: usize = 6;
-/// Most starts of a candidate.
+/// Maximum number of starts of a candidate, unless [`Rules::best_starts`] asks for more starts of the best one.
 const MOST_STARTS: usize = 6;
 /// Assumed probability that the first probe of a new candidate shows that it cannot win.
 const LIKELY_LOST: f64 = 0.7;
@@ -25,7 +25,7 @@ const BOUND: f64 = 5.0;
 const TWIN_BOUND: f64 = 0.8;
 /// Probability of fitting into memory below which a candidate is left out.
 const HOPELESS: f64 = 0.002;
-/// Most candidates from which further proposals of a batch are chosen.
+/// Maximum number of candidates from which further proposals of a batch are chosen.
 const SHORTLIST: usize = 400;
 
 /// An optimisation under way.
@@ -65,8 +65,8 @@ impl Optimized {
         self.view = OnceLock::new();
     }
 
-    /// Returns the next starts, most useful first and at most `free`, while the candidates in `under_way` have no result yet. There are
-    /// none if these must end first. An error is the reason for the end of the optimisation. The starts depend only on the arguments and
+    /// Returns the next starts, most useful first and at most `free`, while the candidates in `under_way` have no result yet. The list is
+    /// empty if these must end first. An error is the reason for the end of the optimisation. The starts depend only on the arguments and
     /// the results, so a replay asks for equal ones.
     pub fn ask(&self, free: usize, under_way: &[usize]) -> Result<Vec<Proposal>, Ended> {
         let mut busy = under_way.to_vec();
@@ -75,7 +75,7 @@ impl Optimized {
         while proposals.len() < free && ended.is_none() {
             if self.is_spent(&busy) {
                 ended = Some(Ended::Budget);
-            } else if let Some(proposal) = self.first(&busy) {
+            } else if let Some(proposal) = self.next_initial(&busy) {
                 busy.push(proposal.candidate);
                 proposals.push(proposal);
             } else {
@@ -93,7 +93,7 @@ impl Optimized {
     }
 
     /// Returns the best candidate so far: the winner by [`Optimized::judge`] or, without a judgement, the one with the best mean over its
-    /// own starts. `None` before one was measured. The first probe of every challenger is at its load.
+    /// own starts. `None` before one was measured. The first probe of every challenger is made at the load of the best candidate.
     pub fn best(&self) -> Option<usize> {
         if let Some(judged) = self.judged {
             return Some(judged.winner);
@@ -127,7 +127,7 @@ impl Optimized {
             .into_iter()
             .find(is_excluded)
             .filter(|_| self.measured_mean(candidate).is_none());
-        let ln_value = view.plain(ln_value);
+        let ln_value = view.uncompressed(ln_value);
         Estimate { ln_value, sd, excluded }
     }
 
@@ -147,7 +147,7 @@ impl Optimized {
     }
 
     /// Returns the next start of the initial design: the defaults, then candidates that are spread over all. `None` once it is complete.
-    fn first(&self, busy: &[usize]) -> Option<Proposal> {
+    fn next_initial(&self, busy: &[usize]) -> Option<Proposal> {
         let started: Vec<usize> = self
             .trials
             .iter()
@@ -195,7 +195,7 @@ impl Optimized {
             Outlook::Open => (self.most_promising(busy, most, None), Ended::Exhausted),
         };
         if found.is_empty() {
-            let candidate = self.unrepeated().ok_or(ended)?;
+            let candidate = self.best_to_repeat().ok_or(ended)?;
             let reason = Reason::Finalist;
             let is_under_way = busy.contains(&candidate);
             found.extend((!is_under_way).then_some(Proposal { candidate, reason }));
@@ -283,7 +283,7 @@ impl Optimized {
     }
 
     /// Returns the best candidate, while it lacks starts that the rules ask for.
-    fn unrepeated(&self) -> Option<usize> {
+    fn best_to_repeat(&self) -> Option<usize> {
         let wanted = self.rules.best_starts.unwrap_or(1);
         let lacks_some = |at: &usize| self.trials_of(*at).count() < wanted && self.does_work(*at);
         self.best().filter(lacks_some)

@@ -24,18 +24,18 @@ pub(super) struct Data<'a> {
     pub observed: Vec<(usize, Observed)>,
 }
 
-/// Most shapes that are drawn from the posterior.
+/// Maximum number of shapes that are drawn from the posterior.
 const SHAPES: usize = 8;
 /// Number of sweeps over all sizes in the search for the likeliest shape.
-const CLIMBS: usize = 3;
+const CLIMB_SWEEPS: usize = 3;
 /// Number of sweeps over all sizes before the first draw.
 const WARM_UP: usize = 3;
 /// Number of sweeps over all sizes for each draw.
-const APART: usize = 2;
-/// Step of a size in the first sweep of that search, as a logarithm.
-const CLIMB: f64 = 0.6;
+const SWEEPS_PER_DRAW: usize = 2;
+/// Step of a size in the first sweep of the search for the likeliest shape, as a logarithm.
+const CLIMB_STEP: f64 = 0.6;
 /// Standard deviation of a random step of a size, as a logarithm.
-const WALK: f64 = 0.7;
+const WALK_STEP: f64 = 0.7;
 
 /// The values of candidates if effects have one shape.
 #[derive(Debug, Clone)]
@@ -76,15 +76,15 @@ pub(super) fn fit(data: &Data<'_>, most: usize) -> Vec<Surface> {
     let mut random = Random::of(data.observed.len() as u64, &["shapes"]);
     let mut now = (data.ln_posterior(&seen, &shape, &sites), shape);
     let mut found = Vec::new();
-    for sweep in 1..=WARM_UP + most.min(SHAPES) * APART {
+    for sweep in 1..=WARM_UP + most.min(SHAPES) * SWEEPS_PER_DRAW {
         for at in &free {
-            let moved = now.1.moved(*at, WALK * random.normal());
+            let moved = now.1.moved(*at, WALK_STEP * random.normal());
             let ln_posterior = data.ln_posterior(&seen, &moved, &sites);
             if random.uniform().ln() < ln_posterior - now.0 {
                 now = (ln_posterior, moved);
             }
         }
-        if sweep > WARM_UP && (sweep - WARM_UP).is_multiple_of(APART) {
+        if sweep > WARM_UP && (sweep - WARM_UP).is_multiple_of(SWEEPS_PER_DRAW) {
             found.extend(Surface::new(data, &seen, now.1.clone(), &sites));
         }
     }
@@ -102,10 +102,10 @@ pub(super) fn of_shape(data: &Data<'_>, shape: Shape) -> Option<Surface> {
 fn climbed(data: &Data<'_>, seen: &SeenLevels, free: &[usize]) -> (Shape, Vec<Site>) {
     let mut shape = Shape::prior(data.space, data.signal);
     let mut found = data.sites(seen, &shape);
-    for climb in 0..CLIMBS {
+    for climb in 0..CLIMB_SWEEPS {
         let mut best = data.ln_posterior(seen, &shape, &found);
         for at in free {
-            for step in [CLIMB, -CLIMB] {
+            for step in [CLIMB_STEP, -CLIMB_STEP] {
                 let moved = shape.moved(*at, step / (1.0 + climb as f64 / 2.0));
                 let ln_posterior = data.ln_posterior(seen, &moved, &found);
                 if ln_posterior > best {
@@ -131,8 +131,8 @@ impl Data<'_> {
         Shape::level_variance() + a * b + dot(one, other)
     }
 
-    /// Returns normal observations of the differences from the prior means. Those of values do not include the variance between starts,
-    /// which [`Data::factor`] adds for each shape.
+    /// Returns normal observations of the differences from the prior means. Observations of values do not include the variance between
+    /// starts, which [`Data::factor`] adds for each shape.
     fn sites(&self, seen: &SeenLevels, shape: &Shape) -> Vec<Site> {
         let start = shape.start_variance();
         let residual = |(at, observed): &(usize, Observed)| match *observed {

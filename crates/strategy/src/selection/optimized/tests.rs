@@ -235,7 +235,7 @@ fn the_best_is_started_as_often_as_the_rules_ask() {
     }
 }
 
-/// The better informed judge may be less sure of the measured ones; then only more starts of these help.
+/// A better informed model may be less sure about the measured candidates. Then only more starts of these help.
 #[test]
 fn a_doubt_among_the_measured_asks_for_finalists_alone() {
     let (mut optimized, _, ended) = played(optimized(None), measured);

@@ -19,7 +19,7 @@ const MISSED: f64 = 1.5;
 const CLEARLY_WORSE: f64 = 1.0;
 /// Standard error of a single probe, as a logarithm.
 const PROBE_SD: f64 = 0.01;
-/// Most multiplications for a fit and all beliefs. Fewer shapes are drawn if they would take more.
+/// Maximum number of multiplications for a fit and all beliefs. Fewer shapes are drawn if they would take more.
 const MOST_WORK: f64 = 4e8;
 
 /// The beliefs after some trials.
@@ -135,7 +135,7 @@ impl View {
     }
 
     /// Returns the logarithm of a value before compression: the inverse of [`compressed`].
-    pub(super) fn plain(&self, ln_value: f64) -> f64 {
+    pub(super) fn uncompressed(&self, ln_value: f64) -> f64 {
         let below = self.top - ln_value;
         match below > CLEARLY_WORSE {
             true => self.top - CLEARLY_WORSE * (below / CLEARLY_WORSE - 1.0).exp(),

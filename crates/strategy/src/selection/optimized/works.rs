@@ -15,13 +15,13 @@ pub(super) struct Works {
     pub meets: f64,
 }
 
-/// Prior mean of an unknown need, relative to the limit and in its standard deviations. Four of five candidates work with it.
-const USUAL: f64 = -0.9;
+/// Prior mean of an unknown need, relative to the limit, in standard deviations of the need. With this mean, four of five candidates work.
+const PRIOR_NEED: f64 = -0.9;
 /// Standard deviation of the logarithm of a predicted need of memory.
 const NEED_SD: f64 = 0.08;
 /// Standard deviation of the factor of predicted differences.
 const STRETCH: f64 = 0.25;
-/// Largest distance of a prediction from the limit, in standard deviations. Farther ones count as this.
+/// Largest distance of a prediction from the limit, in standard deviations. Farther predictions count as this.
 const FAR: f64 = 12.0;
 /// Variance of an observation, in squared standard deviations of the need.
 const CLEAR: f64 = 0.01;
@@ -47,7 +47,7 @@ pub(super) fn works<'a>(
         Trial::DidNotFit => None,
     });
     let fits = below(space, needs(candidates), fits.collect());
-    let meets = below(space, vec![USUAL; candidates.len()], meets.collect());
+    let meets = below(space, vec![PRIOR_NEED; candidates.len()], meets.collect());
     let pairs = fits.into_iter().zip(meets);
     let mut works: Vec<Works> = pairs.map(|(fits, meets)| Works { fits, meets }).collect();
     // Candidates whose starts gave no value are not tried again, so they cannot be the best.
@@ -66,7 +66,7 @@ fn needs(candidates: &[Candidate]) -> Vec<f64> {
     let need = |candidate: &Candidate| candidate.memory.map(|share| (share.ln() / NEED_SD).clamp(-FAR, FAR));
     candidates
         .iter()
-        .map(|candidate| need(candidate).unwrap_or(USUAL))
+        .map(|candidate| need(candidate).unwrap_or(PRIOR_NEED))
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! Laws of pairs of starts.
+//! Tests of comparisons by pairs of starts.
 
 use super::*;
 use crate::stats::{Better, Bound, Margin};
@@ -41,7 +41,7 @@ fn asked(paired: &Paired, pending: &[Slot]) -> Slot {
     }
 }
 
-/// Runs to the end; `value` gives the logarithms of a start, None for one that fails.
+/// Runs a comparison to its end. `value` gives the logarithms of a start by its slot and its number; `None` if the start fails.
 fn run(
     settings: Settings,
     mut value: impl FnMut(Slot, usize) -> Option<Vec<Option<f64>>>,

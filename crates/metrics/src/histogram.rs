@@ -7,7 +7,7 @@ use super::summary::Metric;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most buckets that are kept.
+/// Maximum number of buckets that are kept.
 const MOST_BUCKETS: usize = 64;
 /// The scale of the finest buckets: 32 for a doubling, each 2.2 % wide.
 const FINEST: i32 = 5;

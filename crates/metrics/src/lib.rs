@@ -1,7 +1,7 @@
 //! The measurements of a run: the timeline of each request and the metrics of the whole run, each defined in one place.
 //!
-//! It has only data and arithmetic; clocks and sockets belong to the `load` crate. `rng` has the seeded random generators of NumPy and
-//! Python.
+//! This crate has only data and arithmetic; clocks and sockets belong to the `load` crate. `rng` has the seeded random generators of NumPy
+//! and Python.
 
 pub mod confidence;
 mod histogram;

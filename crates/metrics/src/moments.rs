@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A moment of a run: nanoseconds of the monotonic clock since the run's start (t0).
 pub type Nanos = u64;
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 pub fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / 1e9
 }
@@ -17,7 +17,7 @@ pub struct Moments {
     first: Nanos,
     last: Nanos,
     count: usize,
-    /// The gaps between them, encoded.
+    /// The gaps between the moments, encoded.
     #[serde(with = "serde_bytes")]
     gaps: Vec<u8>,
 }
@@ -49,12 +49,12 @@ impl Moments {
         self.count == 0
     }
 
-    /// The first one.
+    /// The first moment.
     pub fn first(&self) -> Option<Nanos> {
         (self.count > 0).then_some(self.first)
     }
 
-    /// The last one.
+    /// The last moment.
     pub fn last(&self) -> Option<Nanos> {
         (self.count > 0).then_some(self.last)
     }

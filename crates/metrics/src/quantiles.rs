@@ -3,7 +3,7 @@
 use super::moments::{Nanos, seconds};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Statistics of one distribution, in milliseconds. All are 0 for an empty one, as in `vllm bench serve`.
+/// Statistics of one distribution, in milliseconds. All are 0 if the distribution is empty, as in `vllm bench serve`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     /// Arithmetic mean.
@@ -134,10 +134,12 @@ fn pairwise_sum(values: &mut impl Iterator<Item = f64>, count: usize) -> f64 {
 
 /// Bits of a digit in [`at_ranks`].
 const DIGIT_BITS: u32 = 11;
-const DIGITS: usize = 1 << DIGIT_BITS;
+/// Number of values that a digit can have.
+const DIGIT_VALUES: usize = 1 << DIGIT_BITS;
 
-/// The exact values at `ranks` (0 is the smallest) of a sequence that is too long to sort, and that each call of `walk` yields. Each rank
-/// must be below the number of values. Digits of the values are counted in one walk each, in memory that does not depend on the length.
+/// Returns the exact values at `ranks` (0 is the smallest) of a sequence that is too long to sort. Each call of `walk` yields the whole
+/// sequence. Each rank must be below the number of values. The values are found digit by digit, with one walk for each digit, in memory
+/// that does not depend on the length of the sequence.
 pub fn at_ranks<I: Iterator<Item = Nanos>>(
     walk: impl Fn() -> I,
     ranks: impl IntoIterator<Item = usize>,
@@ -152,13 +154,13 @@ pub fn at_ranks<I: Iterator<Item = Nanos>>(
         for (leading, _) in found.values() {
             // Ranks ascend, so equal leading digits are neighbours.
             if counts.last().is_none_or(|(last, _)| last != leading) {
-                counts.push((*leading, vec![0; DIGITS]));
+                counts.push((*leading, vec![0; DIGIT_VALUES]));
             }
         }
         for value in walk() {
             let leading = value.checked_shr(shift + DIGIT_BITS).unwrap_or(0);
             if let Some((_, counts)) = counts.iter_mut().find(|(wanted, _)| *wanted == leading) {
-                counts[(value >> shift) as usize % DIGITS] += 1;
+                counts[(value >> shift) as usize % DIGIT_VALUES] += 1;
             }
         }
         for (leading, rest) in found.values_mut() {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// A function that returns the entry of a column for a request.
 type ColumnEntry = fn(Sample) -> Value;
 
-/// Lists with one entry per request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds. Those of failed
-/// requests are 0, except `start_times` (after t0) and `queue_times` (between due and sent).
+/// Lists with one entry per request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds; `start_times`
+/// are after t0, and `queue_times` are from due to sent. A failed request has latency and output length 0, and keeps its other times.
 pub const COLUMNS: [(&str, ColumnEntry); 9] = [
     ("input_lens", |sample| sample.prompt_len.into()),
     ("output_lens", |sample| sample.output_len().into()),
@@ -29,7 +29,7 @@ pub const COLUMNS: [(&str, ColumnEntry); 9] = [
     ("errors", |sample| sample.error.unwrap_or_default().into()),
 ];
 
-/// A column with the timelines it is made from.
+/// A column with the timelines from which its entries are made.
 struct Cells<'a>(ColumnEntry, &'a Samples);
 
 impl Serialize for Cells<'_> {

@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 /// The timeline of one request. All times are on one clock, which is read when bytes leave or arrive.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Time at which the arrival process wanted it sent.
+    /// Time at which the arrival process wanted the request to be sent.
     pub due: Nanos,
-    /// Time at which it could have been sent: `due`, or the moment a slot became free under `max_concurrency`.
+    /// Time at which the request could have been sent: `due`, or the moment a slot became free under `max_concurrency`.
     pub ready: Nanos,
-    /// Time at which its first byte was handed to the system.
+    /// Time right before its first byte was handed to the system.
     pub sent: Nanos,
-    /// Arrival of each event that carries output (a non-empty `choices`).
+    /// Arrival of each event that carries output; for an answer that is not streamed, only of the last byte of the body.
     pub events: Moments,
     /// Output tokens up to and including each event, if the server reports them (continuous usage); else empty.
     pub tokens_by_event: Vec<u32>,
-    /// Arrival of the last event that carries output; for answers that are not streamed, of the last byte of the body.
+    /// Time of the last event in `events`; without events, the time at which the request ended.
     pub end: Nanos,
     /// Prompt tokens by the server's count, else by the dataset's.
     pub prompt_len: u64,
     /// Output tokens as the server counted them.
     pub output_tokens: Option<u64>,
-    /// Index of its class in a mixed load; 0 in any other load.
+    /// Index of the request's class in a mixed load; 0 in any other load.
     pub class: u8,
     /// Inputs in the request (documents of a rerank, texts of an embedding batch); 1 otherwise.
     pub sequences: u32,
@@ -32,7 +32,7 @@ pub struct Sample {
     pub text: Option<String>,
     /// Error of the request; `None` for a success.
     pub error: Option<String>,
-    /// HTTP status of the answer, if that is an error.
+    /// HTTP status of the answer, if it is not 200.
     pub error_status: Option<u16>,
 }
 
@@ -57,7 +57,7 @@ impl Sample {
         self.sent.saturating_sub(self.due)
     }
 
-    /// The generator's own lag: from the moment it could have sent the request to the moment it did.
+    /// The generator's own lag: from `ready` to `sent`.
     pub fn lag(&self) -> Nanos {
         self.sent.saturating_sub(self.ready)
     }
@@ -67,13 +67,14 @@ impl Sample {
         self.events.gaps()
     }
 
-    /// Returns true if every event brought one token, according to the server's total count of tokens.
+    /// Returns true if every event brought one token by the server's total count of tokens, or if the server reported no count. Always
+    /// false if the server reported a count with each event.
     pub fn has_one_token_per_event(&self) -> bool {
         self.tokens_by_event.is_empty() && self.output_len() == self.events.len() as u64
     }
 
-    /// Appends the time of each token after the first event, in seconds. The tokens of an event share the gap before it; the gap before an
-    /// event without tokens is added to the next. `None` if tokens and events cannot be matched.
+    /// Appends the latency of each token after the first event, in seconds. The tokens of an event share the gap before it; the gap before
+    /// an event without tokens is added to the next gap. `None` if tokens and events cannot be matched.
     pub fn add_gaps_by_token(&self, gaps: &mut Vec<f64>) -> Option<()> {
         if self.has_one_token_per_event() {
             gaps.extend(self.gaps().map(seconds));
@@ -144,7 +145,7 @@ impl Goodput {
         Ok((goodput != Goodput::default()).then_some(goodput))
     }
 
-    /// Returns true if a request met every target (limits included); a failed one never does.
+    /// Returns true if a request met every target (limits included); a failed request never does.
     pub fn is_met(&self, sample: &Sample) -> bool {
         let within = |limit_ms: Option<f64>, value_s: f64| limit_ms.is_none_or(|limit| limit / 1000.0 >= value_s);
         sample.is_ok()

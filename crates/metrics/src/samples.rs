@@ -1,12 +1,12 @@
-//! The timelines of a run, stored compactly in the order in which they end, and in a file beyond a limit. Figures are computed by iterating
-//! over them. [`LoadProgress`] reports on a load in progress, measured or simulated.
+//! The timelines of a run, stored compactly in the order in which the requests end, and in a file once they exceed a limit of memory.
+//! Figures are computed by iterating over them. [`LoadProgress`] reports on a load in progress, measured or simulated.
 
 use super::moments::Nanos;
 use super::sample::Sample;
 use std::io::{self, Read};
 use vsweep_base::spool::Spool;
 
-/// Most bytes of timelines that are kept in memory.
+/// Maximum number of bytes of timelines that are kept in memory.
 const MOST_IN_MEMORY: usize = 32 << 20;
 /// Bytes before each timeline: the index of its request and its length, four bytes each.
 const HEAD: usize = 8;
@@ -165,7 +165,7 @@ pub enum LoadProgress<'a> {
     Ended(&'a Sample, usize),
     /// The time, and the timelines so far of all requests in flight, in no order. Reported ten times a second.
     Underway(Nanos, &'a [&'a Sample]),
-    /// The generator did not look at the network for too long. Holds the sum of all such times so far.
+    /// The generator did not look at the network for too long. Holds the sum of these times so far.
     Away(Nanos),
 }
 

@@ -13,7 +13,7 @@ pub struct SteadyRule {
     pub threshold: f64,
 }
 
-/// The window of the steady state, and the figures of it.
+/// The window of the steady state, and its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteadyState {
     /// Time at which enough requests were open for the first time.
@@ -41,8 +41,8 @@ pub struct SteadyState {
 }
 
 impl SteadyState {
-    /// Finds the window over the requests that succeeded. It opens when enough of them are open for the first time and
-    /// closes when they are for the last time; dips between belong to it. The error is the reason why there is none.
+    /// Finds the window over the requests that succeeded. The window opens when enough of them are open for the first time, and closes when
+    /// enough are open for the last time; dips in between belong to it. The error is the reason why no window was found.
     pub fn find(samples: &Samples, rule: SteadyRule, percents: &[f64]) -> Result<SteadyState, String> {
         let enough = ((rule.threshold * rule.target as f64).ceil() as u64).max(1);
         // At equal times ends come first.

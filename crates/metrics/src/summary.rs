@@ -1,5 +1,4 @@
-//! The metrics of a whole run, after section "aggregates" of `vllm bench serve`: sums over completed requests, rates
-//! over the whole duration.
+//! The metrics of a whole run, computed as `vllm bench serve` does: sums over completed requests, and rates over the whole duration.
 
 use super::moments::{Nanos, seconds};
 use super::quantiles::Stats;
@@ -19,7 +18,7 @@ pub enum Metric {
     E2el,
     /// Wait between due and sent.
     ClientQueueTime,
-    /// End-to-end latency plus that wait.
+    /// End-to-end latency plus the wait between due and sent.
     E2elIncludingClientQueue,
 }
 
@@ -34,7 +33,7 @@ impl Metric {
         Metric::E2elIncludingClientQueue,
     ];
 
-    /// The name in result keys: `ttft` in `p99_ttft_ms`.
+    /// Name of the metric in the keys of a result: `ttft` in `p99_ttft_ms`.
     pub fn name(self) -> &'static str {
         match self {
             Metric::Ttft => "ttft",
@@ -46,7 +45,7 @@ impl Metric {
         }
     }
 
-    /// Returns its values of all completed requests, in seconds.
+    /// Returns the values of the metric over all completed requests, in seconds.
     pub fn values(self, samples: &Samples) -> Vec<f64> {
         let ok = samples.ok();
         match self {
@@ -74,10 +73,10 @@ impl Metric {
         Some(Stats::of_seconds(gaps, percents))
     }
 
-    /// Returns its statistics over all completed requests, in milliseconds.
+    /// Returns the statistics of the metric over all completed requests, in milliseconds.
     pub fn stats(self, samples: &Samples, percents: &[f64]) -> Stats {
         match self {
-            // There is one per token, so there are too many to sort.
+            // Almost every token has a gap, so there are too many gaps to sort.
             Metric::Itl => Stats::of_nanos(|| samples.ok().flat_map(|sample| sample.events.into_gaps()), percents),
             _ => Stats::of_seconds(self.values(samples), percents),
         }
@@ -109,13 +108,13 @@ pub struct Summary {
     pub output_throughput: f64,
     /// Prompt and output tokens a second.
     pub total_token_throughput: f64,
-    /// Most output events in one second.
+    /// Largest number of output events in one second.
     pub max_output_tokens_per_s: f64,
-    /// Most requests that touched one second.
+    /// Largest number of requests that touched one second.
     pub max_concurrent_requests: u64,
-    /// Most requests truly open at one moment.
+    /// Largest number of requests that were open at one moment.
     pub peak_concurrent_requests: u64,
-    /// Seconds of audio processed a second.
+    /// Seconds of audio that were processed per second.
     pub rtfx: f64,
 }
 
@@ -155,7 +154,8 @@ impl Summary {
 
 const SECOND: Nanos = 1_000_000_000;
 
-/// The most output events in one second. Seconds are counted from the start of the first request. Events of failed requests do not count.
+/// The largest number of output events in one second. Seconds are counted from the start of the first request. Events of failed requests do
+/// not count.
 pub fn busiest_second(samples: &Samples) -> u64 {
     by_second(samples, |sample, start, buckets| {
         for event in sample.events.iter() {
@@ -164,8 +164,8 @@ pub fn busiest_second(samples: &Samples) -> u64 {
     })
 }
 
-/// The most requests that touched one second. A request counts in every second from its first to its last, so successive requests in one
-/// second are counted together, as in `vllm bench serve`. [`peak_concurrency`] is the true figure.
+/// The largest number of requests that touched one second. A request counts in every second from its first to its last, so successive
+/// requests in one second are counted together, as in `vllm bench serve`. [`peak_concurrency`] is the true figure.
 pub fn concurrency_by_second(samples: &Samples) -> u64 {
     by_second(samples, |sample, start, buckets| {
         let first = (sample.sent - start) / SECOND;
@@ -191,7 +191,7 @@ fn by_second(samples: &Samples, mut count: impl FnMut(&Sample, Nanos, &mut [u64]
     buckets.into_iter().max().unwrap_or(0)
 }
 
-/// The most intervals [start, end) that overlap at one moment. Intervals without length do not count.
+/// The largest number of intervals [start, end) that overlap at one moment. Intervals without length do not count.
 pub fn peak_concurrency(intervals: impl Iterator<Item = (Nanos, Nanos)>) -> u64 {
     let (mut starts, mut ends): (Vec<Nanos>, Vec<Nanos>) = intervals.filter(|(start, end)| start < end).unzip();
     starts.sort_unstable();

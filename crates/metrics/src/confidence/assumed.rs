@@ -1,5 +1,5 @@
-//! Sampling errors of figures without data of single requests, such as those in another program's result. They are estimated from counts,
-//! deviations and percentiles, and assumed if these are missing too.
+//! Sampling errors of figures without data of single requests, such as figures in another program's result. The errors are estimated from
+//! counts, deviations and percentiles, and assumed if these are missing too.
 
 use super::sequence::{beyond, deviation_at};
 
@@ -7,12 +7,12 @@ use super::sequence::{beyond, deviation_at};
 pub const ASSUMED: f64 = 0.05;
 /// Percentiles that programs report.
 const PERCENTS: [f64; 9] = [25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
-/// Least growth of a latency's logarithm that is assumed beyond the sample, for each factor e of rarity. The rarity of a percentile is
+/// Minimum growth of a latency's logarithm that is assumed beyond the sample, for each factor e of rarity. The rarity of a percentile is
 /// `1 / (1 - share)`.
 const TAIL: f64 = 0.15;
 
-/// The rule by which the relative sampling error of a figure is estimated from the other figures of its run. It is made once for all runs,
-/// because the figures have the same names in all.
+/// The rule by which the relative sampling error of a figure is estimated from the other figures of its run. One rule serves all runs,
+/// because figures have the same names in every run.
 #[derive(Debug, Clone)]
 pub struct Assumption {
     kind: Kind,
@@ -103,7 +103,7 @@ fn spread(of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
     Some(of(DEVIATION)? / of(MEAN)?)
 }
 
-/// The error of a rate. It comes from the spread of latencies in a closed loop, and from random arrivals at a given request rate.
+/// The error of a rate. In a closed loop, it comes from the spread of latencies; with a request rate, it comes from random arrivals.
 fn of_rate(count: f64, of: &impl Fn(usize) -> Option<f64>) -> Option<f64> {
     let spread = match of(REQUEST_RATE) {
         Some(_) => Some(1.0),

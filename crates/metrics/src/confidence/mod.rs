@@ -1,7 +1,7 @@
 //! The sampling error of each figure of a run, estimated from the requests of the run.
 //!
 //! A sampling error is relative to its figure (a standard error of its logarithm). It is widened for few requests, so that an interval of
-//! 1.96 errors to either side holds the true figure in 95 of 100 cases. Differences between runs are not part of it.
+//! 1.96 errors to either side holds the true figure in 95 of 100 cases. It does not cover differences between runs.
 
 mod assumed;
 mod rates;
@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 /// The quantile of the normal distribution for a two-sided interval of 95 %.
 const NORMAL: f64 = 1.96;
 
-/// Relative sampling errors by the names of the figures; a figure that is not above 0 has none.
+/// Relative sampling errors by the names of the figures. A rate or a mean that is not above 0 has none. Percentiles have none if no
+/// value is above 0.
 pub type Errors = BTreeMap<String, f64>;
 
 /// An interval that holds the true value in 95 of 100 cases.
@@ -89,8 +90,8 @@ fn of_distributions(samples: &Samples, wave: usize, metrics: &[Metric], percents
     }
 }
 
-/// Adds the errors of mean, median and percentiles of a distribution, under the keys of a result: `p99_ttft_ms`. The values are in the
-/// order of completion. `wave` is the number of requests that are sent together.
+/// Adds the errors of mean, median and percentiles of a distribution, under the keys of a result, such as `p99_ttft_ms`. The values
+/// are in the order of completion. `wave` is the number of requests that are sent together.
 pub fn of_values(name: &str, values: Vec<f64>, wave: usize, percents: &[f64], errors: &mut Errors) {
     of_distribution(name, &Sequence::of_values(values), wave, percents, errors);
 }

@@ -7,23 +7,23 @@ use crate::moments::{Nanos, seconds};
 use crate::sample::Goodput;
 use crate::samples::Samples;
 
-/// Deviation of one additional request that is assumed, relative to the mean.
+/// Assumed deviation of one additional request, relative to the mean.
 const PRIOR_DEVIATION: f64 = 0.1;
-/// Standard deviation of the greatest of several values, relative to that of a single value.
-const LAST: f64 = 0.6;
-/// Number of last ends of requests whose span shows how much the end of the run varies.
+/// Standard deviation of the greatest of several values, relative to the standard deviation of a single value.
+const DEVIATION_OF_GREATEST: f64 = 0.6;
+/// Number of last requests whose ends are spread about as much as the end of the run varies.
 const LAST_ENDS: usize = 4;
 /// Fewer waves of requests than this do not show how much waves vary.
 const FEW_WAVES: usize = 10;
-/// Fewer slots than this do not show how much slots vary.
+/// Fewer slots, or fewer batches of requests, than this do not show how much they vary.
 const FEWEST_SLOTS: usize = 4;
-/// Share of busy slots below which a closed loop is limited by something else.
+/// Share of busy slots below which something other than the slots limits a closed loop.
 const FULL: f64 = 0.5;
 
 /// The way in which a load sends its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// With this many in flight: the rate is their number, divided by the mean latency.
+    /// With this many requests in flight. The rate is this number divided by the mean latency.
     Closed(usize),
     /// At drawn times, over a span that is the same for every draw.
     Scheduled,
@@ -42,7 +42,7 @@ impl Flow {
 }
 
 /// The relative error of the number of events per second in a window of a steady load, which is divided into equal spans. `None` if there
-/// are fewer than two events per span.
+/// are fewer than two events per span on average.
 pub fn of_events(moments: impl Iterator<Item = Nanos>, window: Nanos) -> Option<f64> {
     let mut counts = [0.0; BATCHES];
     for moment in moments.filter(|moment| *moment < window) {
@@ -145,7 +145,8 @@ impl Requests {
         self.busy() >= FULL * slots.min(self.each.len()) as f64 * self.duration
     }
 
-    /// Standard error of the sum of amounts in a closed loop, from that of a ratio: amounts to latencies, or amounts to the duration.
+    /// Standard error of the sum of amounts in a closed loop. It follows from the error of a ratio, either of amounts to latencies, or of
+    /// amounts to the duration of the run. The smaller of both is used.
     fn of_closed(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
         let rate = sum / self.busy();
         let deviation = |(request, amount): (&Request, &f64)| amount - rate * (request.end - request.sent);
@@ -163,7 +164,7 @@ impl Requests {
         let last = &self.each[self.each.len().saturating_sub(slots)..];
         let middle = last.iter().map(|request| request.end).sum::<f64>() / last.len() as f64;
         let squares = last.iter().map(|request| (request.end - middle).powi(2)).sum::<f64>();
-        let of_end = LAST * (squares / last.len() as f64).sqrt() / self.duration * sum;
+        let of_end = DEVIATION_OF_GREATEST * (squares / last.len() as f64).sqrt() / self.duration * sum;
         // If requests wait for each other, latencies depend on their places in the queue, but the pace does not.
         let last_gaps = last[last.len() - 1].end - last[last.len().saturating_sub(LAST_ENDS)].end;
         let of_pace = self.pace().hypot(0.5 * last_gaps) / self.duration * sum;
@@ -228,7 +229,7 @@ impl Requests {
     }
 
     /// Standard error of a sum, from its variation between slots, each of which sends its requests one after the other. Waves of requests
-    /// would not do: at the beginning and the end of a run they differ in the same way at each repetition.
+    /// are not compared, because at the beginning and the end of a run they differ in the same way in each repetition.
     fn of_slots(&self, deviations: &[f64], slots: usize) -> f64 {
         let mut by_start: Vec<(&Request, f64)> = self.each.iter().zip(deviations.iter().copied()).collect();
         by_start.sort_by(|(one, _), (other, _)| one.sent.total_cmp(&other.sent));
@@ -246,8 +247,8 @@ impl Requests {
     }
 
     /// Standard error of the sum of amounts if requests are scheduled: from the draw of the amounts, and from the end of the run. The run
-    /// ends a latency after its last request is due, or, if the server cannot keep up, when the server has finished. The smaller of these
-    /// two errors is used.
+    /// ends a latency after its last request is due, or, if the server cannot keep up, when the server has finished. Of the errors of these
+    /// two ends, the smaller is used.
     fn of_scheduled(&self, amounts: &[f64], sum: f64) -> f64 {
         let n = amounts.len();
         let mean = sum / n as f64;

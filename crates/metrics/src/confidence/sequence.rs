@@ -5,33 +5,33 @@ use super::NORMAL;
 use crate::moments::seconds;
 use crate::samples::Samples;
 
-/// Number of batches that values are divided into.
+/// Maximum number of batches into which values are divided.
 pub(super) const BATCHES: usize = 20;
-/// Fewest batches that show a dependence.
+/// Minimum number of batches that can show a dependence.
 const FEWEST_BATCHES: usize = 4;
 /// Weight of the assumption that values are independent, as a number of batches.
 const PRIOR_BATCHES: f64 = 2.0;
-/// Deviation of one additional value that is assumed, relative to the mean.
+/// Assumed deviation of one additional value, relative to the mean.
 const PRIOR_DEVIATION: f64 = 0.1;
-/// Growth of a latency's logarithm that is assumed beyond the sample, for each factor e of rarity. The rarity of a percentile is
+/// Assumed growth of a latency's logarithm beyond the sample, for each factor e of rarity. The rarity of a percentile is
 /// `1 / (1 - share)`.
 const PRIOR_TAIL: f64 = 0.15;
 /// Factor above which the two sides of an interval differ by more than chance.
 const UNEVEN: f64 = 2.5;
-/// Fewest values above a percentile that show how far the next one is.
+/// Number of values above a percentile from which the two sides of its interval are averaged.
 const FEW_ABOVE: f64 = 5.0;
-/// Most values of a metric that are kept. Of more values, only every second, third, … is kept.
+/// Maximum number of gaps that are kept. If there are more, only every second, third, … is kept.
 const MOST_VALUES: usize = 1 << 16;
 
 /// Values of requests in the order in which the requests ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sequence {
     values: Vec<f64>,
-    /// End positions of each request's values.
+    /// For each request, the position in `values` after its last value.
     ends: Vec<usize>,
-    /// Logarithms, ascending.
+    /// Logarithms of the values, ascending.
     sorted: Vec<f64>,
-    /// Expected position of each of them on the scale of an exponential distribution.
+    /// Expected position of each logarithm in `sorted` on the scale of an exponential distribution.
     positions: Vec<f64>,
 }
 
@@ -93,7 +93,7 @@ impl Sequence {
         (mean > 0.0).then(|| error_of_sum(&deviations, wave, prior) / sum)
     }
 
-    /// The error of a percentile's logarithm, by the order statistics around it; `None` if the percentile is not above 0.
+    /// The error of a percentile's logarithm, by the order statistics around it; `None` if no value is above 0.
     pub fn percentile_error(&self, share: f64, wave: usize) -> Option<f64> {
         let count = self.values.len();
         if count == 0 || self.values.iter().all(|value| *value <= 0.0) {
@@ -119,7 +119,7 @@ impl Sequence {
         starts.zip(&self.ends).map(|(start, end)| &self.values[start..*end])
     }
 
-    /// Number of independent values that would give as much information about this percentile.
+    /// Number of independent values that would give as much information about the percentile as these values.
     fn independent(&self, share: f64, wave: usize) -> f64 {
         let count = self.values.len() as f64;
         let rank = ((count - 1.0) * share) as usize;
@@ -161,7 +161,7 @@ impl Sequence {
         }
     }
 
-    /// Growth of the logarithm beyond the greatest values: their mean excess.
+    /// Growth of the logarithm beyond the greatest values, per unit of the exponential scale: their mean excess.
     fn tail(&self) -> f64 {
         let n = self.sorted.len();
         let greatest = ((n as f64).sqrt().ceil() as usize).min(n - 1);
@@ -196,7 +196,7 @@ pub(super) fn error_of_sum(deviations: &[f64], wave: usize, prior: f64) -> f64 {
     plain.max(pooled(independent, &sums))
 }
 
-/// Expected number of `n` values above a percentile.
+/// Expected number of values above a percentile, of `n` values.
 fn above(share: f64, n: f64) -> f64 {
     (n - 1.0).max(0.0) * (1.0 - share)
 }
@@ -206,17 +206,17 @@ fn reached(share: f64, n: f64) -> f64 {
     digamma(1.0 + n) - digamma(1.0 + above(share, n))
 }
 
-/// Standard deviation of that position.
+/// Standard deviation of the position of the percentile, on the same scale as [`reached`].
 pub(super) fn deviation_at(share: f64, n: f64) -> f64 {
     (trigamma(1.0 + above(share, n)) - trigamma(1.0 + n)).max(0.0).sqrt()
 }
 
-/// Distance on that scale from the expected position to the true percentile, if that is farther.
+/// Distance from the expected position to the true percentile, on the same scale as [`reached`]; 0 if the true percentile is not farther.
 pub(super) fn beyond(share: f64, n: f64) -> f64 {
     (-(1.0 - share).ln() - reached(share, n)).max(0.0)
 }
 
-/// The standard error of a sum, from the squares of its parts if these are independent, and from the variation of its batches. A
+/// The standard error of a sum. It combines `independent`, the variance if the parts are independent, with the variation of `batches`. A
 /// correlation of neighbouring batches means that a dependence is longer than a batch, so it raises the error.
 pub(super) fn pooled(independent: f64, batches: &[f64]) -> f64 {
     let count = batches.len() as f64;
@@ -239,7 +239,8 @@ pub(super) fn pooled(independent: f64, batches: &[f64]) -> f64 {
     (variance * longer).sqrt() * widening(degrees / longer)
 }
 
-/// Student's t for a two-sided interval of 95 %, in units of the normal quantile.
+/// Student's t for a two-sided interval of 95 %, in units of the normal quantile. From 3.5 degrees of freedom on, it is approximated
+/// by the expansion of Abramowitz and Stegun, 26.7.5.
 pub(super) fn widening(degrees: f64) -> f64 {
     let z = NORMAL;
     let n = degrees.max(1.0);

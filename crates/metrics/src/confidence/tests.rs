@@ -1,4 +1,4 @@
-//! Planted processes: the share of intervals of a figure that contain the mean of repeated runs.
+//! Tests on simulated processes: about 95 % of the intervals of a figure must contain its true value, or the mean of repeated runs.
 
 use super::*;
 use crate::rng::NumpyLegacy;
@@ -6,7 +6,7 @@ use crate::{Sample, Stats, Summary, seconds};
 
 const RUNS: usize = 300;
 
-/// Draws runs, each with its figure and error. Returns the share of their intervals that contain the truth.
+/// Draws runs, each with its figure and error. Returns the share of their intervals that contain `truth`, or else the mean of the runs.
 fn coverage(truth: Option<f64>, mut run: impl FnMut(&mut NumpyLegacy) -> (f64, f64)) -> f64 {
     let mut random = NumpyLegacy::new(7);
     let runs: Vec<(f64, f64)> = (0..RUNS).map(|_| run(&mut random)).collect();
@@ -18,7 +18,8 @@ fn coverage(truth: Option<f64>, mut run: impl FnMut(&mut NumpyLegacy) -> (f64, f
     held.count() as f64 / RUNS as f64
 }
 
-/// Intervals of small samples may be somewhat too wide, and those of dependent samples somewhat too narrow.
+/// Asserts that a share of intervals is near 0.95. Intervals of small samples may be somewhat too wide, and those of dependent samples
+/// somewhat too narrow.
 fn holds(what: &str, share: f64) {
     assert!((0.88..=0.995).contains(&share), "{what}: {share}");
 }
@@ -38,7 +39,8 @@ fn sample(due: f64, sent: f64, end: f64, tokens: u64) -> Sample {
     }
 }
 
-/// A closed loop of `slots`. The latency of a request follows from its place and the time at which it begins.
+/// Returns `count` requests of a closed loop with `slots`. `latency` returns the latency of a request from its index and the time at which
+/// it is sent.
 fn closed(slots: usize, count: usize, mut latency: impl FnMut(usize, f64) -> f64) -> Vec<Sample> {
     let mut free = vec![0.0; slots];
     let mut all: Vec<(f64, f64)> = Vec::new();

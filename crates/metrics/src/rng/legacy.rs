@@ -29,7 +29,7 @@ impl NumpyLegacy {
         -(1.0 - self.double()).ln()
     }
 
-    /// Standard normal, by the polar method; every second draw comes from the pair before.
+    /// Standard normal, by the polar method. The method makes two numbers at a time; every second call returns the spare number.
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare_normal.take() {
             return spare;

@@ -1,8 +1,8 @@
 //! Random numbers that are bit for bit those of numpy and CPython, so that a seed gives the same prompts and the same
 //! arrival times as `vllm bench serve` with that seed.
 //!
-//! Three generators, each named by where it comes from: [`NumpyLegacy`] (`np.random.seed`), [`NumpyPcg64`] (`np.random.default_rng`) and
-//! [`PythonRandom`] (`random.seed`). They have only the methods that the datasets and the arrival process need. [`Shares`], [`mix`] and
+//! There are three generators, each named after its origin: [`NumpyLegacy`] (`np.random.seed`), [`NumpyPcg64`] (`np.random.default_rng`)
+//! and [`PythonRandom`] (`random.seed`). They have only the methods that the datasets and the arrival process need. [`Shares`], [`mix`] and
 //! [`uniform`] have no counterpart in Python.
 
 mod legacy;

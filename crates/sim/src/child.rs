@@ -1,5 +1,5 @@
-//! A process that looks to a supervisor like vLLM's `EngineCore`. It computes nothing. It has that name, holds a shared memory segment,
-//! survives a killed parent, then outlives SIGTERM by a while, and leaves nothing behind after an orderly stop.
+//! A process that looks to a supervisor like vLLM's `EngineCore`. It computes nothing. It has the name of that process, holds a shared
+//! memory segment, survives a killed parent, then outlives SIGTERM by a while, and leaves nothing behind after an orderly stop.
 
 use super::log::{self, Source};
 use nix::sys::prctl;
@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const NAME: &str = "VLLM::EngineCore";
 /// Time for which an orphan lives on after SIGTERM.
 const DEAF: Duration = Duration::from_secs(3);
-/// Longest life of an orphan: long enough to be in the way, short enough not to accumulate after failed tests.
+/// Longest life of an orphan or a stray: long enough to be in the way, short enough not to accumulate after failed tests.
 const ORPHAN_LIFE: Duration = Duration::from_secs(180);
 /// Time that the parent waits for an orderly end before it kills the engine.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub enum Role {
     /// The engine, tied to its parent.
     Engine,
-    /// A process that leaves its parent's session, ignores SIGTERM and stays.
+    /// A process that leaves its parent's session, ignores SIGTERM and outlives its parent.
     Stray,
 }
 
@@ -91,7 +91,7 @@ impl EngineProcess {
     }
 }
 
-/// A POSIX shared memory segment like those of Python's `multiprocessing`. Dropping it removes it.
+/// A POSIX shared memory segment like those of Python's `multiprocessing`. Dropping the value removes the segment.
 struct Segment {
     path: PathBuf,
     /// Held open, so that the system shows which process uses it.

@@ -14,7 +14,8 @@ pub enum After {
     Time(Duration),
 }
 
-/// Declares the faults: for each its effect, its word, and for an argument the meaning and the function that parses it.
+/// Declares the faults, each with its effect, its word and, if it takes an argument, the meaning of the argument and the function that
+/// parses it.
 macro_rules! faults {
     ($($(#[$doc:meta])+ $fault:ident $(($kind:ty))? = $word:literal $(: $meaning:literal $read:ident)?;)+) => {
         /// One fault, as `--sim-fault KIND[:ARG][@P]` or in `VSWEEP_SIM_FAULT` (separated by commas).
@@ -25,11 +26,12 @@ macro_rules! faults {
             Timed(TimedFault, After),
         }
 
-        /// The word of every fault that is not timed, with the meaning of its argument, which is empty if it has none.
-        const PLAIN: &[(&str, &str)] = &[$(($word, concat!($($meaning)?))),+];
+        /// The word of every fault that is not timed, with the meaning of its argument; the meaning is empty if the fault takes no
+        /// argument.
+        const UNTIMED: &[(&str, &str)] = &[$(($word, concat!($($meaning)?))),+];
 
-        /// Returns the fault with this word, if its argument can be parsed.
-        fn plain(word: &str, argument: &str) -> Option<Fault> {
+        /// Returns the fault with this word, which is not timed, if its argument can be parsed.
+        fn untimed(word: &str, argument: &str) -> Option<Fault> {
             Some(match word {
                 $($word => Fault::$fault $(($read(argument)?))?,)+
                 _ => return None,
@@ -73,9 +75,9 @@ faults! {
     RejectRate(f64) = "reject-rate": "P" share;
     /// This share of streams is cut in the middle, without `[DONE]`.
     TruncateRate(f64) = "truncate-rate": "P" share;
-    /// This share of answers counts more tokens than it has.
+    /// This share of answers reports more tokens than the answer has.
     WrongCounts(f64) = "wrong-counts": "P" share;
-    /// This share of the tokens of an answer is not the most probable one.
+    /// This share of the tokens of an answer differs from those of a sound server.
     WrongTokens(f64) = "wrong-tokens": "P" share;
     /// This share of the tokens of an answer repeats the previous one.
     RepeatedTokens(f64) = "repeated-tokens": "P" share;
@@ -117,7 +119,7 @@ fn after(text: &str) -> Option<After> {
 
 /// The word of every fault, with the meaning of its argument.
 fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
-    PLAIN.iter().copied().chain(TIMED.map(|(word, _)| (word, "N")))
+    UNTIMED.iter().copied().chain(TIMED.map(|(word, _)| (word, "N")))
 }
 
 /// The words of faults that occur at a certain moment.
@@ -157,7 +159,7 @@ impl Fault {
         let argument = argument.or(meaning.is_empty().then_some(""));
         let fault = argument.and_then(|argument| match timed {
             Some((_, timed)) => Some(Fault::Timed(*timed, after(argument)?)),
-            None => plain(kind, argument),
+            None => untimed(kind, argument),
         });
         fault.ok_or_else(|| format!("invalid fault '{text}': write {kind}:{meaning}"))
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use table::{FlagKind, FoundFlag, find, looks_like_a_flag, take_value};
 
-/// The arguments as given. Each flag has the name of its destination (`max_num_seqs`).
+/// The arguments as given. Each flag is named by its destination, argparse's `dest` (`max_num_seqs`).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Flags {
     /// The positional model, if any.
@@ -54,7 +54,7 @@ enum Argument<'a> {
     Word(&'a str),
     /// A flag that vLLM does not have, and the next word, which is most likely its value.
     Unknown(&'a str, Option<&'a str>),
-    /// A flag as it is typed, the flag that this means, and its value or argparse's error.
+    /// A flag as it is typed, the flag of vLLM that this text means, and its value or argparse's error.
     Known(&'a str, FoundFlag, Result<Value, String>),
 }
 
@@ -104,7 +104,7 @@ pub enum Objection {
 }
 
 impl Objection {
-    /// Returns true for a value of a wrong type, which every release refuses. Choices differ between releases.
+    /// Returns true for a value that is missing or of a wrong type, which every release refuses. Choices differ between releases.
     pub fn is_of_every_release(&self) -> bool {
         matches!(self, Objection::Value { why, .. } if !why.starts_with("invalid choice"))
     }
@@ -201,7 +201,7 @@ impl Flags {
         list.unwrap_or_default()
     }
 
-    /// Returns true if a switch is on.
+    /// Returns true if a switch is on; `default` if it is not given.
     pub fn on(&self, name: &str, default: bool) -> bool {
         self.get(name).and_then(Value::as_bool).unwrap_or(default)
     }

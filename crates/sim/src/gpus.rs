@@ -1,6 +1,7 @@
 //! The memory of simulated GPUs, for supervisors that read GPU memory. With `VSWEEP_SIM_GPUS=FOLDER`, every server records in the folder
-//! the memory that its engine holds. `vsweep sim nvidia-smi` answers the queries of `nvidia-smi` from these records. Memory is free once
-//! the process has ended, or after a configured delay. The node has eight GPUs of one kind: that of the recorded GPU with the most memory.
+//! the memory that its engine holds. `vsweep sim nvidia-smi` answers the queries of `nvidia-smi` from these records. The memory is free
+//! once the process has ended, or a configured time later. The node has eight GPUs of one kind: that of the recorded GPU with the most
+//! memory.
 
 use super::engine::gpu::{GPUS, Gpu};
 use serde::{Deserialize, Serialize};
@@ -19,19 +20,20 @@ const IDLE_MIB: u64 = 4;
 pub struct Holding {
     /// Id of the engine process.
     pub pid: u32,
-    /// Start time, which distinguishes it from a later process with the same pid.
+    /// Start time of the process in clock ticks since the boot, which distinguishes it from a later process with the same pid.
     pub started: Option<u64>,
     /// The kind of GPU, by its name for `--sim-gpu`.
     pub gpu: String,
     /// Indexes of the GPUs.
     pub devices: Vec<usize>,
-    /// Memory held on each of them, in MiB.
+    /// Memory held on each of these GPUs, in MiB.
     pub mib: u64,
     /// Time for which the memory stays in use after the process has ended, in milliseconds.
     pub late_ms: u64,
 }
 
-/// Returns the devices of a server that needs `count`: the first ones of `CUDA_VISIBLE_DEVICES`, or of all.
+/// Returns the devices of a server that needs `count` of them: the first ones in `visible` (`CUDA_VISIBLE_DEVICES`), or of the node if that
+/// is unset.
 pub fn devices(visible: Option<&str>, count: usize) -> Vec<usize> {
     let listed = visible.map(|text| text.split(',').filter_map(|name| name.trim().parse().ok()).collect());
     let all: Vec<usize> = listed.unwrap_or_else(|| (0..GPUS_IN_NODE).collect());
@@ -49,7 +51,7 @@ impl Holding {
     }
 }
 
-/// Returns every holding whose memory is still in use. The records of others are removed.
+/// Returns every holding whose memory is still in use. Records whose memory is free are removed.
 pub fn holdings(folder: &Path) -> Vec<Holding> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
@@ -62,12 +64,12 @@ fn still_held(path: &Path) -> Option<Holding> {
     let holding: Holding = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     let started = started(holding.pid);
     let lives = started.is_some() && started == holding.started;
-    (lives || !released(path, holding.late_ms)).then_some(holding)
+    (lives || !forget_if_free(path, holding.late_ms)).then_some(holding)
 }
 
-/// Returns true if the memory of an ended process is free. The delay begins when the end is first noticed, because a killed process cannot
-/// record it.
-fn released(path: &Path, late_ms: u64) -> bool {
+/// Returns true if the memory of an ended process is free, and then removes its record. The delay begins when the end is first noticed,
+/// because a killed process cannot record it.
+fn forget_if_free(path: &Path, late_ms: u64) -> bool {
     let gone = path.with_extension("gone");
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,7 +1,7 @@
 //! The simulator: a server that behaves like the *process* `vllm serve`, with an engine model instead of a GPU. Its numbers are simulated,
 //! never measured; `/version` says so.
 //!
-//! - `process` runs the server; `start` and `phases` have its beginning and the durations of that; `child` is its engine process.
+//! - `process` runs the server; `start` simulates its start, with the durations from `phases`; `child` is its engine process.
 //! - `flags`, `config_file` and `settings` interpret its command line.
 //! - `engine` models what a GPU would do (pure, with explicit time). `driver` runs that model in real time and records the true times of
 //!   tokens; `virtual_time` runs it as fast as it can be computed.

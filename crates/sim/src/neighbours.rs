@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Shares by which a server is slower next to others: 0.05 is 5 %.
+/// Shares by which other servers of the node slow down a server: 0.05 is 5 %.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CrossTalk {
-    /// Share while another one answers requests.
+    /// Share while another server answers requests.
     pub busy: f64,
-    /// Share while another one starts.
+    /// Share while another server starts.
     pub starting: f64,
 }
 
@@ -44,7 +44,7 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(10);
 const BUSY: &str = "busy";
 const STARTING: &str = "starting";
 
-/// One of the servers of a node.
+/// This server as one of the servers of a node.
 pub struct Neighbour {
     folder: PathBuf,
     cross_talk: CrossTalk,
@@ -65,7 +65,7 @@ impl Neighbour {
         Some(neighbour)
     }
 
-    /// Records this server's activity, and updates the factor by that of the others. Never ends by itself.
+    /// Records this server's activity, and updates the factor by the activity of the others. Never ends by itself.
     pub async fn live(mut self, contention: ContentionFactor, is_busy: impl Fn() -> bool) {
         loop {
             self.record(is_busy().then_some(BUSY));
@@ -78,7 +78,7 @@ impl Neighbour {
         if self.recorded == what {
             return;
         }
-        // If the folder cannot be written, the others are just not slowed down.
+        // If the folder cannot be written, the other servers are not slowed down.
         let _ = self.recorded.map(|before| fs::remove_file(self.record_path(before)));
         let _ = what.map(|now| fs::create_dir_all(&self.folder).and_then(|()| fs::write(self.record_path(now), "")));
         self.recorded = what;

@@ -23,7 +23,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
-/// Time for which a server answers 503 after its engine has died, and time from then to its end (measured: 3.4 s, and 5.5 s in all).
+/// Time for which a server still answers after its engine has died, and time from then to its end (measured: 3.4 s, and 5.5 s in all).
 const AFTER_ENGINE_DEATH: (Duration, Duration) = (Duration::from_millis(3400), Duration::from_millis(2100));
 /// Time limit for sending the last bytes of open connections.
 const LAST_BYTES: Duration = Duration::from_millis(500);
@@ -79,7 +79,7 @@ pub fn serve(args: &[String]) -> u8 {
     code
 }
 
-/// Raises the limit of open files, as vLLM does, because every stream is one.
+/// Raises the limit of open files, as vLLM does, because every connection is an open file.
 fn raise_file_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
@@ -325,7 +325,7 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
     engine.stop().await;
 }
 
-/// Imitates vLLM after its engine has died: sends errors to every stream, and answers 503 for some seconds.
+/// Imitates vLLM after its engine has died: answers every request with an error, and `/health` with 503, for some seconds.
 async fn fail_after_engine_death(app: &App) {
     app.engine_dead.store(true, Ordering::Relaxed);
     app.driver.end(EngineEvent::EngineDead);

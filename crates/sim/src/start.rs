@@ -63,17 +63,17 @@ fn engine_failed(pid: u32, exception: &str) -> u8 {
 /// Simulates loading the model: the phases with their durations, log lines and failures. `Err` is the exit code.
 pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     let (cache, phases) = (settings.graph_cache(), settings.phases());
-    let engine = |place: &str, message: &str| log::line(Source::Engine(pid), "INFO", place, message);
+    let info = |place: &str, message: &str| log::line(Source::Engine(pid), "INFO", place, message);
     let failed = |exception: String| engine_failed(pid, &exception);
 
     sleep(phases.import).await;
     let (model, gpu) = (&settings.model, settings.cost.gpu.device);
     let version = api::VERSION;
     let message = format!("Initializing a V1 LLM engine (v{version}) with config: model='{model}'");
-    engine("core.py:133", &message);
+    info("core.py:133", &message);
     check_free_memory(settings, pid).map_err(failed)?;
     let message = format!("Starting to load model {model} on simulated {gpu}...");
-    engine("gpu_model_runner.py:5080", &message);
+    info("gpu_model_runner.py:5080", &message);
     sleep(phases.weights).await;
     for fault in &settings.faults {
         match fault {
@@ -86,13 +86,13 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     let weights = settings.cost.weights_per_gpu();
     let (gib, seconds) = (weights / GIB, phases.weights.as_secs_f64());
     let message = format!("Loading weights took {seconds:.2} seconds");
-    engine("default_loader.py:501", &message);
+    info("default_loader.py:501", &message);
     let message = format!("Model loading took {gib:.2} GiB memory and {seconds:.6} seconds");
-    engine("gpu_model_runner.py:5150", &message);
+    info("gpu_model_runner.py:5150", &message);
     hold_memory(settings, pid);
 
     if !settings.cost.eager {
-        compile(settings, &phases, cache.as_deref(), &engine).await;
+        compile(settings, &phases, cache.as_deref(), &info).await;
     }
     sleep(phases.profile).await;
     if settings.has(Fault::OomAtProfile) {
@@ -106,7 +106,7 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     let message = format!(
         "GPU KV cache size: {size} tokens, Maximum concurrency for {length} tokens per request: {concurrency:.2}x"
     );
-    engine("kv_cache_utils.py:2327", &message);
+    info("kv_cache_utils.py:2327", &message);
     if settings.has(Fault::NeverReady) {
         std::future::pending::<()>().await;
     }
@@ -114,11 +114,11 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     if !settings.cost.eager {
         let seconds = phases.capture.as_secs_f64();
         let message = format!("Graph capturing finished in {seconds:.0} secs, took 0.55 GiB");
-        engine("gpu_model_runner.py:6582", &message);
+        info("gpu_model_runner.py:6582", &message);
     }
     let seconds = (phases.compile + phases.profile + phases.capture).as_secs_f64();
     let message = format!("init engine (profile, create kv cache, warmup model) took {seconds:.2} s");
-    engine("core.py:402", &message);
+    info("core.py:402", &message);
     settings.limits.num_blocks = blocks;
     if settings.has(Fault::WrongModel) {
         settings.model = "another-model".to_owned();
@@ -127,21 +127,21 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     Ok(())
 }
 
-async fn compile(settings: &ServerSettings, phases: &StartPhases, cache: Option<&Path>, engine: &impl Fn(&str, &str)) {
+async fn compile(settings: &ServerSettings, phases: &StartPhases, cache: Option<&Path>, info: &impl Fn(&str, &str)) {
     let warm = cache.is_some_and(Path::is_file);
     let largest = settings.limits.max_num_batched_tokens;
     let seconds = phases.compile.as_secs_f64();
     let (dynamo, rest) = (0.3 * seconds, 0.7 * seconds);
     sleep(phases.compile).await;
     let message = format!("Dynamo bytecode transform time: {dynamo:.2} s");
-    engine("backends.py:1167", &message);
+    info("backends.py:1167", &message);
     let done = match warm {
         true => format!(
             "Directly load the compiled graph(s) for compile range (1, {largest}) from the cache, took {rest:.3} s"
         ),
         false => format!("Compiling a graph for compile range (1, {largest}) takes {rest:.2} s"),
     };
-    engine("backends.py:399", &done);
+    info("backends.py:399", &done);
     if let Some(path) = cache.filter(|_| !warm) {
         // If the file cannot be written, the next start compiles again.
         let _ = path.parent().map(std::fs::create_dir_all).transpose();

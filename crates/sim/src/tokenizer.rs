@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Number of words in the toy vocabulary from which answers are made.
 const WORDS: u32 = 1000;
-/// Least id that contains its text.
+/// Smallest id that contains its own text.
 const PIECES: u32 = 1 << 28;
 
 /// A tokenizer.

@@ -17,11 +17,11 @@ use vsweep_metrics::{LoadProgress, Nanos, Sample};
 pub struct VirtualLoad {
     /// Requests in order.
     pub requests: Vec<SequenceRequest>,
-    /// Due time of each, in nanoseconds after the start, ascending.
+    /// Due time of each request, in nanoseconds after the start, ascending.
     pub due: Vec<Nanos>,
-    /// Class of each; empty if the load does not mix several.
+    /// Class of each request; empty if the load does not mix several classes.
     pub classes: Vec<u8>,
-    /// Most requests in flight at once.
+    /// Maximum number of requests in flight at once.
     pub limit: Option<usize>,
     /// Time after which no request is sent, if there is one.
     pub sending: Option<Nanos>,
@@ -50,9 +50,9 @@ pub const REPORT_INTERVAL: Nanos = 100_000_000;
 #[derive(Debug)]
 pub struct VirtualServer {
     engine: Engine,
-    /// Seconds since it was ready.
+    /// Time since the server was ready, in seconds.
     now: f64,
-    /// Most tokens of a prompt and its answer.
+    /// Maximum number of tokens of a prompt and its answer together.
     longest: usize,
     /// True if several steps may be performed at once; the result does not change.
     leaps: bool,
@@ -72,12 +72,12 @@ impl VirtualServer {
         })
     }
 
-    /// Returns the server such that it performs every step separately.
+    /// Makes the server perform every step separately.
     pub fn step_by_step(self) -> VirtualServer {
         VirtualServer { leaps: false, ..self }
     }
 
-    /// Counters of its engine since it was ready.
+    /// Statistics of the engine since the server was ready.
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }
@@ -104,7 +104,7 @@ struct Drive<'a, 'o> {
     observer: Option<&'a mut Observer<'o>>,
     /// Time of the next report of the requests in flight to the observer.
     next_report: Nanos,
-    /// The requests in the engine; empty without an observer.
+    /// Indices of the requests in the engine; empty without an observer.
     underway: BTreeSet<usize>,
     is_broken_off: bool,
     load: VirtualLoad,
@@ -113,10 +113,11 @@ struct Drive<'a, 'o> {
     book: Timelines,
     /// Index of the next request to send.
     next: usize,
+    /// Number of requests that have a slot. Some of them may be due later.
     in_flight: usize,
     /// Times at which the free slots became free, oldest first.
     freed: VecDeque<Nanos>,
-    /// Requests on the way to the engine: time of arrival, index, and request.
+    /// Requests that are not in the engine yet: time of arrival, index, and request.
     coming: VecDeque<(Nanos, usize, SequenceRequest)>,
 }
 
@@ -170,7 +171,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         }
     }
 
-    /// Sends requests while there are free slots. Each is sent when it is due and has a slot.
+    /// Gives requests their slots, in order, while slots are free. A request is sent when it is due and has a slot, which may be later.
     fn send(&mut self) {
         let limit = self.load.limit.unwrap_or(usize::MAX).max(1);
         while self.next < self.book.samples.len() && self.in_flight < limit {
@@ -278,7 +279,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         self.is_broken_off = observer(LoadProgress::Underway(now, &underway)).is_break();
     }
 
-    /// Fails the requests that have not ended: the load was broken off, or the engine cannot finish them.
+    /// Marks the requests that have not ended as failed: the load was broken off, or the engine cannot finish them.
     fn fail_the_rest(&mut self) {
         let stuck = self.server.engine.waiting() + self.server.engine.running();
         if stuck == 0 && self.next == self.book.samples.len() {

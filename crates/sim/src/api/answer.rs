@@ -1,5 +1,4 @@
-//! An admitted request for text with the contents of its answer, and answers without streaming, which are written once all tokens
-//! have come.
+//! Defines an admitted request for text with the contents of its answer, and writes answers without streaming, once all tokens have come.
 
 use super::App;
 use super::error::{ApiError, ENGINE_DEAD};
@@ -15,7 +14,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedReceiver;
 use vsweep_metrics::rng::{mix, uniform};
 
-/// Most events of a request that are received at once.
+/// Maximum number of events of a request that are received at once.
 pub const EVENTS_AT_ONCE: usize = 512;
 /// Number of tokens that are ranked by log probability at each position of an answer.
 const RANKS: usize = 5;
@@ -29,7 +28,7 @@ pub enum Style {
     Chat,
 }
 
-/// One answer to write.
+/// One of the texts that answer a request.
 #[derive(Debug, Clone)]
 pub struct Choice {
     /// Seed of its tokens.
@@ -42,11 +41,11 @@ pub struct Choice {
     pub prompt_len: usize,
     /// `stop` or `length`.
     pub finish_reason: &'static str,
-    /// The stop text that ended it.
+    /// The stop text or stop token that ended it.
     pub stop_reason: Option<String>,
-    /// Ids of its prompt, if they were requested.
+    /// Token ids of its prompt, if they were requested.
     pub prompt_ids: Option<Vec<u32>>,
-    /// Text of its prompt, if it is to be repeated.
+    /// Text of its prompt, if the answer repeats it.
     pub echo: Option<String>,
 }
 
@@ -56,7 +55,8 @@ impl Choice {
     }
 }
 
-/// An admitted request: the contents of its answer, and the source of its tokens. It counts as in flight until it is dropped.
+/// An admitted request: the contents of its answer, and the source of its tokens. The request counts as in flight until this value is
+/// dropped.
 pub struct PendingAnswer {
     /// `cmpl-…` or `chatcmpl-…`.
     pub id: String,
@@ -99,7 +99,7 @@ pub struct AnswerFaults {
     pub repeated: f64,
     /// Largest change of log probabilities that depends on the batch, in nats.
     pub noise: f64,
-    /// Seed of these changes.
+    /// Seed of the changes in `noise`.
     pub batch: u64,
 }
 
@@ -213,7 +213,7 @@ impl PendingAnswer {
     }
 
     /// The most probable tokens at a position with their log probabilities, the returned one first. The values are made up: before noise,
-    /// the first has a probability of one in ten, and others may be nearly as probable.
+    /// the first token has a probability of one in ten, and others may be nearly as probable.
     pub fn ranked(&self, choice: &Choice, index: usize) -> [(u32, f64); RANKS] {
         const FIRST: f64 = -std::f64::consts::LN_10;
         let (answer_faults, position) = (self.answer_faults, index as u64);

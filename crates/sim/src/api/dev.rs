@@ -17,10 +17,10 @@ use std::time::Duration;
 pub fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/reset_prefix_cache", post(reset_prefix_cache))
-        .route("/reset_mm_cache", post(nothing))
-        .route("/reset_encoder_cache", post(nothing))
-        .route("/start_profile", post(nothing))
-        .route("/stop_profile", post(nothing))
+        .route("/reset_mm_cache", post(do_nothing))
+        .route("/reset_encoder_cache", post(do_nothing))
+        .route("/start_profile", post(do_nothing))
+        .route("/stop_profile", post(do_nothing))
         .route("/sleep", post(sleep))
         .route("/wake_up", resume_with(json!({"status": "awake", "tags": null})))
         .route("/is_sleeping", is_paused("is_sleeping"))
@@ -30,7 +30,7 @@ pub fn router() -> Router<Arc<App>> {
         .route("/server_info", get(server_info))
 }
 
-async fn nothing() -> StatusCode {
+async fn do_nothing() -> StatusCode {
     StatusCode::OK
 }
 
@@ -42,7 +42,7 @@ async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Json<Value> {
     Json(json!({"success": success}))
 }
 
-/// The parameters behind the `?` of an address.
+/// Parses the query of a URL.
 fn parameters(query: Option<String>) -> HashMap<String, String> {
     let query = query.unwrap_or_default();
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
@@ -65,7 +65,7 @@ async fn stop_scheduling(app: &App, query: &HashMap<String, String>) {
     app.driver.pause(true);
 }
 
-/// Route that resumes scheduling and returns this answer.
+/// Returns a route that resumes scheduling and sends this answer.
 fn resume_with(answer: Value) -> MethodRouter<Arc<App>> {
     post(async move |State(app): State<Arc<App>>| {
         app.paused.store(false, Ordering::Relaxed);
@@ -74,7 +74,8 @@ fn resume_with(answer: Value) -> MethodRouter<Arc<App>> {
     })
 }
 
-/// Route that reports under this key if scheduling is stopped. As in vLLM, sleeping and paused servers are not distinguished.
+/// Returns a route that reports, under this key, whether scheduling is stopped. As in vLLM, sleeping and paused servers are not
+/// distinguished.
 fn is_paused(key: &'static str) -> MethodRouter<Arc<App>> {
     get(async move |State(app): State<Arc<App>>| Json(json!({key: app.paused.load(Ordering::Relaxed)})))
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::unbounded_channel;
 use vsweep_metrics::rng::{mix, uniform};
 
-/// Most tokens of a completion that states no limit (OpenAI's default).
+/// Maximum number of output tokens of a completion that states no limit (OpenAI's default).
 const DEFAULT_MAX_TOKENS: i64 = 16;
 
 /// `POST /v1/completions`
@@ -78,7 +78,7 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
     }
 }
 
-/// Returns the client's id of the request, as vLLM does, or a new one if it sent none.
+/// Returns the id that the client gave the request, as vLLM does, or a new id if the client gave none.
 fn request_id(headers: &HeaderMap, number: u64) -> String {
     let new_id = || format!("{:016x}", mix(number ^ u64::from(std::process::id()) << 32));
     header(headers, "x-request-id").map_or_else(new_id, str::to_owned)
@@ -88,7 +88,7 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Index of the engine that the client chose, if it chose one. vLLM offers this to routers.
+/// Returns the index of the engine that the client chose, if any. vLLM offers this choice to routers.
 fn rank(app: &App, headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
     let rank = header(headers, "x-data-parallel-rank").and_then(|rank| rank.parse::<usize>().ok());
     let engines = app.settings.cost.data_parallel;
@@ -101,7 +101,7 @@ fn rank(app: &App, headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
     }
 }
 
-/// Draws the random faults of the request with this number: their effects on its answer, or the error that it gets instead.
+/// Draws the random faults of the request with this number. Returns their effects on its answer, or the error that replaces the answer.
 fn random_faults(app: &App, number: u64) -> Result<AnswerFaults, ApiError> {
     let mut answer_faults = AnswerFaults::default();
     for (index, fault) in app.settings.faults.iter().enumerate() {
@@ -126,7 +126,7 @@ fn random_faults(app: &App, number: u64) -> Result<AnswerFaults, ApiError> {
     Ok(answer_faults)
 }
 
-/// The choices to be written for a request, `n` for each prompt, each with its sequence for the engine.
+/// Returns the choices of the answer to a request, `n` for each prompt, each with its sequence for the engine.
 fn choices(
     app: &App,
     style: Style,
@@ -143,7 +143,7 @@ fn choices(
         n => return Err(ApiError::bad_request("n", format!("n must be at least 1, got {n}."))),
     };
     let stop = Stop::read(body)?;
-    // A greedy answer follows from the prompt alone.
+    // A greedy answer depends on the prompt and the adapter, not on a seed.
     let is_greedy = body.get("temperature").and_then(Value::as_f64) == Some(0.0);
     let drawn = body.int("seed")?.unwrap_or(0) as u64 ^ app.settings.seed;
     let seed = mix(if is_greedy { 0 } else { drawn }) ^ salt;
@@ -182,7 +182,7 @@ fn choices(
     Ok(choices)
 }
 
-/// Returns the most tokens of an answer, and the part of its prompt that is read. Faults may shorten both.
+/// Returns the maximum number of tokens of an answer, and the part of its prompt that is read. Faults may shorten both.
 fn shortened<'p>(app: &App, mut most: usize, prompt: &'p Prompt) -> (usize, &'p [u32]) {
     let mut read = &prompt.ids[..];
     for fault in &app.settings.faults {

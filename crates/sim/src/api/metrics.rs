@@ -1,5 +1,5 @@
-//! `GET /metrics`: the engines' figures in the Prometheus text format, under vLLM's names and labels, with a sample for each engine. It
-//! has only the metrics that clients of a benchmark read; a real server has more.
+//! `GET /metrics`: the engines' figures in the Prometheus text format, under vLLM's names and labels, with a sample for each engine. The
+//! page has only the metrics that clients of a benchmark read; a real server has more.
 
 use super::App;
 use crate::engine::stats::{self, Stats};

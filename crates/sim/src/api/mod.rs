@@ -41,9 +41,9 @@ pub struct App {
     pub engine_dead: AtomicBool,
     /// True if the server no longer answers anything.
     pub mute: AtomicBool,
-    /// True if scheduling was paused.
+    /// True while scheduling is paused.
     pub paused: AtomicBool,
-    /// Number of requests for text so far. Random faults are drawn by it.
+    /// Number of requests for text so far. This number decides the random faults of the next request.
     pub requests: AtomicU64,
     /// Number of requests for text that are not yet answered.
     pub in_flight: AtomicU64,
@@ -56,7 +56,7 @@ pub struct App {
 }
 
 impl App {
-    /// Name of the model in answers that no adapter gives.
+    /// Name of the model in answers to requests that ask for no adapter.
     pub fn model_name(&self) -> &str {
         self.settings.served_names.first().map_or("", String::as_str)
     }
@@ -133,7 +133,7 @@ async fn around(
     response
 }
 
-/// Returns true if the request may be answered. Like vLLM, only routes below `/v1` need a key.
+/// Returns true if the request may be answered. As in vLLM, only routes below `/v1` need a key.
 fn authorized(app: &App, request: &Request) -> bool {
     let keys = &app.settings.api_keys;
     if keys.is_empty() || !request.uri().path().starts_with("/v1") {

@@ -180,7 +180,7 @@ impl Chunks {
         answer.continuous_usage.then(|| ("usage", usage()))
     }
 
-    /// Writes a chunk with a choice, if it has one, and further keys.
+    /// Writes a chunk with the given choice, if any, and further keys.
     fn send(&mut self, choice: Option<Value>, more: &[(&str, Value)]) {
         let choice = choice.map_or(Ok(String::new()), |choice| serde_json::to_string(&choice));
         let (head, choice) = (&self.head, choice.expect("a value is always written"));

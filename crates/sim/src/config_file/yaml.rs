@@ -144,7 +144,7 @@ fn value(text: &str) -> Result<(Value, &str), String> {
     Ok((scalar(plain.trim_end_matches(' '))?, rest))
 }
 
-/// Parses a text in quotes, if the line begins with one, and returns what follows it.
+/// Parses the quoted text at the beginning of `text`, and returns it with the rest of the line; `None` if `text` begins with no quote.
 fn quoted(text: &str) -> Result<Option<(String, &str)>, String> {
     let open = "has a quote that is never closed on its line; close it, and write line feeds as \"\\n\"";
     if let Some(mut rest) = text.strip_prefix('\'') {
@@ -202,7 +202,7 @@ const SPECIAL: &[char] = &[
     '&', '*', '!', '|', '>', '%', '@', '`', '"', '\'', '[', ']', '{', '}', ',', '#', '?', ':', '-',
 ];
 
-/// Parses a value without quotes, as Python's reader does.
+/// Parses a value without quotes, as PyYAML does.
 fn scalar(text: &str) -> Result<Value, String> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let is_numeric = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');

@@ -53,7 +53,7 @@ pub(super) struct Lane {
     paused: bool,
     /// Numbers of running and waiting requests at the beginning of a pause. vLLM updates its gauges in steps only, so a pause freezes them.
     shown: Option<(usize, usize)>,
-    /// The event for all further requests, once the engine takes none.
+    /// The event that answers all further requests; `None` while requests are accepted.
     ended: Option<EngineEvent>,
 }
 
@@ -221,7 +221,7 @@ impl Lane {
         }
     }
 
-    /// Removes the sequences of the requests whose ids are meant, and sends this event for each.
+    /// Removes the sequences of the requests whose ids satisfy `is_meant`, and sends this event for each sequence.
     pub(super) fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&str) -> bool) {
         for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(&owner.id)) {
             let _ = owner.events.send(event);

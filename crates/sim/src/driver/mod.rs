@@ -1,6 +1,6 @@
 //! The running engines: commands go in, tokens come out to the requester. Each replica (`data_parallel_size`) is a separate engine on a
-//! thread of its own (`lane`). A request goes to the one with the fewest unfinished sequences, similar to vLLM's balancer. This module does
-//! not know HTTP.
+//! thread of its own (`lane`). A request goes to the engine that it names, or else to the engine with the fewest unfinished sequences,
+//! similar to vLLM's balancer. This module does not know HTTP.
 
 mod lane;
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-/// An event of one request's sequences, with the index of the choice.
+/// An event of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineEvent {
     /// The next tokens of a choice: one, or several from a step with speculative decoding.
@@ -30,7 +30,7 @@ pub enum EngineEvent {
         /// True if they are the choice's last.
         last: bool,
     },
-    /// The request was aborted: its client is gone, the server is paused, or it stops.
+    /// The request was aborted: its client is gone, or the server is paused or stops.
     Aborted,
     /// The engine has died.
     EngineDead,
@@ -42,7 +42,7 @@ pub struct Submission {
     pub id: String,
     /// The sequences, in the order of the choices.
     pub sequences: Vec<SequenceRequest>,
-    /// The engine that it must go to, if it names one.
+    /// Index of the engine that the request names, if it names one.
     pub rank: Option<usize>,
     /// Channel to which its events are sent.
     pub events: UnboundedSender<EngineEvent>,
@@ -68,7 +68,7 @@ pub enum TimedFault {
 /// State shared by all lanes.
 struct Shared {
     truth: Option<Truth>,
-    /// Faults that have not occurred, each with the number of admitted requests after which it does.
+    /// Faults that have not occurred, each with the number of admitted requests after which it occurs.
     pending_faults: Mutex<Vec<(u64, TimedFault)>>,
     /// Channel for faults that occur now.
     due_faults: UnboundedSender<TimedFault>,
@@ -151,7 +151,7 @@ impl Handle {
         self.ask(Lane::stats).await
     }
 
-    /// Empties the prefix caches. Returns false if an engine could not.
+    /// Empties the prefix caches. Returns false if one of them could not be emptied.
     pub async fn reset_prefix_cache(&self) -> bool {
         let done = self.ask(|lane| lane.engine.reset_prefix_cache()).await;
         done.is_some_and(|done| done.into_iter().all(|done| done))

@@ -41,7 +41,8 @@ impl Work {
     }
 }
 
-/// Speculative decoding: the guesses in each step. The right ones are drawn from the request's seed, so they are the same in every run.
+/// Speculative decoding: the guesses in each step. The request's seed decides which guesses are right, so they are equal in every run,
+/// unless `falling` makes them depend on the time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speculation {
     /// Number of guesses in each step; at least one.
@@ -69,18 +70,18 @@ impl Speculation {
     }
 }
 
-/// Step times of one model on one kind of GPU.
+/// A model on one kind of GPU, with everything else that decides the time of a step.
 #[derive(Debug, Clone)]
 pub struct CostModel {
     /// The hardware.
     pub gpu: Gpu,
     /// The model.
     pub model: Model,
-    /// GPUs that share every layer.
+    /// Number of GPUs that share every layer.
     pub tensor_parallel: usize,
     /// Number of pipeline stages.
     pub pipeline_parallel: usize,
-    /// Replicas; those of a mixture of experts share its experts.
+    /// Number of replicas. Replicas of a mixture of experts share its experts.
     pub data_parallel: usize,
     /// Speculative decoding, if it is on.
     pub speculation: Option<Speculation>,
@@ -163,8 +164,8 @@ pub struct Constants {
     pub kv: f64,
     /// Share of the peak arithmetic that large matrix products reach.
     pub matmul: f64,
-    /// Share of the peak arithmetic in 8 bits that they reach, from published prefill-bound throughput (tests/data/calibration: 2048/128 on
-    /// H100 and H200).
+    /// Share of the peak arithmetic in 8 bits that large matrix products reach, from published prefill-bound throughput
+    /// (tests/data/calibration: 2048/128 on H100 and H200).
     pub matmul_8: f64,
     /// Share of the peak arithmetic that attention over long contexts reaches.
     pub attention: f64,
@@ -177,7 +178,8 @@ pub struct Constants {
     /// Time to launch the kernels of one layer in a step with a prompt, from piecewise CUDA graphs, in seconds. Measured in prefill steps
     /// of few tokens of vLLM 0.26 on an H100 (results/h100 and tests/data/calibration).
     pub pieces_launch_s: f64,
-    /// Time to launch the kernels of one layer one by one, in seconds. Measured there in decode steps with `--enforce-eager`.
+    /// Time to launch the kernels of one layer one by one, in seconds. Measured with the same vLLM and GPU, in decode steps with
+    /// `--enforce-eager`.
     pub eager_launch_s: f64,
     /// Factor of the time of communication between GPUs.
     pub link: f64,

@@ -14,7 +14,7 @@ const NONE: BlockId = BlockId::MAX;
 struct Block {
     /// Number of requests that hold it.
     users: u32,
-    /// Hash of its content, if it can be found by that.
+    /// Hash of its content, if the block can be found by its content.
     hash: Option<u64>,
     /// Neighbours in the list of free blocks.
     previous: BlockId,
@@ -48,7 +48,7 @@ impl HeldBlocks {
 
     /// Sets the number of blocks, after [`Pool::take_uncredited`].
     pub fn recount(&mut self, count: usize) {
-        debug_assert!(self.ids.is_empty(), "blocks of content are taken one by one");
+        debug_assert!(self.ids.is_empty(), "blocks with content are counted by their ids");
         self.count = count;
     }
 }
@@ -151,7 +151,7 @@ impl Pool {
         }
     }
 
-    /// Makes a full block findable by its content. Of several blocks with one content, the first stays the findable one.
+    /// Makes a full block findable by its content. Of several blocks with equal content, only the first is findable.
     pub fn remember(&mut self, id: BlockId, hash: u64) {
         if self.blocks[id as usize].hash.is_none() && !self.cached.contains_key(&hash) {
             self.blocks[id as usize].hash = Some(hash);

@@ -1,6 +1,6 @@
 //! Performs many steps at once. While there are free blocks and all requests that decode are older than the others, a step is computed from
-//! its changes, so thousands of requests cost no more than one. The result equals that of single steps, to the last bit of every time; a
-//! test of `virtual_time` compares the two.
+//! its changes, so thousands of requests cost no more than one. The result equals the result of single steps, to the last bit of every
+//! time; a test of `virtual_time` compares the two.
 
 use super::sequence::{Decoders, Sequence};
 use super::{Engine, Key, NewToken};
@@ -10,15 +10,16 @@ use super::{Engine, Key, NewToken};
 pub struct Leap<'a> {
     /// Requests that got one token from each of the steps and still run.
     pub steady: &'a [Key],
-    /// Last tokens of requests that got one from each of the steps. Their time is that of the last step.
+    /// Last tokens of requests that got one from each of the steps. They came at the end of the last step.
     pub ended: &'a [NewToken],
     /// Tokens that other requests got, from the last step only.
     pub fresh: &'a [NewToken],
 }
 
 impl Engine {
-    /// Performs steps from `now` on, until one yields a first or a last token, or the next one would begin at `until` or later. Appends the
-    /// end of each step to `ends`, in seconds. Appends nothing if the next step must be performed singly, or there is none.
+    /// Performs steps from `now` on. Stops after a step that yields a last token, or a token of a request that was not decoding, and before
+    /// a step that would begin at `until` or later. Appends the end of each step to `ends`, in seconds. Appends nothing if nothing can run,
+    /// or if the next step must be performed by [`Engine::begin_step`].
     pub fn leap(&mut self, now: f64, until: f64, ends: &mut Vec<f64>) -> Leap<'_> {
         debug_assert!(!self.stepping, "one step at a time");
         self.outputs.clear();
@@ -80,6 +81,7 @@ impl Engine {
         }
     }
 
+    /// Brings the counters of all decoders up to date; the last step ended at `at`.
     fn disband(&mut self, decoders: &Decoders, at: f64) {
         for index in 0..decoders.count() {
             self.catch_up(self.running[index], at, decoders);

@@ -37,11 +37,11 @@ use std::collections::VecDeque;
 /// Settings of the scheduler and the KV cache, by vLLM's names.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Most requests in one step.
+    /// Maximum number of requests in one step.
     pub max_num_seqs: usize,
-    /// Most tokens in one step.
+    /// Maximum number of tokens in one step.
     pub max_num_batched_tokens: usize,
-    /// Longest prompt and answer together, in tokens.
+    /// Maximum number of tokens of a prompt and its answer together.
     pub max_model_len: usize,
     /// Tokens in one KV block.
     pub block_size: usize,
@@ -55,7 +55,7 @@ pub struct Limits {
     pub prefix_caching: bool,
     /// True if a prompt may be split over several steps.
     pub chunked_prefill: bool,
-    /// Most tokens of one prompt in one step; 0 for no limit.
+    /// Maximum number of tokens of one prompt in one step; 0 for no limit.
     pub long_prefill_token_threshold: usize,
     /// True if a smaller `priority` goes first, instead of the earlier arrival.
     pub by_priority: bool,
@@ -70,7 +70,7 @@ pub struct SequenceRequest {
     pub output_len: usize,
     /// Seed of the answer's tokens. Answers of equal seeds to equal prompts share blocks.
     pub seed: u64,
-    /// Smaller goes first under priority scheduling.
+    /// Under priority scheduling, a smaller number goes first.
     pub priority: i64,
     /// True if `output_len` is the answer's own end, false if it is its limit.
     pub stops: bool,
@@ -163,7 +163,7 @@ impl Engine {
         key
     }
 
-    /// Order of urgency: less is more urgent.
+    /// Rank of a request by its urgency; a lower rank is more urgent.
     fn rank(&self, key: Key) -> (i64, Key) {
         (self.sequences.get(&key).map_or(0, |s| s.request.priority), key)
     }

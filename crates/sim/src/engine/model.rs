@@ -82,8 +82,8 @@ impl Model {
         Size::in_name(name).is_some()
     }
 
-    /// Returns the model that a folder's `config.json` describes; `None` if the file cannot be read. The error for an incomplete one names
-    /// the key.
+    /// Returns the model that a folder's `config.json` describes; `None` if the file cannot be read. The error for an incomplete file names
+    /// the missing key.
     pub fn in_folder(folder: &Path) -> Option<Result<Model, String>> {
         let text = std::fs::read_to_string(folder.join("config.json")).ok()?;
         Some(match serde_json::from_str(&text) {

@@ -33,7 +33,7 @@ pub(super) struct Roofline {
     weight: f64,
     /// Bytes of one token's keys and values on the GPUs of a rank, all stages together.
     kv_bytes: f64,
-    /// Time to read one byte of them.
+    /// Time to read one byte of keys and values.
     kv: f64,
     /// Time of communication for a step, and for each of its tokens.
     link: (f64, f64),
@@ -158,9 +158,9 @@ impl Roofline {
         weights + kv
     }
 
-    /// Returns the times that the work takes by arithmetic alone, by reading these bytes of weights and of keys and values alone, and on
-    /// the host alone, which includes launching kernels one by one. The first two are in seconds of the GPUs of one rank, all stages
-    /// together; the third is in seconds of one host.
+    /// Returns three times of the work: of the arithmetic alone, of reading these bytes of weights and of keys and values alone, and of the
+    /// host alone, including the launch of kernels one by one. The first two are in seconds of the GPUs of one rank, all stages together;
+    /// the third is in seconds of one host.
     pub fn separate_times(&self, work: &Work, steps: f64, (weights, kv): (f64, f64)) -> [f64; 3] {
         let arithmetic = self.dense * self.dense_flops(work) + self.attention * self.pair * work.pairs;
         let memory = self.weight * weights + self.kv * kv;
@@ -208,14 +208,15 @@ fn link(cost: &CostModel) -> (f64, f64) {
 }
 
 // Shares of the hardware's limits that a load reached, from its totals and the shape of the model. `mfu` and `mbu` do not depend on the
-// durations of the engine model, so they hold for any server of that model on those GPUs.
+// durations of the engine model, so they hold for any server of the model on such GPUs.
 //
-// - Model FLOPs utilisation (Chowdhery et al., PaLM, 2022, appendix B): two operations for each active parameter and token (of the output
-//   layer, each sampled token), and four for each layer, head, its width and pair of tokens in attention, by the peak of all GPUs.
+// - Model FLOPs utilisation (Chowdhery et al., PaLM, 2022, appendix B): two operations for each active parameter and token (in the output
+//   layer, only for sampled tokens), and four for each layer, head, dimension of a head and pair of tokens in attention, divided by the
+//   peak of all GPUs.
 // - Memory-bandwidth utilisation (Agarwal et al., LLM Inference Performance Engineering, Databricks, 2023): each step reads the weights
-//   once and the keys and values of its sequences, by the peak bandwidth. Writing and activations are left out.
+//   once and the keys and values of its sequences; these bytes are divided by the peak bandwidth. Writes and activations are left out.
 //
-// Work done twice after a preemption, and guesses of speculative decoding, are not the model's and do not count.
+// Work that is repeated after a preemption, and the guesses of speculative decoding, do not count.
 
 /// Totals of a load on all replicas of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -241,9 +242,9 @@ pub struct Shares {
     pub mfu: f64,
     /// Share of the peak memory bandwidth.
     pub mbu: f64,
-    /// Share of the time that kernels at the engine model's efficiencies need for the arithmetic alone.
+    /// Share of the time that the arithmetic alone would take, with kernels of the engine model's efficiencies.
     pub arithmetic_time: f64,
-    /// Share of the time that they need for the memory traffic alone.
+    /// Share of the time that the memory traffic alone would take, with the same kernels.
     pub memory_time: f64,
     /// Share of the time that the engine model's host takes to schedule, to sample and, without CUDA graphs, to launch.
     pub host_time: f64,

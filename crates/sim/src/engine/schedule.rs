@@ -25,7 +25,7 @@ impl Engine {
         known
     }
 
-    /// Most tokens of a step. Every stage of a pipeline works on a separate batch.
+    /// Maximum number of tokens of a step. Every stage of a pipeline works on a separate batch.
     pub(super) fn budget(&self) -> usize {
         self.limits.max_num_batched_tokens * self.cost.pipeline_parallel
     }
@@ -67,7 +67,7 @@ impl Engine {
         victim.expect("blocks are only short while a request runs")
     }
 
-    /// Admits waiting requests while there are slots, tokens and blocks.
+    /// Admits waiting requests while the step has room for requests and tokens, and blocks are free.
     pub(super) fn schedule_waiting(&mut self, now: f64, budget: &mut usize) {
         while *budget > 0 && self.running.len() < self.limits.max_num_seqs {
             let Some(&key) = self.waiting.front() else { break };

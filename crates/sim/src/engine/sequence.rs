@@ -29,7 +29,7 @@ pub(super) struct Sequence {
     pub(super) computed: usize,
     /// Number of tokens in the current step, including guesses.
     pub(super) planned: usize,
-    /// Number of guesses among them.
+    /// Number of guesses among the planned tokens.
     pub(super) guessed: usize,
     pub(super) blocks: HeldBlocks,
     /// Content hashes of the full blocks of the prompt and the answer so far.
@@ -38,7 +38,7 @@ pub(super) struct Sequence {
     pub(super) remembered: usize,
     /// Number of prompt tokens that the prefix cache had.
     pub(super) cached_prompt: usize,
-    /// Round of [`Decoders`] at which `produced` and `computed` were up to date; without meaning outside them.
+    /// Round of [`Decoders`] at which `produced` and `computed` were up to date; meaningless for a request that is not among them.
     pub(super) current: u64,
 }
 

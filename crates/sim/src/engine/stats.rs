@@ -59,7 +59,7 @@ const ITERATION: [f64; 13] = [
     1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0,
 ];
 
-/// Gauges, counters and histograms of one engine, named as vLLM's metrics without prefix and unit.
+/// Gauges, counters and histograms of one engine.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
     /// Number of requests being computed.
@@ -76,7 +76,7 @@ pub struct Stats {
     pub preemptions: u64,
     /// Prompt tokens looked up in the prefix cache.
     pub prefix_queries: u64,
-    /// Prompt tokens found there.
+    /// Prompt tokens found in the prefix cache.
     pub prefix_hits: u64,
     /// Requests that ended by themselves, at a stop text or the end of the answer.
     pub stopped: u64,
@@ -86,7 +86,7 @@ pub struct Stats {
     pub aborted: u64,
     /// Prompt tokens of `prompt_tokens` that the prefix cache had.
     pub prompt_cached: u64,
-    /// Steps of a request with speculative tokens.
+    /// Number of drafts; the guesses for one request in one step are one draft.
     pub drafts: u64,
     /// Tokens guessed.
     pub draft_tokens: u64,

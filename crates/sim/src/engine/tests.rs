@@ -31,7 +31,7 @@ fn engine(limits: Limits, seed: u64, sigma: f64) -> Engine {
     Engine::new(limits, cost(), noise(seed, sigma), VOCABULARY)
 }
 
-/// Steps that differ by `sigma`, the standard deviation of the logarithm.
+/// Noise of the durations of steps; `sigma` is the standard deviation of their logarithm.
 fn noise(seed: u64, sigma: f64) -> Noise {
     let spread = Spread {
         step: sigma,
@@ -44,7 +44,7 @@ fn cost() -> CostModel {
     CostModel::new(Gpu::named("h100").expect("listed"), Model::named("8b"))
 }
 
-/// A request of its own content.
+/// A request whose content depends on `number`.
 fn request(number: u64, prompt: usize, output_len: usize) -> SequenceRequest {
     let prompt = (0..prompt)
         .map(|place| super::token_id(!number, place, VOCABULARY))
@@ -112,7 +112,7 @@ fn check(engine: &Engine) {
     }
 }
 
-/// Output tokens per second of `users` who each send a request as soon as the last is answered.
+/// Output tokens per second of `users` who each send a request as soon as their previous one is answered.
 fn closed_loop(users: usize, limits: Limits) -> f64 {
     let mut engine = engine(limits, 0, 0.0);
     let mut number = 0;

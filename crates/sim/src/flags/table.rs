@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::iter::Peekable;
 use std::sync::LazyLock;
 
-/// Form of a flag's value. The tables write it in snake case.
+/// Form of a flag's value. The tables write the names of the variants in snake case.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FlagKind {

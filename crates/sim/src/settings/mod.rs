@@ -23,9 +23,9 @@ use vsweep_metrics::rng::mix;
 pub struct ServerSettings {
     /// The name or folder of the model, as given.
     pub model: String,
-    /// Names under which it is served. Answers carry the first one.
+    /// Names under which the model is served. Answers carry the first one.
     pub served_names: Vec<String>,
-    /// Adapters served in addition to it.
+    /// Adapters served in addition to the model.
     pub adapters: Vec<Adapter>,
     /// Address to listen on.
     pub host: String,
@@ -51,11 +51,11 @@ pub struct ServerSettings {
     pub spread: Spread,
     /// Configured slow-down by other servers of the node.
     pub cross_talk: CrossTalk,
-    /// Current slow-down by these.
+    /// Current slow-down by other servers of the node.
     pub contention: ContentionFactor,
     /// Seed of noise, answers and random faults.
     pub seed: u64,
-    /// Hash that distinguishes servers by their settings, without address and seeds.
+    /// Hash that distinguishes servers by their settings, without address, seeds and truth file.
     pub server: u64,
     /// Duration of the whole start. If unset, its phases take as long as the model says.
     pub start: Option<Duration>,
@@ -98,7 +98,7 @@ impl Adapter {
     }
 }
 
-/// Returns a positive integer, or pydantic's error for another one.
+/// Returns the value of a flag, which must be a positive integer, or pydantic's error for a smaller one.
 fn positive(flags: &Flags, name: &str, class: &str) -> Result<Option<usize>, Refusal> {
     let value = flags.get(name).and_then(Value::as_i64);
     let Some(value) = value.filter(|value| *value < 1) else {
@@ -260,7 +260,7 @@ fn without_ignored(flags: &Flags, faults: &[Fault]) -> Flags {
     flags.without(|name| faults.contains(&Fault::IgnoreFlag(name.to_owned())))
 }
 
-/// Returns the model in a folder, or the one that a name means. A path that does not exist gets the Hugging Face library's error.
+/// Returns the model in a folder, or the model that a name means. A path that does not exist gets the Hugging Face library's error.
 fn find_model(name: &str) -> Result<Model, Refusal> {
     let path = Path::new(name);
     if let Some(model) = Model::in_folder(path) {

@@ -17,7 +17,7 @@ fn settings_are_read() {
     });
     assert_eq!(read(text), Ok(wanted));
     assert_eq!(read("# nothing\n"), Ok(Value::Null));
-    // As the reader of Python has them.
+    // As PyYAML reads them.
     for (text, value) in [
         ("on", json!(true)),
         ("No", json!(false)),

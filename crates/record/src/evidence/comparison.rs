@@ -1,4 +1,4 @@
-//! The comparison that a plan asks for: its result as data, and, while it goes on, the ratio by the model of noise.
+//! The comparison that a plan asks for: its result as data, and its ratio so far by the model of noise.
 
 use super::recorded::push;
 use super::{MARGIN, Names, side};
@@ -8,8 +8,8 @@ use vsweep_answer::{Comparing, Estimate, LocatedChange, PairedFinding, PlannedCo
 use vsweep_strategy::selection::{Finding, Located};
 use vsweep_strategy::stats::{self, ALPHA, Interval};
 
-/// Returns the ratio of new to base in the first question of a comparison of two servers, by the model of noise. It is known from the first
-/// pair on, long before the pairs have an interval that may decide. `None` for an axis, or without results of both servers.
+/// Returns the ratio of new to base in the first question of a comparison of two servers, by the model of noise. The ratio is known as soon
+/// as both servers have results, long before the pairs of starts decide. `None` for an axis, or without results of both servers.
 pub fn ratio_so_far(compared: &Compared, state: &State) -> Option<Estimate> {
     let asked = compared.family.first()?;
     let [base, new] = compared.entrants.as_slice() else {

@@ -1,5 +1,5 @@
 //! The metrics of an answer: those of its questions, targets and frontiers. Also the assertions of a plan as targets of its questions, each
-//! with the points that it is about.
+//! with the points that the assertion is about.
 
 use super::Evidence;
 use crate::journal::Objective;

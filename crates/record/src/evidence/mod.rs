@@ -106,8 +106,8 @@ impl Evidence<'_> {
     }
 }
 
-/// Returns the experiment of one side of a comparison. `known` is the noise that other experiments measured before it began. `node` returns
-/// the name of a row's node, empty if unknown.
+/// Returns the experiment of one side of a comparison. `known` is the noise that other experiments measured before this one began. `node`
+/// returns the name of a row's node, empty if unknown.
 pub fn side(
     points: &Points<'_>,
     measures: &[Measure],

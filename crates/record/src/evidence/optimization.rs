@@ -1,6 +1,6 @@
-//! State of an optimisation: a fold over the starts that have all their results. The value of a server is the plain estimate by which the
-//! answer ranks it, start by start, from the figures in the journal. So the sweep, its report and a resumed sweep agree about what comes
-//! next.
+//! State of an optimisation: a fold over the starts that have all their results. The value of a server on a start is the plain estimate by
+//! which the answer ranks servers, from the figures in the journal alone. So the sweep, its report and a resumed sweep agree about the next
+//! start.
 
 mod found;
 mod trials;
@@ -29,13 +29,13 @@ pub struct OptimizationProgress<'a> {
 /// A start that has begun.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BegunStart {
-    /// The position of its server.
+    /// The position of the server among the contestants.
     pub contestant: usize,
     /// The number of the start.
     pub slot: u32,
     /// The reason for it; `None` if the optimisation did not ask for it.
     pub reason: Option<Reason>,
-    /// True if its server was launched. A server that was ruled out never is.
+    /// True if the server was launched for this start. A start that was given up untried has no launch.
     pub is_launched: bool,
     /// The result, and the duration of the start in seconds; `None` while results are missing.
     pub result: Option<(Trial, f64)>,
@@ -44,7 +44,7 @@ pub struct BegunStart {
 /// A start to measure next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NextProposal {
-    /// The position of its server.
+    /// The position of the server among the contestants.
     pub contestant: usize,
     /// The number of the start.
     pub slot: u32,
@@ -79,7 +79,7 @@ impl<'a> OptimizationProgress<'a> {
                 result,
             });
         }
-        let mut optimized = record.begin(costs(record, &begun));
+        let mut optimized = record.begin(duration_factor(record, &begun));
         for start in &begun {
             if let Some((trial, seconds)) = start.result {
                 optimized.add(start.contestant, trial, seconds);
@@ -115,7 +115,7 @@ impl<'a> OptimizationProgress<'a> {
         let open = self.begun.iter().filter(|start| start.result.is_none());
         let (under_way, left): (Vec<&BegunStart>, Vec<&BegunStart>) =
             open.partition(|start| is_taken(start.contestant, start.slot));
-        // A start that was just taken may not have begun in the record.
+        // A start that was just taken may not be in the record yet.
         let is_begun = |contestant: usize, slot: u32| {
             let mut begun = self.begun.iter();
             begun.any(|start| start.contestant == contestant && start.slot == slot)
@@ -145,7 +145,7 @@ impl<'a> OptimizationProgress<'a> {
         let room = room.saturating_sub(next.len()).min(spare);
         let is_over = spare == 0 && under_way.is_empty();
         if is_over {
-            // Certainty is the reason if it came with the last start.
+            // If the last start brought certainty, the reason is certainty and not the budget.
             return Err(self.optimized.ask(1, &[]).err().unwrap_or(Ended::Budget));
         }
         if room == 0 {
@@ -173,7 +173,7 @@ impl<'a> OptimizationProgress<'a> {
                     let contestant = proposal.candidate;
                     let slot = (FIRST_SLOT..)
                         .find(|slot| !is_begun(contestant, *slot) && !under_way.contains(&(contestant, *slot)));
-                    let slot = slot.expect("nobody starts a server four billion times");
+                    let slot = slot.expect("a server has fewer than four billion starts");
                     under_way.insert((contestant, slot));
                     next.push(NextProposal {
                         contestant,
@@ -204,8 +204,8 @@ pub fn first_results(
     Some(trials.results(contestant, FIRST_SLOT))
 }
 
-/// Returns the starts of the record: first those of servers that were used without being asked for, then those that the optimisation asked
-/// for.
+/// Returns the starts of the record: the first start of each used server for which the optimisation did not ask, then the starts that the
+/// optimisation asked for.
 fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reason>)> {
     let proposals = state.proposals().iter();
     let asked = proposals.filter_map(|start| Some((record.position(&start.server)?, start.slot, Some(start.reason))));
@@ -225,7 +225,7 @@ fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reaso
 
 /// Returns the durations of the measured starts as a multiple of their predictions. Before the first result this is 1 for predicted
 /// durations, and 0 for durations that were only assumed.
-fn costs(record: &Optimization, begun: &[BegunStart]) -> f64 {
+fn duration_factor(record: &Optimization, begun: &[BegunStart]) -> f64 {
     let (mut took, mut predicted) = (0.0, 0.0);
     let mut compiled = CompiledGraphs::default();
     for start in begun {
@@ -262,8 +262,8 @@ fn has_failed(contestant: &Contestant, slot: u32, runs: u32, state: &State) -> b
     contestant.points.iter().any(is_failed) || contestant.searches.iter().any(is_given_up)
 }
 
-// The value of a start for all workloads of a plan together: its smallest share of each workload's best, as the answer joins them. With
-// a single workload it is the start's own value.
+// The value of a start for all workloads of a plan together. For each workload the start has a share of the best value, and its joint value
+// is the smallest share, as in the answer. With a single workload, the start keeps its own value.
 
 /// The result of one start for each workload, by its name.
 pub type Results = BTreeMap<String, Trial>;
@@ -271,7 +271,7 @@ pub type Results = BTreeMap<String, Trial>;
 /// The best value of each workload so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shares {
-    /// Logarithm of the best value; `None` if no start has a value.
+    /// Logarithm of the best value, by workload; `None` if no start has a value.
     best: BTreeMap<String, Option<f64>>,
 }
 
@@ -293,8 +293,8 @@ impl Shares {
         self.best.len() > 1
     }
 
-    /// Joins the results of a start over all workloads: the smallest share, or the first result without a value. A start that failed or met
-    /// no target for one workload has no value at all. `None` if it has no results.
+    /// Joins the results of a start over all workloads: the smallest share, or the first result without a value. A start that failed or
+    /// missed the targets for one workload has no value at all. `None` if the start has no results.
     pub fn join(&self, results: &Results) -> Option<Trial> {
         let joined = results.iter().map(|(workload, trial)| self.share(workload, *trial));
         joined.reduce(|one, other| match (one, other) {

@@ -35,7 +35,7 @@ pub(super) fn alone(
     })
 }
 
-/// Returns the points with the runs of the rows that `rows` selects, without points for which it returns `None`.
+/// Returns the points, each with the runs of the rows that `rows` selects. A point for which `rows` returns `None` is left out.
 fn points_by(
     evidence: &Evidence<'_>,
     workloads: &[Workload<'_>],
@@ -69,9 +69,9 @@ fn points_by(
 
 /// Returns the names of the doubts about a point, by metric. Disturbances and failed requests are left out: runs and configs have them.
 fn doubts(point: &table::Point, metrics: &[(&Metric, Sampling)]) -> BTreeMap<String, Vec<String>> {
-    let is_new = |code: &Code| !code.is_disturbance() && *code != Code::RequestErrors;
+    let is_of_point = |code: &Code| !code.is_disturbance() && *code != Code::RequestErrors;
     let touching = metrics.iter().map(|(metric, _)| {
-        let codes = point.doubts_of(&metric.name).into_iter().filter(is_new);
+        let codes = point.doubts_of(&metric.name).into_iter().filter(is_of_point);
         (
             metric.name.clone(),
             codes.map(|code| code.name().to_owned()).collect::<Vec<String>>(),
@@ -99,7 +99,7 @@ pub(super) fn runs(
         let figures = figures
             .filter_map(|((metric, sampling), name)| Some((Arc::clone(name), figure(table, *row, metric, sampling)?)));
         Run {
-            // All runs whose launch is unknown count as one start.
+            // All runs whose launch is unknown count as one launch.
             start: table.launch(*row).map_or_else(String::new, |launch| launch.to_string()),
             node: node(*row),
             disturbed: table.is_disturbed(*row),
@@ -182,7 +182,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let settings = columns.filter(|column| column.section == Section::Serve && !column.is_combo());
     let differing = settings.filter(|column| !firsts.iter().map(|(_, row)| column.cells.at(*row)).all_equal());
     let differing = differing.collect_vec();
-    // Results that no longer count because their run was tried again.
+    // Results that do not count, usually because their run was tried again.
     let spares = evidence.state.spares().into_iter();
     let retries = spares.map(|spare| &*spare.run.server.0).counts();
     let mut tallies = tallies(evidence);
@@ -215,7 +215,8 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     firsts.into_iter().map(config).collect()
 }
 
-/// Returns the mean duration of a launch, until it is ready and of the runs on it, in seconds; `None` if none was ready.
+/// Returns the mean duration of a launch that became ready, in seconds: the time until it was ready, and its share of the time of all runs.
+/// `None` if no launch became ready.
 fn seconds_per_start(starts: &[StartRecord], measured: f64) -> Option<f64> {
     let ready = starts.iter().filter_map(StartRecord::ready_seconds).collect_vec();
     let launches = ready.len() as f64;

@@ -1,5 +1,6 @@
-//! The questions of an experiment. A plan with searches asks for the highest load that meets each target. A comparison asks none: its
-//! verdicts are the result. Any other plan asks for throughput, cost and energy, and for latency at the load of the highest throughput.
+//! The questions of an experiment. A plan with searches asks for the highest load that meets each target. A comparison asks no questions,
+//! because its verdicts are the result. Any other plan asks for throughput, cost and energy, and for latency at the load of the highest
+//! throughput.
 
 use super::Evidence;
 use super::metrics::{COST, ENERGY, FRONTIER};
@@ -50,8 +51,8 @@ pub(super) fn questions(
 
 /// Puts the question for the figure to optimise before the other questions about a workload.
 fn with_objective(metric: &str, mut questions: Vec<Question>) -> Vec<Question> {
-    let is_it = |question: &Question| matches!(&question.goal, Goal::Metric { name, .. } if name == metric);
-    let question = match questions.iter().position(is_it) {
+    let is_of_metric = |question: &Question| matches!(&question.goal, Goal::Metric { name, .. } if name == metric);
+    let question = match questions.iter().position(is_of_metric) {
         // Latency is otherwise asked for at the load of the highest throughput. As an objective it is asked for at any load.
         Some(at) => Question {
             load_of: None,

@@ -1,4 +1,4 @@
-//! The experiment from the figures in the journals alone, without run files, so that all sessions and reports see the same.
+//! The experiment from the figures in the journals alone, without run files, so that all sessions and reports see the same experiment.
 
 use super::{Evidence, Names};
 use crate::journal::{Objective, RunRecord, State};
@@ -27,8 +27,8 @@ pub struct Recorded<'a> {
     pub objective: Option<&'a Objective>,
 }
 
-/// Adds a run to a table, with the figures of its journal line. `server` has the parameters and the number of GPUs of its server, if they
-/// matter.
+/// Adds a run to a table, with the figures of its journal line. `server` has the parameters and the number of GPUs of the run's server, if
+/// they matter.
 pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, server: Option<&(Params, f64)>) {
     builder.push(RunRow {
         point: &run.point.0,
@@ -90,8 +90,8 @@ impl Names for Identities<'_> {
 
     fn load(&self, row: usize) -> String {
         let params = self.runs[row].params.iter().filter(|(name, _)| is_of_load(name));
-        let sized = |name: &str| ["num_prompts", "num-prompts", "seed"].contains(&name);
-        let params = params.filter(|(name, _)| !sized(name));
+        let is_left_out = |name: &str| ["num_prompts", "num-prompts", "seed"].contains(&name);
+        let params = params.filter(|(name, _)| !is_left_out(name));
         params.map(|(name, value)| format!("{name}={value} ")).collect()
     }
 

@@ -1,5 +1,5 @@
-//! The results of searches: for each target the highest load at which a config meets it, over its starts, with the posterior of each
-//! start's search.
+//! The results of searches: for each target, the highest load at which a config meets the target, joined over the starts of the config,
+//! with the posterior of the search on each start.
 
 use super::Evidence;
 use super::metrics::FRONTIER;
@@ -77,7 +77,7 @@ fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Opti
     Some(Located {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
-        // Without quantiles of a posterior, the load itself is the only one.
+        // Without quantiles of a posterior, the load itself is the only quantile.
         quantiles: quantiles
             .filter(|loads| !loads.is_empty())
             .unwrap_or_else(|| vec![load]),

@@ -1,6 +1,5 @@
 //! Declarations of a session before it measures: its plan, with the ids of its points and searches; each server config, without its
-//! secrets; and the comparison or optimisation, if any. A plan is written once per directory, and other sessions with the same plan refer
-//! to it.
+//! secrets; and the comparison or optimisation, if any. A plan is written out once, and later sessions with the same plan refer to it.
 
 use super::rank::{Nonce, Rank};
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,8 @@ use vsweep_plan::{Params, Secrets};
 use vsweep_strategy::selection::optimized::{Axis, Candidate, Optimized, Reason, Rules, WarmStart};
 use vsweep_strategy::selection::{Member, Placement};
 
-/// A plan with all its points and searches. A point belongs to the experiment if it is in the plan of the last session.
+/// A plan with all its points and searches. A point belongs to the experiment if it is in the plan that counts, which is that of the last
+/// session that did not join another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedPlan {
     /// Name of the plan.
@@ -23,7 +23,7 @@ pub struct RecordedPlan {
 }
 
 impl RecordedPlan {
-    /// Returns a plan that is written out.
+    /// Returns a plan with its content instead of a reference to it.
     pub fn new<'a>(
         name: &str,
         text: String,
@@ -48,7 +48,7 @@ impl RecordedPlan {
 pub enum PlanContent {
     /// The content itself.
     Here {
-        /// The plan's text after `--set` and the files it names, secrets masked.
+        /// The plan's text with the effects of `--set` and of the files that it names, secrets masked.
         text: String,
         /// Every point.
         points: Ids,
@@ -59,7 +59,7 @@ pub enum PlanContent {
     In(Nonce),
 }
 
-/// A plan without points and searches.
+/// A plan without text, points and searches.
 impl Default for PlanContent {
     fn default() -> PlanContent {
         PlanContent::Here {
@@ -112,7 +112,7 @@ pub struct Compared {
     pub runs: u32,
     /// Largest number of starts, failed ones included.
     pub max_starts: usize,
-    /// Time in starts and runs after which no start begins, in seconds.
+    /// Seconds of starts and runs after which no further start begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
     /// Placement of the starts of two arms.
@@ -135,12 +135,12 @@ pub struct Entrant {
     pub points: Vec<PointId>,
 }
 
-/// The question about a metric at a load.
+/// A question about a metric at a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskedMetric {
     /// The metric of the result.
     pub metric: String,
-    /// Index of the load.
+    /// Index of the load in [`Compared::loads`].
     pub load: usize,
     /// Direction, margin and requirement of the question.
     #[serde(flatten)]
@@ -159,13 +159,13 @@ impl Compared {
     }
 }
 
-// An optimisation as its session declares it: the servers to choose from, with what was predicted of them, and the rules. With the results
-// that are recorded it decides which server starts next.
+// An optimisation as its session declares it: the servers to choose from, with their predictions, and the rules. Together with the recorded
+// results, it decides which server starts next.
 
 /// The servers to choose from, and the rules of the choice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Optimization {
-    /// The figure to optimise; `None` for that of the first question that the results allow.
+    /// The figure to optimise; `None` for the figure of the first question that the results allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
     /// The settings in which the servers differ.
@@ -227,15 +227,15 @@ pub struct ProposedStart {
 }
 
 impl Optimization {
-    /// Returns the optimisation before any result. All predicted durations are multiplied by `costs`.
-    pub fn begin(&self, costs: f64) -> Optimized {
+    /// Returns the optimisation before any result. All predicted durations are multiplied by `factor`.
+    pub fn begin(&self, factor: f64) -> Optimized {
         let candidates = self.contestants.iter().map(|own| Candidate {
-            start_s: own.candidate.start_s * costs,
+            start_s: own.candidate.start_s * factor,
             warm: own.candidate.warm.map(|warm| WarmStart {
-                start_s: warm.start_s * costs,
+                start_s: warm.start_s * factor,
                 ..warm
             }),
-            measure_s: own.candidate.measure_s * costs,
+            measure_s: own.candidate.measure_s * factor,
             ..own.candidate.clone()
         });
         Optimized::new(&self.axes, candidates.collect(), self.rules.clone())

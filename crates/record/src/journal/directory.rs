@@ -1,4 +1,4 @@
-//! The layout of an experiment directory, on which other programs rely. Every path in it is made here.
+//! The layout of an experiment directory, on which other programs rely: the names of its files and folders.
 
 use super::rank::{Launch, LineId};
 use std::fmt;
@@ -29,7 +29,7 @@ names! {
     journal_folder "journal";
     /// Folder of the results of runs.
     runs_folder "runs";
-    /// Versions, host, GPUs and format version.
+    /// Machine and software of the experiment, and the format version.
     manifest "manifest.json";
     /// Table with one row for each run.
     summary_csv "summary.csv";
@@ -59,7 +59,7 @@ names! {
     timelines "timelines";
     /// Folder of the winners' configuration files.
     best "best";
-    /// List of the files in `charts` and `best` that reports wrote, one on each line. Other files there are the user's.
+    /// List of the files in `charts` and `best` that reports wrote, one on each line. Other files in these folders are the user's.
     written "written.txt";
     /// Folder of the leases by which workers share the work.
     leases "leases";
@@ -109,7 +109,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Creates a folder in the directory. Follows no links, because another user may have made the directory and planted some.
+    /// Creates a folder in the directory. Follows no links, because another user may have made the directory and planted links.
     pub fn create_folder(&self, folder: &Path) -> Result<()> {
         create_folder_in(&self.root, folder)
     }
@@ -169,7 +169,7 @@ impl Directory {
         self.root.join(if json { "plan.json" } else { "plan.toml" })
     }
 
-    /// Returns the path of the lock of a shard. That of the whole experiment is `lock`.
+    /// Returns the path of the lock of a shard. The lock of the whole experiment is `lock`.
     pub fn lock(&self, shard: Shard) -> PathBuf {
         self.root.join(if shard == Shard::WHOLE {
             "lock".into()
@@ -188,7 +188,8 @@ impl Directory {
         fs::read_dir(self.runs_folder()).is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// Returns the experiments in a folder that belong to this user or to root, latest first. Those of other users are not trusted.
+    /// Returns the experiments in a folder that belong to this user or to root, latest manifest first. Experiments of other users are not
+    /// trusted.
     pub fn all_in(folder: &Path) -> Vec<Directory> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let is_own =
@@ -203,7 +204,8 @@ impl Directory {
         dated.iter().rev().map(|(_, root)| Directory::at(root)).collect()
     }
 
-    /// Sentences about the manifest, copies of the plan and the lock that cannot be read because they are no regular files.
+    /// Returns one sentence for each of the manifest, the copies of the plan and the lock that is not a regular file, and is therefore not
+    /// read.
     pub(super) fn irregular(&self) -> Vec<String> {
         let paths = [
             self.manifest(),
@@ -218,7 +220,7 @@ impl Directory {
         refused.collect()
     }
 
-    /// Returns the size of all readable journals together, in bytes.
+    /// Returns the size of all journals together, in bytes; 0 if they cannot be listed.
     pub fn journal_bytes(&self) -> u64 {
         let journals = self.journals().unwrap_or_default();
         let bytes = journals
@@ -261,22 +263,22 @@ impl Directory {
     }
 }
 
-/// Names of the files of one run. They contain the line that began the run, so no other session writes files of these names.
+/// Names of the files of one run. They contain the id of the line that began the run, so no other session writes files of these names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFiles {
-    /// Relative to the directory, with forward slashes, without an extension.
+    /// Path of the files, relative to the directory, with forward slashes, without an extension.
     stem: String,
 }
 
 impl RunFiles {
-    /// Returns the names for a repetition of a point on a start slot. `line` is the line that began it.
+    /// Returns the names for a repetition of a point on a start slot. `line` is the line that began the run.
     pub fn of(point: &PointId, slot: u32, run: u32, line: LineId) -> RunFiles {
         RunFiles {
             stem: format!("runs/{point}/{slot}.{run}-{line}"),
         }
     }
 
-    /// Returns the path of its figures, relative to the directory.
+    /// Returns the path of the file with the run's figures, relative to the directory.
     pub fn json(&self) -> String {
         format!("{}.json", self.stem)
     }
@@ -295,9 +297,9 @@ impl RunFiles {
 /// A share of the server groups: `index` of `count`, counted from 1, written `2/8` by users and `2-of-8` in names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// From 1 to `count`.
+    /// Number of this share, from 1 to `count`.
     pub index: u32,
-    /// At least 1.
+    /// Number of shares, at least 1.
     pub count: u32,
 }
 

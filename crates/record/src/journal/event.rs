@@ -78,7 +78,7 @@ pub enum Event {
     RunFinished(Box<RunFinished>),
     /// Runs that will not be tried, because their server or their point was given up. Each of them counts as failed.
     GroupGivenUp(Box<GroupGivenUp>),
-    /// The results on a server that this session knows no longer count, because another server answers at its address now.
+    /// The results that this session has read of a server no longer count, because another server answers at the address now.
     ResultsRetired {
         /// The config.
         server: ServerId,
@@ -107,7 +107,7 @@ pub struct SessionStarted {
     /// Properties that distinguish the machine from others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Box<Machine>>,
-    /// True if it continued the plan that it found, as a worker does. Such a session does not decide which plan counts.
+    /// True if the session continued the plan that it found, as a worker does. It then does not decide which plan counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
     /// The plan to measure.
@@ -166,7 +166,7 @@ pub struct GroupBegun {
     pub slot: u32,
     /// Its description.
     pub config: ServerDeclared,
-    /// Reason for which an optimisation asked for it.
+    /// Reason for which an optimisation asked for this start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposed: Option<Reason>,
     /// The read part of each journal that has grown.
@@ -179,7 +179,7 @@ pub struct GroupBegun {
 pub struct ServerReady {
     /// The config.
     pub server: ServerId,
-    /// Number of its launch in this session, from 1.
+    /// Number of the server's launch in this session, from 1.
     pub launch: u32,
     /// Time from launch to ready, in seconds.
     pub seconds: f64,
@@ -202,7 +202,7 @@ pub struct ServerReady {
 pub struct ServerExited {
     /// The config.
     pub server: ServerId,
-    /// Number of its launch in this session, from 1.
+    /// Number of the server's launch in this session, from 1.
     pub launch: u32,
     /// Cause, unless vsweep stopped it.
     pub cause: Option<Cause>,
@@ -235,7 +235,7 @@ pub struct SearchStarted {
     pub targets: Vec<Target>,
     /// Its starting point.
     pub seed: Seed,
-    /// The best answers of other server configs, where the plan lets a beaten one be skipped.
+    /// The best answers of other server configs, if the plan skips searches that these answers beat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Rival>,
 }
@@ -251,7 +251,7 @@ pub struct RunStarted {
     pub slot: u32,
     /// Number of the repetition, from 0.
     pub run: u32,
-    /// Number of its launch in this session, from 1.
+    /// Number of the server's launch in this session, from 1.
     pub launch: u32,
     /// Short text of the point for people.
     pub name: String,
@@ -305,10 +305,10 @@ pub struct RunFinished {
     pub errors: Figures,
     /// Time from start to end of the benchmark without its warm-up, in seconds.
     pub seconds: f64,
-    /// Time that resetting the caches before it took, in seconds; `None` if they were not reset.
+    /// Time that resetting the caches before the run took, in seconds; `None` if they were not reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_seconds: Option<f64>,
-    /// Time that the warm-up before it took, in seconds; `None` if unknown or without a warm-up.
+    /// Time that the warm-up before the run took, in seconds; `None` if unknown or without a warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup_seconds: Option<f64>,
     /// File with the figures; `None` if nothing was measured.
@@ -376,7 +376,7 @@ pub enum Learned {
 /// A file whose size and hash the journal records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFile {
-    /// Relative to the experiment directory, with forward slashes.
+    /// Path relative to the experiment directory, with forward slashes.
     pub path: Box<str>,
     /// Size in bytes.
     pub bytes: u64,

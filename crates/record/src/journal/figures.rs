@@ -1,4 +1,4 @@
-//! Numbers of a run by the name of the metric. A run has dozens of them, so runs of one benchmark share the names in memory, and copies
+//! Numbers of a run by the name of the metric. A run has dozens of numbers, so runs of one benchmark share the names in memory, and copies
 //! share everything.
 
 use serde::de::{MapAccess, Visitor};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 thread_local! {
-    /// Names of the figures that this thread has read last, by their number. The next run usually has the same names.
+    /// The names of the run that this thread has read last, for each count of names. The next run usually has the same names.
     static NAMES: RefCell<HashMap<usize, Arc<[Box<str>]>>> = RefCell::default();
 }
 
@@ -18,7 +18,7 @@ thread_local! {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     names: Arc<[Box<str>]>,
-    /// One for each name.
+    /// The number that belongs to each name.
     values: Arc<[f64]>,
 }
 

@@ -31,7 +31,7 @@ pub enum Check {
     Hashes,
 }
 
-/// Most files that a message names; it counts the others.
+/// Maximum number of files that a message names. Of further files the message has only the number.
 const MOST_NAMED: usize = 3;
 
 /// A run file that exists.
@@ -97,7 +97,7 @@ pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[Listed
     let describe = |names: &[String], what: &str| {
         let is = if names.len() == 1 { "is" } else { "are" };
         let many = show_many(names.len() as u64, "run file");
-        format!("{many} {is} {what}: {}", some(names))
+        format!("{many} {is} {what}: {}", first_few(names))
     };
     if !missed.is_empty() {
         let they = if missed.len() == 1 { "it is" } else { "they are" };
@@ -111,13 +111,13 @@ pub(super) fn compare(directory: &Directory, state: &mut State, listed: &[Listed
     }
 }
 
-fn some(names: &[String]) -> String {
+fn first_few(names: &[String]) -> String {
     let more = names.len().saturating_sub(MOST_NAMED);
-    let mut some = names[..names.len() - more].join(", ");
+    let mut few = names[..names.len() - more].join(", ");
     if more > 0 {
-        some += &format!(" and {more} more");
+        few += &format!(" and {more} more");
     }
-    some
+    few
 }
 
 fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
@@ -129,7 +129,7 @@ fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
     }
 }
 
-/// Restores from run files the results whose line is missing, the beginnings of results, and the descriptions of servers.
+/// Restores from run files the content of lost lines: results, beginnings of runs, and descriptions of servers.
 fn recover(directory: &Directory, state: &mut State) {
     let read = |path: &str| {
         let content = read(&directory.root().join(path), RESULT).ok()?;
@@ -183,7 +183,7 @@ pub struct Measured {
 pub(super) struct Provenance {
     /// Its `run_started` line.
     pub line: LineId,
-    /// The rank of that line.
+    /// The lamport number of that line.
     pub lamport: u64,
     /// Time of writing.
     pub at: String,

@@ -1,5 +1,5 @@
 //! All journals of a directory as one state, read once and then followed as they grow. Compares what sessions saw of each other's journals
-//! with what is there, so that a journal that was lost or shortened is always reported.
+//! with the files, so that a journal that was lost or shortened after another session read it is reported.
 
 use super::directory::Directory;
 use super::event::{Seen, SeenJournal};
@@ -17,12 +17,12 @@ use vsweep_base::files::REFUSED;
 #[derive(Debug)]
 pub struct Follower {
     directory: Directory,
-    /// Shared, because copies of a large state would fill the memory.
+    /// The state, which is shared because copies of a large state would fill the memory.
     state: Arc<State>,
     readers: BTreeMap<Nonce, Reader>,
     /// The journal that this process writes itself, and its number of lines.
     own: Option<(Nonce, u64)>,
-    /// Defects of files in the journal folder.
+    /// Defects of whole files, as the last [`Follower::refresh`] found them.
     damage: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Follower {
         &self.state
     }
 
-    /// Returns the current state. It does not change when more is read.
+    /// Returns the current state, which does not change when more is read.
     pub fn snapshot(&self) -> Arc<State> {
         Arc::clone(&self.state)
     }

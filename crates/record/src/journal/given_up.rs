@@ -7,8 +7,8 @@ use vsweep_base::cause::{Cause, Failure, RuledOut};
 use vsweep_base::ids::{Ids, PointId, SearchId, ServerId};
 use vsweep_plan::Params;
 
-/// Most points that one line describes; of further points it has the ids. Descriptions of a million points would fill the memory, although
-/// all say that one server failed.
+/// Maximum number of points that one line describes. Of further points the line has only the ids: descriptions of a million points would
+/// fill the memory, although all say that one server failed.
 pub const MOST_LISTED: usize = 10_000;
 
 /// Runs that will not be tried.
@@ -22,10 +22,10 @@ pub struct GroupGivenUp {
     pub cause: Cause,
     /// Observed details, as text.
     pub detail: String,
-    /// The comparison with another server, if it was not started for want of memory.
+    /// The comparison with another server, if this server was not started because the other one ran out of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruled_out: Option<Box<RuledOut>>,
-    /// Number of the line of this journal that began the run under which the server died; `None` if it did not start.
+    /// Number of the line of this journal that began the run under which the server died; `None` if the server did not start.
     pub blamed: Option<u64>,
     /// Parameters that have equal values in all points.
     pub common: Params,
@@ -76,7 +76,7 @@ impl Untried {
 }
 
 impl GroupGivenUp {
-    /// Returns the failure for which they were given up.
+    /// Returns the failure for which the runs were given up.
     pub fn failure(&self) -> Failure {
         Failure {
             ruled_out: self.ruled_out.clone(),

@@ -46,7 +46,7 @@ impl<A, E> Line<A, E> {
     }
 }
 
-/// Text between a line and its checksum, and after it.
+/// Text between a line and its checksum, and text after the checksum.
 const BEFORE_SUM: &str = ",\"sum\":\"";
 const AFTER_SUM: &str = "\"}";
 

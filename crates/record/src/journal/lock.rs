@@ -53,7 +53,8 @@ enum Hold {
     Shared,
 }
 
-/// Attempts to take a lock, and the pause between two. Another process may hold the lock for a moment, only to find out who holds it.
+/// Number of attempts to take a lock, and the pause between two attempts. Another process may hold the lock for a moment, only to find out
+/// who holds it.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -95,8 +96,8 @@ fn taken(directory: &Directory, pid: Option<u32>) -> Error {
     })
 }
 
-/// Returns the known pids of the processes that hold a lock of a directory exclusively: a whole sweep, or shards. Workers share theirs, and
-/// are not among them.
+/// Returns the known pids of the processes that hold a lock of a directory exclusively: a whole sweep, or shards. Workers share their lock,
+/// so their pids are not returned.
 pub fn holders(directory: &Directory) -> Result<Vec<u32>> {
     let held = locks(directory)?.into_iter().filter_map(|path| holder(&path));
     Ok(held.flatten().collect())

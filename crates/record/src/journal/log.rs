@@ -23,7 +23,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins a journal in a folder. It is an error if its file exists.
+    /// Begins a journal in a folder. It is an error if the journal's file exists.
     pub fn create(folder: &Path, nonce: Nonce) -> Result<Log> {
         let path = folder.join(format!("{nonce}.jsonl"));
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
@@ -78,7 +78,7 @@ impl Log {
             true => Err(std::io::Error::other("an earlier event could not be written")),
         };
         if let Err(error) = written {
-            // If this fails too, readers ignore the torn line.
+            // If the file cannot be shortened either, readers ignore the torn line.
             self.is_torn = self.file.set_len(self.length_bytes).is_err();
             let path = self.path.display();
             let remedy = match remedy(&error) {

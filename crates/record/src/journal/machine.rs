@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// The properties of a node that affect measurements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its name in the cluster, or else its own.
+    /// Name of the node in its cluster, or else the machine's own name.
     pub node: String,
     /// Model name of the processor; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -60,7 +60,7 @@ impl Machine {
         kinds.join(" and ")
     }
 
-    /// Returns true if all these are the same node, without known changes.
+    /// Returns true if all these are one node, without known differences.
     pub fn are_one(machines: &BTreeSet<Machine>) -> bool {
         let is_one = |pair: [&Machine; 2]| pair[0].node == pair[1].node && pair[0].differences(pair[1]).is_empty();
         machines.iter().array_combinations().all(is_one)

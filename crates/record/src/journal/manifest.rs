@@ -45,8 +45,8 @@ impl Manifest {
         Some(Manifest::of(directory)?.plan.into())
     }
 
-    /// Returns the arguments that continue the experiment: the path of its plan, and the options that changed the plan. `None` if that file
-    /// does not exist.
+    /// Returns the arguments that continue the experiment: the path of its plan, and the options that changed the plan. `None` if the
+    /// plan's file does not exist.
     pub fn continuing(directory: &Directory) -> Option<Vec<String>> {
         let manifest = Manifest::of(directory)?;
         let is_there = Path::new(&manifest.plan).is_file();

@@ -36,9 +36,9 @@ pub struct NextStart {
 pub struct Conclusion {
     /// The finding.
     pub found: ComparisonFound,
-    /// Starts used, failed ones included.
+    /// Number of starts used, failed ones included.
     pub starts: usize,
-    /// Number of those that do not count, because they ran on another node than the starts to compare with.
+    /// Number of starts that do not count, because they ran on several nodes, or on another node than the starts to compare with.
     pub apart: usize,
     /// True if it ended because its time was used up.
     pub is_out_of_time: bool,
@@ -173,7 +173,8 @@ impl Compared {
         })
     }
 
-    /// Returns the time spent so far, in seconds, from that of each entrant. Arms side by side spend theirs at the same time.
+    /// Returns the time spent so far, in seconds. `seconds` has the time of each entrant. Arms that run side by side spend their time at
+    /// once.
     fn spent(&self, seconds: &[f64]) -> f64 {
         match self.placement {
             Placement::InTurn => seconds.iter().sum(),
@@ -191,7 +192,7 @@ impl Compared {
 }
 
 impl Selection {
-    /// Returns the finding so far, if no further start may begin.
+    /// Returns the finding of a comparison in which no further start may begin.
     fn found_so_far(self, starts: usize) -> ComparisonFound {
         match self {
             Selection::Pairs(paired) => ComparisonFound::Pairs(PairedOutcome {
@@ -203,7 +204,8 @@ impl Selection {
         }
     }
 
-    /// Returns the finding, or the next start, if any, while the starts in `pending` are under way.
+    /// Returns the finding if the comparison has ended. Otherwise the error is the next start; `None` if a start in `pending`, which are
+    /// under way, must end first.
     fn ask(&self, pending: &[Slot]) -> Result<ComparisonFound, Option<Wanted>> {
         let of_pair = |slot: Slot| Wanted {
             entrant: usize::from(slot.arm == Arm::New),
@@ -235,7 +237,7 @@ impl Selection {
 }
 
 impl ComparisonFound {
-    /// Corrects the finding that an axis has no entry that starts: if starts were left out because of their node, nothing was found.
+    /// Corrects the finding that no entrant of an axis can be started: if starts were left out because of their node, nothing was found.
     fn on_one_node(self, apart: usize) -> ComparisonFound {
         match self {
             ComparisonFound::Axis(Some(Located::Unstartable)) if apart > 0 => ComparisonFound::Axis(None),
@@ -331,7 +333,7 @@ mod tests {
         measure_on(compared, state, 0, (entrant, slot), figure);
     }
 
-    /// A run of a start on a node; one without a figure has failed.
+    /// Records a run of a start on a node. A run without a figure has failed.
     fn measure_on(
         compared: &Compared,
         state: &mut State,
@@ -477,7 +479,7 @@ mod tests {
             let figure = figure(at, next.entrant, node);
             measure_on(compared, &mut state, node, (next.entrant, next.slot), Some(figure));
         }
-        unreachable!("it ends")
+        unreachable!("every comparison ends")
     }
 
     #[test]

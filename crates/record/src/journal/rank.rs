@@ -17,7 +17,7 @@ pub type Nonce = Hex64;
 pub type Sum = Hex64;
 
 impl Hex64 {
-    /// The session of events that a rehearsal or a forecast imagines.
+    /// The nonce of events that a rehearsal or a forecast imagines.
     pub const IMAGINED: Nonce = Hex64(u64::MAX);
 
     /// Returns a random nonce, which no other session has.
@@ -81,10 +81,10 @@ impl FromStr for LineId {
     }
 }
 
-/// One start of a server process, written `<nonce>-<n>`. Intervals group runs by it.
+/// One server process that was started, written `<nonce>-<n>`. Intervals group runs by launch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Launch {
-    /// The session that started it.
+    /// The session that started the process.
     pub session: Nonce,
     /// Number of the launch in its session, from 1.
     pub n: u32,

@@ -11,10 +11,10 @@ use vsweep_base::error::{Error, Result};
 use vsweep_base::files::open;
 use vsweep_base::threads;
 
-/// Largest number of lines that may be missing before a line. A line with a higher number is not of the journal: the list of missing lines
-/// would fill the memory.
+/// Largest number of lines that may be missing before a line. A line after a larger gap does not count as one of the journal, because the
+/// list of missing lines would fill the memory.
 const LONGEST_GAP: u64 = 1 << 24;
-/// Length of a line, in bytes, from which on it is not vsweep's. A longer one could fill the memory.
+/// Length from which on a line cannot be vsweep's, in bytes. Reading a longer line could fill the memory.
 const LONGEST_LINE: u64 = 1 << 28;
 
 /// Size from which on a batch of lines is decoded, in bytes.
@@ -111,7 +111,7 @@ impl Reader {
         })
     }
 
-    /// Reads the lines that follow, and passes every intact one to `take`.
+    /// Reads the lines that were not read yet, and passes every line that counts to `take`.
     pub fn read(&mut self, take: &mut dyn FnMut(Entry)) -> Result<Read> {
         let mut file = open(&self.path).map_err(Error::io("read", &self.path))?;
         let length = file.metadata().map_err(Error::io("read", &self.path))?.len();
@@ -136,7 +136,7 @@ impl Reader {
                 }
                 (Read::On, Some(other)) | (other, _) => return Ok(other),
             }
-            let next = next.expect("only the last one has an end");
+            let next = next.expect("only the last batch has an end");
             batch = next.map_err(Error::io("read", &self.path))?;
         }
     }
@@ -162,7 +162,7 @@ impl Reader {
         *self.sums.get(usize::try_from(seq).ok()?)?
     }
 
-    /// Returns the sum of the last line; zero if that is not intact.
+    /// Returns the sum of the last line; zero if that line is not intact.
     pub fn last_sum(&self) -> Sum {
         self.length()
             .checked_sub(1)

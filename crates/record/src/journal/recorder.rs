@@ -21,11 +21,11 @@ use vsweep_plan::Secrets;
 pub struct Recorder {
     directory: Directory,
     follower: Follower,
-    /// Begun with the first event.
+    /// The journal, which is begun with the first event.
     log: Option<Arc<Mutex<Log>>>,
     nonce: Nonce,
     shard: Shard,
-    /// Redacted in everything that is written.
+    /// The secrets that are redacted in everything that is written.
     secrets: Secrets,
     launches: u32,
     /// The runs that were begun and have no result, by the numbers of their lines.
@@ -86,7 +86,7 @@ impl Recorder {
         self.follower.state()
     }
 
-    /// Returns the current state. It does not change when more is recorded.
+    /// Returns the current state, which does not change when more is recorded.
     pub fn snapshot(&self) -> Arc<State> {
         self.follower.snapshot()
     }
@@ -95,7 +95,7 @@ impl Recorder {
     /// meanwhile, and the lock.
     pub fn into_state(mut self) -> Result<(State, Lock)> {
         self.refresh()?;
-        Ok((whole(self.follower)?, self.lock))
+        Ok((complete_state(self.follower)?, self.lock))
     }
 
     /// Returns the lost and damaged records, one sentence each.
@@ -131,7 +131,7 @@ impl Recorder {
     }
 
     /// Returns the parts of other journals that were read since the last call, in order to record them.
-    fn news(&mut self) -> Seen {
+    fn newly_read(&mut self) -> Seen {
         let mut seen = self.follower.seen();
         seen.retain(|name, now| self.last_seen.get(name) != Some(now));
         self.last_seen.extend(seen.clone());
@@ -164,8 +164,8 @@ impl Recorder {
     pub fn draft(&mut self, mut event: Event, measured: Option<Measured>) -> Result<Draft> {
         let mut run = None;
         match &mut event {
-            Event::SessionStarted(started) => started.seen = self.news(),
-            Event::GroupBegun(begun) => begun.seen = self.news(),
+            Event::SessionStarted(started) => started.seen = self.newly_read(),
+            Event::GroupBegun(begun) => begun.seen = self.newly_read(),
             Event::ServerStarting { launch, .. } => {
                 self.launches += 1;
                 *launch = self.launches;
@@ -187,7 +187,7 @@ impl Recorder {
         })
     }
 
-    /// Applies a draft that was written to the state.
+    /// Applies a written draft to the state.
     pub fn settle(&mut self, written: Entry) -> Entry {
         match &written.event {
             Event::RunStarted(_) => _ = self.begun.insert(written.rank.line.seq, written.clone()),
@@ -302,10 +302,10 @@ pub(super) fn follow(directory: &Directory, check: Check) -> Result<Follower> {
 ///
 /// A record is missing without which the tables would show an earlier state.
 pub fn load(directory: &Directory, check: Check) -> Result<State> {
-    whole(follow(directory, check)?)
+    complete_state(follow(directory, check)?)
 }
 
-fn whole(follower: Follower) -> Result<State> {
+fn complete_state(follower: Follower) -> Result<State> {
     match follower.gaps().into_iter().next() {
         Some(gap) => Err(Error::Fatal(gap.text)),
         None => Ok(follower.into_state()),

@@ -1,5 +1,5 @@
 //! The state after all lines so far: a pure fold. The lines of different journals may come in any order, because every decision compares
-//! positions in the total order. Resuming a sweep, tables, status and reports all use it.
+//! positions in the total order. Resuming a sweep, tables, status and reports all use this state.
 //!
 //! Decides which result of a run counts, which chain of a search counts, and which points belong to the experiment. Reads no file: callers
 //! report which results are lost.
@@ -46,7 +46,7 @@ pub struct State {
     endings: BTreeMap<Nonce, String>,
     /// Number and time of the last line of each session.
     last_lines: BTreeMap<Nonce, (u64, String)>,
-    /// The parts of other journals that sessions had read, with the lines that say so.
+    /// The parts of other journals that each session had read, with the numbers of the lines that record them.
     seen: BTreeMap<Nonce, Vec<(u64, Seen)>>,
     /// Every try at a run, and every run that was given up untried.
     attempts: Vec<RunRecord>,
@@ -55,12 +55,12 @@ pub struct State {
     /// Results whose `run_started` line was not read, by that line; each with the line and the time of the result.
     orphans: BTreeMap<LineId, (Option<LineId>, String, RunFinished)>,
     searches: BTreeMap<(SearchId, u32), SearchLines>,
-    /// Runs that were given up without a record of each, by the ranks of their lines.
+    /// Runs that were given up without a record of each, in the order of their lines.
     unlisted: Vec<UnlistedRuns>,
     retirements: Vec<Retirement>,
     /// The starts that an optimisation asked for, in their order.
     proposals: Vec<ProposedStart>,
-    /// Doubts about starts because of their answers to the fixed questions.
+    /// Doubts about launches because of their answers to the fixed questions.
     answers_doubted: BTreeMap<Launch, Doubt>,
     are_answers_judged: bool,
     /// The read part of each journal; empty unless the state was loaded from a directory.
@@ -72,7 +72,7 @@ pub struct State {
     unlisted_counts: OnceLock<Vec<(u64, u64)>>,
 }
 
-/// A server whose earlier results no longer count.
+/// The line that retired the earlier results on a server.
 #[derive(Debug, Clone)]
 struct Retirement {
     server: ServerId,
@@ -174,7 +174,7 @@ impl State {
         Some(&self.attempts[self.counting(point, slot, run)?])
     }
 
-    /// Returns the run whose result a `run_finished` line has.
+    /// Returns the run that a `run_finished` line finishes.
     pub fn run_of(&self, entry: &Entry) -> Option<&RunRecord> {
         let Event::RunFinished(finished) = &entry.event else {
             return None;
@@ -193,7 +193,7 @@ impl State {
         slots.find_map(|((_, slot), _)| self.search(search, *slot))
     }
 
-    /// Returns the searches that were started and are still in the plan, oldest first; one for each planned start.
+    /// Returns the searches that have begun and are still in the plan, oldest first; one record for each start on which a search has begun.
     pub fn searches(&self) -> impl Iterator<Item = &SearchRecord> {
         let planned = self
             .searches
@@ -244,7 +244,7 @@ impl State {
         self.attempts.iter().filter(move |run| run.status == status)
     }
 
-    /// Returns for each server that is up its latest run, if it has no result. The run is in progress, unless its session was killed.
+    /// Returns the last run without a result on each launch that has not ended. The run is in progress, unless its session was killed.
     pub fn runs_in_progress(&self) -> Vec<&RunRecord> {
         let open = self.attempts_with(RunStatus::Open);
         let is_up = |record: &&RunRecord| {
@@ -258,12 +258,12 @@ impl State {
         last.into_values().collect()
     }
 
-    /// Returns the starts of all servers, those of each server oldest first.
+    /// Returns the launches of all servers, those of each server oldest first.
     pub fn starts(&self) -> impl Iterator<Item = &StartRecord> {
         self.servers.values().flat_map(|server| &server.starts)
     }
 
-    /// Returns the starts of a server, oldest first.
+    /// Returns the launches of a server, oldest first.
     pub fn starts_of(&self, server: &ServerId) -> &[StartRecord] {
         self.servers.get(server).map_or(&[], |record| &record.starts)
     }
@@ -299,8 +299,8 @@ impl State {
         self.lamport
     }
 
-    /// Describes the source of the state: the length and the last checksum of each journal, and the number of damages. Equal texts of one
-    /// directory mean equal states.
+    /// Describes the source of the state: the length and the last checksum of each journal, and the number of sentences in `damage`. Equal
+    /// texts of one directory mean equal states, unless other files are damaged.
     pub fn basis(&self) -> String {
         let journals = self
             .read

@@ -1,5 +1,5 @@
-//! Binning a column (`c%10`): each number becomes the lower edge of its bin. Computed in decimals, as people write them: in bins of 0.1,
-//! the edge of 0.3 is 0.3, but binary floating point would give 0.2.
+//! Binning a column (`c%10`): each number becomes the lower edge of its bin. Edges are computed in decimals, as people write numbers: in
+//! bins of 0.1, the edge of 0.3 is 0.3, but binary floating point would give 0.2.
 
 use super::filter::items;
 use super::{Cell, Table};
@@ -13,7 +13,7 @@ pub struct Bin {
     pub size: f64,
 }
 
-/// Most digits that are computed exactly. Longer numbers are far beyond any measurement.
+/// Maximum number of digits that are computed exactly. Longer numbers are far beyond any measurement.
 const MOST_DIGITS: usize = 36;
 
 impl Bin {

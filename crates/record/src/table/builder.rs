@@ -36,7 +36,7 @@ pub struct TableBuilder {
     launches: HashMap<String, u32>,
     /// The names of the last run's figures, and the indices of their columns.
     figures: (Arc<[Box<str>]>, Arc<[usize]>),
-    /// Names of figures, which every run repeats.
+    /// Names of figures in doubts, whose memory all runs share.
     names: HashMap<String, Arc<str>>,
 }
 
@@ -67,7 +67,7 @@ impl TableBuilder {
         self.set(Section::Identity, "validity", row.validity.map(Validity::name).into());
         self.set(Section::Identity, "codes", text(&codes));
         self.set(Section::Identity, "cause", row.cause.map(Cause::name).into());
-        // A probe that was cut has no cause, but a reason for its verdict.
+        // A probe that was cut has a detail without a cause: the reason for its verdict.
         let details = [row.detail]
             .into_iter()
             .chain(row.doubts.iter().map(|doubt| doubt.detail.as_str()));

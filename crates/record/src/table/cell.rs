@@ -50,12 +50,12 @@ impl Cell {
     }
 
     /// Returns a cell with this text, in printable characters on one line. Texts from parameters, details and other programs' results
-    /// become cells here.
+    /// become cells by this function.
     pub fn text(text: &str) -> Cell {
         Cell::Text(ArcStr::from(printable(text)))
     }
 
-    /// Returns the value as JSON; an infinite number is vLLM's text `inf`.
+    /// Returns the value as JSON; an infinite number is vLLM's text `inf` or `-inf`.
     pub fn to_json(&self) -> Value {
         match self {
             Cell::Missing => Value::Null,
@@ -192,7 +192,7 @@ impl Cells {
         (0..self.rows).map(|row| self.at(row))
     }
 
-    /// Returns every value that occurs, at least once. That suffices for questions about any or all of the cells.
+    /// Returns every value that occurs, at least once each, which is enough for questions about any or all of the cells.
     pub fn values(&self) -> impl ExactSizeIterator<Item = Cell> + Clone {
         let count = match &self.stored {
             Stored::Alike(same) => usize::from(same.is_some()),

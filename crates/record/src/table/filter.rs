@@ -107,7 +107,7 @@ impl Filter {
             (Some(_), None) => false,
             (None, _) => match cell {
                 Cell::Missing => false,
-                // `True` is how vLLM's own tables show it.
+                // vLLM's own tables write `True`.
                 Cell::Bool(flag) => self.target.eq_ignore_ascii_case(&flag.to_string()),
                 other => other.to_string() == self.target,
             },

@@ -1,4 +1,4 @@
-//! One run as input of a table; and doubts as tables keep them, about a run, or about a point with several runs.
+//! The input of a table: one run. Also the doubts that a table keeps, about a run or about a point with several runs.
 
 use super::{RunFigures, Table};
 use crate::journal::{Figures, Machine};
@@ -32,7 +32,7 @@ impl Mark {
     }
 
     /// Returns the mark for a point with several runs. A mark for too little time or too few requests is judged again by the sums of the
-    /// runs; `None` if these suffice.
+    /// runs; `None` if the sums suffice.
     pub fn of_point(&self, runs: &Table, rows: &[usize]) -> Option<Mark> {
         let sum = |name: &str| -> f64 { rows.iter().filter_map(|row| runs.cell(name, *row).number()).sum() };
         match self.code {

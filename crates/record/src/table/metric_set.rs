@@ -1,5 +1,5 @@
 //! The figures by which the points of a workload are judged. They depend on the kind of load: complete requests, prefill only, decode only,
-//! or single batches. Answers, tables and charts take them from here, so that they never contradict each other.
+//! or single batches. Answers, tables and charts take these figures from here, so that they never contradict each other.
 
 use super::{Point, Points, Section, Table, Workload};
 use vsweep_strategy::stats::split_class;
@@ -32,7 +32,7 @@ pub struct MetricSet {
     pub throughput: (&'static str, &'static str),
     /// Latency: the question, and figures of which the first measured one answers it. Less is better.
     pub latency: (&'static str, &'static [&'static str]),
-    /// True if output is the purpose, so that speed per user and throughput per GPU are meaningful.
+    /// True if the load is for output tokens, so that speed per user and throughput per GPU are meaningful.
     pub gives_output: bool,
     /// The figures that a table shows.
     pub shown: &'static [Shown],
@@ -110,7 +110,7 @@ static DECODE_BATCHES: MetricSet = MetricSet {
 const OF_CLASS: [&str; 2] = ["p99_ttft_ms", "p99_tpot_ms"];
 
 impl MetricSet {
-    /// Returns the judged figures of classes that a table has.
+    /// Returns the names of a table's columns that have judged figures of classes.
     pub fn of_classes(table: &Table) -> impl Iterator<Item = &str> {
         let columns = table
             .columns()
@@ -137,18 +137,18 @@ impl MetricSet {
 
     /// Returns the metric set of a point.
     pub fn of_point(points: &Points<'_>, point: &Point) -> &'static MetricSet {
-        let is = |name: &str, value: &str| points.param(point, name).to_string() == value;
+        let is_set = |name: &str, value: &str| points.param(point, name).to_string() == value;
         let sends_batches = points.runs.column("global_batch_size").is_some();
         match sends_batches {
-            true if is("mode", "prefill") => &PREFILL_BATCHES,
-            true if is("mode", "decode") => &DECODE_BATCHES,
-            false if is("phase", "prefill") => &PREFILL,
-            false if is("phase", "decode") => &DECODE,
+            true if is_set("mode", "prefill") => &PREFILL_BATCHES,
+            true if is_set("mode", "decode") => &DECODE_BATCHES,
+            false if is_set("phase", "prefill") => &PREFILL,
+            false if is_set("phase", "decode") => &DECODE,
             _ => &REQUESTS,
         }
     }
 
-    /// Returns true if a figure is meaningful for such points.
+    /// Returns true if a figure is meaningful for points that are judged by this set.
     pub fn knows(&self, metric: &str) -> bool {
         self.gives_output || !["output_throughput", "tokens_per_gpu", "tokens_per_user"].contains(&metric)
     }

@@ -63,7 +63,7 @@ pub enum Section {
     Origin,
     /// A figure of the run's result, by vLLM's name.
     Metric,
-    /// A figure computed from others: users, GPUs, and tokens per user and per GPU.
+    /// A figure computed from others: users, GPUs, tokens per user and per GPU, cost and energy.
     Derived,
     /// Details of the row's cause, and the remedy.
     Cause,
@@ -79,7 +79,7 @@ impl Section {
 /// One column: a name and a cell for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// Unique within its table.
+    /// Name of the column, unique within its table.
     pub name: String,
     /// The topic of the column.
     pub section: Section,
@@ -127,7 +127,7 @@ impl Table {
         self.rows
     }
 
-    /// Returns the columns, ordered by section and within a section by first appearance.
+    /// Returns the columns, ordered by section and within a section by first appearance. Columns of cost and energy come last.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }

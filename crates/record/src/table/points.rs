@@ -19,11 +19,11 @@ use vsweep_base::validity::{Code, Validity};
 pub enum PointOutcome {
     /// Every run is good.
     Ok,
-    /// Some runs are good; the figures are theirs.
+    /// Some runs are good, others failed or are in doubt.
     Partial,
     /// No run is good, but some were measured with a doubt.
     Suspect,
-    /// No run was measured.
+    /// No run was measured, and at least one failed.
     #[default]
     Failed,
     /// Every run was a probe of a search that was ended as soon as its verdict was certain.
@@ -62,7 +62,7 @@ pub struct Point {
     pub used: Vec<usize>,
     /// Rows of the runs on a start without neighbours, which are compared with the judged ones and not mixed with them.
     pub alone: Vec<usize>,
-    /// Number of starts of its server on which its judged runs were measured; `None` if unknown.
+    /// Number of launches of its server on which its judged runs were measured; `None` if unknown.
     pub starts: Option<usize>,
     /// The planned starts on which it was tried, failed runs included.
     pub slots: Vec<u32>,
@@ -79,7 +79,7 @@ pub struct Points<'t> {
     pub runs: &'t Table,
     /// The points.
     pub points: Vec<Point>,
-    /// Starts during which the server's figures drifted.
+    /// Launches during which the server's figures drifted.
     pub drifting: Vec<Drifting>,
     /// The estimates of the answer by metric and point.
     pub(super) estimates: HashMap<String, HashMap<Box<str>, Estimate>>,
@@ -139,8 +139,9 @@ impl<'t> Points<'t> {
         self.runs.cell(name, point.row)
     }
 
-    /// Returns a table with one row per point: outcome, validity and counts, parameters, then each figure's median under the figure's own
-    /// name, followed by its smallest and largest value, and its interval if known. `more` adds columns of identity before the parameters.
+    /// Returns a table with one row per point: outcome, validity and counts, parameters, then each figure's estimate or median under the
+    /// figure's own name, followed by its smallest and largest value, and its interval if known. `more` adds columns of identity before the
+    /// parameters.
     pub fn to_table(&self, more: Vec<Column>) -> Table {
         let column = |name: &str, section, cell: &dyn Fn(&Point) -> Cell| {
             Column::of(name, section, self.points.iter().map(cell))
@@ -184,7 +185,7 @@ impl<'t> Points<'t> {
 
     /// Returns the value of an origin column for a point: all values of its runs if they differ.
     fn origin(&self, source: &Column, point: &Point) -> Cell {
-        let rows = point.shown(self.runs);
+        let rows = point.shown_rows(self.runs);
         match rows.iter().map(|row| source.cells.at(*row)).all_equal() {
             true => source.cells.at(rows.first().copied().unwrap_or(point.row)),
             false => Cell::text(
@@ -197,11 +198,11 @@ impl<'t> Points<'t> {
         }
     }
 
-    /// Returns the columns of a figure: its median, its smallest and largest value over the runs, and the ends of its intervals over
-    /// starts, if any point has one.
+    /// Returns the columns of a figure: its estimate or median, its smallest and largest value over the runs, and the ends of its
+    /// intervals, if any point has one.
     fn spread_columns(&self, source: &Column) -> Vec<Column> {
         let spread = |point: &Point| {
-            let spread = source.spread(&point.shown(self.runs))?;
+            let spread = source.spread(&point.shown_rows(self.runs))?;
             Some(self.judged(point, &source.name, spread))
         };
         let spreads: Vec<Option<Spread>> = self.points.iter().map(spread).collect();
@@ -273,7 +274,7 @@ impl Point {
     }
 
     /// Returns the rows behind its figures: those of used runs, or else those of invalid ones.
-    fn judged(&self) -> &[usize] {
+    fn judged_rows(&self) -> &[usize] {
         if self.used.is_empty() {
             &self.invalid
         } else {
@@ -282,22 +283,22 @@ impl Point {
     }
 
     /// Returns the rows whose figures the table of points shows: the judged ones, or else those of cut runs that have figures.
-    fn shown(&self, runs: &Table) -> Vec<usize> {
+    fn shown_rows(&self, runs: &Table) -> Vec<usize> {
         let is_measured = |row: &usize| {
             let mut figures = runs.columns().iter().filter(|column| column.section == Section::Metric);
             figures.any(|column| !matches!(column.cells.at(*row), Cell::Missing))
         };
-        match self.judged().is_empty() {
+        match self.judged_rows().is_empty() {
             true => self.cut.iter().copied().filter(is_measured).collect(),
-            false => self.judged().to_vec(),
+            false => self.judged_rows().to_vec(),
         }
     }
 
     /// Judges its validity by the best of the runs behind its figures and by how well these agree.
     fn judge(&mut self, runs: &Table, drifting: &[Drifting]) {
-        let judged = || self.judged().iter().map(|row| &runs.runs[*row]);
+        let judged = || self.judged_rows().iter().map(|row| &runs.runs[*row]);
         let of_runs = judged().flat_map(|run| &run.marks);
-        let of_runs = of_runs.filter_map(|mark| mark.of_point(runs, self.judged()));
+        let of_runs = of_runs.filter_map(|mark| mark.of_point(runs, self.judged_rows()));
         let disagree = disagreements(runs, &self.used);
         let disagree = (!disagree.is_empty()).then(|| Mark {
             code: Code::RunsDisagree,

@@ -7,11 +7,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use std::fmt;
 use std::sync::Arc;
 
-/// The figures of one run by name, in order. A run has about a hundred, so runs of one benchmark share the names in memory.
+/// The figures of one run by name, in order. A run has about a hundred figures, so runs of one benchmark share the names in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunFigures {
     names: Arc<[Box<str>]>,
-    /// One for each name.
+    /// The cell that belongs to each name.
     cells: Vec<Cell>,
 }
 
@@ -62,7 +62,7 @@ impl From<&Figures> for RunFigures {
     }
 }
 
-/// The key after a run's figures, from which on its file repeats parameters.
+/// The first key after the figures of a run. From this key on, the run's file repeats parameters.
 const END: &str = "run_number";
 
 /// Returns every scalar at the top level of the JSON object of a run, in order, up to `run_number`. Arrays and objects are left out. Names

@@ -1,4 +1,4 @@
-//! The results of searches for each target, by server, over all starts of the server.
+//! The results of searches: one for each target of each search, joined over all starts of the server.
 
 use crate::journal::{FIRST_SLOT, SearchEnd, SearchRecord, State};
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub struct SearchResult<'a> {
     pub state: &'a State,
 }
 
-/// Every target of every search, in the order in which they began.
+/// Returns the result of each target of each search, in the order in which the searches began.
 pub fn search_results(state: &State) -> Vec<SearchResult<'_>> {
     let searches = grouped(state.searches(), |one, other| {
         one.started.search == other.started.search
@@ -61,7 +61,7 @@ impl<'a> SearchResult<'a> {
         own
     }
 
-    /// The search on the first start on which it has begun.
+    /// Returns the search on the first start on which it has begun.
     pub fn record(&self) -> &'a SearchRecord {
         self.starts[0]
     }
@@ -80,18 +80,19 @@ impl<'a> SearchResult<'a> {
         over_starts(&answers.collect::<Vec<&Answer>>())
     }
 
-    /// The answer, unless the server's answers to the fixed questions are in doubt.
+    /// Returns the answer over all starts; `None` while the search is open, if no start has an answer, or if the server's answers to the
+    /// fixed questions are in doubt.
     pub fn answer(&self) -> Option<&Answer> {
         self.answer.as_ref().filter(|_| self.doubt().is_none())
     }
 
-    /// The answer over the planned starts only, without the fresh starts of finalists.
+    /// Returns the answer over the planned starts only, without the fresh starts of finalists.
     pub fn planned_answer(&self) -> Option<Answer> {
         self.answer()?;
         self.answer_over(FIRST_SLOT..self.planned_starts())
     }
 
-    /// The highest load that meets the target, if there is one.
+    /// Returns the highest load that meets the target, if there is one.
     pub fn load(&self) -> Option<f64> {
         self.answer()?.found.value()
     }
@@ -104,7 +105,7 @@ impl<'a> SearchResult<'a> {
         })
     }
 
-    /// The doubt about the server's answers to the fixed questions, if there is one. Nothing measured on such a server counts.
+    /// Returns the doubt about the server's answers to the fixed questions, if there is one. Nothing measured on such a server counts.
     pub fn doubt(&self) -> Option<&'a Doubt> {
         self.state.doubted_server(&self.record().started.server)
     }

@@ -50,7 +50,7 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
     })
 }
 
-/// Returns the number of GPUs that a server used: the most that one of its starts was given, whatever its flags say, else the number that
+/// Returns the number of GPUs that a server used: the most that one of its launches was given, whatever its flags say, else the number that
 /// its flags ask for.
 pub fn used_gpus(params: &Params, argv: &[String], starts: &[StartRecord]) -> f64 {
     match starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0) {
@@ -74,23 +74,25 @@ pub(super) fn derive(row: &RunRow<'_>) -> [(&'static str, Option<f64>); 4] {
     ]
 }
 
-/// Smallest mean share of filled slots at which a closed loop counts as full, except at its beginning and its end.
+/// Smallest mean share of filled slots at which a closed loop counts as full. The mean is below 1 because slots are empty at the beginning
+/// and at the end.
 const FULL: f64 = 0.9;
 
-/// Returns the number of users, which are the requests that were in flight. A full closed loop has as many users as slots. One that was not
-/// full, because it had too few requests or long ones came last, has the mean number of requests in flight, as an open loop does. If no
-/// latency gives that mean, the observed peak counts.
+/// Returns the number of users, which are the requests that were in flight. A full closed loop has as many users as slots, or as the
+/// observed peak if that is lower. A closed loop that was not full, because it had too few requests or long ones came last, has the mean
+/// number of requests in flight, as an open loop does. If no latency gives that mean, a closed loop counts as full, and an open loop has
+/// its limit of requests in flight, else the observed peak.
 fn count_users(row: &RunRow<'_>) -> Option<f64> {
     // In a decoding batch, each sequence counts as a user.
     if let Some(batch) = metric(row, "global_batch_size").filter(positive) {
         return Some(batch);
     }
-    let limit = load(row, "max_concurrency");
+    let limit = load_setting(row, "max_concurrency");
     let peak = metric(row, "peak_concurrent_requests").or_else(|| metric(row, "max_concurrent_requests"));
     let peak = peak.filter(positive);
     let mean = mean_in_flight(row).filter(positive);
     // With a rate, the limit is seldom reached, so it does not count the users.
-    let slots = limit.filter(|_| load(row, "request_rate").is_none());
+    let slots = limit.filter(|_| load_setting(row, "request_rate").is_none());
     match (slots, mean) {
         (Some(slots), mean) => {
             let most = peak.map_or(slots, |peak| peak.min(slots));
@@ -108,8 +110,8 @@ fn mean_in_flight(row: &RunRow<'_>) -> Option<f64> {
     Some(mean_ms * metric(row, "completed")? / duration_ms)
 }
 
-/// Returns the mean latency of a request in milliseconds, from the time to the first token and the mean time of every further token. Used
-/// if the benchmark did not report E2EL, as `vllm bench serve` does only on request.
+/// Returns the mean latency of a request in milliseconds, from the time to the first token and the mean time of every further token. It is
+/// used if the benchmark did not report E2EL, which `vllm bench serve` reports only on request.
 fn mean_latency_ms(row: &RunRow<'_>) -> Option<f64> {
     let tokens = metric(row, "total_output_tokens")? / metric(row, "completed").filter(positive)?;
     let further = (tokens - 1.0).max(0.0);
@@ -122,7 +124,7 @@ fn gpus_of(row: &RunRow<'_>) -> Option<f64> {
 }
 
 /// Returns a setting of the load, from the plan or else from the result; `None` if it is not a positive number.
-fn load(row: &RunRow<'_>, name: &str) -> Option<f64> {
+fn load_setting(row: &RunRow<'_>, name: &str) -> Option<f64> {
     let set = row.bench.into_iter().flatten().find(|(key, _)| are_alike(key, name));
     let set = set.and_then(|(_, value)| written_number(&Cell::from_json(value)));
     set.filter(positive).or_else(|| metric(row, name).filter(positive))

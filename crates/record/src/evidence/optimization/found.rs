@@ -97,7 +97,8 @@ impl OptimizationProgress<'_> {
         self.record.contestants[at].candidate.predicted
     }
 
-    /// Returns the median relative error of the predictions. Each is compared with the geometric mean of its server's measured starts.
+    /// Returns the median relative error of the predictions. Each prediction is compared with the geometric mean of the values that were
+    /// measured on the server's starts.
     fn prediction_error(&self) -> Option<f64> {
         let errors = (0..self.record.contestants.len()).filter_map(|at| {
             let measured = self.begun_of(at).into_iter().filter_map(|start| match start.result? {
@@ -132,8 +133,8 @@ impl OptimizationProgress<'_> {
 
     fn state(&self, at: usize, begun: &[&BegunStart]) -> CandidateState {
         let results = || begun.iter().filter_map(|start| start.result.map(|(trial, _)| trial));
-        let is = |wanted: fn(&Trial) -> bool| results().any(|trial| wanted(&trial));
-        if is(|trial| matches!(trial, Trial::Measured { .. })) {
+        let has = |wanted: fn(&Trial) -> bool| results().any(|trial| wanted(&trial));
+        if has(|trial| matches!(trial, Trial::Measured { .. })) {
             return CandidateState::Measured;
         }
         if begun.iter().any(|start| start.result.is_none()) {

@@ -1,5 +1,5 @@
-//! The result of each start of an optimisation: its value with its error, for each workload and for all together, or the reason why it has
-//! none. Also its duration.
+//! The result of each start of an optimisation, for each workload and for all together: a value with its error, or the reason why the start
+//! has none. Also the duration of each start.
 
 use super::{Results, Shares};
 use crate::evidence::Recorded;
@@ -24,7 +24,7 @@ pub(super) struct Trials<'a> {
     state: &'a State,
     /// The experiment from all starts, with the question that ranks the servers, once for each workload.
     experiment: Experiment,
-    /// Values by slot, workload and server.
+    /// Standings of the servers, by slot, workload and server id.
     standings: BTreeMap<u32, BTreeMap<String, BTreeMap<String, Standing>>>,
     /// Seconds of runs, and the cause of the last failure, by server and slot.
     tallies: HashMap<(ServerId, u32), Tally>,
@@ -130,7 +130,7 @@ impl<'a> Trials<'a> {
     pub fn result(&self, contestant: usize, slot: u32) -> (Trial, f64) {
         let server = &self.record.contestants[contestant].server;
         let trial = self.shares.join(&self.results(contestant, slot));
-        let trial = trial.unwrap_or_else(|| self.failed(server, slot));
+        let trial = trial.unwrap_or_else(|| self.trial_of_failure(server, slot));
         (trial, self.seconds(server, slot))
     }
 
@@ -143,7 +143,7 @@ impl<'a> Trials<'a> {
                 let records = searches.filter_map(|search| self.state.search(search, slot));
                 let load = |record: &SearchRecord| {
                     let workload = record.started.workload().to_owned();
-                    (workload, self.load(contestant, slot, target, record))
+                    (workload, self.trial_of_load(contestant, slot, target, record))
                 };
                 records.map(load).collect()
             }
@@ -151,7 +151,7 @@ impl<'a> Trials<'a> {
                 let questions = self.experiment.questions.iter();
                 let workloads = questions.map(|question| question.workload.clone());
                 let figure = |workload: String| {
-                    let figure = self.figure(&own.server, slot, &workload);
+                    let figure = self.trial_of_figure(&own.server, slot, &workload);
                     (workload, figure)
                 };
                 workloads.map(figure).collect()
@@ -159,7 +159,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    fn figure(&self, server: &ServerId, slot: u32, workload: &str) -> Trial {
+    fn trial_of_figure(&self, server: &ServerId, slot: u32, workload: &str) -> Trial {
         let standing = self
             .standings
             .get(&slot)
@@ -170,17 +170,18 @@ impl<'a> Trials<'a> {
                 sd: *error,
             },
             Some(Standing::Unmet) => Trial::Unmet,
-            None => self.failed(server, slot),
+            None => self.trial_of_failure(server, slot),
         }
     }
 
-    fn failed(&self, server: &ServerId, slot: u32) -> Trial {
+    fn trial_of_failure(&self, server: &ServerId, slot: u32) -> Trial {
         let tally = self.tallies.get(&(server.clone(), slot));
         of_cause(tally.and_then(|tally| tally.cause))
     }
 
-    /// Returns the load that a search found, for all replicas that fit on the user's GPUs.
-    fn load(&self, contestant: usize, slot: u32, target: &str, record: &SearchRecord) -> Trial {
+    /// Returns the result of a search: the load that it found, multiplied by the number of replicas that fit on the user's GPUs, or the
+    /// reason why there is none.
+    fn trial_of_load(&self, contestant: usize, slot: u32, target: &str, record: &SearchRecord) -> Trial {
         let own = &self.record.contestants[contestant];
         let replicas = match (self.record.gpus, own.candidate.gpus) {
             (Some(gpus), each) if each > 0 => f64::from(gpus / each).max(1.0),
@@ -190,7 +191,7 @@ impl<'a> Trials<'a> {
             return of_cause(Some(failure.cause));
         }
         let Some(answer) = record.answer(target) else {
-            return self.failed(&own.server, slot);
+            return self.trial_of_failure(&own.server, slot);
         };
         match answer.found {
             Found::Met(load) | Found::Beyond(load) => Trial::Measured {
@@ -208,7 +209,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Returns the total duration of a server's launches for a start, in seconds: the recorded times until they ended, or the times until
-    /// they were ready and of their runs, whichever is longer.
+    /// they were ready plus those of the runs, whichever sum is longer.
     fn seconds(&self, server: &ServerId, slot: u32) -> f64 {
         let launches = || {
             self.state
@@ -226,9 +227,9 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Returns the winner of the first question of an answer, which is that of the optimisation. If the question is asked for several
-/// workloads, the winner is the one for all together. The choice is decidable if the winner is sure, or if more starts are worthwhile: with
-/// a budget, whenever the answer advises some; without one, only if these are expected to bring certainty.
+/// Returns the winner of the first question of an answer, which is the question of the optimisation. If the question is asked for several
+/// workloads, the winner is the one for all together. The choice is decidable if the winner is sure, or if more starts are worthwhile. With
+/// a budget they are, whenever the answer advises any; without a budget, only if they are expected to bring certainty.
 pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
     let first = answer.questions.first()?;
     let (config, probability) = match answer.together.iter().find(|other| other.question == first.question) {

@@ -31,7 +31,7 @@ pub(super) struct Actor {
     pub(super) group: Option<usize>,
     pub(super) running: Option<Entry>,
     pub(super) launches: u32,
-    /// Runs that it has retired, by the lines that began them.
+    /// Runs that the session has retired, by the lines that began them.
     pub(super) retired: Vec<LineId>,
 }
 
@@ -112,7 +112,7 @@ impl Actor {
         file.expect("opened").write_all(bytes).expect("written");
     }
 
-    /// Does something, if it makes sense now; whether the session goes on.
+    /// Performs an action if it is possible now. Returns true if the session goes on.
     pub(super) fn act(
         &mut self,
         directory: &Directory,

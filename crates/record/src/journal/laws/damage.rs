@@ -1,4 +1,4 @@
-//! Something that happens to the files of a directory: flipped bits, lines and files that are lost, doubled, moved or cut.
+//! Damage to the files of a directory: flipped bits, and lines and files that are lost, doubled, moved or cut.
 
 use crate::journal::event::*;
 use crate::journal::{Check, Directory};
@@ -11,7 +11,7 @@ use vsweep_base::ids::PointId;
 /// The name of a copied journal.
 const COPY: &str = "00000000000000aa.jsonl";
 
-/// Something that happens to files.
+/// A kind of damage, with the places that it hits.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Damage {
     Flip(Index, Index, u8),
@@ -42,22 +42,22 @@ pub(super) fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Effect of a damage.
+/// Description of a damage that was done, and of its possible effects.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct Inflicted {
     pub(super) what: String,
     /// True if the damage may look like a session that died.
     pub(super) cuts: bool,
-    /// True if it may make everything uncertain.
+    /// True if reading may stop with an error because of the damage.
     pub(super) may_stop: bool,
-    /// The run whose line it hit, if it may cost no other.
+    /// The run whose line was hit, if the damage may cost no other run.
     pub(super) costs: Option<(PointId, u32)>,
 }
 
 impl Damage {
-    pub(super) fn inflict(self, directory: &Directory) -> Option<Done> {
+    pub(super) fn inflict(self, directory: &Directory) -> Option<Inflicted> {
         let mut journals = directory.journals().ok()?;
-        // Only its first line tells a copy from a journal.
+        // Only the first line distinguishes a copy from a journal.
         journals.retain(|path| !path.ends_with(COPY));
         let lines_of = |path: &PathBuf| -> Vec<Vec<u8>> {
             let bytes = fs::read(path).unwrap_or_default();
@@ -77,7 +77,7 @@ impl Damage {
                 Event::RunStarted(run) if run.search.is_none() => Some((run.point, run.run)),
                 _ => None,
             });
-            Some(Done {
+            Some(Inflicted {
                 what,
                 cuts,
                 may_stop: is_grave || text.contains("\"anew\""),
@@ -99,7 +99,7 @@ impl Damage {
                     .map_or(bytes.len(), |end| at + end + 1);
                 let line = bytes[start..end].to_vec();
                 let is_feed = bytes[at] == b'\n';
-                // The end of a line joins it with the next one.
+                // Without its line feed, a line is joined with the next one.
                 let next = bytes[end..]
                     .split_inclusive(|byte| *byte == b'\n')
                     .next()
@@ -121,7 +121,7 @@ impl Damage {
                 let mut lines = lines_of(path);
                 let at = (!lines.is_empty()).then(|| line.index(lines.len()))?;
                 let dropped = lines.remove(at);
-                // Without a whole line behind it, nothing tells it from one that was never written: its session died, and may have left a
+                // If no whole line follows, the lost line looks like one that was never written because its session died, perhaps leaving a
                 // torn line.
                 let is_last = lines[at..].iter().all(|line| !line.ends_with(b"\n"));
                 fs::write(path, lines.concat()).ok()?;

@@ -1,6 +1,6 @@
-//! Laws of the record, over sessions that work on one directory without knowing of each other, are killed at any line, edit
-//! the plan and try again; and over damage of every kind: nothing that was measured is lost, mixed or counted twice, and
-//! nothing changes in silence.
+//! Laws of the record: nothing that was measured is lost, mixed or counted twice, and nothing changes in silence. They are tried on
+//! sessions that work on one directory without knowing of each other, are killed at any line, edit the plan and try again, and on damage of
+//! every kind.
 
 mod actor;
 mod damage;
@@ -37,7 +37,7 @@ type Row = (
     Option<Params>,
 );
 
-/// Everything of a run that tables show, with the figures in its file.
+/// Returns everything of a run that tables show, with the figures in its file.
 fn row(directory: &Directory, state: &State, run: &RunRecord) -> Row {
     let figures = run.file.as_ref().and_then(|file| {
         let content: Params = serde_json::from_slice(&fs::read(directory.root().join(&*file.path)).ok()?).ok()?;
@@ -129,11 +129,11 @@ proptest! {
         let world = world(&script);
         let directory = world.directory();
         let state = load(&directory, Check::Hashes).expect("nothing is damaged");
-        // The state is the same, whatever was read when.
+        // The state does not depend on the order in which lines are read.
         let mut entries = all_entries(&directory);
         shuffle(&mut entries, order);
         let other = State::of(entries);
-        // Content that only a file has is known to readers of files.
+        // `State::of` reads no files, so it may lack content of lost lines that only a file has.
         if state.runs().all(|run| other.runs().any(|same| same.rank.line == run.rank.line)) {
             prop_assert_eq!(rows(&directory, &other), rows(&directory, &state));
             prop_assert_eq!(search_of(&other), search_of(&state));
@@ -153,7 +153,7 @@ proptest! {
         let after = match load(&directory, Check::Hashes) {
             Ok(after) => after,
             Err(error) => {
-                // Only damage that makes everything uncertain is an error, and it names a remedy.
+                // Only damage that makes everything uncertain is an error, and the error names a remedy.
                 let text = error.to_string();
                 prop_assert!(text.contains("restore"), "{}", text);
                 prop_assert!(done.iter().any(|done| done.may_stop), "{:?}: {}", done, text);
@@ -168,7 +168,7 @@ proptest! {
             // An unfinished line cannot be distinguished from a lost one. The same holds for the plan of a session that nobody saw, and for
             // a file lost together with its line. Every other measured run must be reported.
             let is_cut = done.iter().any(|done| done.cuts);
-            let is_hidden = |done: &Done| done.cuts && done.may_stop || is_cut && done.what.starts_with("lose");
+            let is_hidden = |done: &Inflicted| done.cuts && done.may_stop || is_cut && done.what.starts_with("lose");
             if !done.iter().any(is_hidden) {
                 prop_assert_eq!(measured(&rows_after), measured(&rows_before), "{:?}", done);
             }
@@ -212,13 +212,13 @@ proptest! {
                 world.play(who, action);
             }
         }
-        // Working on never loses a measurement.
+        // Further work never loses a measurement.
         let after = all_results(&directory);
         prop_assert!(measured_before.is_subset(&after), "{:?} {:?}", measured_before, after);
     }
 }
 
-/// Number of cases to try: `PROPTEST_CASES` for campaigns.
+/// Returns the number of cases to try: `PROPTEST_CASES`, which campaigns set, else the usual number.
 fn cases(usual: u32) -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(usual)
@@ -233,7 +233,7 @@ fn all_entries(directory: &Directory) -> Vec<Entry> {
     entries
 }
 
-/// Runs with sound figures that count, in the plan or not.
+/// Returns the beginnings of the runs in the tables that have sound figures.
 fn measured(directory: &Directory) -> BTreeSet<LineId> {
     let state = super::recorder::follow(directory, Check::Hashes)
         .expect("readable")
@@ -242,12 +242,12 @@ fn measured(directory: &Directory) -> BTreeSet<LineId> {
     sound.map(|run| run.rank.line).collect()
 }
 
-/// Every sound result, counted or not.
+/// Returns the beginnings of all sound results, counted or not.
 fn all_results(directory: &Directory) -> BTreeSet<LineId> {
     let state = super::recorder::follow(directory, Check::Hashes)
         .expect("readable")
         .into_state();
-    state.everything()
+    state.sound_results()
 }
 
 fn shuffle(entries: &mut [Entry], mut seed: u64) {

@@ -20,7 +20,7 @@ pub(super) fn search() -> SearchId {
     SearchId("5ea5c45ea5c45ea5".into())
 }
 
-/// The points of a plan: an edited one shares some.
+/// Returns the points of a plan. An edited plan shares some of them.
 pub(super) fn plan_points(plan: usize) -> std::ops::Range<usize> {
     plan * 2..plan * 2 + 4
 }
@@ -35,7 +35,7 @@ pub(super) fn plan(number: usize) -> RecordedPlan {
 pub(super) enum Move {
     Begin(usize),
     TakeGroup(usize),
-    /// Begins a run of the group's open ones, or of the failed ones again.
+    /// Begins an open run of the group; with `true` perhaps a failed one again.
     Run(Index, bool),
     Probe,
     Finish(Result),
@@ -45,7 +45,7 @@ pub(super) enum Move {
     GiveUp,
     Retire,
     End,
-    /// Dies, having written so much of a line.
+    /// Dies after writing this many bytes of a line.
     Die(usize),
 }
 

@@ -1,4 +1,4 @@
-//! A directory and those who work on it: the stage on which the laws are tried.
+//! A directory and the sessions that work on it, on which the laws are tried.
 
 use crate::journal::Directory;
 use crate::journal::event::RunStarted;
@@ -12,14 +12,14 @@ use vsweep_base::ids::PointId;
 use super::actor::Actor;
 use super::moves::*;
 
-/// A directory and those who work on it.
+/// A directory and the sessions that work on it.
 pub(super) struct World {
     pub(super) folder: tempfile::TempDir,
     pub(super) actors: Vec<Option<Actor>>,
     pub(super) nonces: u64,
     /// Every complete result, with its `run_started` and the rank of that line.
     pub(super) results: Vec<(Rank, RunStarted, Result)>,
-    /// Every run that a session knew of when it retired those of its server.
+    /// Every run that was known to a session when it retired the runs of its server.
     pub(super) retired: BTreeSet<LineId>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn world(script: &[(usize, Move)]) -> World {
 }
 
 pub(super) fn script(length: usize) -> impl Strategy<Value = Vec<(usize, Move)>> {
-    // Each session begins with what lets it measure.
+    // Each session begins with the steps that it needs to measure.
     let begin = (0..4usize, 0..2usize, 0..SERVERS, any::<Index>()).prop_map(|(who, plan, group, which)| {
         vec![
             (who, Move::Begin(plan)),
@@ -80,7 +80,7 @@ pub(super) fn script(length: usize) -> impl Strategy<Value = Vec<(usize, Move)>>
 }
 
 impl World {
-    /// The result of each run that must be in the tables: the first of the best kind, or the last failure. Retired ones and
+    /// Returns the result of each run that must be in the tables: the first of the best kind, or the last failure. Retired results and
     /// those of searches are left to other laws.
     pub(super) fn expected(&self, state: &State) -> BTreeMap<(PointId, u32), LineId> {
         let mut best: BTreeMap<(PointId, u32), (Result, Rank)> = BTreeMap::new();

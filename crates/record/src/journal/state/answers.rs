@@ -1,5 +1,5 @@
-//! Marks runs of starts whose answers to the fixed questions differ. A pure fold: a start that is read later, with the answers of the
-//! baseline, changes the marks of runs that were read before.
+//! Marks runs of launches whose answers to the fixed questions differ. This is a pure fold: if a launch that is read later becomes the
+//! baseline, the marks of runs that were read before change.
 
 use super::{Launch, RunRecord, State};
 use std::collections::BTreeMap;
@@ -9,18 +9,18 @@ use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_strategy::checks::{AnswerCheck, AnsweredStart, judge};
 
 impl State {
-    /// Returns the doubt about the runs of a start because of its answers.
+    /// Returns the doubt about the runs of a launch because of its answers.
     pub fn doubted_for_answers(&self, launch: Launch) -> Option<&Doubt> {
         self.answers_doubted.get(&launch)
     }
 
-    /// Returns the doubt about a server: that of the first of its starts that has one.
+    /// Returns the doubt about a server, which is the first doubt about one of its launches.
     pub fn doubted_server(&self, server: &ServerId) -> Option<&Doubt> {
         let mut starts = self.starts_of(server).iter();
         starts.find_map(|start| self.doubted_for_answers(start.launch))
     }
 
-    /// Compares the answers of all starts with each other, and marks the runs of starts whose answers differ.
+    /// Compares the answers of all launches with each other, and marks the runs of launches whose answers differ.
     pub(in crate::journal) fn judge_answers(&mut self) {
         if std::mem::replace(&mut self.are_answers_judged, true) {
             return;
@@ -59,7 +59,7 @@ impl State {
 }
 
 impl State {
-    /// Marks every run by the answers of its start.
+    /// Marks every run by the answers of its launch.
     pub(super) fn mark_all(&mut self) {
         let answers = &self.answers_doubted;
         self.attempts.iter_mut().for_each(|run| run.mark(answers));
@@ -67,7 +67,8 @@ impl State {
 }
 
 impl RunRecord {
-    /// Restores the recorded outcome and validity, and applies the doubt about the answers of its start. A failed run stays as it is.
+    /// Restores the recorded outcome and validity, and applies the doubt about the answers of the run's launch. A failed run stays as it
+    /// is.
     pub(super) fn mark(&mut self, answers: &BTreeMap<Launch, Doubt>) {
         let result = &mut self.result;
         result.doubts.retain(|doubt| doubt.code != Code::AnswersDiffer);

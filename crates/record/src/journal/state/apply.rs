@@ -51,7 +51,7 @@ impl State {
                 }
             }
             Event::SearchStarted(started) => {
-                let facts = self.search_facts(&started.search, started.slot);
+                let facts = self.search_lines(&started.search, started.slot);
                 facts.roots.push((rank, *started));
             }
             Event::SearchFinished {
@@ -80,7 +80,7 @@ impl State {
             }
             Event::ServerReady(mut ready) => {
                 let start = self.start(&ready.server, launched(ready.launch), rank);
-                // A server that vsweep launched needs no other properties.
+                // Of a server that vsweep launched, no other properties are recorded or needed.
                 ready.identity.get_or_insert_with(|| {
                     Box::new(Fingerprint {
                         model: Some(ready.model.clone()).filter(|model| !model.is_empty()),
@@ -110,15 +110,15 @@ impl State {
             Event::GroupGivenUp(given_up) => self.give_up(rank, at, *given_up),
             Event::ResultsRetired { server, reason } => {
                 self.retirements.push(Retirement { server, rank, reason });
-                // The reason must not depend on the order of reading.
+                // The reason that is shown for a retired result must not depend on the order of reading.
                 self.retirements.sort_by_key(|retired| retired.rank);
                 self.are_answers_judged = false;
                 self.forget_chains();
             }
             Event::SessionEnded { reason } => {
                 let journal = rank.line.journal;
-                let is_its = |session: &&mut Session| session.rank.line.journal == journal;
-                if let Some(session) = self.sessions.iter_mut().find(is_its) {
+                let is_of_journal = |session: &&mut Session| session.rank.line.journal == journal;
+                if let Some(session) = self.sessions.iter_mut().find(is_of_journal) {
                     session.ended = Some(reason.clone());
                 }
                 self.endings.insert(journal, reason);
@@ -132,7 +132,7 @@ impl State {
             started_at: at,
             ended: self.endings.get(&rank.line.journal).cloned(),
             rank,
-            said: started,
+            beginning: started,
         };
         self.unlisted_counts = OnceLock::new();
         let at = self.sessions.partition_point(|other| other.rank < rank);
@@ -176,16 +176,16 @@ impl State {
 
     /// Ends a search, or notes that it was given up.
     fn end_search(&mut self, search: SearchId, rank: Rank, after: LineId, end: SearchEnd) {
-        self.search_facts(&search, FIRST_SLOT).ends.push((rank, after, end));
+        self.search_lines(&search, FIRST_SLOT).ends.push((rank, after, end));
         let of_search = (search.clone(), FIRST_SLOT)..=(search, u32::MAX);
         let slots = self.searches.range_mut(of_search);
-        slots.for_each(|(_, facts)| facts.counts = OnceLock::new());
+        slots.for_each(|(_, facts)| facts.chosen = OnceLock::new());
     }
 
-    /// Returns the lines of a search on a start slot for a change. Its chain will be chosen anew.
-    fn search_facts(&mut self, search: &SearchId, slot: u32) -> &mut SearchLines {
+    /// Returns the lines of a search on a start slot, to be changed. The chain that counts will be chosen anew.
+    fn search_lines(&mut self, search: &SearchId, slot: u32) -> &mut SearchLines {
         let facts = self.searches.entry((search.clone(), slot)).or_default();
-        facts.counts = OnceLock::new();
+        facts.chosen = OnceLock::new();
         facts
     }
 
@@ -194,7 +194,7 @@ impl State {
         (self.counted, self.unlisted_counts) = (OnceLock::new(), OnceLock::new());
         self.searches
             .values_mut()
-            .for_each(|facts| facts.counts = OnceLock::new());
+            .for_each(|facts| facts.chosen = OnceLock::new());
     }
 
     /// Returns the record of a launch, and makes one if there is none yet.
@@ -216,7 +216,7 @@ impl State {
         &mut starts[at]
     }
 
-    /// Begins a run, by its line or by the copy of that line in its file.
+    /// Begins a run, by its line or by the copy of that line in the run's file.
     pub(in crate::journal) fn begin_run(&mut self, rank: Rank, started: RunStarted) {
         let line = rank.line;
         if self.by_line.contains_key(&line) {
@@ -237,7 +237,7 @@ impl State {
         }
         self.by_point.entry(run.point.clone()).or_default().push(at);
         if let (Some(search), Some(_)) = (&run.search, run.after) {
-            self.search_facts(search, run.slot).asked.push(at);
+            self.search_lines(search, run.slot).asked.push(at);
         }
         self.attempts.push(run);
         at
@@ -271,7 +271,7 @@ impl State {
         run.mark(&self.answers_doubted);
         let slot = run.slot;
         if let Some(search) = run.search.clone() {
-            self.search_facts(&search, slot);
+            self.search_lines(&search, slot);
         }
     }
 
@@ -323,7 +323,7 @@ impl State {
         for (index, record) in (0..).zip(records) {
             self.add(RunRecord {
                 index,
-                // If the server did not start, it was the first run for which a start was tried.
+                // If the server did not start, its start was tried for the first of these runs.
                 tried: index == 0 && given_up.blamed.is_none(),
                 ..record
             });
@@ -359,7 +359,7 @@ impl State {
 
 #[cfg(test)]
 impl State {
-    /// Takes the first run of a point on a start into account, one of a second that ended well.
+    /// Applies the beginning and the good result of a run that took one second.
     pub(in crate::journal) fn imagine_run(
         &mut self,
         started: crate::journal::RunStarted,

@@ -19,8 +19,9 @@ pub enum ServerMatch {
 }
 
 impl State {
-    /// Compares a reading, with masked secrets, with the launches of a server config whose results count. Servers answer in turn if, within
-    /// one session, a server comes back after another one has answered, or is replaced before anything was measured on it.
+    /// Compares the properties that a server reports now, with masked secrets, with those of the launches of a server config whose results
+    /// count. Servers answer in turn if, within one session, a server comes back after another one has answered, or is replaced before
+    /// anything was measured on it.
     pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> ServerMatch {
         let starts = self.starts_of(server);
         let ready = starts.iter().filter_map(|start| Some((start, start.identity()?)));
@@ -47,17 +48,17 @@ impl State {
         }
     }
 
-    /// Returns the start of the server on which a run was measured, for intervals over starts. All connections to one process behind a URL
-    /// are one start, in whatever session.
+    /// Returns the launch on which a run was measured, for intervals over launches. All connections to one process behind a URL count as
+    /// its first launch, in whatever session.
     pub fn start_of(&self, run: &RunRecord) -> Option<Launch> {
         let launch = run.launch?;
         let starts = self.starts_of(&run.server);
         let own = starts.iter().find(|start| start.launch == launch);
-        let is_it = |start: &&StartRecord| {
+        let is_same_process = |start: &&StartRecord| {
             let both = own.and_then(StartRecord::identity).zip(start.identity());
             both.is_some_and(|(own, other)| other.is_same_start(own))
         };
-        Some(starts.iter().find(is_it).map_or(launch, |first| first.launch))
+        Some(starts.iter().find(is_same_process).map_or(launch, |first| first.launch))
     }
 
     /// Returns true if any result of a server config counts, in the plan or not.
@@ -66,28 +67,29 @@ impl State {
             .any(|run| run.server == *server && self.retirement_of(run).is_none())
     }
 
-    /// Returns the retirements that retired results of points in the plan, oldest first: the reason, and the number of these results.
+    /// Returns the retirements that retired results of points in the plan, oldest first, each as its reason and the number of these
+    /// results.
     pub fn retired(&self) -> Vec<(&str, usize)> {
         let planned = self.planned_points();
         let mut counts = vec![0; self.retirements.len()];
         for run in self.attempts.iter().filter(|run| run.is_result()) {
             if let Some(retired) = self.retirement_of(run).filter(|_| planned.contains(&run.point)) {
                 let at = self.retirements.iter().position(|other| other.rank == retired.rank);
-                counts[at.expect("it is one of them")] += 1;
+                counts[at.expect("the retirement of a run is in the list")] += 1;
             }
         }
-        let behind = self.retirements.iter().zip(counts).filter(|(_, runs)| *runs > 0);
-        behind.map(|(retired, runs)| (retired.reason.as_str(), runs)).collect()
+        let active = self.retirements.iter().zip(counts).filter(|(_, runs)| *runs > 0);
+        active.map(|(retired, runs)| (retired.reason.as_str(), runs)).collect()
     }
 
     /// Returns the results of points in the plan that a line retired, one for each run.
     pub fn retired_at(&self, line: LineId) -> Vec<&RunRecord> {
         let planned = self.planned_points();
-        let is_its = |run: &&RunRecord| {
+        let is_retired_by_line = |run: &&RunRecord| {
             let retired = self.retirement_of(run).filter(|_| planned.contains(&run.point));
             retired.is_some_and(|retired| retired.rank.line == line)
         };
-        let of_line = self.recorded().filter(is_its);
+        let of_line = self.recorded().filter(is_retired_by_line);
         of_line.unique_by(|run| (&run.point, run.slot, run.run)).collect()
     }
 

@@ -15,12 +15,12 @@ use vsweep_base::ids::SearchId;
 pub(super) struct SearchLines {
     /// Beginnings: one for each session that did not know of an earlier one.
     pub roots: Vec<(Rank, SearchStarted)>,
-    /// Indices of the attempts that it asked for.
+    /// Indices of the attempts that the search asked for.
     pub asked: Vec<usize>,
-    /// Ends: rank, last line, and result. Ends on every start slot are kept with the first one.
+    /// Ends of the search: rank, last line of the chain, and result. The entry of the first start slot has the ends on all slots.
     pub ends: Vec<(Rank, LineId, SearchEnd)>,
     /// The chain that counts; computed on first use.
-    pub counts: OnceLock<Option<SearchRecord>>,
+    pub chosen: OnceLock<Option<SearchRecord>>,
 }
 
 impl SearchLines {
@@ -36,11 +36,11 @@ impl State {
         let facts = self.searches.get(&(search.clone(), slot))?;
         let first = self.searches.get(&(search.clone(), FIRST_SLOT));
         let ends = first.map_or(&[][..], |first| &first.ends);
-        facts.counts.get_or_init(|| self.choose(facts, ends)).as_ref()
+        facts.chosen.get_or_init(|| self.choose(facts, ends)).as_ref()
     }
 
     /// Returns true if searches do not rule out an attempt: it belongs to a point of the plan, or it is a probe of the chain that counts.
-    pub(super) fn is_chained(&self, at: usize) -> bool {
+    pub(super) fn is_admitted(&self, at: usize) -> bool {
         let run = &self.attempts[at];
         match &run.search {
             // A probe that was given up untried belongs to no chain.

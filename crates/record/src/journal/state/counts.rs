@@ -23,7 +23,7 @@ enum Class {
     GivenUp,
 }
 
-/// A result that does not count, though its run is in the tables or would be.
+/// A result that does not count, of a point in the plan.
 #[derive(Debug, Clone)]
 pub struct Duplicate<'s> {
     /// The result.
@@ -49,7 +49,7 @@ impl State {
                     if let Some(best) = self.best(attempts.iter().copied()) {
                         let candidates = attempts.into_iter().filter(|at| self.class(*at).is_some());
                         let first = candidates.map(|at| self.attempts[at].order()).min();
-                        let first = first.expect("the best is one");
+                        let first = first.expect("the best attempt is a candidate");
                         counted.push((first, best));
                     }
                 }
@@ -90,7 +90,7 @@ impl State {
     /// Returns the quality of an attempt; `None` if it cannot count.
     fn class(&self, at: usize) -> Option<Class> {
         let run = &self.attempts[at];
-        if run.status == RunStatus::Open || self.retirement_of(run).is_some() || !self.is_chained(at) {
+        if run.status == RunStatus::Open || self.retirement_of(run).is_some() || !self.is_admitted(at) {
             return None;
         }
         Some(match (run.outcome, run.validity) {
@@ -207,8 +207,8 @@ impl State {
         }
     }
 
-    /// Returns every result that does not count although its point is in the plan, in the total order. It was measured twice, tried again
-    /// after a failure, lost or retired, or belongs to a chain that does not count.
+    /// Returns every result that does not count although its point is in the plan, in the total order. Such a result was measured twice,
+    /// tried again after a failure, lost or retired, or belongs to a chain that does not count.
     pub fn spares(&self) -> Vec<Duplicate<'_>> {
         let counted: HashSet<usize> = self.counted().iter().copied().collect();
         let planned = self.planned_points();
@@ -242,7 +242,7 @@ impl State {
         run.is_some_and(|run| self.retirement_of(run).is_some())
     }
 
-    /// Every run that was begun on a server, by the line that did.
+    /// Returns the lines that began runs on a server.
     pub(in crate::journal) fn begun_on(&self, server: &ServerId) -> Vec<LineId> {
         let of_server = self.attempts.iter().filter(|run| run.server == *server);
         of_server.map(|run| run.rank.line).collect()
@@ -253,11 +253,11 @@ impl State {
     }
 
     pub(in crate::journal) fn is_of_chain(&self, line: LineId) -> bool {
-        self.by_line.get(&line).is_some_and(|at| self.is_chained(*at))
+        self.by_line.get(&line).is_some_and(|at| self.is_admitted(*at))
     }
 
-    /// The beginnings of all sound results with figures.
-    pub(in crate::journal) fn everything(&self) -> std::collections::BTreeSet<LineId> {
+    /// Returns the lines that began the results whose files are sound.
+    pub(in crate::journal) fn sound_results(&self) -> std::collections::BTreeSet<LineId> {
         let sound = self.attempts_with(RunStatus::Done).filter(|run| run.file.is_some());
         sound.map(|run| run.rank.line).collect()
     }

@@ -46,7 +46,7 @@ impl State {
         self.machine_of(run.rank.line.journal)
     }
 
-    /// Returns the nodes of the runs in the tables. Sessions that found a node changed yield several entries.
+    /// Returns the nodes of the runs in the tables. A node that changed between sessions has several entries.
     pub fn machines(&self) -> BTreeSet<Machine> {
         let sessions: BTreeSet<Nonce> = self.runs().map(|run| run.rank.line.journal).collect();
         sessions

@@ -29,7 +29,7 @@ pub struct RunRecord {
     pub slot: u32,
     /// Number of the repetition, from 0.
     pub run: u32,
-    /// The start of a server process on which it was measured; intervals group runs by it. `None` if none was ready.
+    /// The launch on which the run was measured; intervals group runs by launch. `None` if no launch was ready.
     pub launch: Option<Launch>,
     /// Short text of the point for people.
     pub name: Arc<str>,
@@ -37,9 +37,9 @@ pub struct RunRecord {
     pub params: Arc<Params>,
     /// Name of the load's combination, if the plan names one.
     pub combo: Option<Arc<str>>,
-    /// True if it was tried. An untried run failed because another run failed.
+    /// True if the run was tried. An untried run failed because another run failed.
     pub tried: bool,
-    /// The comparison with another server, if its own server was not started for want of memory.
+    /// The comparison with another server, if the run's server was not started because the other one ran out of memory.
     pub ruled_out: Option<Arc<RuledOut>>,
     /// The search that asked for it.
     pub search: Option<SearchId>,
@@ -47,7 +47,7 @@ pub struct RunRecord {
     pub rank: Rank,
     /// Time of its end, RFC 3339; for people only.
     pub finished_at: String,
-    /// Boxed, so that the growing list of runs moves less memory.
+    /// The result, boxed so that the growing list of runs moves less memory.
     pub(super) result: Box<RunFinished>,
     /// Outcome and validity as recorded, before doubts about the server's answers.
     pub(super) as_recorded: (Outcome, Validity),
@@ -184,7 +184,7 @@ impl RunRecord {
         }
     }
 
-    /// Returns true if a search ran it on this server at this load. Both are texts of an answer.
+    /// Returns true if a search asked for the run on this server at this load, both as an answer writes them.
     pub fn is_probe_of(&self, server: &str, load: &str) -> bool {
         let is_at = |probe: &Probe| load.parse() == Ok(probe.question.value);
         *self.server.0 == *server && self.probe().is_some_and(is_at)
@@ -211,7 +211,7 @@ impl RunRecord {
     }
 }
 
-/// Returns the number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `alone.2` on the one without
+/// Returns the number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `alone.2` on the start without
 /// neighbours.
 pub fn number(slot: u32, run: u32) -> String {
     match slot {
@@ -278,9 +278,9 @@ impl SearchEnd {
 pub struct ServerRecord {
     /// Its description.
     pub config: ServerDeclared,
-    /// Its starts, oldest first.
+    /// Its launches, oldest first.
     pub starts: Vec<StartRecord>,
-    /// True if it is the simulator by the file of a run; `None` unless that was read in place of a lost line.
+    /// True if the server is the simulator, as the file of a run says; `None` unless that file was read in place of a lost line.
     pub(super) simulated: Option<bool>,
     /// Rank of its last declaration; `None` if no intact line has one.
     pub(super) declared: Option<Rank>,
@@ -292,12 +292,12 @@ impl ServerRecord {
         self.ready().last().map(|ready| ready.simulated).or(self.simulated)
     }
 
-    /// Returns the events of its starts that became ready, oldest first.
+    /// Returns the events of its launches that became ready, oldest first.
     pub fn ready(&self) -> impl Iterator<Item = &ServerReady> {
         self.starts.iter().filter_map(|start| start.ready.as_deref())
     }
 
-    /// Returns true if one of its starts became ready.
+    /// Returns true if one of its launches became ready.
     pub fn was_ready(&self) -> bool {
         self.ready().next().is_some()
     }
@@ -312,7 +312,7 @@ impl Deref for ServerRecord {
     }
 }
 
-/// One start of a server.
+/// One launch of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StartRecord {
     /// The launch.
@@ -357,7 +357,7 @@ pub struct Session {
     /// Reason for its end; `None` if it was killed, or is still running.
     pub ended: Option<String>,
     pub(in crate::journal) rank: Rank,
-    pub(in crate::journal) said: SessionStarted,
+    pub(in crate::journal) beginning: SessionStarted,
 }
 
 /// Gives access to the fields of its beginning.
@@ -365,7 +365,7 @@ impl Deref for Session {
     type Target = SessionStarted;
 
     fn deref(&self) -> &SessionStarted {
-        &self.said
+        &self.beginning
     }
 }
 

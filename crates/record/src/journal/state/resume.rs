@@ -22,8 +22,8 @@ pub struct MissingRecord {
 }
 
 impl State {
-    /// Returns the failures of the server in attempts at a run since its last result. These tries are used up, even those of a session that
-    /// was killed.
+    /// Returns the failures of the server in attempts at a run since the run's last result. These attempts are used up, even those of a
+    /// session that was killed.
     pub fn deaths(&self, point: &PointId, slot: u32, run: u32) -> Vec<Failure> {
         let of_point = self.by_point.get(point).into_iter().flatten();
         let mut tries: Vec<&RunRecord> = of_point
@@ -36,7 +36,7 @@ impl State {
         since.filter_map(|run| self.death_under(run)).collect()
     }
 
-    /// Returns the failure of the server if it died under a run, which is then the last run that was begun on its launch.
+    /// Returns the failure of the server if it died under this run. The last run that was begun on a launch is the one under which it died.
     fn death_under(&self, run: &RunRecord) -> Option<Failure> {
         let launch = run.launch?;
         let starts = self.starts_of(&run.server);
@@ -65,8 +65,8 @@ impl State {
         lost.count() as u32
     }
 
-    /// Returns the failure for which a server config is not started for a later slot: on an earlier one it did not become ready, for a
-    /// permanent cause, and it never has.
+    /// Returns the failure because of which a server config is not started for a slot: its last launch for an earlier slot failed for a
+    /// permanent cause, and no launch of it ever became ready.
     pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
         let record = self.servers.get(server).filter(|record| !record.was_ready())?;
         let last = &record.starts.iter().rfind(|start| start.slot < slot)?.exit;
@@ -74,8 +74,8 @@ impl State {
         Some(Failure::new(cause, last.detail.clone()))
     }
 
-    /// Returns the failure for which a server config is never started: another one that needs no more memory did not become ready for want
-    /// of memory, and never has.
+    /// Returns the failure because of which a server config is never started: the last launch of another config that needs no more memory
+    /// ran out of memory, and no launch of that config ever became ready.
     pub fn lacks_memory(&self, config: &ServerDeclared) -> Option<Failure> {
         let others = self.servers.values().filter(|record| record.config.env == config.env);
         for failed in others {

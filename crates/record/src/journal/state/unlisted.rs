@@ -1,4 +1,4 @@
-//! Runs that were given up with others of their start, and that no line describes, because there are too many. They have failed, and no
+//! Runs that were given up with others of their start, and that no line describes, because they are too many. Such runs have failed, and no
 //! table has a row for them.
 
 use super::{RunRecord, State};
@@ -16,7 +16,7 @@ pub struct UnlistedRuns {
     pub cause: Cause,
     /// Observed details, as text.
     pub detail: String,
-    /// The comparison with another server, if it was not started for want of memory.
+    /// The comparison with another server, if this server was not started because the other one ran out of memory.
     pub ruled_out: Option<Arc<RuledOut>>,
     pub(super) slot: u32,
     pub(super) rank: Rank,

@@ -79,7 +79,7 @@ impl Table {
         self.runs[row].slot
     }
 
-    /// Returns the number within the table of the launch on which a run was measured; `None` if unknown.
+    /// Returns the launch on which a run was measured, as its number within the table; `None` if unknown.
     pub fn launch(&self, row: usize) -> Option<u32> {
         self.runs[row].launch
     }

@@ -31,7 +31,7 @@ pub fn frontier(points: &[(f64, f64)], better: (Better, Better)) -> Vec<usize> {
             Some(*best)
         })
         .collect();
-    // The best y among the points whose x, compared with the given one, is in one of the given orders.
+    // Returns the best y of the points whose x, compared with this `x`, gives one of the `wanted` orders.
     let best_y_at = |x: f64, wanted: &[Ordering]| {
         let count = ranked.partition_point(|point| wanted.contains(&compare(point.1, x)));
         count.checked_sub(1).map_or(f64::NEG_INFINITY, |last| best_y[last])

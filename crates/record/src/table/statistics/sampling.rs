@@ -10,9 +10,9 @@ const DERIVED_FROM: &str = "output_throughput";
 /// The sampling errors of one metric of a table.
 #[derive(Debug, Default)]
 pub struct Sampling {
-    /// One for each row; `None` if the row has no such figure above 0.
+    /// The error of each row; `None` if the row has no value of the metric above 0.
     errors: Vec<Option<SamplingError>>,
-    /// Factor for assumed errors: below 1 if repeated runs agree better than these allow; else 1.
+    /// Factor for assumed errors: below 1 if repeated runs agree better than the assumed errors allow; else 1.
     factor: f64,
 }
 
@@ -26,7 +26,7 @@ enum SamplingError {
 }
 
 impl Sampling {
-    /// Returns the relative sampling error of a row; `None` if it has no such figure above 0.
+    /// Returns the relative sampling error of a row; `None` if the row has no value of the metric above 0.
     pub fn error(&self, row: usize) -> Option<f64> {
         Some(match (*self.errors.get(row)?)? {
             SamplingError::Stated(error) => error,
@@ -36,7 +36,7 @@ impl Sampling {
 }
 
 impl Table {
-    /// Returns the sampling errors of a column's figures. `name` is the figure whose relative error they have.
+    /// Returns the sampling errors of a column's figures. `name` is the figure whose relative errors the column has.
     fn sampling_errors(&self, column: &Column, name: &str) -> Vec<Option<SamplingError>> {
         let assumption = Assumption::of(name);
         let others: Vec<Option<&Column>> = assumption.names().iter().map(|other| self.column(other)).collect();

@@ -1,5 +1,5 @@
-//! Doubts about the runs of a point together. They may differ by more than noise explains, which is a disturbance of the machine or a
-//! property of the server that the median alone would hide. Or a start of their server became slower or faster.
+//! Doubts about the runs of a point together. The runs may differ by more than noise explains, because of a disturbance of the machine, or
+//! a property of the server that the median alone would hide. Or the server became slower or faster during a launch.
 
 use crate::table::marks::slots;
 use crate::table::{Spread, Table};
@@ -51,13 +51,13 @@ pub(in crate::table) fn disagreement(runs: &Table, rows: &[usize]) -> Option<Dis
     figures.max_by(|a, b| a.excess.total_cmp(&b.excess))
 }
 
-/// Figures that do not change on a steady server, each with the code of the doubt if it does change.
+/// Figures that do not change on a steady server, each with the code of the doubt if the figure does change.
 const STEADY: [(&str, Code); 3] = [
     ("median_tpot_ms", Code::ServerDrifts),
     ("output_throughput", Code::ServerDrifts),
     ("spec_decode_acceptance_rate", Code::AcceptanceDrifts),
 ];
-/// Shortest duration, in seconds, and fewest requests of a run that can show a drift. Others scatter too much.
+/// Shortest duration, in seconds, and fewest requests of a run that can show a drift. The figures of smaller runs scatter too much.
 const SHORTEST_S: f64 = 5.0;
 const FEWEST: f64 = 50.0;
 /// Prior of the noise between runs of a closed loop.
@@ -65,7 +65,7 @@ const CLOSED: RunPrior = RunPrior { sd: 0.02, freedom: 8.0 };
 /// Prior of the noise between other runs. With random arrivals, each run has a load of its own.
 const OPEN: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
 
-/// A start that changed while it was measured.
+/// A launch whose figure changed while it was measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Drifting {
     /// Code of the doubt.
@@ -80,13 +80,13 @@ pub struct Drifting {
 }
 
 impl Drifting {
-    /// Returns true if any of these runs was measured on it.
+    /// Returns true if any of these runs was measured on the launch.
     pub(in crate::table) fn concerns(&self, runs: &Table, rows: &[usize]) -> bool {
         rows.iter().any(|row| runs.runs[*row].launch == Some(self.launch))
     }
 }
 
-/// Returns the starts that changed. `points` yields the rows by which each point is judged.
+/// Returns the launches that changed, once for each figure that shows a change. `points` yields the rows by which each point is judged.
 pub(in crate::table) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize]>) -> Vec<Drifting> {
     let mut rows: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
     for (load, used) in points.enumerate() {
@@ -116,28 +116,28 @@ fn is_long_enough(runs: &Table, row: usize) -> bool {
     has("duration", SHORTEST_S) && has("completed", FEWEST)
 }
 
-/// Returns the ratio by which a figure changed on one start, if it did. Closed loops and others are judged separately, because their noise
+/// Returns the ratio by which a figure changed on one launch, if it did. Closed loops and others are judged separately, because their noise
 /// differs.
 fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let column = runs.column(metric)?;
     let steps = |is_wanted: bool| -> Vec<Step> {
-        let such = rows.iter().filter(|(_, row)| slots(runs, *row).is_some() == is_wanted);
+        let of_kind = rows.iter().filter(|(_, row)| slots(runs, *row).is_some() == is_wanted);
         let step = |(load, row): &(usize, usize)| {
             let log = column.cells.at(*row).number()?.ln();
             let at = runs.runs[*row].order as f64;
             log.is_finite().then_some(Step { load: *load, at, log })
         };
-        such.filter_map(step).collect()
+        of_kind.filter_map(step).collect()
     };
     let (mut closed, mut open) = (steps(true), steps(false));
-    [&mut closed, &mut open].into_iter().for_each(|steps| rank(steps));
+    [&mut closed, &mut open].into_iter().for_each(|steps| renumber(steps));
     // Arrivals decide the throughput of an open loop.
     let open = (metric != "output_throughput").then(|| drift(&open, OPEN)).flatten();
     drift(&closed, CLOSED).or(open)
 }
 
-/// Numbers steps in their order, because their line numbers have gaps.
-fn rank(steps: &mut [Step]) {
+/// Replaces the positions of steps by 0, 1, … in order, because positions are line numbers, which have gaps.
+fn renumber(steps: &mut [Step]) {
     steps.sort_by(|a, b| a.at.total_cmp(&b.at));
     for (at, step) in steps.iter_mut().enumerate() {
         step.at = at as f64;

@@ -21,7 +21,7 @@ pub struct PlacedPoint<'p> {
     pub x: Spread,
     /// Its second figure over its runs.
     pub y: Spread,
-    /// True if it meets the plan's targets, and no other such point of its workload beats it.
+    /// True if no other point of its workload beats it. With an answer, only points that meet the plan's targets compete.
     pub on_frontier: bool,
     /// True if it is the frontier's knee.
     pub is_knee: bool,
@@ -43,8 +43,7 @@ pub struct Tradeoff<'p> {
 }
 
 impl Measure {
-    /// Reads `p99_ttft_ms` or `p99_ttft_ms:lower`. Without a direction, times, failures and powers are better low and
-    /// everything else is better high.
+    /// Reads `p99_ttft_ms` or `p99_ttft_ms:lower`. Without a direction, the name of the metric decides, as in [`natural_direction`].
     pub fn parse(text: &str) -> Result<Measure, String> {
         let (metric, better) = match text.rsplit_once(':') {
             None => (text, natural_direction(text)),
@@ -86,7 +85,7 @@ pub fn natural_direction(metric: &str) -> Better {
 }
 
 impl<'p> Tradeoff<'p> {
-    /// Returns one for each workload, with its points that have both figures.
+    /// Returns the trade-off of each workload, with the points that have both figures.
     pub fn of_each(points: &'p Points<'_>, x: &Measure, y: &Measure) -> Vec<Tradeoff<'p>> {
         let workloads = points.workloads().into_iter();
         workloads.map(|workload| Tradeoff::of(points, workload, x, y)).collect()

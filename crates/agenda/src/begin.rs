@@ -11,18 +11,18 @@ use vsweep_strategy::search::{Question, Rival, Seed, SeedBasis, Vary};
 /// External knowledge about a search before it begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hint {
-    /// Its expected answers, by the name of the target.
+    /// Its expected answers, which are loads, by the name of the target.
     pub forecast: Option<BTreeMap<String, f64>>,
     /// Mean lengths of input and output of its requests, in tokens.
     pub lengths: Option<(f64, f64)>,
 }
 
-/// External knowledge about searches; those not listed have none.
+/// External knowledge about searches. Searches without an entry have none.
 pub type Hints = BTreeMap<SearchId, Hint>;
 
 impl Hint {
-    /// Returns the lengths of a search's requests, if they are needed to derive its starting load from the size of the server's KV cache:
-    /// it varies the requests in flight, and nothing better is known.
+    /// Returns the lengths of a search's requests, if its starting load must be derived from them and the size of the server's KV cache.
+    /// This is so if the search varies the requests in flight, and neither a forecast nor an earlier answer is known.
     pub(super) fn lengths_for(&self, started: &SearchStarted) -> Option<(f64, f64)> {
         let is_unknown = started.seed.basis == SeedBasis::Nothing;
         self.lengths
@@ -30,7 +30,7 @@ impl Hint {
     }
 }
 
-/// Returns a run that a search may ask for, from which the lengths of its requests are found.
+/// Returns a point that a search may ask for. The lengths of the search's requests follow from its parameters.
 pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix::Point {
     let settings = &planned.settings;
     let question = Question {
@@ -43,7 +43,7 @@ pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix
     matrix.point_for(planned, &question)
 }
 
-/// Builds the definition of a search, with its starting point and its rivals, as far as that is possible without the server.
+/// Builds the definition of a search, with its rivals and the best starting load that is known without the server.
 pub(super) fn search_started(
     planned: &LoadSearch,
     slot: u32,
@@ -78,7 +78,7 @@ pub(super) fn search_started(
     }
 }
 
-/// Returns the definition of a search or exploration, without targets, rivals and a starting point.
+/// Returns the definition of a search or exploration, without targets, rivals and a starting load.
 pub(super) fn begun<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Plan) -> SearchStarted {
     SearchStarted {
         search: planned.id.clone(),
@@ -93,7 +93,8 @@ pub(super) fn begun<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Pl
     }
 }
 
-/// Returns true if a forecast would help a search: it has not begun, and no neighbour is known or its server may be skipped.
+/// Returns true if a forecast would help a search that has not begun on the first start. A forecast helps if rivals may rule the server
+/// out, or if no earlier answer gives a starting load.
 pub fn wants_forecast(planned: &LoadSearch, plan: &Plan, state: &State) -> bool {
     let is_new = state.search(&planned.id, FIRST_SLOT).is_none();
     let has_neighbour = || search_started(planned, FIRST_SLOT, plan, state, None).seed.basis == SeedBasis::Neighbour;
@@ -105,7 +106,8 @@ fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
     (one.vary, &one.params, &one.targets) == (other.vary, &other.params, &other.targets) && one.search != other.search
 }
 
-/// Returns the highest load that was found for a target so far; of equal ones the first.
+/// Returns the server with the highest load that was found for a target so far; the first of equal ones. Servers whose answers to the fixed
+/// questions are in doubt are left out.
 fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<f64>) -> Option<Rival> {
     let held = |record: &&SearchRecord| {
         let load = record.answer(target)?.found.value()?;

@@ -1,5 +1,5 @@
-//! The starts of comparisons and optimisations, which choose them by the results so far. The `[compare]` table of a plan becomes entrants
-//! and questions about each metric at each load.
+//! The starts that a comparison or an optimisation chooses by the results so far. The `[compare]` table of a plan becomes entrants and
+//! questions about each metric at each load.
 
 use super::optimization::{Predictions, optimization};
 use super::schedule::{Schedule, Start};
@@ -18,8 +18,8 @@ impl Schedule<'_> {
         self.plan.compare.is_some() || self.plan.optimize.is_some()
     }
 
-    /// Returns the starts that a comparison or an optimisation wants next. This session has already tried the starts in `tried`, and does
-    /// not retry them.
+    /// Returns the starts that a comparison or an optimisation wants next. The starts in `tried` are under way in this session or were
+    /// tried by it, and it does not retry them.
     pub fn wanted_starts(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
         let retries = |server: &ServerId, slot: u32| {
             let is_tried = tried.iter().any(|(other, at)| other == server && *at == slot);

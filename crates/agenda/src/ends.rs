@@ -9,7 +9,7 @@ use vsweep_plan::matrix::Matrix;
 use vsweep_plan::{Format, Plan, World, parse};
 use vsweep_record::journal::{RecordedPlan, SessionStarted, Shard};
 
-/// More steps than any of the plans below takes.
+/// Number of steps that no plan below needs.
 const MOST_STEPS: usize = 2_000;
 
 /// Parts of plans: top-level keys, then benchmark parameters and tables that choose loads or starts.

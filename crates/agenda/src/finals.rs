@@ -1,5 +1,5 @@
-//! The starts beyond the planned ones: those of configs between which the answer does not decide, and those on a machine without
-//! neighbours. They follow from the figures in the journal alone, so that all sessions agree.
+//! The starts after the planned ones: more starts of the configs between which the answer does not decide, and starts of winners and their
+//! ties without other servers on the machine. They follow from the figures in the journal alone, so that all sessions agree.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use vsweep_record::journal::{ALONE_SLOT, RunRecord, State};
 use vsweep_record::table::{MetricSet, SOURCES, used_gpus};
 use vsweep_strategy::search::Criterion;
 
-/// The configs that are started again, and the parts of them that are measured.
+/// The servers that are started again, and the points and searches that are measured on them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finals {
     /// The servers.
@@ -48,22 +48,23 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
     figures.into_iter().collect()
 }
 
-/// Returns the finalists by the planned starts, with as many fresh starts as planned ones. Empty if every winner is clear.
+/// Returns the servers between which the planned starts do not decide, with as many fresh starts as planned ones. Empty if every winner is
+/// clear.
 pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let found = judge(plan, matrix, state, plan.starts);
     let undecided = found.questions.iter();
     let undecided = undecided.filter(|answered| answered.finalists().count() > 1);
-    entered(matrix, state, undecided, plan.starts..2 * plan.starts)
+    finalists_of(matrix, state, undecided, plan.starts..2 * plan.starts)
 }
 
-/// Returns the starts that the answer advises to become surer; none if it is sure. They begin with the first slot on which some finalist
-/// was not started.
+/// Returns the starts that the answer advises, which would make it surer; none if it is sure. Their slots begin with the first one after
+/// the planned starts on which one of these servers was not started.
 pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let found = judge(plan, matrix, state, u32::MAX);
     let advised = || found.questions.iter().filter(|answered| answered.advice.is_some());
     let starts = advised().filter_map(|answered| answered.advice.as_ref());
     let starts = starts.map(|advice| advice.starts).max().unwrap_or(0);
-    let finals = entered(matrix, state, advised(), 0..0);
+    let finals = finalists_of(matrix, state, advised(), 0..0);
     if starts == 0 || finals.servers.is_empty() {
         return Finals::default();
     }
@@ -77,8 +78,9 @@ pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     }
 }
 
-/// Returns the servers, points and searches that are finalists of some questions.
-fn entered<'q>(
+/// Returns the finalists of some questions, with the points and searches by which they compete. Servers that are not in the matrix are left
+/// out.
+fn finalists_of<'q>(
     matrix: &Matrix,
     state: &State,
     questions: impl Iterator<Item = &'q Answered>,
@@ -109,7 +111,7 @@ fn entered<'q>(
 }
 
 thread_local! {
-    /// The last experiment and its answer, because an agenda asks for the answer at every step.
+    /// The last experiment with its answer. The remaining work is asked for more often than figures change.
     static LAST: RefCell<Option<(Experiment, Answer)>> = const { RefCell::new(None) };
 }
 
@@ -143,11 +145,11 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
     })
 }
 
-/// Largest number of equal servers that are measured alone in addition to the first. If many are equal, one after the other on an empty
-/// machine would take longer than the sweep.
+/// Largest number of servers that are measured alone for one question in addition to the first. To measure many, one after the other on an
+/// empty machine, would take longer than the sweep.
 const TIES: usize = 3;
 
-/// Returns the servers and points to measure alone: the recommended ones that had neighbours.
+/// Returns the servers and points to measure alone: the winners and their ties that ran next to other servers.
 pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let mut alone = Finals {
         slots: ALONE_SLOT..ALONE_SLOT + 1,
@@ -156,7 +158,7 @@ pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     };
     let found = judge(plan, matrix, state, ALONE_SLOT);
     for answered in found.leading() {
-        // It is not known here which of several equal servers of a search the report will choose.
+        // For a search, the report may choose any of several equal servers. The choice is not known here.
         let equals = answered
             .as_good
             .iter()
@@ -184,7 +186,7 @@ fn had_neighbours(run: &RunRecord) -> bool {
     run.neighbours.as_ref().is_some_and(|shares| shares.servers > 0.0)
 }
 
-/// Returns the point by which an entrant competes; for a search, that of the probe at the load that it found.
+/// Returns the point by which an entrant competes. For a search, it is the point of the probe at the load that the search found.
 fn point_of(answered: &Answered, entrant: &Entrant, state: &State) -> Option<PointId> {
     if let Some(point) = &entrant.point {
         return Some(PointId(point.as_str().into()));
@@ -193,9 +195,9 @@ fn point_of(answered: &Answered, entrant: &Entrant, state: &State) -> Option<Poi
         let record = state.latest_search(search);
         record.is_some_and(|record| record.started.workload() == answered.workload)
     };
-    let is_it =
+    let is_its_probe =
         |run: &&RunRecord| run.is_probe_of(&entrant.config, &entrant.load) && run.search.as_ref().is_some_and(is_asked);
-    state.measured().find(is_it).map(|run| run.point.clone())
+    state.measured().find(is_its_probe).map(|run| run.point.clone())
 }
 
 /// Returns the points of a server's searches that are to be measured alone.
@@ -233,7 +235,7 @@ mod tests {
                 let values = throughputs
                     .iter()
                     .find(|(name, _)| server.name.contains(name))
-                    .expect("told")
+                    .expect("throughputs of the server")
                     .1;
                 let point = matrix.points_of(&server).next().expect("a point");
                 let launch = slot + 1;

@@ -1,6 +1,6 @@
 //! The runs of a plan's points on one start, in order: all points once, then all points again. If the plan repeats until an interval is
-//! narrow, unnecessary repetitions are left out. If the first point is measured once more at the end, the number of that run is the largest
-//! possible number of repetitions.
+//! narrow, unnecessary repetitions are left out. If the first point is measured once more at the end, that run has the number after the
+//! last possible repetition.
 //!
 //! A start may have a million points, so each run is made when it is asked for.
 
@@ -20,7 +20,7 @@ use vsweep_strategy::stats::Repeats;
 #[derive(Debug, Clone)]
 pub struct Grid {
     start: Start,
-    /// Points that searches measured; their places follow those of the plan.
+    /// Points that searches measured. Their places come after the places of the plan's points.
     probed: Vec<Point>,
     /// Place of the point that is measured once more at the end.
     repeated: Option<usize>,
@@ -75,7 +75,7 @@ impl Grid {
         Some(Task::of(point, self.start.slot, at.run, figures(schedule.plan)))
     }
 
-    /// The position of the next remaining run: the next of this repetition, else the earliest of all.
+    /// The position of the next remaining run: the next one of this repetition, else the earliest of all.
     fn first(&self, schedule: Schedule<'_>, state: &State) -> Option<Position> {
         let first_of = |(place, id): (usize, PointId)| {
             let run = self.runs_of(schedule, place, &id, state).next()?;
@@ -92,7 +92,7 @@ impl Grid {
         self.next = self.taken;
     }
 
-    /// Drops the point of the run that was taken last. Returns those of its remaining runs that are owed.
+    /// Drops the point of the run that was taken last. Returns the point's remaining runs that are owed.
     pub(super) fn drop_point(&mut self, schedule: Schedule<'_>, point: &PointId, state: &State) -> Vec<u32> {
         let left = self.runs_of(schedule, self.taken.place, point, state);
         let owed = left.filter(|run| is_owed(&schedule.plan.runs, *run)).collect();
@@ -179,7 +179,7 @@ impl Grid {
         })
     }
 
-    /// The places and ids of the points from a place on: those of the plan, then those that searches measured.
+    /// The places and ids of the points from a place on: first the points of the plan, then the points that searches measured.
     fn ids(&self, schedule: Schedule<'_>, from: usize) -> impl Iterator<Item = (usize, PointId)> {
         let only = self.start.only.as_ref();
         let planned = schedule.matrix.point_ids_from(&self.start.server, from);

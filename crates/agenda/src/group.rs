@@ -19,7 +19,7 @@ pub struct Group {
     pub proposed: Option<Reason>,
     /// The runs of the plan's points, if any is left.
     pub grid: Option<Grid>,
-    /// The searches, in order, which find their own runs. A group has a grid, searches or explorations.
+    /// The searches, in order, which find their own runs. A group has only one of the three: a grid, searches or explorations.
     pub searches: Vec<LoadSearch>,
     /// The explorations, in order, which find their own runs as well.
     pub explorations: Vec<LoadExploration>,
@@ -71,7 +71,7 @@ impl Schedule<'_> {
         })
     }
 
-    /// Returns true if [`Schedule::group`] is not empty.
+    /// Returns true if [`Schedule::group`] is not `None`.
     pub fn has_group(self, start: &Start, state: &State) -> bool {
         !Grid::of(self, start, state, false).is_empty(self, state)
             || self.searches(start, state).next().is_some()

@@ -1,4 +1,4 @@
-//! The server of a group: started when a run needs it, stopped when the group ends.
+//! The server of a group: launched when a run needs it, stopped when the group ends.
 
 use super::step::{Action, Ending, ReadyInfo, Signal, Step};
 use super::{Agenda, AgendaPhase, record};
@@ -77,8 +77,8 @@ impl Agenda<'_> {
         }
     }
 
-    /// Returns a note for the user about the answers of the last start: that its runs will be invalid because of them, or that there are
-    /// none. The latter is noted once for each reason.
+    /// Returns a note for the user about the answers to the fixed questions at the last launch: that its runs will be invalid because of
+    /// them, or that the answers cannot be compared. The latter is noted once for each reason.
     pub(super) fn note_of_answers(&self, state: &State) -> Option<String> {
         let id = self.launched.as_ref()?.id;
         let name = self.schedule.plan.secrets.redact(&self.server.name);
@@ -116,7 +116,7 @@ impl Agenda<'_> {
         })
     }
 
-    /// Retires the earlier measurements after another server answered, so that the work on it begins anew.
+    /// Retires the earlier measurements after another server answered, so that all of them are made anew.
     pub(super) fn retire(&mut self, reason: String) -> Option<Step> {
         if self.launched.is_some() {
             self.phase = AgendaPhase::Retiring(reason);
@@ -130,16 +130,14 @@ impl Agenda<'_> {
     }
 }
 
-// Remembers the loads for which a start of a server is warm: those whose workload it has served with at least the same limits.
-
-/// The loads that a start of a server has served.
+/// The loads that a launch has served. The launch is warm for a load if it has served the same workload with at least the same limits.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Warmth(Vec<ServedLoad>);
 
-/// A load that it has served.
+/// A load that a launch has served.
 #[derive(Debug, Clone, PartialEq)]
 struct ServedLoad {
-    /// Parameters of the requests, without those that set the amount of load.
+    /// Bench parameters of the workload.
     workload: Params,
     /// Largest number of requests at once, and of requests per second; infinite without a limit.
     limits: (f64, f64),

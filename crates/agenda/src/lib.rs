@@ -1,11 +1,12 @@
-//! The rules of one server's work: which step comes next, from its first start to its last stop. Warm-up, reset, retries, blame, giving up
-//! and resuming are decided here and nowhere else, so a rehearsal and a real run differ only in the performer of actions.
+//! The rules of the work on one start of a server: which step comes next, from its first launch to its last stop. Warm-up, reset, retries,
+//! blame, giving up and resuming are decided here and nowhere else, so a rehearsal and a real run differ only in the stage that performs
+//! the actions.
 //!
-//! Blame is kept narrow. A server that cannot start fails all runs of its config. A server that dies under load fails the point that was on
-//! it (after one more try if the cause is transient), and is started again for the other points. When three points in a row are lost so,
-//! with nothing measured between them, the config is given up.
+//! Blame is kept narrow. A server that cannot start fails all runs of its config. A server that dies under load fails the point that was
+//! being measured (after one more try if the cause is transient), and is started again for the other points. When three points in a row are
+//! lost in this way, with nothing measured between them, the config is given up.
 //!
-//! Performs no action and reads no clock: a driver asks for the next step, performs it, and reports the outcome.
+//! An agenda performs no action and reads no clock: a driver asks for the next step, performs it, and reports the outcome.
 
 mod begin;
 mod chosen;
@@ -53,12 +54,12 @@ const TRIES: u32 = 2;
 /// Number of lost points, with no measured run between them, after which the server config is given up.
 const LOST_POINTS: u32 = 3;
 
-/// The remaining work on one server.
+/// The remaining work on one start of a server.
 #[derive(Debug)]
 pub struct Agenda<'p> {
     schedule: Schedule<'p>,
     server: ServerConfig,
-    /// The planned start of the server.
+    /// The slot of the start.
     slot: u32,
     /// The reason for which an optimisation asked for the start.
     proposed: Option<Reason>,
@@ -73,14 +74,14 @@ pub struct Agenda<'p> {
     signal: Option<Signal>,
     /// The least urgent signal that ends the current action; `None` if no signal does.
     yields_to: Option<Signal>,
-    /// The server, from the line that announces its start to the line that says it is gone.
+    /// The launch, from the line that announces it to the line that says that the server is gone.
     launched: Option<Launched>,
     /// The run that is being tried.
     attempt: Option<Attempt>,
     /// The last run of a search or an exploration, until the strategy has checked it.
     ended: Option<Task>,
     lost_in_a_row: u32,
-    /// Number of starts that failed at the end of a session that was killed. They count as used tries.
+    /// Number of launches that failed one after the other at the end of a session that was killed. They count as used tries.
     failed_starts: u32,
     /// Reason why the server did not start, until a run reports it.
     failed_start: Option<Failure>,
@@ -149,7 +150,7 @@ impl<'p> Agenda<'p> {
         step
     }
 
-    /// Notes a line that it asked for. The state already contains the line.
+    /// Notes a line that the agenda asked to record. The state already contains the line.
     pub fn recorded(&mut self, entry: &Entry, state: &State) {
         match &entry.event {
             Event::ServerStarting { launch, .. } => self.launch_recorded(entry, *launch),

@@ -69,7 +69,7 @@ impl Agenda<'_> {
         self.lost_in_a_row += 1;
         let started = attempt.started.expect("the run was begun");
         self.due.push_back(failed(&attempt.task, &started, &failure, seconds));
-        // A search does not give up the server: it learns from deaths that its loads are too high.
+        // A search or an exploration does not give up the server: it learns from deaths that its loads are too high.
         if self.lost_in_a_row >= LOST_POINTS && attempt.task.reader.is_none() {
             self.give_up(failure, Some(started));
             return None;
@@ -122,11 +122,11 @@ impl Agenda<'_> {
         }));
     }
 
-    /// Returns the next step of giving up: first ends the search that asked for the lost run, then begins those that have not begun, so
-    /// that every search has a record, and at last records everything that is left as failed.
+    /// Returns the next step of giving up: first ends the search that asked for the lost run, then begins the searches that have not begun,
+    /// so that every search has a record, and finally records all remaining work as failed.
     pub(super) fn give_up_rest(&mut self, state: &State) -> Option<Step> {
         let AgendaPhase::GivingUp(lost) = &mut self.phase else {
-            unreachable!("only what is lost is given up");
+            unreachable!("called only while a server is given up");
         };
         let failure = lost.failure.clone();
         if let Some(search) = lost.search.take() {
@@ -158,10 +158,10 @@ impl Agenda<'_> {
 
     /// Returns the failure to blame for a server that did not start. If it had died before, its death is to blame, because the later
     /// failure follows from it. For a server that vsweep launches, this holds only if it died under this run.
-    fn blame(&self, failure: Failure, died_here: bool) -> Failure {
+    fn blame(&self, failure: Failure, died_under_run: bool) -> Failure {
         let is_attached = matches!(self.schedule.plan.serve.target, Target::Attach(_));
         match &self.death {
-            Some(death) if died_here || is_attached => {
+            Some(death) if died_under_run || is_attached => {
                 let detail = format!("{}; it did not start again: {}", death.detail, failure.detail);
                 Failure::new(death.cause, detail)
             }

@@ -1,4 +1,4 @@
-//! One run and its tries: the conditions for its beginning, and the consequences of its end.
+//! One run and its tries: the steps before a try, and the consequences of its end.
 
 use super::step::{Action, MeasuredRun, Run, Step};
 use super::strategy::Strategy;
@@ -27,7 +27,7 @@ pub(super) struct Attempt {
     pub refusal: Option<String>,
     /// Time that the reset took, in seconds.
     pub reset_seconds: Option<f64>,
-    /// Reason for the server's death under it, and the duration until then, in seconds.
+    /// Reason for the server's death under this try, and the duration of the try until then, in seconds.
     pub death: Option<(Failure, f64)>,
 }
 
@@ -40,7 +40,7 @@ impl Attempt {
 }
 
 impl Agenda<'_> {
-    /// Returns the first try in this session. Tries that a session used up before it was killed count.
+    /// Returns the first try of a run in this session. Tries that a killed session used up count as well.
     pub(super) fn attempt_at(&mut self, task: Task, state: &State) -> Attempt {
         let deaths = state.deaths(&task.point.id, self.slot, task.run);
         let used_up = deaths

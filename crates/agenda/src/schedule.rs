@@ -14,12 +14,12 @@ use vsweep_strategy::selection::optimized::Reason;
 pub struct Schedule<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// Its matrix, or the part of it that is wanted.
+    /// The matrix of the plan, or the part of the matrix that is wanted.
     pub matrix: &'a Matrix,
     shard: Shard,
     pub(super) retry_failed: bool,
     advised: Option<&'a Finals>,
-    /// Most servers that may run at the same time.
+    /// Largest number of servers that may run at the same time.
     pub(super) at_once: usize,
 }
 
@@ -32,7 +32,7 @@ pub struct Start {
     pub slot: u32,
     /// The parts that are measured on a start of the finals; `None` means everything.
     pub only: Option<Arc<Finals>>,
-    /// Index of the set of GPUs that it gets, 0 or 1, if both arms of a comparison run at the same time.
+    /// Index of the set of GPUs that it gets, 0 or 1, if both servers of a comparison run at the same time.
     pub set: Option<usize>,
     /// The reason why an optimisation asked for it.
     pub proposed: Option<Reason>,
@@ -102,8 +102,8 @@ impl<'a> Schedule<'a> {
     }
 
     /// The shard's starts after the planned ones, in order: as many fresh starts of each finalist as were planned, then the advised starts,
-    /// then one start without neighbours of each winner that was measured next to other servers. There are none until all shards have
-    /// measured everything else. A comparison or a part of the plan has only the advised starts.
+    /// then one start without neighbours of winners and their ties that were measured next to other servers. There are none until all
+    /// shards have measured everything else. A comparison or a part of the plan has only the advised starts.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
         let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));
@@ -142,7 +142,8 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// All expected starts in order, including finished ones; used for forecasts.
+    /// All expected starts in order, including finished ones; used for forecasts. Once a comparison or an optimisation has ended, only the
+    /// starts after the planned ones are left.
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         // Before an optimisation begins, it wants no starts because nothing is predicted yet, not because it has ended.
         let has_begun = self.plan.optimize.is_none() || state.optimization().is_some();

@@ -68,15 +68,15 @@ impl Run {
 /// The outcome of an action.
 #[derive(Debug)]
 pub enum ActionOutcome {
-    /// After a wait: it may start.
+    /// After a wait: the server may start.
     Admitted,
     /// After a start: the properties of the ready server, or the reason why it is not ready. In both cases it must still be stopped.
     Started(Result<ReadyInfo, Failure>),
-    /// After a check: it is still the server that was started.
+    /// After a check: the server is still the one that was started.
     Unchanged,
     /// After a start, a check or a run: the server that answers is not the one that was measured. Holds the reason, as a sentence.
     Replaced(String),
-    /// After a check or a run: the server was restarted meanwhile, so the run's figures belong to neither start.
+    /// After a check or a run: the server was restarted meanwhile, so the run's figures belong to neither launch.
     Disturbed,
     /// After a reset.
     Reset {
@@ -134,7 +134,7 @@ pub struct MeasuredRun {
     pub neighbours: Option<NeighbourShares>,
     /// Time that its warm-up took, in seconds, if it had one.
     pub warmup_seconds: Option<f64>,
-    /// Figures for the search that asked for the run.
+    /// Figures that later decisions use, if any.
     pub learned: Option<Learned>,
     /// The figures to keep, if any.
     pub measured: Option<Measured>,

@@ -14,7 +14,7 @@ use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
 use vsweep_record::journal::{MOST_LISTED, RunRecord, SearchEnd, SearchStarted, State, Untried};
 use vsweep_strategy::search::{Exploration, Search};
 
-/// Runs that belong together.
+/// Measurements of one kind on a server.
 #[derive(Debug)]
 pub(super) enum Strategy {
     /// The remaining runs of the plan's points, in order.
@@ -39,7 +39,7 @@ pub(super) enum Next {
 }
 
 impl Strategy {
-    /// Returns the next request. A grid returns each run once; the others return theirs until its result is recorded.
+    /// Returns the next request. A grid asks for each run once. Searches and explorations ask for a run until its result is recorded.
     pub fn ask(&mut self, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
         match self {
             Strategy::Grid(grid) => match grid.take(schedule, state) {
@@ -60,8 +60,8 @@ impl Strategy {
         }
     }
 
-    /// Returns the remaining runs, as far as they are known. Of a grid only the first points are returned. The others are added to
-    /// `unlisted`, by their runs.
+    /// Returns the remaining runs, as far as they are known. Of a grid, only the first points are returned. The ids of the others are added
+    /// to `unlisted`, by the numbers of their remaining runs.
     pub fn left(
         &mut self,
         schedule: Schedule<'_>,
@@ -85,7 +85,7 @@ impl Strategy {
         }
     }
 
-    /// Returns true if a part of it failed before and is measured again, such as a search that has already ended.
+    /// Returns true if a part of the strategy failed before and is measured again, such as a search that has already ended.
     pub fn has_failed(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> bool {
         match self {
             Strategy::Grid(grid) => grid.has_failed(schedule, state),
@@ -96,7 +96,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the reason to end a search or exploration after this run, because further runs would teach it nothing either.
+    /// Returns the reason to end a search or exploration after this run, if further runs would teach it nothing either.
     pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
         match self {
             Strategy::Search(planned, _) => objection(planned, task, state),

@@ -28,7 +28,7 @@ pub struct Task {
     pub figures: Vec<String>,
 }
 
-/// Distance between the draws of consecutive starts: more than a start has runs.
+/// Distance between the draws of consecutive starts, which exceeds the number of runs of a point on one start.
 const DRAWS: u32 = 10_000;
 
 /// Interprets a run for the search or exploration that asks for it.
@@ -247,7 +247,7 @@ fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
     Learned::Level(Box::new(Level { load: *load, figures }))
 }
 
-/// Returns the position of a run on the curve; `None` if unknown. If the benchmark reports no latency, it follows from Little's law.
+/// Returns the position of a run on the curve; `None` if unknown. A latency that the benchmark does not report follows from Little's law.
 fn figures(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
     if seen.is_failed || seen.is_invalid() {
         return None;

@@ -150,7 +150,7 @@ fn after_three_lost_points_the_config_is_given_up() {
     assert_eq!((steps, ending), (format!("start {lost}"), Ending::Finished));
 }
 
-/// Returns the actions of the session after one that was killed with vsweep as it began its start number `kill_at`.
+/// Returns the actions of a session. The session before it was killed when it was about to start the server for the `kill_at`-th time.
 fn killed(kill_at: u32, script: Script<'_>) -> String {
     let (plan, matrix) = plan(PLAN);
     let (mut state, mut starts) = (State::default(), 0);
@@ -348,7 +348,7 @@ fn of_a_server_with_very_many_loads_that_does_not_start_the_first_are_described_
 fn a_start_continues_with_the_first_run_that_is_left() {
     let (plan, matrix) = plan(&PLAN.replace("runs = 1", "runs = 2\nrepeat_first = true"));
     let (mut state, mut all) = (State::default(), Vec::new());
-    // Each session is told to end after its first run.
+    // Each session is asked to end after its first run.
     loop {
         let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
         if !schedule.has_work(&state) {

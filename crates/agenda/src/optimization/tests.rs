@@ -1,4 +1,4 @@
-//! Optimisations on servers with known figures: checks the starts that they ask for.
+//! Tests optimisations on servers with known figures: the starts that they ask for, and their results.
 
 use super::*;
 use std::path::Path;
@@ -60,7 +60,7 @@ impl Played {
         })));
     }
 
-    /// Measures a start that has begun; without a figure it fails for want of memory.
+    /// Measures a start that has begun. Without a figure, the run runs out of memory.
     fn measure(&mut self, start: &Start, figure: Option<f64>) {
         let point = self.matrix.points_of(&start.server).next().expect("a point");
         let launch = self.state.starts_of(&start.server.id).len() as u32 + 1;
@@ -107,7 +107,7 @@ impl Played {
             assert_eq!(
                 (&again[0].server.id, again[0].slot, again[0].proposed),
                 (&start.server.id, start.slot, start.proposed),
-                "one that was killed comes first"
+                "a start that was left open comes first"
             );
             self.measure(&start, figure(&start));
             starts.push(start);
@@ -255,7 +255,7 @@ fn settings_become_levels() {
     assert_eq!(found.contestants.len(), 9);
     let is_ordered: Vec<bool> = found.axes.iter().map(|axis| axis.is_ordered).collect();
     assert_eq!(is_ordered, [true, true, false]);
-    let defaults = &found.contestants[found.rules.defaults.expect("there are")];
+    let defaults = &found.contestants[found.rules.defaults.expect("default settings")];
     // The plan asks for at least two GPUs, so its model may not fit on one.
     assert_eq!(defaults.name, "tensor_parallel_size=2");
     let levels = [Level::Number(2f64.ln()), Level::Choice(0), Level::Choice(0)];

@@ -31,7 +31,7 @@ pub struct Panel {
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// In drawing order; series of one name have one entry in the legend.
+    /// The series, in drawing order. Series of one name have one entry in the legend.
     pub series: Vec<Series>,
 }
 
@@ -121,7 +121,7 @@ pub enum Scale {
     Linear,
     /// By their logarithm; every value is positive.
     Log,
-    /// By the logarithm of their distance from zero, in both directions, and evenly within one of zero.
+    /// By their inverse hyperbolic sine: evenly near zero, and by the logarithm of their distance far from zero, in both directions.
     Symlog,
 }
 
@@ -132,7 +132,7 @@ pub struct Series {
     pub name: String,
     /// Its appearance.
     pub style: Style,
-    /// Ordered along x where they are connected.
+    /// The points, ordered along x if they are connected.
     pub points: Vec<Mark>,
 }
 
@@ -205,5 +205,5 @@ impl Mark {
     }
 }
 
-/// The most curves that one picture can hold and still be read.
+/// Maximum number of curves that one panel can hold and still be read.
 pub const MOST_CURVES: usize = 12;

@@ -64,7 +64,7 @@ pub fn axis_title(column: &str) -> String {
     format!("{statistic} {} (ms)", known.title)
 }
 
-/// A parameter's name as short as it can be understood, with its side where the column's name has it: `serve seed`.
+/// The short name of a parameter, after its side if the column's name has one: `serve seed`.
 pub fn short_name(name: &str) -> String {
     let plain = name.replace('-', "_");
     if let Some((side @ ("serve" | "bench"), bare)) = plain.split_once('.') {
@@ -92,7 +92,7 @@ const OF_CLASS: [&str; 9] = [
     "total_token_throughput",
 ];
 
-/// The usual columns of these classes.
+/// The usual columns of these classes of a mixed load.
 pub fn known_of(classes: &[String]) -> impl Iterator<Item = String> {
     let figures = |class: &String| {
         let latencies = ["p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms"];
@@ -102,7 +102,7 @@ pub fn known_of(classes: &[String]) -> impl Iterator<Item = String> {
     classes.iter().flat_map(figures)
 }
 
-/// Returns true if a run of a load with these classes has a column of this name for one of them.
+/// Returns true if a column is a figure of one of these classes of a mixed load.
 pub fn is_known_of(classes: &[String], column: &str) -> bool {
     matches!(split_class(column), (Some(class), own) if is_of_class(own) && classes.iter().any(|known| known == class))
 }

@@ -1,4 +1,4 @@
-//! Machine and software of an experiment, as pairs of words for people.
+//! Machine and software of an experiment, as pairs of a name and a value for people.
 
 use super::chart::Chart;
 use super::findings::nodes;
@@ -98,7 +98,7 @@ fn time_measuring(state: &State) -> String {
     show_duration(Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default())
 }
 
-/// `8 × NVIDIA H100 80GB HBM3`
+/// Counts GPUs by name: `8 × NVIDIA H100 80GB HBM3`.
 fn list_gpus(gpus: &[Value]) -> String {
     let names = gpus.iter().filter_map(Value::as_str);
     let counts = names.clone().counts();

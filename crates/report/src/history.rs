@@ -1,9 +1,9 @@
-//! The history of a machine: the experiments in one folder that were measured on it. They show how much two measurements of the same thing
-//! differ there, which is the margin of a comparison.
+//! The history of a machine: the experiments in one folder that were measured on it. They show how much repeated measurements differ there,
+//! and the margin of a comparison follows from that.
 //!
-//! Measurements are of the same thing if their points have one id, which covers settings, environment and load, and their servers one
-//! version. This module only reads. The next measurement does not depend on it, except for the margin and the noise that a session records
-//! when it begins.
+//! A measurement is repeated if its point has the same id, which covers settings, environment and load, and its server the same version.
+//! This module only reads. The next measurement does not depend on it, except for the margin and the noise that a session records when it
+//! begins.
 
 use super::rows::read_runs;
 use crate::ordered::Ordered;
@@ -24,17 +24,17 @@ const MOST_RUNS: usize = 4_000;
 const MOST_BYTES: u64 = 1 << 27;
 /// Starts on each side of the comparison for which a margin holds.
 const STARTS: usize = 2;
-/// Fewest starts beyond the first of each config from which a margin is computed.
+/// Fewest starts, beyond the first of each point and version, from which a margin is computed.
 const FEWEST: f64 = 4.0;
-/// Least and greatest margin, in percent: no server is chosen by less, and more always matters.
-const WITHIN: (f64, f64) = (0.5, 5.0);
-/// Equal starts, by their point and the version of the server.
-type Equals = BTreeMap<String, Vec<Start>>;
+/// Least and greatest margin, in percent: a smaller change never matters, and a larger one always does.
+const MARGIN_RANGE: (f64, f64) = (0.5, 5.0);
+/// Starts that repeat each other, by their point and the version of the server.
+type Repeats = BTreeMap<String, Vec<Start>>;
 
 /// One experiment: its measurements of each metric.
 #[derive(Debug, Clone, Default)]
 struct Past {
-    metrics: BTreeMap<String, Equals>,
+    metrics: BTreeMap<String, Repeats>,
 }
 
 /// Experiments of one machine.
@@ -76,7 +76,7 @@ impl History {
         let runs = starts.clone().map(Start::runs).sum::<usize>() / starts.count().max(1);
         let Margin { log } = noise.margin(STARTS, runs.max(1));
         let percent = 100.0 * log.exp_m1();
-        Some((percent.clamp(WITHIN.0, WITHIN.1) * 10.0).round() / 10.0)
+        Some((percent.clamp(MARGIN_RANGE.0, MARGIN_RANGE.1) * 10.0).round() / 10.0)
     }
 
     /// The margins of these metrics, as far as they are known.
@@ -87,7 +87,7 @@ impl History {
         known.collect()
     }
 
-    fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Equals> {
+    fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Repeats> {
         self.0.iter().filter_map(move |past| past.metrics.get(metric))
     }
 }
@@ -129,9 +129,9 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
         server.is_some_and(|server| server.is_simulated() == Some(true)) == is_simulated
     };
     let points = Points::of(&table).points;
-    // Valid runs that disagree stay: their scatter is what this measures, and a history without them would be too quiet.
+    // Valid runs that disagree stay, because their scatter is part of the noise.
     let valid = points.iter().filter(|point| point.ok > 0);
-    let mut found: BTreeMap<String, Equals> = BTreeMap::new();
+    let mut found: BTreeMap<String, Repeats> = BTreeMap::new();
     for (point, metric) in valid.cartesian_product(metrics) {
         let used = point.used.iter().filter(|row| is_of_kind(runs[**row]));
         let values = used.filter_map(|row| Some((state.start_of(runs[*row])?, table.cell(metric, *row).number()?)));

@@ -1,5 +1,5 @@
-//! The noise that experiments in one folder measured on a machine, by their answers. A new experiment there assumes it until it has repeats
-//! of its own.
+//! The noise that experiments in one folder measured on a machine, as their `answer.json` files have it. A new experiment there assumes it
+//! until it has repeats of its own.
 
 use super::history::{MOST, experiments};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The presentation of an experiment: tables and charts made from the journal, a summary in the terminal, the state of a sweep, and its
 //! progress while it runs.
 //!
-//! Everything here is a fold over what is recorded: no runtime, no network, no process. Charts are data ([`chart`]), made by one file for
+//! Everything here is computed from the record, without a runtime, network or processes. Charts are data ([`chart`]), made by one file for
 //! each kind ([`charts`]) and drawn in one place ([`picture`]); nothing is measured or decided here.
 
 pub mod chart;

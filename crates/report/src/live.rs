@@ -32,9 +32,9 @@ pub struct LiveStatus {
     pub at: String,
     /// Progress of the sweep, as a sentence.
     pub count: String,
-    /// True if a vsweep works on the directory.
+    /// True if a vsweep process works on the directory.
     pub working: bool,
-    /// Activity of each running server: `server`, `what`, and `since` when, if known.
+    /// Activity of each running server: `server`, `what`, and `since`, the time at which the activity began, if known.
     pub doing: Vec<Value>,
     /// The runs that ended last, the latest first: `name`, `outcome`, `at`.
     pub last: Vec<Value>,

@@ -13,7 +13,7 @@ pub struct PointNames<'a> {
     points: &'a Points<'a>,
     server: Vec<&'a Column>,
     load: Vec<&'a Column>,
-    /// The name of a server where none of its settings varies.
+    /// The name of a server if none of its settings varies.
     only: String,
 }
 
@@ -67,8 +67,8 @@ fn differing<'a>(points: &'a Points<'_>) -> Vec<&'a Column> {
         .columns()
         .iter()
         .filter(|column| column.section == Section::Serve);
-    let of_points = |column: &&Column| !points.points.iter().map(|point| column.cells.at(point.row)).all_equal();
-    settings.filter(of_points).collect()
+    let differs = |column: &&Column| !points.points.iter().map(|point| column.cells.at(point.row)).all_equal();
+    settings.filter(differs).collect()
 }
 
 impl Names for PointNames<'_> {

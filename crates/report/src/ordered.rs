@@ -1,12 +1,12 @@
-//! Sorting whose machine code exists once. The sort of the standard library is generated for each type that is sorted, some 8 KiB each
-//! time; this one sorts positions.
+//! Sorting with little machine code. The standard library's sort is compiled for each item type, at some 8 KiB each. This sort is compiled
+//! once, because it sorts positions.
 
 use std::cmp::Ordering;
 use std::vec::IntoIter;
 
-/// Iterators that are sorted; equal items keep their order.
+/// Sorts the items of an iterator. Equal items keep their order.
 pub trait Ordered: Iterator + Sized {
-    /// The items by a comparison.
+    /// Sorts the items by a comparison.
     fn ordered_by(self, mut compare: impl FnMut(&Self::Item, &Self::Item) -> Ordering) -> IntoIter<Self::Item> {
         let items: Vec<Self::Item> = self.collect();
         let positions = sorted(items.len(), &mut |a, b| compare(&items[a], &items[b]));
@@ -15,12 +15,12 @@ pub trait Ordered: Iterator + Sized {
         taken.collect::<Vec<Self::Item>>().into_iter()
     }
 
-    /// The items by a key of each.
+    /// Sorts the items by a key of each.
     fn ordered_by_key<K: Ord>(self, mut key: impl FnMut(&Self::Item) -> K) -> IntoIter<Self::Item> {
         self.ordered_by(|a, b| key(a).cmp(&key(b)))
     }
 
-    /// The items by themselves.
+    /// Sorts the items by their own order.
     fn ordered(self) -> IntoIter<Self::Item>
     where
         Self::Item: Ord,
@@ -31,7 +31,7 @@ pub trait Ordered: Iterator + Sized {
 
 impl<I: Iterator> Ordered for I {}
 
-/// Lists that are sorted where they are.
+/// Sorts a list in place. Equal items keep their order.
 pub trait Order<T> {
     /// Sorts by a comparison.
     fn order_by(&mut self, compare: impl FnMut(&T, &T) -> Ordering);

@@ -90,9 +90,9 @@ impl Phases {
     /// Decode rows by their ratio, in the order measured.
     fn by_ratio(&self) -> Vec<(f64, Vec<&Row>)> {
         let ratio = |row: &Row| number(row, "ratio").unwrap_or(0.0);
-        let of_ratio = |ratio_of_all: f64| {
-            let rows = self.decode.iter().filter(|row| ratio(row) == ratio_of_all);
-            (ratio_of_all, rows.collect())
+        let of_ratio = |wanted: f64| {
+            let rows = self.decode.iter().filter(|row| ratio(row) == wanted);
+            (wanted, rows.collect())
         };
         let ratios = self.decode.iter().map(ratio);
         ratios.unique_by(|ratio| ratio.to_bits()).map(of_ratio).collect()
@@ -205,7 +205,8 @@ fn known(value: minijinja::Value) -> minijinja::Value {
     }
 }
 
-/// Formats a figure with one decimal, or a dash, escaped because Markdown would take it for a list.
+/// Formats a figure with one decimal, or as a dash if it is missing. The dash is not escaped, because a cell of a table cannot begin a
+/// list.
 fn rate(value: minijinja::Value) -> minijinja::Value {
     safe(f64::try_from(value).map_or("-".to_owned(), |rate| format!("{rate:.1}")))
 }
@@ -215,7 +216,7 @@ fn percent(share: f64) -> String {
     show_number((share * 1000.0).round() / 10.0)
 }
 
-/// Half the 95 % interval in percent of the middle.
+/// Half the width of the 95 % interval, in percent of its middle.
 fn margin(row: &Row) -> Option<f64> {
     let (low, high) = interval(row)?;
     Some((high - low) / (high + low).max(f64::MIN_POSITIVE) * 100.0)

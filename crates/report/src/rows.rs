@@ -19,7 +19,7 @@ use vsweep_record::table::{COMBO, RunFigures, RunRow, Table, TableBuilder, read_
 /// The table of an experiment's runs, and what is wrong with its files.
 #[derive(Debug)]
 pub struct Runs {
-    /// One row a run.
+    /// One row for each run.
     pub table: Table,
     /// One line for each run file that is not the recorded one.
     pub damaged: Vec<String>,
@@ -34,13 +34,14 @@ const BATCH: usize = 256;
 /// and only the new file needs to be read.
 pub type FigureCache = HashMap<Hash256, RunFigures>;
 
-/// Reads the files of all recorded runs and makes one row of each.
+/// Reads the files of all recorded runs and makes one row for each run.
 pub fn read_runs(directory: &Directory, state: &State) -> Runs {
     read_asked(directory, state, &ReportOptions::default(), None)
 }
 
 /// The record of a directory and the table of its runs, as `read_asked` makes it with the options of the recorded plan. Every run file is
-/// compared byte for byte. Files are read once, unless one was changed.
+/// compared with its recorded hash. If a file was changed, the record is loaded again with all hashes checked, so that another result of
+/// the same run can count, and the files are read again.
 pub(super) fn load(
     directory: &Directory,
     options: impl FnOnce(&State) -> ReportOptions,

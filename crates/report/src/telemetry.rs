@@ -1,5 +1,5 @@
 //! Small charts of the telemetry: `runs/<point>/<k>.telemetry.csv` of the runs that are shown on the page, thinned out. A run whose file is
-//! missing or damaged has no charts; nothing else depends on it.
+//! missing or damaged has no charts; nothing else depends on these files.
 
 use super::distributions::shorten;
 use super::findings::answer::WorkloadAnswer;
@@ -21,7 +21,8 @@ const MOST_PLACES: usize = 90;
 /// The readings on a page.
 #[derive(Debug, Default, Serialize)]
 pub struct Telemetry {
-    /// One JSON object for each run: its row in the table, seconds since t0, and the charts.
+    /// One JSON object for each run: its row in the table, the times of its readings in seconds from the beginning of the measurement, and
+    /// the charts.
     pub runs: Vec<Value>,
     /// Number of points whose readings exist but had no room.
     pub left_out: usize,
@@ -70,8 +71,8 @@ pub(super) fn last_second(path: &Path) -> Option<f64> {
     Some(read(path).last()?.second)
 }
 
-/// Charts of the readings of several files, one after the other; null if there are none. Each file has the time, in seconds, at which its
-/// count begins. Readings before `-seconds_back` are left out.
+/// Charts of the readings of several files, one after the other; null if there are none. Each file comes with the time, in seconds, at
+/// which its count begins. Readings before `-seconds_back` are left out.
 pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
     let mut joined: Vec<TelemetryReading> = Vec::new();
     for (from, path) in files {
@@ -102,7 +103,7 @@ pub(super) fn order(points: &Points<'_>, answers: &[WorkloadAnswer]) -> Vec<usiz
 /// Reads a value from a line of a file.
 type Measured = fn(&CsvLine<'_>) -> Option<f64>;
 
-/// The charts of the readings: title, unit, name of the line if a chart has several, and value.
+/// The lines of the charts: title and unit of the chart, name of the line if the chart has several, and value.
 const LINES: [(&str, &str, &str, Measured); 11] = [
     ("Requests", "", "running", |line| line.number("running")),
     ("Requests", "", "waiting", |line| line.number("waiting")),
@@ -194,7 +195,7 @@ impl CsvLine<'_> {
         numbers.reduce(|one, other| Some(join(one?, other?)))?
     }
 
-    /// 1 if some GPU was slowed down, 0 if none was.
+    /// 1 if some GPU was slowed down, 0 if none was; `None` if unknown.
     fn slowed(&self) -> Option<f64> {
         let mut reasons = self.of_gpus("_throttle").filter(|reason| !reason.is_empty()).peekable();
         reasons.peek()?;

@@ -7,7 +7,7 @@ use vsweep_answer::Verdict;
 
 /// Space to the right of the bars for their figures, as a share of the width of all bars.
 const LABEL_ROOM: f64 = 0.3;
-/// Most bars in a panel.
+/// Maximum number of bars in a panel.
 const MOST_BARS: usize = 12;
 
 /// A ratio of two figures.
@@ -23,8 +23,8 @@ pub struct Bar {
     pub verdict: Verdict,
 }
 
-/// The panel of one metric: the bars that differ most, the longest on top. `margin` is the largest difference that does not matter, in
-/// percent. If it is known, it is marked by dashed lines.
+/// Returns the panel of one metric with the bars of the largest differences, the largest on top. `margin` is the largest difference that
+/// does not matter, in percent. If it is known, dashed lines mark it.
 pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
     let size = |bar: &Bar| bar.ratio.ln().abs();
     let bars = bars.into_iter().sorted_by(|a, b| size(b).total_cmp(&size(a)));

@@ -9,11 +9,11 @@ use itertools::Itertools;
 use vsweep_record::table::Workload;
 use vsweep_strategy::stats::figure_of;
 
-/// Most curves in a panel.
-const MOST_CURVES: usize = 6;
+/// Maximum number of curves in a panel.
+const MOST_SHOWN: usize = 6;
 
-/// The curves of a chart, each a point with a class: the best points and the knee of a workload, with every class of a mixed load. The
-/// class is `None` if the load is not mixed.
+/// The curves of a chart, each a point with a class: the best points and the knee of a workload, each with every class of a mixed load, up
+/// to [`MOST_SHOWN`] curves. The class is `None` if the load is not mixed.
 fn curves_of<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> Vec<(usize, Option<&'a str>)> {
     let points = answer.bests().chain(answer.knee).unique();
     let curves = points.flat_map(|at| {
@@ -21,7 +21,7 @@ fn curves_of<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> V
         let curves = if classes.is_empty() { vec![None] } else { classes };
         curves.into_iter().map(move |class| (at, class))
     });
-    curves.take(MOST_CURVES).collect()
+    curves.take(MOST_SHOWN).collect()
 }
 
 /// A chart for each workload whose benchmark recorded histograms.

@@ -1,5 +1,6 @@
-//! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before they
-//! become unreadable. Points that differ only in other parameters are drawn as their median, in a band from the lowest to the highest.
+//! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels if a single
+//! one would be unreadable. Points that differ only in other parameters are drawn as their median, in a band from the lowest to the
+//! highest.
 
 use super::multiples::{Arranged, Curve, MOST_READ, arrange, count, groups, without};
 use super::x_axis::{XAxis, scale_of_figures};
@@ -30,7 +31,7 @@ pub struct Lines<'a> {
     pub is_asked: bool,
 }
 
-/// Share of the places at which curves must agree to be merged.
+/// Smallest share of places at which curves must agree to be merged.
 const ALIKE: f64 = 0.8;
 /// Greatest factor between two intervals that count as overlapping: the gap is too small to see in a chart.
 const NEARLY: f64 = 1.1;

@@ -8,7 +8,8 @@ use crate::sentences::choice;
 use itertools::Itertools;
 use vsweep_answer::{Effect, Verdict};
 
-/// The chart of each workload, in the same order; `None` for those without a winner, or without an effect whose verdict is decided.
+/// Returns the chart of each workload, in the order of the workloads; `None` for a workload without a winner, or without an effect whose
+/// verdict is decided.
 pub fn of_each(subject: &ChartContext<'_>, answers: &Answers) -> Vec<Option<Chart>> {
     let workloads = answers.workloads.iter();
     let chart = |workload: &crate::findings::answer::WorkloadAnswer| {

@@ -13,16 +13,17 @@ use vsweep_base::units::show_many;
 use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 
-/// Most servers that have a colour each.
+/// Maximum number of servers that have a colour each.
 const MOST_COLOURS: usize = 6;
-/// Most servers that are drawn in the background.
+/// Maximum number of servers that are drawn in the background.
 const MOST_FAINT: usize = 40;
 /// Distance within which two points count as one place, as a share of each axis.
 const NEAR: f64 = 0.02;
 /// Greatest number of points of a curve that are labelled with their load.
 const MOST_LABELS: usize = 10;
 
-/// The chart of each workload, in the same order; `None` for those that have none. `recommended` are indices of points.
+/// Returns the chart of each workload, in the order of the workloads; `None` for a workload without a chart. `recommended` are indices of
+/// points.
 pub fn of_each(subject: &ChartContext<'_>, ranking: &Ranking, recommended: &[usize]) -> Vec<Option<Chart>> {
     let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
@@ -59,8 +60,8 @@ fn draw(
         return None;
     }
     let leading = server.first().copied();
-    let is_own = families.len() <= MOST_COLOURS;
-    if !is_own {
+    let each_has_colour = families.len() <= MOST_COLOURS;
+    if !each_has_colour {
         let highest = |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.value).fold(f64::MIN, f64::max);
         families.order_by(|a, b| highest(b).total_cmp(&highest(a)));
     }
@@ -69,17 +70,17 @@ fn draw(
         .iter()
         .map(|at| tradeoff.placed[*at].point.row)
         .collect_vec();
-    let is_front = |family: &[&PlacedPoint<'_>]| family.iter().any(|placed| front.contains(&placed.point.row));
+    let on_front = |family: &[&PlacedPoint<'_>]| family.iter().any(|placed| front.contains(&placed.point.row));
     let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
     for family in &families {
         let row = family[0].point.row;
-        let colour = match is_own {
+        let colour = match each_has_colour {
             true => settings(&server, row),
             false => short_setting(&leading?.name, &leading?.cells.at(row)),
         };
         // Of the servers that share a colour, only the best one and those with a point on the frontier are drawn in it.
         match shown.iter().position(|known| *known == colour) {
-            Some(place) if is_front(family) => {
+            Some(place) if on_front(family) => {
                 let name = format!("{colour}, other settings");
                 series.push(Series::new(name, Style::Curve(place), marks(family, Some(load))));
             }
@@ -106,7 +107,7 @@ fn draw(
     };
     let frontier = tradeoff.frontier.iter().map(ring).collect();
     series.push(Series::new("On the Pareto frontier", Style::Ring, frontier));
-    let best = match (is_own, leading) {
+    let best = match (each_has_colour, leading) {
         (false, Some(leading)) => format!(
             " Coloured: for each value of {}, which explains most of the differences, the server with the highest throughput, and those on the frontier.",
             short_name(&leading.name)

@@ -1,5 +1,5 @@
-//! Line charts in a grid of panels, as `vllm bench sweep plot` makes them: a picture, a row, a column and a curve for each
-//! combination of the columns that are named for it, all in the order of their values.
+//! Line charts in a grid of panels, as `vllm bench sweep plot` makes them: a picture, a row, a column and a curve for each combination of
+//! values of the columns that the user names for it, all in the order of the values.
 
 use super::multiples::{groups, name, order};
 use super::x_axis::{XAxis, scale_of_figures};
@@ -23,13 +23,13 @@ pub struct Grid<'a> {
     pub x_is_setting: bool,
     /// Column along the y axis.
     pub y: &'a Column,
-    /// A picture for each combination of these.
+    /// A picture for each combination of the values of these columns.
     pub fig_by: Vec<&'a Column>,
-    /// A row of panels for each combination of these.
+    /// A row of panels for each combination of the values of these columns.
     pub row_by: Vec<&'a Column>,
-    /// A column of panels for each combination of these.
+    /// A column of panels for each combination of the values of these columns.
     pub col_by: Vec<&'a Column>,
-    /// A curve for each combination of these.
+    /// A curve for each combination of the values of these columns.
     pub curve_by: Vec<&'a Column>,
     /// Other varied columns: each mark is a median over the points that differ in them.
     pub over: Vec<&'a Column>,
@@ -57,7 +57,7 @@ pub struct GridPicture {
 }
 
 impl Grid<'_> {
-    /// One picture for each group of these rows.
+    /// Draws one picture for each group of rows with equal values of `fig_by`.
     pub fn draw(&self, rows: &[usize]) -> Vec<GridPicture> {
         let mut owners = vec![None; self.points.runs.rows()];
         for point in &self.points.points {
@@ -196,7 +196,7 @@ impl Grid<'_> {
         Some((mark, ys.iter().map(|y| y.count).sum()))
     }
 
-    /// A figure of a point, computed from `rows`. If these are all its runs, it is the answer's estimate, if there is one.
+    /// Returns a figure of a point, computed from `rows`. If `rows` are all runs of the point, the answer's estimate comes first.
     fn figure_of(&self, point: &Point, rows: &[usize], column: &Column) -> Option<Spread> {
         match rows.len() == point.used.len() && self.has_estimates {
             true => self.points.spread(point, &column.name),

@@ -39,13 +39,13 @@ pub struct ChartContext<'a> {
 /// The charts to draw, and a sentence for each that was expected but cannot be drawn.
 #[derive(Debug, Default)]
 pub struct Charts {
-    /// In the order of a report.
+    /// The charts, in the order of a report.
     pub charts: Vec<Chart>,
     /// Reasons for missing charts.
     pub missing: Vec<String>,
 }
 
-/// Most pictures of one kind.
+/// Maximum number of pictures of one kind.
 const MOST_PICTURES: usize = 8;
 
 /// The standard charts, then those that the plan asks for. `recommended` are indices of points.
@@ -89,7 +89,7 @@ pub fn make_answer_charts(subject: &ChartContext<'_>, answers: &Answers, state: 
         .collect()
 }
 
-/// One chart for each target of the plan's searches, and one for its explorations.
+/// The charts of the targets of the plan's searches, then those of its explorations.
 pub fn make_search_charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
     let mut charts = sla::charts(subject, state);
     charts.extend(explore::charts(subject, state));
@@ -120,7 +120,7 @@ fn of_workload(title: &str, workload: &str) -> String {
     }
 }
 
-/// Gives every `step`th panel from the first on the same extent of its axes, so that they can be compared.
+/// Gives every `step`th panel from panel `first` on the same extent of its axes, so that these panels can be compared.
 fn share_extent(panels: &mut [Panel], first: usize, step: usize) {
     let marks = || panels.iter().skip(first).step_by(step).flat_map(Panel::marks);
     let finite = |value: &f64| value.is_finite();
@@ -217,7 +217,7 @@ impl ChartContext<'_> {
         [experiment].into_iter().chain(facts).chain([version]).join(" · ")
     }
 
-    /// A chart of searches. If it has several parts, the names of those after the first end in a number.
+    /// A chart of searches. `part` counts the charts that share `name`, from 0; the names of all but the first end in a number.
     fn search_chart(&self, name: &str, part: usize, title: String, note: &str, panels: Vec<Panel>) -> Chart {
         Chart {
             name: match part {

@@ -9,7 +9,7 @@ use itertools::Itertools;
 use std::cmp::Ordering;
 use vsweep_record::table::{Column, Point};
 
-/// Most panels in a picture.
+/// Maximum number of panels in a picture.
 const MOST_PANELS: usize = 6;
 /// Most curves that a reader can follow. If there are more, those that agree are merged.
 pub const MOST_READ: usize = 6;
@@ -41,7 +41,7 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
     let mut distinct_by = columns;
     let panel_by = loop {
         let curves = count(points, &distinct_by);
-        // Too many curves for one panel are always divided, fewer only where each panel gets few.
+        // Curves that fit in one panel are divided only if each panel then gets few.
         let most = if curves > MOST_CURVES { MOST_CURVES } else { MOST_READ };
         let mut columns = distinct_by.iter().copied().filter(|_| curves > MOST_READ);
         let few = columns.find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));

@@ -14,7 +14,7 @@ use vsweep_base::units::show_many;
 const FEWEST: usize = 3;
 /// Horizontal distance of a prediction from its start, as a share of the axis.
 const APART: f64 = 0.01;
-/// Most predictions that are drawn with their intervals; those of more would hide everything else.
+/// Maximum number of predictions that are drawn with their intervals. More intervals would hide everything else.
 const MOST_INTERVALS: usize = 40;
 /// Most settings in one line of a label.
 const SETTINGS_PER_LINE: usize = 2;
@@ -31,8 +31,8 @@ pub fn chart(subject: &ChartContext<'_>, answer: &Answer) -> Option<Chart> {
         note += " Grey: predicted before the first start.";
     }
     note += " A label says in which settings a new best server differs from the best one before.";
-    if course.without > 0 {
-        let without = show_many(course.without as u64, "start");
+    if course.without_figure > 0 {
+        let without = show_many(course.without_figure as u64, "start");
         note += &format!(" {without} gave no figure.");
     }
     let title = "Course of the optimisation".to_owned();
@@ -41,7 +41,7 @@ pub fn chart(subject: &ChartContext<'_>, answer: &Answer) -> Option<Chart> {
     Some(Chart { name, ..chart })
 }
 
-/// All that is drawn.
+/// Everything that the chart draws.
 #[derive(Default)]
 struct Course {
     /// The unit of the time axis.
@@ -54,7 +54,7 @@ struct Course {
     best: Vec<Mark>,
     rings: Vec<Mark>,
     /// Number of starts without a figure.
-    without: usize,
+    without_figure: usize,
 }
 
 impl Course {
@@ -79,7 +79,7 @@ impl Course {
         for start in &found.history {
             x += start.seconds / second;
             let Some(value) = &start.value else {
-                course.without += 1;
+                course.without_figure += 1;
                 continue;
             };
             let config = &*start.config;
@@ -192,7 +192,7 @@ fn difference(name: &str, before: &str) -> Vec<String> {
     shown.chunks(SETTINGS_PER_LINE).map(|line| line.join(", ")).collect()
 }
 
-/// True if the figure of a server is its smallest share of each workload's best.
+/// Returns true if several workloads are answered together. The figure of a server is then its smallest share of a workload's best figure.
 fn is_joint(answer: &Answer, found: &OptimizationFound) -> bool {
     answer.together.iter().any(|own| own.question == found.question)
 }

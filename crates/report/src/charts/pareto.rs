@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
 use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, distinct};
 
-/// Most characters of settings in a line of a label, if it has several.
+/// Maximum number of characters in a line of a label that holds several settings, without its last separator.
 const SHORT_LINE: usize = 24;
 
 /// Most settings that a label names. If there are more, the note names them, and the labels have only the values.
@@ -46,7 +46,7 @@ pub fn charts(subject: &ChartContext<'_>, label_by: &[String], recommended: &[us
     }
 }
 
-/// The Pareto chart of two figures; frontier points are labelled by these columns, or by what varies if none is given.
+/// The Pareto chart of two figures; frontier points are labelled by the columns `label_by`, or by all settings that vary if it is empty.
 pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String], recommended: &[usize]) -> Chart {
     let labels = label_columns(subject, tradeoff, label_by);
     let placed = || tradeoff.placed.iter();
@@ -148,7 +148,7 @@ fn note(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>) -> String {
     }
 }
 
-/// Puts settings on lines, as many on each as keep it short.
+/// Joins settings to lines of at most [`SHORT_LINE`] characters; a longer setting has a line of its own.
 fn join_short(settings: impl Iterator<Item = String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for setting in settings {

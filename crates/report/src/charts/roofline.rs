@@ -1,6 +1,6 @@
-//! The roofline (Williams, Waterman and Patterson, 2009) with the points of a sweep: the arithmetic that each reached against its
-//! operations for each byte read, both relative to the hardware's peaks. On the slope memory bandwidth is the limit, on the flat part
-//! arithmetic. Servers whose GPU or model is not known are not drawn.
+//! The roofline (Williams, Waterman and Patterson, 2009) with the points of a sweep. The chart shows the arithmetic of each point (MFU)
+//! against its operations for each byte read, both relative to the hardware. Memory bandwidth is the limit on the slope, and arithmetic on
+//! the flat part. Points without both figures are not drawn, for example if the GPU is unknown.
 
 use super::ChartContext;
 use super::multiples::groups;
@@ -10,12 +10,12 @@ use crate::texts::words::axis_title;
 use itertools::Itertools;
 use vsweep_record::table::{Column, Point, Section};
 
-/// Fewest points for which a picture says more than the sentence about the limit.
+/// Minimum number of points for a chart. A chart of fewer says no more than the sentence of `findings::bound`.
 const FEWEST: usize = 12;
 /// Greatest number of points of a curve that are labelled with their load.
 const MOST_LABELS: usize = 6;
 
-/// The chart, if enough points have the figures.
+/// Draws the chart, if enough points have both MFU and MBU.
 pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let points = subject.points;
     let place = |point| {
@@ -35,13 +35,13 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let varying = varying(points);
     let (_, bench): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.section == Section::Serve);
     let load = swept(points, &bench);
-    // Curves differ in everything but the load: a line through the points of several prompt lengths would show none of them.
-    let kinds = varying
+    // Each combination of the other parameters is a curve, because a line through points of several prompt lengths would show none of them.
+    let curve_by = varying
         .iter()
         .copied()
         .filter(|column| load.is_none_or(|load| load.name != column.name));
-    let kinds: Vec<&Column> = kinds.collect();
-    let curves = groups(&placed, &kinds, |(point, _)| point.row);
+    let curve_by: Vec<&Column> = curve_by.collect();
+    let curves = groups(&placed, &curve_by, |(point, _)| point.row);
     let marks = |curve: &[(&Point, (f64, f64))], load: Option<&Column>| {
         let step = curve.len().div_ceil(MOST_LABELS);
         let mark = |(i, (point, (x, y))): (usize, &(&Point, (f64, f64)))| Mark {
@@ -63,9 +63,9 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let mut series = vec![Series::new("The hardware's limits", Style::Limit, roof)];
     match curves.len() {
         ..=MOST_CURVES => series.extend(curves.iter().enumerate().map(|(number, curve)| {
-            let name = match kinds.is_empty() {
+            let name = match curve_by.is_empty() {
                 true => "The server".to_owned(),
-                false => settings(&kinds, curve[0].0.row),
+                false => settings(&curve_by, curve[0].0.row),
             };
             Series::new(name, Style::Curve(number), marks(curve, load))
         })),
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(places[..2], [(0.01 / 0.7, 0.01), (0.2, 0.1)]);
         assert_eq!(places[11..], [(0.3 / 0.4, 0.3), (2.0, 0.4)]);
         assert_eq!(server.points[12].label, ["1"], "the load of the first point");
-        // The roof reaches from left of all points to right of them, with its edge at the hardware's own ratio.
+        // The roof reaches from left of all points to right of them, with its corner at the hardware's own ratio.
         let roof: Vec<(f64, f64)> = roof.points.iter().map(|mark| (mark.x, mark.y)).collect();
         assert!(roof[0].0 < places[0].0 && roof[0].0 == roof[0].1 && roof[1] == (1.0, 1.0) && roof[2].0 > 2.0);
     }

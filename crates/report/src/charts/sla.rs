@@ -1,4 +1,4 @@
-//! Load against each criterion of a target: what the probes measured, the limit, and the answers.
+//! Charts of each criterion of a target against the load: the measurements of the probes, the limit, and the answers.
 
 use super::x_axis::{WIDE_LOAD, scale_of};
 use super::{ChartContext, mean_of};
@@ -16,13 +16,13 @@ const WIDE_FIGURES: f64 = 20.0;
 const NOTE: &str =
     "Each point is one tested load (grey: stopped early). Ring: highest load that surely passes. Dashed: limit.";
 
-/// Draws one chart for each target, split if there are more searches than curves that can be distinguished.
+/// Draws a chart for each target, or several if it has more searches than distinguishable curves.
 pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
     let all = by_target(subject, state).into_iter();
     all.flat_map(|(_, charts)| charts).collect()
 }
 
-/// The name of each target with its first chart.
+/// The name of each target with its first chart; `None` if nothing was measured for it.
 pub fn of_each(subject: &ChartContext<'_>, state: &State) -> Vec<(String, Option<Chart>)> {
     let all = by_target(subject, state).into_iter();
     all.map(|(target, charts)| (target.name.clone(), charts.into_iter().next()))
@@ -34,11 +34,11 @@ fn by_target<'s>(subject: &ChartContext<'_>, state: &'s State) -> Vec<(&'s Targe
     let targets = searches.iter().flat_map(|record| &record.started.targets);
     let targets = targets.unique_by(|target| &target.name);
     let charts_of = |(position, target): (usize, &'s Target)| {
-        let having = searches.iter().copied();
-        let having: Vec<&SearchRecord> = having
+        let of_target = searches.iter().copied();
+        let of_target: Vec<&SearchRecord> = of_target
             .filter(|record| record.started.targets.contains(target))
             .collect();
-        let parts = having.chunks(MOST_CURVES).enumerate();
+        let parts = of_target.chunks(MOST_CURVES).enumerate();
         let charts = parts.filter_map(|(part, searches)| {
             let panels = target.criteria.iter();
             let panels: Vec<Panel> = panels
@@ -52,7 +52,7 @@ fn by_target<'s>(subject: &ChartContext<'_>, state: &'s State) -> Vec<(&'s Targe
     targets.enumerate().map(charts_of).collect()
 }
 
-/// The target's name, and its criteria where the name does not say them already.
+/// The title of a target's chart: its name, with its criteria if the name does not list them.
 fn title_of(target: &Target) -> String {
     let criteria = target.criteria.iter().map(phrase).join(", ");
     match target.name == target.criteria.iter().join(", ") {
@@ -122,7 +122,7 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
     sorted.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()
 }
 
-/// A reading in the criterion's own unit; for an attainment of several limits, the ratio of the deciding request's latency to its limit.
+/// A reading in the unit of `limit`; for an attainment of several limits, the ratio of the deciding request's latency to its limit.
 fn figure(criterion: &Criterion, reading: &Reading) -> f64 {
     match (&criterion.quantity, criterion.operator.wants_small()) {
         (Quantity::Attainment(_), _) => reading.ratio * limit(criterion),

@@ -12,10 +12,11 @@ use vsweep_record::table::Column;
 use vsweep_record::table::MetricSet;
 use vsweep_strategy::stats::split_class;
 
-/// Latency against load: for each of TTFT, TPOT and E2EL its median and its highest percentile, side by side.
+/// Draws latency against load: the median and the highest percentile of TTFT, TPOT and E2EL, and the times of single batches if a run has
+/// sent such batches.
 pub fn latency(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
     let points = subject.points;
-    // Benchmarks that measure no TPOT have the gaps between tokens.
+    // Benchmarks without a TPOT measure the gaps between tokens.
     let per_token = match points.runs.column("median_tpot_ms") {
         Some(_) => ("tpot", "Time per output token (TPOT)"),
         None => ("itl", "Inter-token latency (ITL)"),
@@ -51,7 +52,7 @@ pub fn latency(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Char
         .ok_or("no run has a latency by vLLM's names, such as median_ttft_ms".into())
 }
 
-/// Throughput against load: tokens and requests per second.
+/// Draws throughput against load: tokens and requests per second.
 pub fn throughput(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     let workloads = points.workloads();
@@ -72,7 +73,7 @@ pub fn throughput(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<C
 /// Most classes that have panels of their own. `[[report.plot]]` can draw any class.
 const MOST_CLASSES: usize = 4;
 
-/// The columns of a figure for each class of a mixed load.
+/// The columns of a figure for the first `MOST_CLASSES` classes of a mixed load.
 fn of_classes(subject: &ChartContext<'_>, figure: &str) -> impl Iterator<Item = String> {
     let columns = subject.points.runs.columns().iter();
     let found = columns.filter(move |column| matches!(split_class(&column.name), (Some(_), base) if base == figure));
@@ -91,7 +92,7 @@ fn highest_percentile(subject: &ChartContext<'_>, quantity: &str) -> Option<Stri
     Some(highest.1.clone())
 }
 
-/// Charts along the load, each with a name, a title and metrics. Metrics that were not measured are left out; `None` if none is left.
+/// Charts along the load, each with a name, a title and metrics. Metrics that were not measured are left out; `None` if no chart is left.
 ///
 /// # Errors
 /// If no numeric parameter varies.
@@ -121,7 +122,11 @@ fn against_load(
     Ok((!charts.is_empty()).then_some(charts))
 }
 
-/// The charts that a plan asks for, or why they cannot be drawn: a curve for each combination of `curve_by`, else of whatever varies.
+/// The charts of one `[[report.plot]]`, with a curve for each combination of `curve_by`, or of all parameters that vary if `curve_by` is
+/// empty.
+///
+/// # Errors
+/// If a column is unknown, or no run has a number for `y`.
 pub fn requested(
     subject: &ChartContext<'_>,
     ranking: &Ranking,

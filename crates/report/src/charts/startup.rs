@@ -1,5 +1,4 @@
-//! The price and the benefit of a start: seconds until a server is ready, against its throughput afterwards. Optimisation levels trade one
-//! for the other.
+//! Throughput of servers against the seconds until they are ready. Optimisation levels trade one for the other.
 
 use super::ChartContext;
 use super::multiples::groups;
@@ -14,7 +13,7 @@ const STARTUP: &str = "startup_s";
 
 /// Ratio of the slowest start to the fastest below which the difference may be noise: two starts of one server took 28 and 34 s.
 const LEAST_RATIO: f64 = 1.3;
-/// Difference in seconds below which start-up decides nothing.
+/// Difference in seconds below which start-up times do not matter.
 const LEAST_DIFFERENCE_S: f64 = 5.0;
 
 /// Draws the workload that most servers have in common, if their start-up times differ.

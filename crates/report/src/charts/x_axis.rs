@@ -1,5 +1,5 @@
 //! The x axis: the steps of a setting, or a figure. Numbers are placed at their value; other values of a setting follow, each with its own
-//! tick. Also chooses the spacing that suits the values of an axis.
+//! tick. Also chooses the scale that suits the values of an axis.
 
 use crate::chart::{Axis, Scale, Tick};
 use crate::ordered::Ordered;
@@ -16,7 +16,7 @@ const WIDE_FIGURES: f64 = 60.0;
 pub struct XAxis<'a> {
     /// The column.
     pub column: &'a Column,
-    /// True if runs lie at the value of a setting, false if points lie at a figure.
+    /// True if the axis is along a setting, false if it is along a figure.
     is_setting: bool,
     scale: Scale,
     /// One tick for each value.
@@ -103,8 +103,8 @@ fn label(cell: &Cell) -> String {
     }
 }
 
-/// The scale that suits the steps of a load, in ascending order: linear for even steps from about zero, else logarithmic. A linear axis
-/// begins at zero, so other steps would leave its left side empty.
+/// The scale that suits the steps of a load, in ascending order: linear for even steps from about zero, for a single step, or if the first
+/// is not positive, else logarithmic. A linear axis begins at zero, so other steps would leave its left side empty.
 fn scale_of_steps(numbers: &[f64]) -> Scale {
     let [first, second, before, last] = match numbers {
         [first, last] => [*first, *last, *first, *last],

@@ -33,8 +33,8 @@ pub(super) fn by_weight(comparison: &Comparison) -> Vec<Placed<'_>> {
     weighed.collect()
 }
 
-/// A sentence for each metric that changed or may have changed, such as `p99 TTFT: better at 3 of 8 points (-4.2 to -12.1 %)`, and one for
-/// those that did not.
+/// Sentences about points without a valid run on one side, then one for each metric that changed or may have changed, such as `p99 TTFT:
+/// better at 3 of 8 points (-4.2 to -12.1 %)`, and one for all metrics that did not.
 pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     let failed = |settings: &[String], side: &str, other: &str| {
         let count = show_many(settings.len() as u64, "point");
@@ -69,7 +69,7 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     sentences
 }
 
-/// The share of a metric's points with this verdict, and their changes.
+/// Describes a metric's points with this verdict, and the range of their changes; `None` if there are none.
 fn part(all: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
     let found = all.iter().filter(|(_, figure)| figure.verdict == verdict).collect_vec();
     let (least, most) = found.iter().map(|(_, figure)| figure.ratio).minmax().into_option()?;

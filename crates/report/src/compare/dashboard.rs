@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vsweep_record::journal::State;
 use vsweep_record::table::Points;
 
-/// The latency statistic of the table, and the limits for being fast enough.
+/// The latency statistic of the table, and the limits up to which a load is fast enough.
 #[derive(Debug, Clone)]
 pub struct Speed {
     /// `p99` or `median`.
@@ -159,7 +159,7 @@ fn side_by_side(rows: &[LoadRow], place: usize, metric: &str, names: &[&str], lo
     )
 }
 
-/// The highest measured load within each limit and within both, and the figures at the latter.
+/// A table of the highest measured load within each limit and within both, with the figures at the load within both.
 fn highest_loads(rows: &[LoadRow], names: &[&str], metrics: &[String; 3], load: &str, speed: &Speed) -> String {
     let of_side = |side: usize| {
         let rows = rows.iter().filter_map(move |row| {
@@ -203,8 +203,8 @@ fn highest_loads(rows: &[LoadRow], names: &[&str], metrics: &[String; 3], load: 
     text
 }
 
-/// Returns the highest load within its limit for TTFT, TPOT and both, even if a lower load exceeds the limit. Each row is a load, its TTFT
-/// and its TPOT in ms, and its throughput.
+/// Returns the highest load within the limit of TTFT, of TPOT and of both, even if a lower load exceeds the limit. Each row is a load, its
+/// TTFT and its TPOT in ms, and its throughput.
 pub fn valid_loads(rows: &[[f64; 4]], speed: &Speed) -> [Option<f64>; 3] {
     let highest = |is_valid: &dyn Fn(&[f64; 4]) -> bool| {
         let valid = rows.iter().filter(|row| is_valid(row)).map(|row| row[0]);
@@ -219,7 +219,7 @@ pub fn valid_loads(rows: &[[f64; 4]], speed: &Speed) -> [Option<f64>; 3] {
     ]
 }
 
-/// A setting without its side.
+/// The name of a setting without the prefix `serve.` or `bench.`.
 fn bare(name: &str) -> &str {
     name.split_once('.').map_or(name, |(_, bare)| bare)
 }

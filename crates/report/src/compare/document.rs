@@ -1,5 +1,4 @@
-//! The forms of a comparison: a text, Markdown and one offline page, which templates fill in with the same words, and JSON in the Bencher
-//! Metric Format.
+//! Writes a comparison as text, as Markdown and as one offline page, all from the same data, and as JSON in the Bencher Metric Format.
 
 use super::words::{DROPPED, HEADS, STARTS, cells, show_limit, tally, word};
 use super::{Comparison, Figure, Judged, Side, changes, frontiers};
@@ -18,17 +17,17 @@ use std::path::Path;
 use vsweep_answer::{Requirement, Verdict};
 use vsweep_base::units::show_many;
 
-/// Most points without a counterpart that are named, and most other changes.
+/// Most points without a counterpart that are named, and most differences other than figures.
 const MOST_NAMED: usize = 5;
 /// Most rows of changes in Markdown, and most rows of limits that are not met.
 const MOST_ROWS: usize = 8;
 
-/// In the terminal: the tally, changes, a block for each point, and limits.
+/// Formats a comparison for the terminal: the tally, changes, a block for each point, and limits.
 pub fn to_text(comparison: &Comparison) -> String {
     plain(include_str!("compare.txt.jinja"), parts(comparison))
 }
 
-/// Formats it as Markdown, short enough for a pull request's comment or a job's summary.
+/// Formats a comparison as Markdown, short enough for a pull request's comment or a job's summary.
 pub fn to_markdown(comparison: &Comparison) -> String {
     fill(&environment(), include_str!("compare.md.jinja"), parts(comparison))
 }
@@ -62,7 +61,7 @@ pub fn to_html(comparisons: &[Comparison], sides: &[Side]) -> Result<String, Str
     Ok(text::render(include_str!("page.html.jinja"), parts))
 }
 
-/// The names of the sides without the folders that lead to them, if that leaves them different.
+/// The names of the sides, without the folders that lead to them if the short names differ.
 fn titles(sides: &[Side]) -> Vec<&str> {
     let short = sides.iter().map(|side| {
         let last = Path::new(&side.name).file_name().and_then(|name| name.to_str());

@@ -1,5 +1,5 @@
-//! Doubts about the points of a comparison: points that rest on suspect runs, and sides that were measured
-//! on different nodes. A difference between nodes looks like a difference between the sides.
+//! Doubts about a comparison: simulated sides, suspect runs, failures, servers of other sessions, and different nodes. A difference between
+//! nodes looks like a difference between the sides.
 
 use super::Side;
 use super::matching::PointPair;
@@ -36,7 +36,7 @@ pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {
     })
 }
 
-/// Describes runs and requests that failed at points that both sides measured, if either has some.
+/// Describes the failed runs and requests of both sides, at the points that both measured; empty if nothing failed.
 pub fn of_failures(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>)) -> Vec<String> {
     let base: Vec<&Point> = pairs.iter().map(|pair| pair.base).collect();
     let new: Vec<&Point> = pairs.iter().map(|pair| pair.new).collect();
@@ -64,7 +64,7 @@ fn failed_share(points: &Points<'_>, of: &[&Point]) -> f64 {
     failed / all.max(1.0)
 }
 
-/// Requests that failed, and all, in the judged runs of some points.
+/// Number of failed requests, and of all requests, in the judged runs of some points.
 fn requests(points: &Points<'_>, of: &[&Point]) -> (f64, f64) {
     let rows = || of.iter().flat_map(|point| &point.used);
     let sum = |name: &str| -> f64 { rows().filter_map(|row| points.runs.cell(name, *row).number()).sum() };
@@ -72,7 +72,7 @@ fn requests(points: &Points<'_>, of: &[&Point]) -> (f64, f64) {
     (failed, failed + sum("completed"))
 }
 
-/// Growth of the share of failed requests up to which it does not matter.
+/// Growth of the share of failed requests that does not matter.
 const NEGLIGIBLE: f64 = 0.01;
 /// Number of standard errors beyond which a difference of shares is not due to chance.
 const BEYOND_CHANCE: f64 = 3.0;
@@ -102,7 +102,7 @@ pub fn of_lost_requests(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>
     })
 }
 
-/// Describes runs that shared the machine with servers of other sessions, on each side that has some.
+/// Describes runs that shared the machine with servers of other sessions, on each side that has such runs.
 pub fn of_neighbours(sides: &(Points<'_>, Points<'_>)) -> impl Iterator<Item = String> {
     let sides = [("base", &sides.0), ("new", &sides.1)];
     let found = sides.map(|(name, points)| nodes::shared(points).map(|shared| format!("{name}: {shared}")));
@@ -112,8 +112,8 @@ pub fn of_neighbours(sides: &(Points<'_>, Points<'_>)) -> impl Iterator<Item = S
 /// Most nodes, differences or points that a sentence names.
 const MOST_NAMED: usize = 4;
 
-/// Describes points whose runs, of both sides together, come from several nodes, or from one node before and after a change of it. `None`
-/// if there are no such points.
+/// Describes points whose runs on both sides together come from several nodes, or from one node before and after it was changed; `None` if
+/// there are none.
 pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<String> {
     let mixed: Vec<BTreeSet<Machine>> = pairs
         .iter()

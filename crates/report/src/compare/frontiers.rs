@@ -19,9 +19,9 @@ pub fn charts(sides: &[Side]) -> Vec<Chart> {
         .map(|(kind, side)| format!("{kind}: {}", side.name))
         .collect();
     let tables = sides.iter().map(|side| side.table.clone());
-    let both = Table::stack(names.iter().cloned().zip(tables).collect());
-    let mut points = Points::of(&both);
-    points.adopt(&estimate_by_table(&State::default(), &both, &FRONTIER));
+    let stacked = Table::stack(names.iter().cloned().zip(tables).collect());
+    let mut points = Points::of(&stacked);
+    points.adopt(&estimate_by_table(&State::default(), &stacked, &FRONTIER));
     let subject = ChartContext {
         experiment: &names.join(", "),
         points: &points,
@@ -55,7 +55,7 @@ pub fn charts(sides: &[Side]) -> Vec<Chart> {
     charts.collect()
 }
 
-/// The points of one side that no other of that side beats, from left to right.
+/// The points of one side that no other point of the side beats, from left to right.
 fn frontier_of(points: &Points<'_>, tradeoff: &Tradeoff<'_>, side: &str) -> Vec<Mark> {
     let is_theirs = |row: usize| points.runs.cell(EXPERIMENT, row).to_string() == side;
     let of_side = tradeoff.placed.iter().filter(|placed| is_theirs(placed.point.row));

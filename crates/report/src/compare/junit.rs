@@ -4,7 +4,7 @@ use super::words::{HEADS, cells, show_limit, tally};
 use super::{Comparison, Figure, Judged};
 use crate::html::text;
 use crate::texts::changes::change_within;
-use crate::texts::template::{fill, of_lines};
+use crate::texts::template::{fill, line_environment};
 use crate::texts::words::show_number;
 use minijinja::{Value, context};
 use vsweep_base::printable::printable;
@@ -17,7 +17,7 @@ pub fn to_junit(comparisons: &[Comparison]) -> String {
     let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();
     let tests: usize = counts.iter().sum();
     fill(
-        &of_lines(escape),
+        &line_environment(escape),
         include_str!("junit.xml.jinja"),
         context! { suites, tests, failures },
     )
@@ -53,7 +53,7 @@ fn count(comparison: &Comparison, requirement: Requirement) -> usize {
     comparison.requirements().filter(|found| *found == requirement).count()
 }
 
-/// A limit at a point, with both values, and with the change and its interval.
+/// The case of a limit at a point: the change with its interval, both values and the p-value.
 fn of_limit(judged: &Judged) -> Value {
     let text = format!(
         "{}, {} -> {}, p = {:.3}",
@@ -72,7 +72,7 @@ fn of_limit(judged: &Judged) -> Value {
     }
 }
 
-/// A point of which only one side has a valid run.
+/// The case of a point of which only one side has a valid run.
 fn of_lone(settings: &str, requirement: Requirement) -> Value {
     let is_broken = requirement == Requirement::Broken;
     context! {

@@ -1,4 +1,4 @@
-//! Matches the points of the two sides: those that agree in every setting that either side varies.
+//! Pairs the points of the two sides that agree in every setting that either side varies.
 
 use crate::findings::variation::{bare_name, settings, varying};
 use crate::ordered::Ordered;
@@ -12,7 +12,7 @@ pub struct Matched<'p> {
     /// Settings of points without a counterpart.
     pub only_base: Vec<String>,
     pub only_new: Vec<String>,
-    /// Settings of points that the other side measured, and whose runs all failed on this one.
+    /// Settings of points that the other side measured, and that have no valid run on this side.
     pub failed_base: Vec<String>,
     pub failed_new: Vec<String>,
     /// Names of the settings in which points must agree.
@@ -26,8 +26,8 @@ pub struct PointPair<'p> {
     pub new: &'p Point,
 }
 
-/// Pairs the measured points that agree in all keys. If several points of a side do, none of them has a counterpart, because nothing says
-/// which one is meant.
+/// Pairs the measured points that agree in all keys. If several points of a side have the same keys, none of them has a counterpart,
+/// because nothing says which one is meant.
 pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p> {
     // `varying` looks at every run, so it is called once for each side.
     let (in_base, in_new) = (varying(base), varying(new));
@@ -99,7 +99,7 @@ pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn
     move |point| {
         let value = |column: &Option<&Column>| {
             let value = column.map(|column| column.cells.at(point.row).to_string());
-            // Without a rate, all requests come at once. Sides may express that differently.
+            // One side may leave an unlimited rate unset, and the other may set it to `inf`.
             value.filter(|value| value != "inf").unwrap_or_default()
         };
         columns.iter().map(value).collect()
@@ -123,7 +123,7 @@ pub fn full_name(column: &Column) -> String {
     format!("{side}.{}", bare_name(column))
 }
 
-/// The values of each setting that is not a key, by its full name. Only measured points count, unless there are none.
+/// The values of each setting that is not a key, by its full name. Only measured points count, unless no point was measured.
 pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
     let is_measured = |point: &&Point| !point.used.is_empty();
     let has_measured = points.points.iter().any(|point| is_measured(&point));

@@ -59,14 +59,14 @@ pub struct Comparison {
     pub base: String,
     /// The name of the later side.
     pub new: String,
-    /// The change in percent that does not matter, where nothing is known of the machine's noise.
+    /// The largest change in percent that does not matter, for metrics without a margin in `own_margins`.
     pub margin_percent: f64,
     /// Margins from the machine's own noise, by metric.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub own_margins: BTreeMap<String, f64>,
     /// Differences other than the figures.
     pub changes: Vec<Change>,
-    /// Describes the nodes if the sides were not measured on one; `None` if they were, or if that is unknown.
+    /// Describes the nodes of points that were measured on different ones; `None` if there are none, or if the nodes are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
     /// Doubts about the points, in words.
@@ -143,7 +143,7 @@ pub struct Judged {
     pub interval: (f64, f64),
     /// Result of the limit.
     pub requirement: Requirement,
-    /// Probability of so large a ratio by chance if the limit is kept, after Holm's correction.
+    /// Probability of so extreme a ratio by chance if the limit is kept, after Holm's correction.
     pub p_value: f64,
 }
 
@@ -280,7 +280,7 @@ impl Comparison {
         }
     }
 
-    /// A requested metric that no point has, and the verb of the advice about it.
+    /// A metric of the question or of its limits that no point has, and the verb of the advice about it.
     fn unanswered<'q>(&self, question: &'q Question) -> Option<(&'q String, &'static str)> {
         let mut metrics = question.metrics.iter().map(|measure| &measure.metric);
         let is_absent = |metric: &&String| self.figures().all(|figure| figure.metric != **metric);
@@ -311,7 +311,7 @@ impl Comparison {
         judged.chain(self.lone().map(|(_, requirement)| requirement))
     }
 
-    /// The points of which one side has no valid run: every limit is broken where it is the new one, and undecided where it is the base.
+    /// The points of which one side has no valid run: every limit is broken if it is the new side, and undecided if it is the base.
     fn lone(&self) -> impl Iterator<Item = (&String, Requirement)> {
         let new = self.failed_new.iter().map(|settings| (settings, Requirement::Broken));
         let base = self
@@ -324,7 +324,7 @@ impl Comparison {
     /// A sentence about noise between starts that was assumed, because too few starts repeat a config on a side.
     fn assumed(&self) -> Option<String> {
         let sides = [(&self.noise.0, "base"), (&self.noise.1, "new")];
-        let leading = &self.figures().next()?.metric; // deviations of figures that may be 0 are no shares
+        let leading = &self.figures().next()?.metric; // the deviation of a metric that may be 0 is not relative
         let assumed = sides.map(|(noise, side)| {
             let start = noise.iter().find(|noise| noise.metric == *leading)?.start;
             (start.basis == Basis::Assumed).then(|| format!("about {:.1} % in {side}", 100.0 * start.deviation))
@@ -369,8 +369,8 @@ impl Figure {
     }
 }
 
-/// Leaves out requests per second if its ratios and verdicts are those of tokens per second at every point. They are if the lengths of the
-/// answers are fixed.
+/// Leaves out requests per second if its ratios and verdicts are those of tokens per second at every point. This is so if the lengths of
+/// the answers are fixed.
 fn drop_repeated(points: &mut [Pair]) {
     let [requests, tokens] = [METRICS[0], METRICS[1]];
     let ratio = |pair: &Pair, metric: &str| {

@@ -28,7 +28,7 @@ pub struct Side {
     pub machines: Vec<Option<Machine>>,
     /// Noise of the machine that was known when the sweep began; empty for results of other programs.
     pub noise: Vec<MetricNoise>,
-    /// The machine and the versions.
+    /// Facts about the machine and the versions, by name.
     pub facts: BTreeMap<String, BTreeSet<String>>,
     /// Programs, environment variables, models and flags of its servers. A flag is named as a setting, such as `serve.dtype`.
     pub servers: BTreeMap<String, BTreeSet<String>>,
@@ -37,7 +37,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// Results of which nothing else is known.
+    /// A side of which only the results are known.
     pub fn of(name: String, Runs { table, damaged, .. }: Runs) -> Side {
         Side {
             name,
@@ -73,12 +73,12 @@ impl Side {
         })
     }
 
-    /// True if any of its runs is the simulator's.
+    /// True if any of its runs was measured on the simulator.
     pub fn is_simulated(&self) -> bool {
         self.has_simulated("true")
     }
 
-    /// True if any of its runs is that of another server.
+    /// True if any of its runs was measured on a real server.
     pub fn is_real(&self) -> bool {
         self.has_simulated("false")
     }
@@ -100,7 +100,7 @@ impl Side {
         .collect()
     }
 
-    /// The runs that meet all conditions.
+    /// The side with only the runs that meet all conditions.
     ///
     /// # Errors
     /// If a condition names no column of these runs, or no run meets it.
@@ -150,7 +150,7 @@ fn show_values(values: &[String]) -> String {
 fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for server in state.servers.values() {
-        // A parameter that was swept is a column.
+        // A swept parameter is a column of the table, which `constants` reads.
         let is_swept = |name: &str| {
             let name = name.strip_prefix("serve.");
             name.is_some_and(|name| spelling::find(&server.params, name).is_some())
@@ -197,7 +197,7 @@ pub struct Change {
     pub new: String,
 }
 
-/// Relative difference of median clocks below which they are equal: sweeps of one machine differ by that much.
+/// Relative difference of median clocks below which they count as equal, because sweeps of one machine differ by that much.
 const SAME_CLOCK: f64 = 0.01;
 
 /// Returns all differences except the settings by which points were matched.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use vsweep_answer::Verdict;
 use vsweep_plan::Limit;
 
-/// The columns of a figure's row.
+/// The cells of a figure's row, in the order of `HEADS`.
 pub fn cells(figure: &Figure) -> [String; 8] {
     let is_undecided = figure.verdict == Verdict::Undecided;
     let more = figure.more_starts.filter(|_| is_undecided);
@@ -51,12 +51,12 @@ pub fn word(of: impl Serialize) -> String {
     word.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// `p99_ttft_ms:+5%`
+/// Formats a limit: `p99_ttft_ms:+5%`.
 pub fn show_limit(limit: &Limit) -> String {
     format!("{}:{:+}%", limit.metric, limit.percent)
 }
 
-/// Most metrics with one margin that are named.
+/// Most metrics with a common margin that are named; of more, the number is given.
 const MOST_METRICS: usize = 2;
 
 /// Number of comparisons from which some are expected to differ by chance.
@@ -64,7 +64,8 @@ const MANY: usize = 20;
 /// Share of comparisons that differ by chance, at 95 % intervals.
 const BY_CHANCE: f64 = 0.05;
 
-/// `no difference beyond chance, by which about 4 of 77 comparisons differ`, if at most twice as many differ as expected.
+/// Returns `no difference beyond chance, by which about 4 of 77 comparisons differ`, if at most twice as many comparisons differ as
+/// expected.
 fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
     let decided = comparison.count(Verdict::Improved) + comparison.count(Verdict::Regressed);
@@ -73,7 +74,7 @@ fn by_chance(comparison: &Comparison) -> Option<String> {
         .then(|| format!("no difference beyond chance, by which about {expected:.0} of {all} comparisons differ"))
 }
 
-/// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
+/// Counts the verdicts and states the margins: `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`.
 pub fn tally(comparison: &Comparison) -> String {
     let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
     let counts = verdicts.map(|verdict| (comparison.count(verdict), word(verdict)));

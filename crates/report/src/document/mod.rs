@@ -101,10 +101,10 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     }
 }
 
-/// Returns `Some` or `All` if that many of the figures come from the simulator.
+/// Returns the word `Some` or `All` for the part of the runs that were measured on the simulator; `None` if none was.
 fn simulated(points: &Points<'_>) -> Option<&'static str> {
     let has = |cell: Cell| (0..points.runs.rows()).any(|row| points.runs.cell("simulated", row) == cell);
-    // Runs whose server never became ready have no figures of either kind.
+    // A run whose server never became ready is neither simulated nor real.
     has(Cell::Bool(true)).then(|| if has(Cell::Bool(false)) { "Some" } else { "All" })
 }
 

@@ -51,11 +51,11 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let title = sla::question(first);
     let open = servers.iter().filter(|row| row.is_open()).count();
     let document = &inputs.answers.document;
-    let is_it = |answered: &&Answered| {
+    let is_same_question = |answered: &&Answered| {
         let is_target = matches!(&answered.goal, Goal::Load { target, .. } if *target == first.target.name);
         is_target && answered.workload == sla::load_name(first).unwrap_or_default()
     };
-    let answered = document.questions.iter().find(is_it);
+    let answered = document.questions.iter().find(is_same_question);
     let part = context! {
         title => title.as_str(),
         criteria => first.target.criteria.iter().map(phrase).join(", "),

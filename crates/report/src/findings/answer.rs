@@ -36,7 +36,8 @@ pub struct WorkloadAnswer {
     pub winners: Vec<(usize, usize)>,
     /// Indices of the points on the Pareto frontier, from the highest speed per user to the lowest.
     pub frontier: Vec<usize>,
-    /// The frontier without points that are as good as an earlier one (see [`distinct`]): a point, and how many are as good.
+    /// The frontier without points that are as good as an earlier one (see [`distinct`]): each point with the number of others that are as
+    /// good.
     pub distinct: Vec<(usize, usize)>,
     /// The frontier's knee, if it has one. Charts label it.
     pub knee: Option<usize>,
@@ -65,7 +66,7 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
         answer(experiment)
     });
     answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress, &answer, state)));
-    // Searches to come, and servers that were not started yet, may come nearer.
+    // Further searches, and servers that were not started yet, may come nearer to the targets.
     if answer.open == 0 && answer.optimization.is_none() {
         nearest::name(&mut answer.questions, state);
     }
@@ -113,7 +114,7 @@ pub fn estimate_by_table(state: &State, table: &Table, metrics: &[&str]) -> Answ
     })
 }
 
-/// Writes the document as `answer.json` has it.
+/// Writes the document in the form of `answer.json`.
 pub fn write_json(document: &Answer, to: impl Write) -> io::Result<()> {
     let mut to = BufWriter::new(to);
     serde_json::to_writer_pretty(&mut to, document)?;
@@ -191,7 +192,7 @@ impl Answers {
     }
 }
 
-/// True if a question about a workload has a nearest point instead of a winner.
+/// True if a question about a metric of a workload has a nearest point instead of a winner.
 fn is_missed(document: &Answer, workload: &str) -> bool {
     let mut own = document
         .questions
@@ -211,9 +212,9 @@ fn winning_point(
     if let Some(point) = &winner.point {
         return places.get(point.as_str()).copied();
     }
-    let is_it = |run: &&RunRecord| run.is_probe_of(&winner.config, &winner.load);
-    let is_there = |point: &Point| runs.get(point.row).is_some_and(is_it);
-    points.points.iter().position(is_there)
+    let is_probe = |run: &&RunRecord| run.is_probe_of(&winner.config, &winner.load);
+    let was_probed = |point: &Point| runs.get(point.row).is_some_and(is_probe);
+    points.points.iter().position(was_probed)
 }
 
 impl WorkloadAnswer {
@@ -238,7 +239,7 @@ impl WorkloadAnswer {
     }
 }
 
-/// The mark of a point whose figures are in doubt: `suspect: generator stalled`; nothing for any other.
+/// The mark of a point whose figures are in doubt: `suspect: generator stalled`; `None` for any other point.
 pub fn mark(point: &Point) -> Option<String> {
     point
         .is_suspect()

@@ -1,5 +1,5 @@
-//! A sentence about the limit of the hardware that binds the recommended server, and what to try next. There is none if the runs do not
-//! record a limit.
+//! A sentence about the limit that the recommended server reaches first, such as memory bandwidth, and what to try next. The sentence needs
+//! a recorded limit.
 
 use crate::sentences::{parts::percent, picks};
 use itertools::Itertools;
@@ -17,13 +17,13 @@ pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<S
     let mut servers = state.servers.iter();
     let (_, server) = servers.find(|(id, _)| id.to_string() == winner.config)?;
     let command = ServeCommand::of(&server.argv);
-    let is_fp8 = command
+    let has_fp8_cache = command
         .value("kv_cache_dtype")
         .is_some_and(|dtype| dtype.starts_with("fp8"));
     let largest = picks(answer).into_iter().next()?.largest;
     let known = Known {
         is_quantised: command.has("quantization"),
-        is_fp8,
+        has_fp8_cache,
         largest: largest.as_deref(),
     };
     say(&limit(points, point)?, &known, |name| {
@@ -31,14 +31,14 @@ pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<S
     })
 }
 
-/// The limit and what to try next, without the shares in between.
+/// The first and the last clause of a sentence: the limit, and what to try next.
 pub fn briefly(sentence: &str) -> String {
     let parts = sentence.split("; ").collect_vec();
     let mut shown = parts.iter().take(1).chain(parts.iter().skip(1).last());
     shown.join("; ")
 }
 
-/// The limit that most runs of a point name.
+/// The limit that the runs of a point record most often.
 fn limit(points: &Points<'_>, point: &Point) -> Option<String> {
     let cells = point.used.iter().map(|row| points.runs.cell("bound_by", *row));
     let named = cells.map(|cell| cell.to_string()).filter(|name| !name.is_empty());
@@ -57,16 +57,16 @@ const NEAR: f64 = 0.8;
 #[derive(Default)]
 struct Known<'a> {
     is_quantised: bool,
-    is_fp8: bool,
-    /// The load and the settings of the server that are the largest tested, in words.
+    has_fp8_cache: bool,
+    /// The load and the settings of the server that are the largest tested, in words; `None` if there are none.
     largest: Option<&'a str>,
 }
 
-fn say(limit: &str, known: &Known<'_>, part: impl Fn(&str) -> Option<f64>) -> Option<String> {
-    let share = |name: &str| part(name).map(percent);
+fn say(limit: &str, known: &Known<'_>, figure: impl Fn(&str) -> Option<f64>) -> Option<String> {
+    let share = |name: &str| figure(name).map(percent);
     // Advice against a limit is given only if it binds. Otherwise more load may help.
     let verb_and_advice = |name: &str, reached: f64, advice: String| {
-        Some(match part(name)? >= NEAR * reached {
+        Some(match figure(name)? >= NEAR * reached {
             true => ("binds", format!("; {advice}")),
             false => {
                 let more = known
@@ -77,7 +77,7 @@ fn say(limit: &str, known: &Known<'_>, part: impl Fn(&str) -> Option<f64>) -> Op
         })
     };
     let weights = (!known.is_quantised).then_some("8-bit weights (quantization)");
-    let cache = (!known.is_fp8).then_some("an fp8 KV cache (kv_cache_dtype)");
+    let cache = (!known.has_fp8_cache).then_some("an fp8 KV cache (kv_cache_dtype)");
     Some(match limit {
         "memory_bandwidth" => {
             let ways = [weights, cache, Some("more requests at once")];
@@ -165,7 +165,7 @@ mod tests {
         }
         let quantised = Known {
             is_quantised: true,
-            is_fp8: true,
+            has_fp8_cache: true,
             largest: None,
         };
         let quantised = say("kv_blocks", &quantised, shares).expect("a sentence");

@@ -42,7 +42,7 @@ pub fn in_words(state: &State) -> Vec<String> {
 /// The number of pairs of a running comparison, and their result so far: `pair 5 of at most 7: output throughput +9.6 % (+1.0 to +19.0 %)`.
 /// `None` before the first pair.
 pub fn so_far(state: &State) -> Option<(usize, String)> {
-    // Without time left, it ends with the result so far.
+    // With a time limit of zero, the comparison ends with the result so far.
     let stopped = Compared {
         max_seconds: Some(0.0),
         ..state.compared()?.clone()
@@ -69,8 +69,8 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
     Some((first.pairs, format!("pair {} of at most {most}{change}", first.pairs)))
 }
 
-/// The servers to choose, with their command lines: the better of two, or the one that starts, or both if none is known to be better; along
-/// an axis the two next to the change. Empty until the comparison ends.
+/// The servers to choose, with their command lines: the better of two, the one that starts, or both if neither is known to be better; along
+/// an axis, the two next to the change. Empty until the comparison ends.
 pub fn chosen(state: &State) -> Vec<(String, String)> {
     let Some(compared) = state.compared() else {
         return Vec::new();
@@ -151,7 +151,7 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion, 
         }
     };
     if let PairedEnding::Unstartable(arm) = outcome.ending
-        && Tally::of(&outcome.findings).is_empty()
+        && Tally::of(&outcome.findings).is_undecided()
     {
         let broken = broken(&compared.entrants[usize::from(arm == Arm::New)], state);
         return vec![format!("{broken}, so nothing can be compared; {why}")];
@@ -198,7 +198,7 @@ impl Tally {
     }
 
     /// True if nothing is decided.
-    fn is_empty(&self) -> bool {
+    fn is_undecided(&self) -> bool {
         self.improved + self.regressed + self.same == 0
     }
 
@@ -297,7 +297,7 @@ pub(crate) fn at_load(compared: &Compared, asked: &AskedMetric) -> String {
     }
 }
 
-/// A ratio with its interval.
+/// The ratio of a finding with its interval and its number of pairs.
 pub(crate) fn ratio(finding: Option<&Finding>) -> String {
     let Some((finding, ratio)) = finding.and_then(|finding| Some((finding, finding.ratio?))) else {
         return "fewer than four pairs were measured".to_owned();
@@ -309,7 +309,7 @@ pub(crate) fn ratio(finding: Option<&Finding>) -> String {
     )
 }
 
-/// `-5.1 % (-6.3 to -3.9 %)`.
+/// Formats a ratio with its interval: `-5.1 % (-6.3 to -3.9 %)`.
 fn shown(ratio: Estimate, interval: Option<Interval>) -> String {
     let interval = interval.map(|interval| (interval.low.exp(), interval.high.exp()));
     change_within(ratio.log.exp(), interval)

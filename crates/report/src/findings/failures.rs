@@ -45,10 +45,10 @@ impl Reason {
     }
 }
 
-/// An observation of some runs.
+/// An observation that some runs share.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Detail {
-    /// Text of one of the observations; in [`Group::seen`] in one line.
+    /// Text of the observation, or of one of several similar ones; a single line in [`Group::seen`].
     #[serde(rename = "example")]
     pub text: String,
     /// Number of runs.
@@ -56,10 +56,10 @@ pub struct Detail {
     /// The most frequent error of failed requests, if that is the observation.
     #[serde(skip)]
     pub request_error: Option<RequestError>,
-    /// The comparison with another server, if one was not started because it needs at least as much memory.
+    /// The comparison with a server that ran out of memory, if another was not started because it needs at least as much memory.
     #[serde(skip)]
     pub ruled_out: Option<Arc<RuledOut>>,
-    /// True if the texts of other observations differ in numbers.
+    /// True if similar observations with other texts were combined with this one.
     #[serde(skip)]
     pub differs: bool,
 }
@@ -90,7 +90,7 @@ pub struct Group {
     /// Number of further points, which have no row.
     #[serde(skip)]
     pub unlisted: usize,
-    /// Everything that was seen, most frequent first.
+    /// All distinct observations, most frequent first.
     #[serde(skip)]
     pub details: Vec<Detail>,
     /// The log of the server of its first run, relative to the directory, if vsweep started the server.
@@ -160,7 +160,7 @@ impl Group {
     }
 }
 
-/// Returns the remedy. For failures that need several remedies, that is the cause's general one.
+/// Returns the remedy for a reason: the one that all observations need, else the general remedy for the cause.
 fn advice(reason: Reason, details: &[Detail], log: Option<&str>) -> String {
     let cause = match reason {
         Reason::Failed(cause) => cause,
@@ -178,8 +178,8 @@ fn advice(reason: Reason, details: &[Detail], log: Option<&str>) -> String {
     }
 }
 
-/// Combines observations that differ only in numbers: `3 of 40 requests failed` equals `5 of 40 requests failed`. The most frequent error
-/// of requests is compared with its digits, such as an HTTP status.
+/// Combines observations that differ only in numbers: `3 of 40 requests failed` and `5 of 40 requests failed`. Errors of requests are
+/// compared with their digits, which may be an HTTP status.
 fn combine_similar(details: &[Detail]) -> Vec<Detail> {
     let kind = |detail: &Detail| match &detail.request_error {
         Some(error) => error.said.clone(),
@@ -204,16 +204,16 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().join(" ")
 }
 
-/// The log of the start of a server that failed last, or else was last, relative to the directory; `None` if somebody else
-/// started it.
+/// The log of a server's last failed start, or of its last start if none failed, relative to the directory; `None` if vsweep did not start
+/// the server.
 pub fn log_of(server: &ServerId, state: &State) -> Option<String> {
     let record = state.servers.get(server).filter(|record| !record.argv.is_empty())?;
     let starts = &record.starts;
-    let guilty = starts
+    let chosen = starts
         .iter()
         .rfind(|start| start.exit.cause.is_some())
         .or(starts.last())?;
-    Some(Directory::server_log_file(server, guilty.launch))
+    Some(Directory::server_log_file(server, chosen.launch))
 }
 
 /// Size of the end of a server's log that is searched, in bytes.
@@ -221,7 +221,7 @@ const TAIL_BYTES: u64 = 256 * 1024;
 /// Lines shown before and after the decisive one.
 const AROUND: usize = 6;
 
-/// The runs that the tables show as failed or in doubt. The rows of `points.runs` must be those of `state.runs()` in their order, as
+/// Groups the runs that the tables show as failed or in doubt. The rows of `points.runs` must be those of `state.runs()` in their order, as
 /// [`crate::read_runs`] makes them. The table, unlike the journal, knows of run files that were damaged later.
 pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
     let runs = state.runs().enumerate().take(points.runs.rows());
@@ -233,7 +233,7 @@ pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
     group_runs(shown, state)
 }
 
-/// The runs that the journal records as failed or in doubt; rows are indices into `state.runs()`.
+/// Groups the runs that the journal records as failed or in doubt; rows are indices into `state.runs()`.
 pub fn group_recorded(state: &State) -> Vec<Group> {
     let runs = state.runs().enumerate();
     group_runs(runs.flat_map(|(row, run)| reasons(row, run, run.cause)), state)
@@ -251,7 +251,7 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
         let seen = (&*run.detail, run.request_error.as_deref(), run.ruled_out.as_ref());
         (Reason::Failed(cause), (row, run, seen))
     });
-    // Doubts about some figures only are shown next to these figures.
+    // A doubt that leaves a run valid concerns some figures only, and is shown next to them.
     let is_listed = move |doubt: &&Doubt| cause.is_none() && doubt.code.severity() != Validity::Valid;
     let doubts = run.doubts.iter().filter(is_listed);
     let doubted = doubts.map(move |doubt| {
@@ -261,7 +261,7 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
     failed.into_iter().chain(doubted)
 }
 
-/// Failures first, then invalid runs, then suspect ones, each with the most frequent first.
+/// Groups runs by reason: failures first, then invalid runs, then suspect ones, each with the most frequent first.
 fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
     let mut unlisted = state
         .unlisted()
@@ -278,7 +278,8 @@ fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &Stat
         .collect()
 }
 
-/// Returns the part of the server's log with the decisive line, for each group; `None` without a log.
+/// Returns for each group the part of the server's log with the decisive line; `None` without a log, or for a reason that the server does
+/// not log.
 pub fn read_excerpts(directory: &Directory, groups: &[Group]) -> Vec<Option<String>> {
     let is_of_server = |reason| matches!(reason, Reason::Failed(_) | Reason::Doubted(Code::RequestErrors));
     let excerpt = |group: &Group| {

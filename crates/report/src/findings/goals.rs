@@ -19,7 +19,7 @@ const LONGEST_NAME: usize = 24;
 #[derive(Debug, Default)]
 pub struct Goals {
     goals: Vec<Goal>,
-    /// For each point, the verdict on all goals together: one of the targets, and each assertion that applies.
+    /// For each point, the verdict on all goals together: the best of the targets, and each assertion that applies.
     verdicts: Vec<Requirement>,
 }
 
@@ -45,7 +45,7 @@ impl Goals {
     pub fn judge(required: &[plan::Requirement], state: &State, points: &Points<'_>) -> Goals {
         let runs: Vec<&RunRecord> = state.runs().collect();
         let mut goals = targets(state, &runs, points);
-        // Of several targets the one that is nearest to being met counts.
+        // Of several targets, the one with the best verdict counts.
         let of_targets = |at: usize| {
             goals
                 .iter()
@@ -131,8 +131,8 @@ impl Goals {
         }
     }
 
-    /// Meanings of names that are not self-explanatory: `chat: p99_ttft_ms<=500, p99_tpot_ms<=8`.
-    /// The question mark is explained if one of these points has it.
+    /// Meanings of names that are not self-explanatory: `chat: p99_ttft_ms<=500, p99_tpot_ms<=8`. The question mark is explained if one of
+    /// the points in `shown` has it.
     pub fn legend(&self, shown: &[usize]) -> Vec<String> {
         let named = self.goals.iter().filter(|goal| goal.name != goal.text);
         let named = named.map(|goal| format!("{}: {}", goal.name, goal.text));
@@ -214,7 +214,8 @@ fn of_classes(criteria: &[Criterion]) -> Vec<String> {
     own.map(Criterion::figure).collect()
 }
 
-/// The highest load that meets a target by the answer of the search that asked for a run, 0 if none does; `None` without an answer.
+/// The highest load that meets a target, according to the answer of the search that asked for a run; 0 if no load does, `None` without an
+/// answer.
 fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
     let search = state.search(run.search.as_ref()?, run.slot)?;
     Some(search.answer(target)?.found.value().unwrap_or(0.0))

@@ -1,4 +1,4 @@
-//! The server that comes nearest to a target that none meets at any load, by the probes at the lowest loads.
+//! The server that comes nearest to a target, if no server meets the target at any load. The probes at the lowest loads decide.
 
 use crate::texts::words::short_setting_of;
 use itertools::Itertools;
@@ -7,7 +7,7 @@ use vsweep_record::journal::State;
 use vsweep_record::table::{SearchResult, search_results};
 use vsweep_strategy::search::{Criterion, Found, Quantity, Reading};
 
-/// Names the nearest server in each question about a load whose searches all ended without one.
+/// Names the nearest server in each question about a load, if no load of any search met the target.
 pub fn name(questions: &mut [Answered], state: &State) {
     let all = search_results(state);
     for answered in questions.iter_mut().filter(|answered| answered.winner.is_none()) {

@@ -55,17 +55,17 @@ pub fn remarks(state: &State) -> Vec<String> {
 /// Reports runs that shared the machine with servers of other sessions, if there are any.
 pub fn shared(points: &Points<'_>) -> Option<String> {
     let others = points.runs.column("other_servers_beside")?.cells.iter();
-    let had = others
+    let affected = others
         .filter_map(|cell| cell.number())
         .filter(|count| *count > 0.0)
         .count();
-    let runs = show_many(had as u64, "run");
-    (had > 0).then(|| {
+    let runs = show_many(affected as u64, "run");
+    (affected > 0).then(|| {
         format!("{runs} shared the machine with servers of other vsweep sessions; they may be slower than alone")
     })
 }
 
-/// The first pair of nodes for each way in which two differ.
+/// For each distinct difference between nodes, the first pair that has it, and the difference in words.
 fn unlike(machines: &BTreeSet<Machine>) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for [one, other] in machines.iter().array_combinations() {

@@ -40,7 +40,7 @@ impl Ranking {
     }
 }
 
-/// Sorts settings by their rank; settings without one come last.
+/// Sorts settings by their rank; settings without a rank come last.
 pub fn sort(columns: &mut Vec<&Column>, ranked: &[String]) {
     columns.order_by_key(|column| {
         let place = ranked.iter().position(|name| *name == column.name);

@@ -8,9 +8,9 @@ use vsweep_plan::ReportOptions;
 use vsweep_record::journal::{Launch, MOST_LISTED, State};
 use vsweep_record::table::Points;
 
-/// The subject of points whose runs disagree.
+/// The subject of remarks about points whose runs disagree.
 pub const UNSTEADY: &str = "Unsteady";
-/// The subject of servers that changed from run to run.
+/// The subject of remarks about servers that changed from run to run.
 pub const DRIFTING: &str = "Drifting";
 
 /// All remarks, the gravest first.
@@ -40,7 +40,7 @@ pub fn remarks(state: &State, points: &Points<'_>, options: &ReportOptions) -> V
     all.into_iter().flat_map(remarks).collect()
 }
 
-/// Runs that have no row, because too many failed at once.
+/// Remark about runs without a row, because too many failed at once with their server.
 fn unlisted(state: &State) -> Option<String> {
     let runs = state.unlisted_runs();
     (runs > 0).then(|| {
@@ -52,18 +52,18 @@ fn unlisted(state: &State) -> Option<String> {
     })
 }
 
-/// Servers behind a URL that were measured on several starts and do not report all of their settings.
+/// Remarks about servers behind a URL that were measured on several starts and do not report all of their settings.
 fn started_again(state: &State) -> Vec<String> {
     let attached = state.servers.iter().filter(|(_, server)| server.argv.is_empty());
     let lines = attached.filter_map(|(id, server)| {
         let runs = state.runs().filter(|run| run.server == *id);
         let launches: Vec<Launch> = runs.filter_map(|run| state.start_of(run)).unique().collect();
         let mut starts = server.starts.iter().filter(|start| launches.contains(&start.launch));
-        let is_open = starts.any(|start| {
+        let hides_settings = starts.any(|start| {
             let identity = start.identity();
             identity.is_some_and(|identity| identity.started.is_some() && !identity.settings.contains_key(HIDDEN))
         });
-        (launches.len() > 1 && is_open).then(|| {
+        (launches.len() > 1 && hides_settings).then(|| {
             format!(
                 "{} was restarted between its runs, so its figures come from {} starts; it did not say whether {HIDDEN} and the like \
                  were the same on each; start it with VLLM_SERVER_DEV_MODE=1 so that it does, or measure anew with --fresh",
@@ -81,8 +81,8 @@ const HIDDEN: &str = "max_num_seqs";
 /// Remark if no fresh starts confirm the best points, because each start of the plan chooses its own loads.
 fn unconfirmed(state: &State) -> Option<String> {
     let planned = state.planning_session()?;
-    let is_open = planned.searches > 0 && planned.starts > 1;
-    is_open.then(|| {
+    let is_unconfirmed = planned.searches > 0 && planned.starts > 1;
+    is_unconfirmed.then(|| {
         "the best points were not measured again: each start chose its own loads, so no fresh starts confirm which of them is best".into()
     })
 }

@@ -27,7 +27,7 @@ pub struct Judged {
     pub why: String,
 }
 
-/// `requirement met: target chat (tp 2: up to 123)`.
+/// Formats the result: `requirement met: target chat (tp 2: up to 123)`.
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
@@ -42,7 +42,7 @@ impl fmt::Display for Judged {
 /// Verdict of one server, or of one of its points, with the reason.
 pub(crate) type Said = (Requirement, String);
 
-/// Judges every requirement for each workload. Of several servers that meet one, the answer's winner is named.
+/// Judges every requirement for each workload. If several servers meet a requirement, the answer's winner is named.
 pub fn judge(
     required: &[vsweep_plan::Requirement],
     state: &State,
@@ -84,7 +84,7 @@ fn of_comparison(state: &State) -> Vec<Judged> {
 }
 
 fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State, answer: &Answer) -> Vec<Judged> {
-    let is_it = |goal: &Goal| matches!(goal, Goal::Load { target, .. } if target == name);
+    let is_about_target = |goal: &Goal| matches!(goal, Goal::Load { target, .. } if target == name);
     let all = search_results(state).into_iter().filter(|own| own.target.name == name);
     let by_load = all.map(|result| (sla::load_name(&result), result)).into_group_map();
     let by_load = by_load.into_iter().sorted_by_key(|(load, _)| *load);
@@ -92,10 +92,9 @@ fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State, ans
         let workload = load.unwrap_or_default();
         let is_recommended = |sought: &&SearchResult<'_>| {
             let server = &sought.record().started.server;
-            answer
-                .leading()
-                .into_iter()
-                .any(|answered| is_it(&answered.goal) && answered.workload == workload && is_winner(answered, server))
+            answer.leading().into_iter().any(|answered| {
+                is_about_target(&answered.goal) && answered.workload == workload && is_winner(answered, server)
+            })
         };
         let (first, others): (Vec<_>, Vec<_>) = servers.iter().partition(is_recommended);
         let said = first.into_iter().chain(others).map(|sought| {
@@ -190,7 +189,7 @@ pub(crate) fn by_server<'s>(
     })
 }
 
-/// Verdict of a point by its figures: the deciding criterion, and its load. `None` if the assertion does not apply.
+/// Verdict of a point by its figures, with the deciding criterion and the point's load. `None` if the assertion does not apply.
 fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State, points: &Points<'_>) -> Option<Said> {
     let none = Params::new();
     let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);

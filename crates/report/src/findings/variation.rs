@@ -50,15 +50,15 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
             kept.push(column);
         }
     }
-    name_combos(points, kept)
+    without_implied(points, kept)
 }
 
 /// Leaves out parameters that the name of a combination implies, except the load. Keeps all if the others have no parameter for an x axis.
-fn name_combos<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Column> {
+fn without_implied<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Column> {
     let combos: Vec<&Column> = params.iter().copied().filter(|column| column.is_combo()).collect();
     let is_implied = |column: &Column| {
-        let is_own = is_load(column) || column.is_combo();
-        !is_own && combos.iter().any(|combo| follows_from(points, &[*combo], column))
+        let is_kept = is_load(column) || column.is_combo();
+        !is_kept && combos.iter().any(|combo| follows_from(points, &[*combo], column))
     };
     let remaining: Vec<&Column> = params.iter().copied().filter(|column| !is_implied(column)).collect();
     match swept(points, &remaining).is_none() && swept(points, &params).is_some() {
@@ -101,8 +101,8 @@ pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Colu
     load.or_else(|| side(Section::Bench)).or_else(|| side(Section::Serve))
 }
 
-/// The parameters whose combinations are separate curves along `x`: those asked for, then all other varied ones that `apart` does not
-/// determine. A line through points of several settings would show the behaviour of none of them.
+/// The parameters whose combinations are separate curves along `x`: those in `asked`, then the other varied ones, except those that follow
+/// from `x`, `asked` or `apart`. A line through points of several settings would show the behaviour of none of them.
 pub fn curves_along<'t>(
     points: &Points<'t>,
     x: &'t Column,

@@ -45,12 +45,12 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
     }
 }
 
-/// `5 runs with TP 8 suspect (generator stalled)`.
+/// Describes a group of doubtful runs: `5 runs with TP 8 suspect (generator stalled)`.
 fn doubt(group: &Group) -> String {
     format!("{} {} ({})", group.runs_in_words(), group.verb(), group.in_words())
 }
 
-/// `8 runs with TP 1 (out of memory at load)`.
+/// Describes a group of failed runs: `8 runs with TP 1 (out of memory at load)`.
 fn lost(group: &Group) -> String {
     format!("{} ({})", group.runs_in_words(), group.in_words())
 }

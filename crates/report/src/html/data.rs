@@ -1,5 +1,5 @@
-//! The figures of a page as compact JSON, by column. Repeated values are stored once and referred to by index, and figures have five
-//! digits. `script/data.js` reads it.
+//! The figures of a page as compact JSON, by column. Repeated values are stored once and referred to by index, and figures have about five
+//! digits (see `round`). `script/data.js` reads it.
 
 use super::text::embed_json;
 use crate::findings::variation::swept;
@@ -218,7 +218,7 @@ fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
 fn is_shown(column: &Column) -> bool {
     match column.section {
         Section::Identity => column.name != "point",
-        // The page gets them from the journal.
+        // The page has the observations as `details`.
         Section::Cause => false,
         Section::Serve | Section::Bench | Section::Origin => true,
         Section::Metric | Section::Derived => column.has_numbers(),
@@ -252,16 +252,16 @@ fn runs(inputs: &Inputs<'_>) -> Page {
     let mut page = Page(String::new());
     page.add("servers", self::servers(inputs, began));
     page.add("server", runs.iter().map(place).collect_vec());
-    // Position among the starts of its server, if known.
+    // Position of the run's launch among the starts of its server, if known.
     page.add("start", runs.iter().map(start).collect_vec());
-    // Start of the first server.
+    // Time at which the first server was started.
     page.add("began", began.map(|began| began.to_string()));
     page.add(
         "ended",
         runs.iter().map(|run| since(began, &run.finished_at)).collect_vec(),
     );
     page.add("seconds", runs.iter().map(|run| tenths(run.seconds)).collect_vec());
-    // Duration of the reset and the warm-up before it, if recorded; empty if no run has one.
+    // Duration of the reset and of the warm-up before each run, if recorded; empty if no run has one.
     page.add("resets", where_known(runs.iter().map(|run| run.reset_seconds)));
     page.add("warmups", where_known(runs.iter().map(|run| run.warmup_seconds)));
     page.add(
@@ -284,7 +284,7 @@ fn file_of(run: &RunRecord) -> Option<(&str, u64)> {
     Some((begin, line.parse().ok()?))
 }
 
-/// Start of the first server.
+/// Time at which the first server was started.
 fn began(inputs: &Inputs<'_>) -> Option<Timestamp> {
     let starts = inputs.state.starts();
     starts.filter_map(|start| start.started_at.parse().ok()).min()
@@ -374,9 +374,9 @@ fn encode_cell(cell: &Cell) -> Value {
     }
 }
 
-/// Rounds to five significant digits, but to whole numbers just below a million and to multiples of 10,000 above a billion, as sentences
-/// show them. `summary.csv` has all digits. A number whose last digit would be a 5 keeps ten digits, so that the page, which rounds
-/// further, never shows another number than the sentences.
+/// Rounds to five significant digits, but to whole numbers from 100,000 to a million and to multiples of 10,000 from a billion on, as
+/// sentences show them. `summary.csv` has all digits. A number whose last digit would be a 5 keeps ten digits, so that the page, which
+/// rounds further, never shows another number than the sentences.
 fn round(number: f64) -> f64 {
     if (1e5..1e6).contains(&number.abs()) {
         return number.round();

@@ -36,7 +36,7 @@ const SCRIPT: [&str; 15] = [
     include_str!("script/telemetry.js"),
 ];
 
-/// The name of the experiment that a page was made with.
+/// The name of the experiment in the title of a report page; `None` for another page.
 pub fn name_in(page: &str) -> Option<String> {
     let (_, rest) = page.split_once("<title>")?;
     let (name, _) = rest.split_once(" · vsweep report</title>")?;

@@ -1,4 +1,4 @@
-//! The charts next to a page's answer: the possibilities of each server, and the effect of each setting.
+//! The charts next to the answer of a page, drawn small.
 
 use super::text::{escape, safe};
 use crate::chart::{Chart, Panel, Style};
@@ -16,7 +16,8 @@ const ROOM_OF_AXES: f64 = 170.0;
 /// Height of each bar with its margin.
 const ROOM_OF_BAR: f64 = 64.0;
 
-/// The charts of workloads or targets as parts of the page, in the same order. `None` for those beyond the first and for too large ones.
+/// The charts of workloads or targets as parts of the page, in the same order. `None` for those beyond the first `MOST_FRONT` and for
+/// charts that are too large.
 pub fn pictures(charts: Vec<Option<Chart>>) -> Vec<Option<Value>> {
     let shown =
         |(place, chart): (usize, Option<Chart>)| chart.filter(|_| place < MOST_FRONT).and_then(|chart| picture(&chart));

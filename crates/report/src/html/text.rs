@@ -1,4 +1,4 @@
-//! Text inside HTML: escaping, text to copy, and the one way from a template to a page.
+//! Text inside HTML: escaping, links from terms to their meanings, and the function that fills the template of a page.
 
 use crate::texts::template::{environment, fill, share};
 use minijinja::Value;

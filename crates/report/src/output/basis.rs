@@ -1,5 +1,5 @@
-//! The source of a report, as its last line states it. That line shows if the report is current. File times do not: the report that was
-//! written last may come from journals that were read first.
+//! The last line of a report, which identifies the record that the report was made from, and so shows if the report is current. File times
+//! do not show it: the report that was written last may come from journals that were read first.
 
 use super::files::written;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use vsweep_record::journal::{Directory, State};
 /// The last line of `report.md`; a comment, which Markdown does not show.
 pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> String {
     let manifest = read_text(&directory.manifest(), FACTS).unwrap_or_default();
-    // Without new runs, another plan may count.
+    // Another plan may count although no run was added.
     let plan = state.plan_that_counts().map_or("", |(_, sha256, _)| sha256);
     let texts = [state.basis(), plan.to_owned(), manifest];
     let charts = show_many(count(directory, &directory.charts(), "png") as u64, "chart");
@@ -22,8 +22,8 @@ pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> Stri
     )
 }
 
-/// Returns true if the tables, the reports, the charts and the files of `best/` exist and were made from this state. Their content is not
-/// compared.
+/// Returns true if the tables of runs and of points, the reports, the charts and the files of `best/` exist and were made from this state.
+/// Their content is not compared.
 pub fn is_current(directory: &Directory, state: &State) -> bool {
     let files = [
         directory.summary_csv(),
@@ -36,7 +36,7 @@ pub fn is_current(directory: &Directory, state: &State) -> bool {
     report.is_ok_and(|text| text.ends_with(&line)) && files.iter().all(|file| file.exists())
 }
 
-/// Number of files with this extension in a folder that reports wrote and that still exist.
+/// Number of files with this extension that reports wrote into a folder and that still exist.
 fn count(directory: &Directory, folder: &Path, extension: &str) -> usize {
     let is_of = |path: &PathBuf| path.extension().is_some_and(|found| found == extension) && path.exists();
     written(directory, folder).iter().filter(|path| is_of(path)).count()

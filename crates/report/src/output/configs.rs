@@ -1,5 +1,5 @@
-//! Ready configuration files for `vllm serve --config`: the winner of each target and of each question of the answer, with
-//! what was measured of it in comments.
+//! Ready configuration files for `vllm serve --config`: one for the winner of each question of the answer, with its measurements in
+//! comments.
 
 use super::yaml::write_flags;
 use crate::charts::multiples::order;
@@ -47,7 +47,7 @@ pub struct Config {
     pub question: String,
     /// Its name in the folder `best`.
     pub file: String,
-    /// The settings, below comments that say why these.
+    /// The settings, below comments with the reasons for them.
     pub text: String,
 }
 
@@ -59,7 +59,7 @@ struct Winner {
     reason: String,
     /// Index of the point with which it won.
     point: usize,
-    /// Number of such servers, if its figure is that of several.
+    /// Number of replicas, if the figure is that of several replicas.
     one_of: Option<u32>,
 }
 
@@ -87,7 +87,7 @@ pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     configs
 }
 
-/// The winners of all questions, those of targets first.
+/// The winners of all questions, in the order of the document.
 fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
     let document = &inputs.answers.document;
     let winner = |answered: &Answered| {
@@ -137,14 +137,14 @@ fn comments(
             experiment => inputs.experiment.as_str(),
             measured => inputs.state.last_session().map(|session| session.started_at.as_str()),
             facts => facts.collect_vec(),
-            ..envelope(inputs, runs, point, server)
+            ..loads_of_server(inputs, runs, point, server)
         },
     );
     comment(&text)
 }
 
-/// Data for the template: every load that was measured on the winner's server, with a mark at the load that won.
-fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &ServerId) -> Value {
+/// Data for the template: the loads that were measured on the winner's server, with a mark at the load that won.
+fn loads_of_server(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &ServerId) -> Value {
     let points = inputs.points;
     let is_here = |point: &&Point| runs.get(point.row).is_some_and(|run| run.server == *server);
     let all = points.points.iter().enumerate();
@@ -200,7 +200,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     }
 }
 
-/// `12.5 (12.1-13.0)`, or the figure alone.
+/// Formats a figure with its range, if it has one: `12.5 (12.1-13.0)`.
 fn range(spread: &Spread) -> String {
     let (low, high) = spread.reach();
     match high > low {

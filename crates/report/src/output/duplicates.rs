@@ -1,5 +1,5 @@
-//! `duplicates.csv`: results that were measured or tried and do not count, because another one of the same run does, with their
-//! differences. They come from two sessions that did not know of each other, or from a run that was tried again.
+//! `duplicates.csv`: results that do not count, with the reason and the difference from the result that counts, if there is one. For
+//! example, two sessions that did not know of each other measured the same run, a run was tried again, or a result was retired.
 
 use super::files;
 use crate::findings::attainment::Shares;

@@ -12,12 +12,12 @@ use vsweep_record::journal::Directory;
 pub(crate) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>> {
     let header = rows.first()?.iter().map(|(name, _)| name.as_ref());
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(header).expect("memory takes every row");
+    writer.write_record(header).expect("writing to memory cannot fail");
     for row in rows {
         let cells = row.iter().map(|(_, cell)| cell);
-        writer.write_record(cells).expect("memory takes every row");
+        writer.write_record(cells).expect("writing to memory cannot fail");
     }
-    Some(writer.into_inner().expect("memory takes every row"))
+    Some(writer.into_inner().expect("writing to memory cannot fail"))
 }
 
 /// Writes these files into a folder of the directory, and removes those that an earlier report wrote there and this one does not. Files
@@ -76,7 +76,7 @@ fn write_list(directory: &Directory, before: &BTreeSet<String>, list: &BTreeSet<
 
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        // Another shard removed it first.
+        // Another process removed the file first.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(Error::io("remove", path)),
     }

@@ -30,7 +30,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Makes the pages. In a report, the charts are written before, because the Markdown has their number.
+    /// Makes the pages. When a report is written, its charts come first, because the Markdown has their number.
     pub fn make(inputs: &Inputs<'_>) -> Pages {
         let configs = configs::render(inputs);
         let document = document::of(inputs, &configs);

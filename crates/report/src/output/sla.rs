@@ -34,13 +34,13 @@ pub const COARSE: &str = "answers \"within N %\" had too few runs to reach sla.t
 /// Most rows of the table in the terminal.
 const MOST_ROWS: usize = 20;
 
-/// `Target chat`, and the load where there are several.
+/// The question that a search answers: `Target chat`, with the load if there are several.
 pub(crate) fn question(result: &SearchResult<'_>) -> String {
     let load = load_name(result).map(|load| format!(", {load}"));
     format!("Target {}{}", result.target.name, load.unwrap_or_default())
 }
 
-/// The load's name; none if it is the only one.
+/// The load's name; `None` if it is the only one.
 pub(crate) fn load_name<'a>(result: &SearchResult<'a>) -> Option<&'a str> {
     let name = result.record().started.name.as_str();
     (!name.is_empty() && name != "default").then_some(name)
@@ -50,13 +50,13 @@ fn server<'a>(result: &SearchResult<'a>) -> Option<&'a ServerRecord> {
     result.state.servers.get(&result.record().started.server)
 }
 
-/// The server's settings.
+/// The server's name, which lists its settings, or its id.
 pub(crate) fn config_name(result: &SearchResult<'_>) -> String {
     let id = &result.record().started.server;
     server(result).map_or_else(|| id.to_string(), |server| server.name.clone())
 }
 
-/// The answer's word, or why there is none.
+/// The word for the answer, or for the reason that there is none.
 fn word(result: &SearchResult<'_>) -> &'static str {
     match result.answer() {
         _ if result.is_open() => "not finished",
@@ -67,13 +67,13 @@ fn word(result: &SearchResult<'_>) -> &'static str {
     }
 }
 
-/// The verdict for people: `met, within 14 %` if it is less precise than requested.
+/// The answer in words: `met, within 14 %` if it is less precise than requested.
 pub(crate) fn words(result: &SearchResult<'_>) -> String {
     let answer = result.answer();
     answer.map_or_else(|| word(result).to_owned(), Answer::words)
 }
 
-/// The answer's load in words: `>= 400` where the highest load allowed meets the target.
+/// The answer's load in words: `>= 400` if the highest load allowed meets the target.
 pub(crate) fn value_in_words(result: &SearchResult<'_>) -> Option<String> {
     result.answer().and_then(|answer| match answer.found {
         Found::Beyond(value) => Some(format!(">= {value}")),
@@ -81,7 +81,8 @@ pub(crate) fn value_in_words(result: &SearchResult<'_>) -> Option<String> {
     })
 }
 
-/// Interval of the answer's limit. Ends in requests at once are rounded down, because only whole loads can meet the target.
+/// Interval of the answer's limit. The ends are rounded down if concurrency varies, because only whole numbers of requests can meet the
+/// target.
 pub(crate) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
     let answer = result.answer()?;
     Some(match result.record().started.vary {
@@ -92,7 +93,7 @@ pub(crate) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
 
 fn interval_in_words((low, high): (f64, f64)) -> String {
     match high {
-        // Not even one user.
+        // Not even one request at a time meets the target.
         0.0 => "below 1".to_owned(),
         f64::INFINITY => format!("above {}", show_number(low)),
         _ => format!("{} and {}", show_number(low), show_number(high)),
@@ -164,7 +165,7 @@ pub struct ShownAnswer {
     pub is_coarse: bool,
     /// The criterion nearest to its limit; empty where there is none.
     pub binding: String,
-    /// Runs that said something about the target, or a dash.
+    /// Number of runs that were made for the target or measured something of it, or a dash.
     pub probes: String,
     /// Notes for the reader; empty if there are none.
     pub notes: String,
@@ -289,7 +290,7 @@ pub fn to_text(state: &State, answer: Option<&Document>) -> String {
 /// `sla.csv`: a row for each server config, load and target; `None` if no search has begun.
 pub fn to_csv(state: &State, document: &Document) -> Option<Vec<u8>> {
     let all = search_results(state);
-    // The runs identify the combination of a load.
+    // The name of a load's combination is recorded with its runs.
     let runs = state
         .runs()
         .filter_map(|run| Some((run.search.as_ref()?, run.combo.as_deref()?)));

@@ -1,5 +1,5 @@
-//! `starts.csv`: every start of a server, where it ran, for how long it held its GPUs, and how much of that was spent measuring. It is the
-//! timeline of the sweep as a table.
+//! `starts.csv`: every launch of a server, with its node, the time for which it held its GPUs, and the part of that time that was spent
+//! measuring. The file is the timeline of the sweep as a table.
 
 use super::files;
 use crate::ordered::Ordered;
@@ -15,19 +15,20 @@ use vsweep_base::units::{show_duration, show_many};
 use vsweep_record::journal::{ALONE_SLOT, Launch, ServerRecord, StartRecord, State, covered_s};
 use vsweep_record::table::{inert, used_gpus};
 
-/// One start, and its use of the machine.
+/// One launch of a server, and its use of the machine.
 struct StartUsage<'s> {
     id: &'s ServerId,
     server: &'s ServerRecord,
     start: &'s StartRecord,
     node: String,
     gpus: f64,
-    /// From its launch to its end, or to the last line of its session if its end is unknown, by a clock that may have been set meanwhile.
+    /// From its beginning to its end, or to the last line of its session if its end is unknown, by a clock that may have been set
+    /// meanwhile.
     span: Option<(Timestamp, Timestamp)>,
     spent: Spent,
 }
 
-/// Time of a start used by the runs in the tables, in seconds.
+/// Number of runs of a launch in the tables, and the time that they took, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
     runs: usize,
@@ -40,8 +41,8 @@ struct Spent {
 const SLACK_S: f64 = 1.0;
 
 impl StartUsage<'_> {
-    /// Time for which it held its GPUs: as measured, or by the clock if its end is not recorded. `None` if that is shorter than the work
-    /// done in it, because the clock was set.
+    /// Time for which it held its GPUs, in seconds: as measured, or by the clock if no measured time is recorded. `None` if the time by the
+    /// clock is unknown, or shorter than the work done in it because the clock was set.
     fn held_s(&self) -> Option<f64> {
         self.start.exit.held_seconds.or_else(|| {
             let (start, spent) = (self.start, self.spent);
@@ -58,7 +59,7 @@ impl StartUsage<'_> {
     }
 
     /// Returns true if its times of day agree with the measured duration.
-    fn is_on_time(&self) -> bool {
+    fn agrees_with_clock(&self) -> bool {
         let both = self.held_s().zip(self.span_s());
         both.is_some_and(|(held_s, span_s)| (held_s - span_s).abs() <= SLACK_S + held_s / 100.0)
     }
@@ -74,7 +75,7 @@ impl StartUsage<'_> {
     }
 }
 
-/// All starts, in the order in which they began.
+/// All launches, in the order in which they began.
 fn usages(state: &State) -> Vec<StartUsage<'_>> {
     let mut spent: HashMap<(&ServerId, Launch), Spent> = HashMap::new();
     for run in state.runs().filter(|run| run.seconds.is_finite()) {
@@ -159,7 +160,7 @@ pub struct SweepUsage {
     /// Hours for which servers held GPUs, times their number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_hours: Option<f64>,
-    /// In dollars.
+    /// The price of these GPU-hours, in dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
@@ -183,7 +184,7 @@ impl SweepUsage {
         }
     }
 
-    /// `10m 50s, 0.68 GPU-hours ($1.70)`; empty if nothing is known.
+    /// Formats the usage: `10m 50s, 0.68 GPU-hours ($1.70)`; empty if nothing is known.
     pub fn in_words(&self) -> String {
         let money = self.cost.map_or(String::new(), |cost| match cost {
             ..0.1 => format!(" (${})", show_number(cost)),
@@ -195,14 +196,14 @@ impl SweepUsage {
         self.time_in_words().into_iter().chain(hours).join(", ")
     }
 
-    /// `10m 50s`.
+    /// Formats the time: `10m 50s`.
     pub fn time_in_words(&self) -> Option<String> {
         self.seconds
             .map(|seconds| show_duration(Duration::from_secs_f64(seconds)))
     }
 }
 
-/// The starts of real servers among these that began.
+/// The launches of real servers among these that have a span.
 fn real<'s>(state: &State, usages: Vec<StartUsage<'s>>) -> Vec<StartUsage<'s>> {
     // A server that never became ready has not reported its kind; it is assumed to be like the others.
     let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
@@ -211,7 +212,8 @@ fn real<'s>(state: &State, usages: Vec<StartUsage<'s>>) -> Vec<StartUsage<'s>> {
     usages.into_iter().filter(is_real).collect()
 }
 
-/// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; `None` if no real server held a GPU.
+/// The GPU-hours of real servers in words: `3 in 2 server starts, 40 % of it measuring; 8 GPUs held 93 % of the time`; `None` if no real
+/// server held a GPU.
 pub(crate) fn in_words(state: &State) -> Option<String> {
     let (usages, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) = real(state, usages(state))
         .into_iter()
@@ -244,7 +246,7 @@ pub(crate) fn in_words(state: &State) -> Option<String> {
 /// Number of GPUs ever held on all nodes, and the share of their nodes' busy time for which they were held. `None` if fewer than two were
 /// assigned, or a clock was set.
 fn held_share(usages: &[StartUsage<'_>]) -> Option<(usize, f64)> {
-    if !usages.iter().all(StartUsage::is_on_time) {
+    if !usages.iter().all(StartUsage::agrees_with_clock) {
         return None;
     }
     let given_out = usages.iter().filter(|usage| !usage.start.gpus.is_empty());

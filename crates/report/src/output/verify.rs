@@ -38,7 +38,8 @@ pub struct Verified {
     pub differences: Vec<String>,
 }
 
-/// Compares every table, both reports and the files of `best/` with the record, which it returns.
+/// Compares every table, both reports, `answer.json`, the files of `best/` and the copy of the plan with the record. Returns the record and
+/// the result.
 pub fn verify(directory: &Directory, options: impl FnOnce(&State) -> ReportOptions) -> Result<(State, Verified)> {
     let (state, runs, options) = load(directory, options)?;
     let verified = compare_files(directory, &state, &runs, &options);
@@ -67,7 +68,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
             tables.compare(root, &path, content.as_ref(), csv_differences);
         }
         let typed = Content::Typed(&runs.table);
-        let is_other = open(&directory.summary_parquet()).is_ok_and(|stored| !is_alike(&stored, &typed));
+        let is_other = open(&directory.summary_parquet()).is_ok_and(|stored| !has_content(&stored, &typed));
         let other = is_other.then(|| "summary.parquet: is not what would be made of the runs".to_owned());
         tables.differences.extend(other);
         tables
@@ -105,7 +106,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     verified
 }
 
-/// Describes a copy of the plan that is not what the record has.
+/// Describes a copy of the plan that differs from the recorded plan; `None` if it does not, or no plan is recorded.
 fn changed_plan(directory: &Directory, state: &State) -> Option<String> {
     let (_, _, recorded) = state.plan_that_counts().filter(|(_, _, text)| !text.is_empty())?;
     let path = directory.plan(Format::of_text(recorded) == Format::Json);
@@ -122,7 +123,7 @@ fn changed_plan(directory: &Directory, state: &State) -> Option<String> {
 }
 
 impl Verified {
-    /// Compares a file with what it must hold; `None` if it must not be there.
+    /// Compares a file with its recomputed content `made`; `None` if the file must not exist.
     fn compare(
         &mut self,
         root: &Path,
@@ -132,7 +133,7 @@ impl Verified {
     ) {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
         let found = match (open(path), made) {
-            (Ok(stored), Some(made)) if is_alike(&stored, made) => Vec::new(),
+            (Ok(stored), Some(made)) if has_content(&stored, made) => Vec::new(),
             (Ok(_), Some(made)) => {
                 let made = to_text(made);
                 match read(path, 2 * made.len() as u64 + LONGER) {
@@ -164,12 +165,12 @@ fn text(text: &str) -> Content<'_> {
 
 fn to_text(made: &Content<'_>) -> String {
     let mut text = Vec::new();
-    made.write_to(&mut text).expect("memory takes it");
+    made.write_to(&mut text).expect("writing to memory cannot fail");
     String::from_utf8(text).expect("what is made is text")
 }
 
 /// Returns true if a file has exactly the content that it must have.
-fn is_alike(stored: &File, made: &Content<'_>) -> bool {
+fn has_content(stored: &File, made: &Content<'_>) -> bool {
     let mut stored = Stored(BufReader::new(stored));
     made.write_to(&mut stored).is_ok() && stored.0.fill_buf().is_ok_and(<[u8]>::is_empty)
 }
@@ -198,7 +199,7 @@ fn csv_differences(stored: &str, made: &str) -> Vec<String> {
     let rows = |text: &str| {
         let mut reader = csv::ReaderBuilder::new();
         let reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
-        // Any text can be read as some table.
+        // With this reader, any text can be read as a table.
         reader.into_records().filter_map(Result::ok).collect_vec()
     };
     let (stored, made) = (rows(stored), rows(made));
@@ -230,16 +231,16 @@ fn line_differences(stored: &str, made: &str) -> Vec<String> {
     let pairs = (1..).zip(pairs.map(EitherOrBoth::left_and_right));
     let different = pairs.filter(|(_, (stored, made))| stored != made);
     let differences = different.map(|(line, (stored, made))| {
-        let alike = stored.zip(made).map_or(0, |(stored, made)| alike(stored, made));
-        let rest = |text: &'_ str| text.chars().skip(alike).collect::<String>();
+        let shown_from = stored.zip(made).map_or(0, |(stored, made)| shown_from(stored, made));
+        let rest = |text: &'_ str| text.chars().skip(shown_from).collect::<String>();
         let (stored, made) = (stored.map(rest), made.map(rest));
         format!("line {line}: {}", both(stored.as_deref(), made.as_deref()))
     });
     differences.collect()
 }
 
-/// Position at which two lines begin to differ, a few words before, in characters.
-fn alike(one: &str, other: &str) -> usize {
+/// Position, in characters, from which two lines are shown: a few words before they begin to differ.
+fn shown_from(one: &str, other: &str) -> usize {
     const BEFORE: usize = 30;
     let pairs = one.chars().zip(other.chars());
     pairs

@@ -33,7 +33,8 @@ pub struct Exported {
     pub damaged: Vec<String>,
 }
 
-/// Writes the results that count as such a tree. Invalid runs and runs that were cut short are failures in it, so that nobody draws them.
+/// Writes the results that count as the tree of a vLLM sweep. Invalid runs and runs that were cut short are failures in it, so that nobody
+/// draws them.
 pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Result<Exported> {
     let unknown = ServerRecord::default();
     let mut exported = Exported::default();
@@ -44,7 +45,7 @@ pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Resul
         let mut measured: Vec<Value> = Vec::new();
         for (number, run) in runs.into_iter().enumerate() {
             let server = state.servers.get(&run.server).unwrap_or(&unknown);
-            let content = believed(run).then(|| read_content(directory.root(), run));
+            let content = is_usable(run).then(|| read_content(directory.root(), run));
             let content = content.and_then(|content| content.map_err(|problem| exported.damaged.push(problem)).ok());
             match content.and_then(|content| serde_json::from_slice::<Params>(&content).ok()) {
                 Some(result) => {
@@ -70,14 +71,14 @@ pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Resul
     Ok(exported)
 }
 
-fn believed(run: &RunRecord) -> bool {
+fn is_usable(run: &RunRecord) -> bool {
     let is_measured = matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
     is_measured && run.validity != Validity::Invalid && run.file.is_some()
 }
 
 /// Prefix of the load's side in vLLM's sweeps; `vllm bench startup` has its own.
 fn side_of_load(directory: &Directory, state: &State) -> &'static str {
-    let first = state.runs().find(|run| believed(run));
+    let first = state.runs().find(|run| is_usable(run));
     let content = first.and_then(|run| read_content(directory.root(), run).ok());
     let figures = content.and_then(|content| serde_json::from_slice::<Params>(&content).ok());
     match figures.is_some_and(|figures| figures.contains_key("avg_cold_startup_time")) {
@@ -120,7 +121,7 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
 /// figures of the same name.
 fn record(result: Params, number: usize, run: &RunRecord, server: &ServerRecord) -> Params {
     let figures = result.into_iter().take_while(|(name, _)| name != "run_number");
-    // vLLM's client writes no objects; ours are histograms, which no plot can use.
+    // The objects in our results are histograms, which no plot can use. vLLM's client writes no objects.
     let mut record: Params = figures.filter(|(_, value)| !value.is_object()).collect();
     record.insert("gpu_count".into(), json!(count_gpus(&server.params, &server.argv)));
     if server.is_simulated() == Some(true) {
@@ -172,11 +173,11 @@ fn write_json(path: &Path, value: &impl Serialize, indent: usize) -> Result<()> 
 }
 
 /// The table as pandas writes it, without the lists of single requests: a number before each row, empty cells for missing values, values as
-/// Python prints them, and whole numbers as decimals in a column with gaps. As in our own tables, no text can act on the program that shows
-/// it.
+/// Python prints them, and whole numbers as decimals in a column with gaps or decimals. As in our own tables, no text can act on the
+/// program that shows it.
 fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
     let columns: Vec<&String> = records.iter().flat_map(Map::keys).unique().collect();
-    let has_gaps = columns.iter().map(|name| {
+    let is_decimal = columns.iter().map(|name| {
         let values = || {
             records
                 .iter()
@@ -184,7 +185,7 @@ fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
         };
         values().flatten().all(Value::is_number) && values().any(|value| value.is_none_or(Value::is_f64))
     });
-    let has_gaps: Vec<bool> = has_gaps.collect();
+    let is_decimal: Vec<bool> = is_decimal.collect();
     let harmless = |text: &str| inert(&printable(text)).into_owned();
     let mut csv = csv::Writer::from_writer(to);
     csv.write_field("")?;
@@ -193,10 +194,10 @@ fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
         csv.write_field(row.to_string())?;
         let cells = columns
             .iter()
-            .zip(&has_gaps)
-            .map(|(name, has_gaps)| match record.get(*name) {
+            .zip(&is_decimal)
+            .map(|(name, is_decimal)| match record.get(*name) {
                 None | Some(Value::Null) => String::new(),
-                Some(value) if *has_gaps && !value.is_f64() => format!("{}.0", vllm_sweep::text(value)),
+                Some(value) if *is_decimal && !value.is_f64() => format!("{}.0", vllm_sweep::text(value)),
                 Some(value) => harmless(&vllm_sweep::text(value)),
             });
         csv.write_record(cells)?;

@@ -36,7 +36,7 @@ pub struct Written {
     pub files: Vec<PathBuf>,
     /// Sentences for people: damaged run files, charts that could not be drawn.
     pub problems: Vec<String>,
-    /// Sentences for people: charts that the results do not give.
+    /// Sentences for people: charts for which the results have no data.
     pub notes: Vec<String>,
     /// Number of runs in the tables.
     pub runs: usize,
@@ -65,7 +65,7 @@ struct Answered {
     took: Duration,
 }
 
-/// An answer is made again only after this many times as long as the last one took, so that answers take at most a twentieth of a sweep's
+/// Minimum time between two answers, as a multiple of the time that the last answer took. So answers take at most a twentieth of a sweep's
 /// time.
 const ANSWER_INTERVAL: u32 = 20;
 
@@ -80,7 +80,7 @@ impl LiveTables {
         }
     }
 
-    /// Replaces the text tables by the current state of the journals.
+    /// Rewrites the text tables from the current state of the journals.
     pub fn write(&mut self, state: &State) -> Result<Written> {
         let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.cache));
         let mut points = Points::of(&runs.table);
@@ -186,7 +186,7 @@ fn write_all_tables(
 /// A chart with its picture, or why there is none.
 type Drawn = (Chart, Result<Vec<u8>, String>);
 
-/// The charts with their pictures, after sentences about those that the results do not give.
+/// The charts with their pictures, after sentences about those for which the results have no data.
 fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn>) {
     let (state, points) = (inputs.state, inputs.points);
     let subject = ChartContext {
@@ -213,7 +213,7 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
     }
     let runs = read_asked(directory, state, options, None);
     let mut points = Points::of(&runs.table);
-    // The report judges estimates, so this must do so, too.
+    // The points need the answer's estimates, because the report judges by them, too.
     let answer = answer::settle(directory, state, &mut points, options);
     requirements::judge(&options.requirements, state, &points, &answer)
 }

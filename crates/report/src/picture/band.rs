@@ -1,5 +1,5 @@
-//! Some rows of a bitmap, drawn as if all of it were there. Shapes are made pixel by pixel in the places of the whole, so the bands of a
-//! picture hold exactly what one large bitmap would.
+//! A band of rows of a larger bitmap, drawn with the coordinates of the whole. Shapes are made pixel by pixel in these coordinates, so the
+//! bands of a picture hold exactly the pixels of one large bitmap.
 
 use plotters::prelude::{BitMapBackend, DrawingBackend};
 use plotters_backend::{BackendColor, BackendCoord, BackendStyle, DrawingErrorKind, rasterizer};

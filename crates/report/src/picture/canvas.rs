@@ -1,5 +1,5 @@
 //! The elements of a picture: lines, shapes and text, measured in units that are pixels of a picture at its natural size. A canvas collects
-//! them; [`super::bitmap`] and [`super::vector`] make files from it.
+//! the elements; [`super::bitmap`] and [`super::vector`] make files from a canvas.
 
 use super::font::{Type, above_baseline, text_width};
 use super::palette::{Colour, Pattern, Shape, WHITE};
@@ -13,13 +13,13 @@ pub enum Element {
     Polygon { corners: Vec<Position>, opacity: f64 },
     /// A filled circle.
     Disc { centre: Position, radius: f64 },
-    /// A line through some places, with round joints; of dashes, if their length and that of the gaps are given.
+    /// A line through some places, with round joints. `dashes` has the lengths of a dash and of a gap; `None` draws a solid line.
     Line {
         places: Vec<Position>,
         width: f64,
         dashes: Option<(f64, f64)>,
     },
-    /// One line of text from the left end of its baseline on.
+    /// One line of text. `begin` is the left end of its baseline.
     Text { begin: Position, text: String, kind: Type },
 }
 
@@ -76,7 +76,7 @@ impl Canvas {
         self.elements.push((Element::Disc { centre, radius }, colour));
     }
 
-    /// The line of an interval between two places, with a stroke of this half length across each end.
+    /// The line of an interval between two places, with a stroke across each end that reaches `half` to both sides.
     pub fn interval(&mut self, ends: [Position; 2], half: f64, width: f64, colour: Colour) {
         self.line(&ends, width, colour);
         let is_level = ends[0].1 == ends[1].1;

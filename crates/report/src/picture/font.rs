@@ -17,7 +17,7 @@ pub struct Type {
 }
 
 impl Type {
-    /// A text with the font's own strokes.
+    /// Type with strokes hardly thicker than the font's own.
     pub const fn light(size: f64, colour: Colour) -> Type {
         let is_bold = false;
         Type { size, is_bold, colour }

@@ -32,8 +32,9 @@ const GUTTER: f64 = 56.0;
 const SMALL_PANEL: f64 = 430.0;
 /// Least height of a panel in one or two rows.
 const LEAST_PANEL: f64 = 620.0;
-/// Height of a panel of bars: of its title and axis, and of each bar.
+/// Height of a panel of bars without its bars.
 const AROUND_BARS: f64 = 200.0;
+/// Height of each bar with its margin.
 const BAR_ROOM: f64 = 90.0;
 
 const TITLE: Type = Type::bold(40.0, INK);

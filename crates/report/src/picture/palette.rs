@@ -1,6 +1,6 @@
 //! Colours and shapes. Curves differ in colour, in the shape of their markers and, from the seventh on, in their line, so that they can be
 //! distinguished in grey and by colour-blind people. The hues maximise the distance between the nearest two as seen by a trichromat, a
-//! protanope and a deuteranope. The page uses the same ones.
+//! protanope and a deuteranope. The page uses the same hues.
 
 use crate::chart::Style;
 
@@ -21,7 +21,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The corners of a marker with a radius of 1; others have none.
+    /// The corners of the shape with a radius of 1; empty for a shape without corners.
     pub fn corners(self) -> &'static [(f64, f64)] {
         match self {
             Shape::Square => &[(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)],
@@ -33,21 +33,21 @@ impl Shape {
     }
 }
 
-/// Text, axes.
+/// Colour of titles and labels.
 pub const INK: Colour = Colour(28, 32, 38);
-/// Notes, ticks.
+/// Colour of notes, ticks and the horizontal axis.
 pub const MUTED: Colour = Colour(92, 99, 110);
-/// Lines behind the data.
+/// Colour of grid lines.
 pub const GRID: Colour = Colour(228, 231, 235);
-/// Points behind the data.
+/// Colour of points and lines in the background.
 pub const BACKGROUND: Colour = Colour(168, 177, 189);
-/// Colour of the main subject.
+/// Colour of the frontier, and of changes for the better.
 pub const ACCENT: Colour = Colour(0, 98, 165);
-/// The ring around a point: no curve has its colour.
+/// Colour of a ring around a point, which no curve has.
 pub const RING: Colour = INK;
-/// The mark of simulated figures, and of what is worse.
+/// Colour of the mark of simulated figures, and of changes for the worse.
 pub const SIMULATED: Colour = Colour(190, 75, 0);
-/// Paper.
+/// Colour of the background.
 pub const WHITE: Colour = Colour(255, 255, 255);
 
 const HUES: [Colour; 6] = [
@@ -68,12 +68,12 @@ const SHAPES: [Shape; 6] = [
     Shape::Cross,
 ];
 
-/// Patterns of lines that have no markers.
+/// Patterns of lines. Curves with markers use the first two only.
 const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted];
 
 /// Radius of a marker.
 pub const MARKER: f64 = 7.5;
-/// Radius of a ring around one.
+/// Radius of a ring around a marker.
 pub const RING_RADIUS: f64 = MARKER + 8.0;
 
 /// The pattern of a line. Patterns distinguish lines without markers for readers who do not see their colours.
@@ -113,7 +113,7 @@ pub fn look(style: Style) -> Look {
         Style::Frontier => (ACCENT, Some((4.0, Pattern::Solid)), Some((Shape::Circle, MARKER + 1.5))),
         Style::Limit => (RING, Some((3.0, Pattern::Dashed)), None),
         Style::Ring => (RING, None, Some((Shape::Ring, RING_RADIUS))),
-        // The first two mean better and worse.
+        // The first two bars mean a change for the better and for the worse.
         Style::Bar(0) => (ACCENT, None, None),
         Style::Bar(1) => (SIMULATED, None, None),
         Style::Bar(_) => (BACKGROUND, None, None),

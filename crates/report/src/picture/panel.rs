@@ -1,4 +1,4 @@
-//! One pair of axes and what lies between them.
+//! Draws a panel: a pair of axes, and the series between them.
 
 use super::bars::{self, LABEL};
 use super::canvas::{Align, Canvas, Position, fit};
@@ -24,21 +24,22 @@ const RIM: Type = Type { colour: WHITE, ..LABEL };
 const LABEL_LINE: f64 = 23.0;
 /// Width to which a line of a label is cut.
 const LABEL_WIDTH: f64 = 330.0;
-/// Greatest share of a panel for the texts of its vertical axis.
+/// Greatest share of a panel's width for a label of its vertical axis.
 const WIDEST_TICK: f64 = 0.55;
 /// Radius of the hole in a marker whose figures are in doubt.
 const HOLE: f64 = 3.5;
 /// Distance within which a point hides another.
 const HIDES: f64 = MARKER / 2.0;
-/// Growth of the marker of a point for each one that would hide it, of which this many count.
+/// Growth of a point's marker for each curve that would hide the point.
 const RIM_WIDTH: f64 = 4.0;
+/// Most curves for which a marker grows.
 const MOST_RIMS: usize = 2;
-/// Points of a curve up to which one is seen apart from others.
+/// Most points of a curve whose overlaps with other curves are made visible.
 const CROWDED: usize = 200;
 /// Opacity of a band.
 const OPACITY: f64 = 0.16;
-/// Greatest shift of a curve's bars from its points, so that bars at one x can be distinguished. At most the size of the marker, so that
-/// they still visibly belong to it.
+/// Greatest shift of a curve's error bars from its points, which separates bars at the same x. It is less than the radius of a marker, so
+/// that a bar visibly belongs to its marker.
 const BAR_SHIFT: f64 = MARKER - 1.0;
 
 /// The area of the data and the two axes that map it.
@@ -111,7 +112,7 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
         canvas.text(middle, "no data", TICK, Align::Centre);
     }
-    // Points of several curves are at the same places along x, so their error bars are shifted apart.
+    // Curves often have points at the same x, so their error bars are shifted apart.
     let is_barred = |series: &&Series| {
         matches!(series.style, Style::Curve(_)) && series.points.iter().any(|mark| mark.bar.is_some())
     };
@@ -136,7 +137,7 @@ fn title(axis: &Axis, span: &Span) -> String {
     }
 }
 
-/// The extent of an axis and its ticks: its own, else round numbers up to one above the highest point.
+/// The extent of an axis and its ticks: its own, else round numbers, of which the last is not below the highest point.
 fn measure(axis: &Axis, values: impl Iterator<Item = f64>, most: f64, wanted: usize) -> (Span, Vec<Tick>) {
     let span = Span::of(axis, values);
     if !axis.ticks.is_empty() {
@@ -172,7 +173,7 @@ fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick], title: &str) 
     canvas.text_within(below, title, AXIS_TITLE, Align::Centre, width);
 }
 
-/// Draws one of all series, so that curves show where they lie on each other.
+/// Draws one of the series, and makes its overlaps with the others visible.
 fn draw_series(canvas: &mut Canvas, frame: &Frame, (all, number): (&[Series], usize), bar_shift: f64) {
     let series = &all[number];
     if let Style::Bar(number) = series.style {
@@ -195,7 +196,7 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, (all, number): (&[Series], us
     }
     let look = look(series.style);
     let mut places = frame.places(&series.points);
-    // A limit holds along the whole axis; an upright one is drawn from end to end as it is.
+    // A limit is extended along the whole axis, unless it is upright.
     if let (Style::Limit, [first, .., last]) = (series.style, &mut places[..])
         && first.0 != last.0
     {
@@ -226,7 +227,7 @@ fn is_near(a: Position, b: Position) -> bool {
     (a.0 - b.0).hypot(a.1 - b.1) <= HIDES
 }
 
-/// Draws the line of a curve: where it would hide lines below it, in dashes, between which they are seen.
+/// Draws the line of a curve. Where it would hide lines below, it is dashed or dotted, so that they are visible in its gaps.
 fn draw_line_over(canvas: &mut Canvas, look: Look, places: &[Position], below: &[Vec<Position>]) {
     let Some((width, own)) = look.line else { return };
     let pattern = |piece: &[Position]| {
@@ -238,7 +239,7 @@ fn draw_line_over(canvas: &mut Canvas, look: Look, places: &[Position], below: &
             _ => Pattern::Dotted,
         }
     };
-    // Pieces of one pattern are one line, so that dashes go on and joints are round.
+    // Neighbouring pieces of one pattern are drawn as one line, so that its dashes are regular and its joints round.
     let pieces = places.windows(2).collect_vec();
     for alike in pieces.chunk_by(|a, b| pattern(a) == pattern(b)) {
         let ends = alike.iter().map(|piece| piece[1]);
@@ -312,8 +313,8 @@ fn draw_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series]) {
         (label, lines)
     });
     let (wanted, texts): (Vec<Label>, Vec<Vec<String>>) = labelled.unzip();
-    let lines = |is_one: fn(&Style) -> bool| {
-        let own = series.iter().filter(|series| is_one(&series.style));
+    let lines = |has_style: fn(&Style) -> bool| {
+        let own = series.iter().filter(|series| has_style(&series.style));
         own.map(|series| frame.places(&series.points)).collect()
     };
     let surroundings = Surroundings {
@@ -339,14 +340,14 @@ fn draw_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series]) {
         let end = anchor(*point, &room);
         let length = (end.0 - point.0).hypot(end.1 - point.1);
         if length > 28.0 {
-            // From the marker's edge, so that it does not lie over it.
+            // The line begins at the marker's edge, so that it does not cover the marker.
             let part = surroundings.reach / length;
             let start = (point.0 + (end.0 - point.0) * part, point.1 + (end.1 - point.1) * part);
             canvas.line(&[start, end], 1.5, BACKGROUND);
         }
         for (i, text) in lines.iter().enumerate() {
             let y = room.top + (i as f64 + 0.5) * LABEL_LINE;
-            // A rim of white keeps the grid out of the letters without blanking it.
+            // A white rim separates the letters from the grid, and hides less of the grid than a box.
             for (dx, dy) in [(-2.0, 0.0), (2.0, 0.0), (0.0, -2.0), (0.0, 2.0)] {
                 canvas.text((room.left + dx, y + dy), text, RIM, Align::Left);
             }

@@ -16,8 +16,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The extent that shows all values: a linear axis begins at zero unless values are negative; both ends leave a
-    /// little room, so that no marker is cut.
+    /// The extent that shows all values. A linear axis begins at zero, unless values are negative, or the axis floats and all values are
+    /// far from zero. Other ends leave a little room, so that no marker is cut.
     pub fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Span {
         let covered = axis.covers.map(|(least, most)| [least, most]).into_iter().flatten();
         let finite = values.chain(covered).filter(|value| value.is_finite());
@@ -58,7 +58,7 @@ impl Span {
         self.scale != Scale::Linear
     }
 
-    /// Position of a value as a fraction of the axis; never far outside it, so that any value can be drawn.
+    /// Position of a value as a fraction of the axis, from -0.5 to 1.5, so that any value can be drawn; 0 for a value without a position.
     pub fn fraction(&self, value: f64) -> f64 {
         let place = |value: f64| match self.scale {
             Scale::Linear => value,
@@ -101,7 +101,7 @@ impl Span {
                 _ => None,
             },
             Scale::Log if decades(self.from, self.to).last().is_some_and(|last| *last < most) => {
-                // A longer axis may have other ticks: only one that it would keep can be its end.
+                // A longer axis may have other ticks, so its end must be one of its own ticks.
                 let mut above = decades(self.from, self.to * 10.0).into_iter();
                 above.find(|end| *end >= most && decades(self.from, *end).last() == Some(end))
             }

@@ -18,7 +18,7 @@ pub struct Eta {
     /// Number of finished runs.
     pub done: u64,
     /// Servers with a run in progress, whose end is not recorded yet.
-    measured: BTreeSet<ServerId>,
+    in_progress: BTreeSet<ServerId>,
     /// The starts that this invocation has made or given up.
     begun: BTreeSet<PlannedStart>,
     /// Time that the rest will take, in seconds, if it is known.
@@ -68,11 +68,11 @@ impl Eta {
                 self.begun.insert((server.clone(), *slot));
             }
             Event::RunStarted(run) => {
-                self.measured.insert(run.server.clone());
+                self.in_progress.insert(run.server.clone());
             }
             Event::RunFinished(_) => {
                 let Some(run) = state.run_of(entry) else { return };
-                self.measured.remove(&run.server);
+                self.in_progress.remove(&run.server);
                 if run.search.is_none() {
                     self.finish(&run.server, run.slot);
                 }
@@ -139,7 +139,7 @@ impl Eta {
 
     /// Returns true if a run on this server is in progress.
     pub fn is_measured(&self, server: &ServerId) -> bool {
-        self.measured.contains(server)
+        self.in_progress.contains(server)
     }
 
     /// Number of starts of servers that were begun or given up, and the number of all starts.

@@ -38,7 +38,7 @@ impl Headword {
     pub const FAILED: Headword = Headword("Failed", Color::Red);
     /// A search begins.
     pub const SEARCH: Headword = Headword("Search", Color::Cyan);
-    /// A search ended with answers.
+    /// A search or an exploration ended.
     pub const FOUND: Headword = Headword("Found", Color::Green);
     /// Earlier results count no more.
     pub const RETIRED: Headword = Headword("Retired", Color::Yellow);
@@ -65,8 +65,8 @@ impl Line {
         Line { headword, text }
     }
 
-    /// The line as it is printed, after the time of day if it is given. It is broken between words at the width of the terminal, if
-    /// standard error is one.
+    /// Formats the line for printing, after the time of day if one is given. If standard error is a terminal, the line is broken between
+    /// words at its width.
     pub fn paint(&self, time: Option<&str>) -> String {
         let before = time.map_or(String::new(), |time| format!("{time} "));
         let Headword(word, colour) = self.headword;
@@ -89,7 +89,7 @@ impl Line {
     }
 }
 
-/// Shortens a text to a line of so many columns if that cuts nothing but the name, else to two.
+/// Shortens a text to one line of `most` columns if that does not cut its end, else to two lines.
 fn shorten_to_two(text: &str, names: &Names, most: usize) -> String {
     let one = shorten(text, names, most);
     if !one.ends_with('…') {

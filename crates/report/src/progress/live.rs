@@ -27,9 +27,9 @@ use vsweep_record::journal::{Compared, Entry, Event, State, number};
 const REDRAW: Duration = Duration::from_millis(200);
 /// Columns of the spinner before the text of a line.
 const SPINNER: usize = 2;
-/// Columns of the bar of the runs.
+/// Columns of the bar of the runs, with the space after it.
 const BAR: usize = 17;
-/// Columns of the bar in a narrow terminal.
+/// Columns of this bar in a narrow terminal, with the space after it.
 const SHORT_BAR: usize = 7;
 /// Columns below which a terminal is narrow.
 const WIDE: usize = 80;
@@ -42,8 +42,8 @@ pub struct Live {
     servers: BTreeMap<ServerId, Bar>,
     runs: Bar,
     /// The answer so far, below the runs once there is one.
-    standing: Option<Bar>,
-    /// The doubts that are on the screen. Further runs with them are only counted.
+    result: Option<Bar>,
+    /// The doubts that were printed. Further runs with only these doubts are counted, but not printed.
     doubts: BTreeSet<Code>,
 }
 
@@ -113,7 +113,7 @@ impl Live {
             screen,
             servers: BTreeMap::new(),
             runs,
-            standing: None,
+            result: None,
             doubts: BTreeSet::new(),
         }
     }
@@ -236,9 +236,9 @@ impl Live {
     }
 
     /// Shows the answer so far as the last line.
-    pub fn stand(&mut self, text: String) {
+    pub fn show_result(&mut self, text: String) {
         let screen = &self.screen;
-        let line = self.standing.get_or_insert_with(|| {
+        let line = self.result.get_or_insert_with(|| {
             let line = Bar::new(ProgressBar::new(0), "{line}", 0, |shown| shown.what.clone());
             screen.insert_after(&self.runs.bar, line.bar.clone());
             line
@@ -287,7 +287,7 @@ impl Bar {
         let draw = move |_: &ProgressState, out: &mut dyn Write| {
             let shown = drawn.lock().unwrap_or_else(PoisonError::into_inner);
             let parts = line(&shown);
-            // Ignore errors: the terminal is gone.
+            // An error means that the terminal is gone, which must not end the sweep.
             let _ = out.write_str(&fit(&shown.names, &parts, indent));
         };
         let style = ProgressStyle::with_template(template).expect("the templates are part of the program");
@@ -303,7 +303,8 @@ impl Bar {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows another activity, with a new clock. Must not use the bar: the drawing thread holds it while it waits for `shown`.
+    /// Shows another activity, with a new clock. This function must not use the bar, because the drawing thread holds the bar while it
+    /// waits for `shown`.
     fn set(&self, names: Names, what: Vec<String>) {
         let mut shown = self.lock();
         shown.names = names;
@@ -357,7 +358,7 @@ pub fn figures(requests: &RequestsSoFar, time: &str) -> Vec<String> {
     [Some(count), failed, rate, ttft].into_iter().flatten().collect()
 }
 
-/// `12s`, `3m 05s`.
+/// Formats a duration: `12s`, `3m 05s`.
 pub fn clock(time: Duration) -> String {
     match time.as_secs() {
         seconds @ ..60 => format!("{seconds}s"),
@@ -365,7 +366,7 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
-/// `GPU 3: `, `GPUs 0,1,2,3: `; empty without GPUs.
+/// Names GPUs at the beginning of a line: `GPU 3: `, `GPUs 0,1,2,3: `; empty without GPUs.
 fn describe_gpus(gpus: &[u32]) -> String {
     match gpus {
         [] => String::new(),
@@ -377,7 +378,7 @@ fn describe_gpus(gpus: &[u32]) -> String {
 impl Drop for Live {
     fn drop(&mut self) {
         self.servers.values().for_each(|line| line.bar.finish_and_clear());
-        self.standing.iter().for_each(|line| line.bar.finish_and_clear());
+        self.result.iter().for_each(|line| line.bar.finish_and_clear());
         self.runs.bar.finish_and_clear();
     }
 }

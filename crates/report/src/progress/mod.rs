@@ -1,7 +1,7 @@
-//! Shows a sweep while it runs: a live display on a terminal, otherwise one line an event, for people or for scripts.
+//! Shows a sweep while it runs: a live display on a terminal, otherwise one line per event, for people or for scripts.
 //!
-//! Fed from outside with the events that the journal records; knows nothing of how a sweep is driven, and a display that
-//! cannot be written to never disturbs one.
+//! The driver of the sweep passes the events that it has recorded. This module does not know how a sweep is driven. A display that cannot
+//! be written to never disturbs a sweep.
 
 mod eta;
 mod line;
@@ -27,7 +27,7 @@ use vsweep_record::journal::{Entry, State};
 pub enum Mode {
     /// A live display if standard error is a terminal, plain lines otherwise.
     Auto,
-    /// One line an event, on standard error.
+    /// One line per event, on standard error.
     Plain,
     /// The journal's own line for each event, on standard output.
     Json,
@@ -38,7 +38,7 @@ pub enum Mode {
 /// Phase of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunPhase {
-    /// Its requests are being made.
+    /// Its requests are being generated.
     #[default]
     Preparing,
     /// The server is being warmed up.
@@ -47,7 +47,7 @@ pub enum RunPhase {
     Measuring,
 }
 
-/// The run in progress so far.
+/// Counters of the run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RequestsSoFar {
     /// Phase of the run.
@@ -77,7 +77,7 @@ pub fn so_far(requests: &RequestsSoFar, elapsed: Duration, indent: usize) -> Str
 pub enum ServerActivity {
     /// A step between its runs.
     Step(&'static str),
-    /// It starts, and says how far it is; an empty text if that is not known.
+    /// It starts. The function returns the phase of the start, or an empty text if the phase is unknown.
     Starting(Box<dyn Fn() -> &'static str + Send>),
     /// It answers the requests of a run.
     Running(Counter),
@@ -114,7 +114,7 @@ impl Progress {
         &mut self.eta
     }
 
-    /// Shows an event that was just recorded, which the state includes, and the time that all the rest will take, in seconds.
+    /// Shows an event that was just recorded and that `state` includes. `seconds_left` is the time that the remaining work will take.
     pub fn event(&mut self, entry: &Entry, state: &State, seconds_left: Option<f64>) {
         self.eta.seconds_left = seconds_left;
         self.eta.note(entry, state);
@@ -143,11 +143,11 @@ impl Progress {
         self.show(Headword::NOTE, "note", note);
     }
 
-    /// Shows the best server so far: always at the foot of a terminal, else as a line when it is another than before.
+    /// Shows the best server so far: always at the foot of a terminal, else as a line when it differs from the previous one.
     pub fn best(&mut self, best: &Best) {
         let is_known = std::mem::replace(&mut self.best, best.config.clone()) == best.config;
         match &mut self.live {
-            Some(live) => live.stand(format!("Best, {}: {}", best.sure, best.text)),
+            Some(live) => live.show_result(format!("Best, {}: {}", best.sure, best.text)),
             None if is_known => {}
             None => self.show(Headword::BEST, "best", &format!("{} ({})", best.text, best.sure)),
         }
@@ -156,7 +156,7 @@ impl Progress {
     /// Shows the pairs of a comparison so far, at the foot of a terminal or as a line.
     pub fn pairs(&mut self, so_far: &str) {
         match &mut self.live {
-            Some(live) => live.stand(so_far.to_owned()),
+            Some(live) => live.show_result(so_far.to_owned()),
             None => self.note(so_far),
         }
     }
@@ -165,7 +165,7 @@ impl Progress {
         match (&mut self.live, self.mode) {
             (Some(live), _) => live.line(Line::new(headword, text)),
             (None, Mode::Auto | Mode::Plain) => {
-                // Uses the clock of the events.
+                // The time of day is in UTC, as for events.
                 let now = jiff::Timestamp::now().to_string();
                 print_error(&Line::new(headword, text).paint(Some(wording::time_of_day(&now))));
             }

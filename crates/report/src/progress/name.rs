@@ -8,8 +8,8 @@ use vsweep_base::printable::printable;
 use vsweep_record::journal::State;
 
 impl Names {
-    /// The server of a run, its load and its number: `TP 2, seqs 8, in 64, concurrency 4 #1`, `TP 2/8, in 64, concurrency 4 #1`,
-    /// `TP 2/8, in 64/4 #1`.
+    /// The server of a run, its load and its number: `TP 2, seqs 8, 64 in, concurrency 4 #1`, `TP 2/8, 64 in, concurrency 4 #1`, `TP 2/8,
+    /// 64 in/4 #1`.
     pub fn of_run(server: &ServerId, load: &str, number: &str, state: &State) -> Names {
         let full = run_name(server, load, number, state);
         let label = label(server, state);
@@ -50,7 +50,7 @@ fn label<'a>(server: &ServerId, state: &'a State) -> &'a str {
     if name == "default" { "" } else { name }
 }
 
-/// Joins settings. With the joint `/`, only the first has its name: `TP 2/8/fp8`, `in 64, out 32`.
+/// Joins settings: `64 in, 32 out`. With the joint `/`, only the first setting and switches have their names: `TP 2/8/no prefix caching`.
 fn join(settings: &[(String, &str)], joint: &str) -> String {
     let say = |(place, (name, value)): (usize, &(String, &str))| match *value {
         "true" | "false" => say_setting(name, value),

@@ -17,7 +17,7 @@ use vsweep_record::journal::{
 };
 use vsweep_strategy::search::{Answer, Found, SeedBasis};
 
-/// The line for an event; `None` for those that say nothing new.
+/// The line for an event; `None` for an event that says nothing new.
 pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
     Some(match &entry.event {
         Event::RunStarted(run) if eta.without_server => {
@@ -129,7 +129,7 @@ fn starting(server: &ServerId, state: &State) -> String {
     }
 }
 
-/// Describes the work that is lost with a server, and the reason unless it was just shown.
+/// Describes the work that is lost with a server, and the cause. The detail and the advice follow, unless they were just shown.
 fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     let (name, cause) = (server_name(&given_up.server, state), given_up.cause);
     // The run under which it died was reported before.
@@ -255,7 +255,7 @@ fn answer_text(answer: &Answer) -> String {
     format!("{} {found}", answer.target)
 }
 
-/// `about 5m 20s left`; `None` while it is not known.
+/// The remaining time in words: `about 5m 20s left`; `None` while it is unknown.
 pub fn time_left(eta: &Eta) -> Option<String> {
     let seconds = eta.seconds_left.filter(|seconds| *seconds > 0.0)?;
     Some(format!("about {} left", show_seconds(seconds)))
@@ -271,7 +271,7 @@ pub fn time_of_day(at: &str) -> &str {
     at.get(11..19).unwrap_or(at)
 }
 
-/// A duration of so many seconds.
+/// Formats a duration that is given in seconds.
 pub fn show_seconds(seconds: f64) -> String {
     Duration::try_from_secs_f64(seconds).map_or_else(|_| "an unknown time".into(), show_duration)
 }

@@ -204,7 +204,7 @@ fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
     };
     let (label, text) = match (&pick.why, &pick.lead_over) {
         (Some(why), _) if is_single => ("Why", why.as_str()),
-        // Of several, the largest effect on the figure that decides.
+        // For one of several recommendations, only the largest effect is named.
         (Some(why), _) => (
             "Why",
             why.split("; ").flat_map(|part| part.split(", ")).next().unwrap_or(why),
@@ -218,8 +218,8 @@ fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
     })
 }
 
-/// `1.2 times the next server, TP 2`; `None` if no other server is known to be worse. If the winner was preferred to a server with a better
-/// estimate, the reason for that.
+/// The distance to the next server: `1.2 times the next server, TP 2`; `None` if no other server is known to be worse. If the winner was
+/// preferred to a server with a better estimate, the reason for that is returned instead.
 fn next_best(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     if let Some((best, why)) = preferred(winner) {
         let near = near(answer, answered, winner);
@@ -246,8 +246,8 @@ fn is_about_servers(warning: &&Warning) -> bool {
     !matches!(warning, Warning::StartNoiseAssumed { .. })
 }
 
-/// `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`. The server is not named again
-/// if the recommendation before has the same one.
+/// A recommendation in one line: `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`.
+/// The server is not named again if the recommendation `before` has the same server.
 fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before: Option<&Answered>) -> String {
     let question = match (is_single, answered.workload.as_str()) {
         (true, "") => String::new(),
@@ -324,7 +324,7 @@ fn one_of_several(answer: &Answer, answered: &Answered, winner: &Winner, has_gpu
     format!("{reached}{gpus}{cost}")
 }
 
-/// `$0.036 per million output tokens`.
+/// The cost in words: `$0.036 per million output tokens`.
 fn paid(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     cost(answer, answered, winner).map(|cost| format!("${cost} per million output tokens"))
 }
@@ -339,7 +339,7 @@ fn measured(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: boo
     figure(answered, winner) + &at + &gpus.unwrap_or_default()
 }
 
-/// The questions about the same workload that another server wins.
+/// A lower load at which the winner does as much, if there is one, then the questions about the same workload that another server wins.
 fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternative> {
     let config = |answered: &Answered| answered.winner.as_ref().map(|winner| winner.config.clone());
     let others = answer
@@ -366,7 +366,7 @@ fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternati
             };
             Some(((winner.config.clone(), winner.load.clone()), alternative))
         });
-    // Questions with the same winner are joined, with the figure of the first.
+    // Consecutive questions with the same winner are joined, with the figure of the first.
     let mut together: Vec<((String, String), Alternative)> = Vec::new();
     for (won, other) in others {
         match together.last_mut() {

@@ -1,5 +1,5 @@
-//! The effect of each setting at the recommended point, in words: its size, its interval, and better or worse. Settings without a difference
-//! are listed separately, as are those of which none is known.
+//! The effect of each setting at the recommended point, in words: its size, its interval, and better or worse. Settings that make no
+//! difference, and those that are not known to make one, are listed separately.
 
 use super::parts::{change, name, title};
 use crate::texts::changes::brief_change;
@@ -125,7 +125,7 @@ fn is_known(effect: &Effect) -> bool {
     matches!(effect.verdict, Verdict::Improved | Verdict::Regressed)
 }
 
-/// `seqs 64 instead of 8: +137 % (+120 to +150 %), better`.
+/// Describes an effect: `seqs 64 instead of 8: +137 % (+120 to +150 %), better`.
 fn difference(effect: &Effect) -> String {
     let word = if effect.verdict == Verdict::Improved {
         "better"

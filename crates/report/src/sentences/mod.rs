@@ -26,8 +26,8 @@ use vsweep_base::units::{show_duration, show_many};
 
 /// The metric of the cost of a million output tokens. It exists if GPUs have a price.
 const COST: &str = "cost_per_million_output_tokens";
-/// Share of the best figure above which a figure is the best itself.
-const ALL: f64 = 0.9995;
+/// Share of the best figure above which a figure counts as the best.
+const COUNTS_AS_BEST: f64 = 0.9995;
 /// Most ties that are named.
 const MOST_TIES: usize = 4;
 
@@ -69,7 +69,7 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
         let better = first.map_or(Better::Higher, |own| own.better);
         let mut shares = shares.map(|share| {
             let part = match better {
-                _ if share.share > ALL => "the best".to_owned(),
+                _ if share.share > COUNTS_AS_BEST => "the best".to_owned(),
                 Better::Higher => format!("{} of the best", percent(share.share)),
                 Better::Lower => format!("{} the best", show_ratio(1.0 / share.share)),
             };
@@ -115,7 +115,7 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
         _ => String::new(),
     };
     let asked = format!("{}{at}{workload}", lower(&answered.question));
-    // A target is named if there are several.
+    // A target is named if there are several questions.
     let is_alone = !answered.is_load() || answer.questions.len() == 1;
     match &answered.winner {
         None => Sentence {
@@ -148,7 +148,7 @@ fn is_only(answer: &Answer) -> bool {
     }
 }
 
-/// `4 × TP 2`.
+/// The winning server with its number of replicas: `4 × TP 2`.
 fn server(answer: &Answer, winner: &Winner) -> String {
     let name = answer.name_of(&winner.config);
     match winner.replicas {
@@ -192,7 +192,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
         },
         gpus => parts::on_gpus(answer, winner),
         cost => cost(answer, answered, winner),
-        // The server that it was preferred to is named in the reason.
+        // The reason already names the server that the winner was preferred to.
         next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(describe_lead),
         default => default.filter(|_| !is_next_default).and_then(describe_lead),
         is_next_default,
@@ -227,8 +227,8 @@ fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
 fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
     let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
     let next = others.find(|other| other.meets && other.winner_over.is_some());
-    // The ratio to a server that may be as good is not known. The ties are the fewest that include the best, so they may leave out one that
-    // is as good as they are.
+    // No ratio is stated for a server that may be as good as the winner. The ties are the smallest set that includes the best, so they may
+    // lack a server that is as good as theirs.
     let is_tied = |next: &Entrant| {
         let ties = &answered.ties;
         ties.contains(&next.config) || (!ties.is_empty() && answered.as_good.contains(&next.config))
@@ -236,7 +236,8 @@ fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
     next.filter(|next| !is_tied(next))
 }
 
-/// The warnings that no earlier question about the workload has of the same server. Assumed noise is reported once.
+/// The warnings about a question's winner that no earlier question about the workload has about the same server. Assumed noise is reported
+/// once.
 fn new_warnings<'a>(answer: &'a Answer, answered: &'a Answered) -> impl Iterator<Item = &'a Warning> {
     let config = |own: &'a Answered| own.winner.as_ref().map(|winner| &winner.config);
     let earlier = answer.questions.iter().take_while(move |other| *other != answered);
@@ -255,7 +256,7 @@ fn new_warnings<'a>(answer: &'a Answer, answered: &'a Answered) -> impl Iterator
     answered.warnings.iter().filter(move |warning| !is_said(warning))
 }
 
-/// `2.37 times`; of figures that are better low `43 % less than`.
+/// The ratio of the winner's figure to another in words: `2.37 times`, or `43 % less than` for a figure that is better low.
 fn difference(ratio: f64, better: Better) -> String {
     match better {
         Better::Lower if ratio < 0.99 => format!("{:.0} % less than", (1.0 - ratio) * 100.0),
@@ -263,13 +264,13 @@ fn difference(ratio: f64, better: Better) -> String {
     }
 }
 
-/// `7,915 output tokens/s (7,700 to 8,130)`, or `up to 99 concurrent requests (99 to 119)`.
+/// The winner's figure in words: `7,915 output tokens/s (7,700 to 8,130)`, or `up to 99 concurrent requests (99 to 119)`.
 fn figure(answered: &Answered, winner: &Winner) -> String {
     let (value, range) = estimate(&winner.value);
     match &answered.goal {
         Goal::Metric { name, .. } => say(name, &value) + &range,
         Goal::Load { parameter, .. } => {
-            // A load is a whole number, though an end of its interval need not be.
+            // A load and the ends of its interval may need different numbers of decimals.
             let [value, low, high] = [winner.value.value, winner.value.low, winner.value.high].map(show_number);
             let range = match low == high {
                 true => String::new(),
@@ -302,7 +303,7 @@ fn too_large(answer: &Answer, answered: &Answered) -> String {
     names.join("; ")
 }
 
-/// The reason why nothing is recommended; the target of a load has no name where it is in the title.
+/// The reason why nothing is recommended. If `is_titled` is true, the title names the target of a load, so the reason does not.
 fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
     let asked = match &answered.goal {
         Goal::Load { .. } if is_titled => "it".to_owned(),

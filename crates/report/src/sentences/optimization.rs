@@ -23,7 +23,8 @@ pub fn optimization(answer: &Answer) -> Vec<String> {
         .collect()
 }
 
-/// `Started 17 of 200 servers, in 23 starts and 1 h 36 min of servers; ended because the best is known`.
+/// The amount of work, and the reason for the end: `Started 17 of 200 servers, in 23 starts and 1h 36m of servers; ended because the best
+/// is known`.
 fn started(found: &OptimizationFound) -> String {
     let ended = match found.ended {
         None => "not ended yet".to_owned(),
@@ -54,7 +55,8 @@ fn started(found: &OptimizationFound) -> String {
     )
 }
 
-/// `97 % sure that TP 2 is within 1 % of the best of all 200; its figure is +31.0 % against the default settings`.
+/// The certainty of the best server: `97 % sure that TP 2 is within 1 % of the best of all 200; its figure is +31.0 % against the default
+/// settings`.
 fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
     let best = found.best.as_ref()?;
     let is_joint = answer.together.iter().any(|own| own.question == found.question);
@@ -90,7 +92,7 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
     Some(text)
 }
 
-/// `Not started: 160 cannot win; 11 are not ruled out; optimize.csv lists them`.
+/// The servers that were not started, by reason: `Not started: 160 cannot win; 11 are not ruled out; optimize.csv lists them`.
 fn left_out(found: &OptimizationFound) -> Option<String> {
     let open = match found.ended {
         Some(Ended::Certain | Ended::Exhausted) => "are unlikely to win",
@@ -110,7 +112,7 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
     (!text.is_empty()).then(|| format!("Not started: {text}; optimize.csv lists them"))
 }
 
-/// `All servers would take about 31 h; another hour would bring +0.3 %`.
+/// The cost of going on: `A start of every server would take about 31h 00m; another hour of servers is expected to bring +0.3 %`.
 fn cost(found: &OptimizationFound) -> Option<String> {
     let grid = found
         .grid_seconds

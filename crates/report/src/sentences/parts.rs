@@ -31,7 +31,7 @@ pub const DEFAULT_SETTINGS: &str = "default settings";
 /// The name of a server that is the only one of its plan.
 pub const ONLY_SERVER: &str = "the only server";
 
-/// `the default settings (TP 2)`; `the default settings` if the server has no other name.
+/// Names the server with the default settings: `the default settings (TP 2)`; `the default settings` if the server has no other name.
 pub fn defaults(name: &str) -> String {
     match name {
         DEFAULT_SETTINGS => format!("the {DEFAULT_SETTINGS}"),
@@ -39,7 +39,7 @@ pub fn defaults(name: &str) -> String {
     }
 }
 
-/// A probability or a share: `97 %`, `over 99 %`, `under 1 %`. Nothing is rounded up to the 95 % from which an answer is sure.
+/// A probability or a share: `97 %`, `over 99 %`, `under 1 %`. No smaller number is rounded up to 95 %, from which an answer is sure.
 pub fn percent(part: f64) -> String {
     match part * 100.0 {
         percent if percent > 99.0 => "over 99 %".to_owned(),
@@ -78,7 +78,7 @@ pub fn margin(part: f64) -> String {
     format!("{percent} %")
 }
 
-/// ` at concurrency 8`; empty without a load.
+/// A load after a figure: ` at concurrency 8`; empty without a load.
 pub fn at_load(load: &str) -> String {
     match load {
         "" => String::new(),
@@ -92,7 +92,7 @@ pub fn replicas(answered: &Answered) -> Option<u32> {
     replicas.filter(|replicas| *replicas > 1)
 }
 
-/// ` at concurrency 8`; for several servers ` at concurrency 4 × 8`.
+/// The load of a winner, like `at_load`; for several servers ` at concurrency 4 × 8`.
 pub fn at_load_of(winner: &Winner) -> String {
     match winner.load.rsplit_once(' ') {
         Some((name, value)) if winner.replicas > 1 => format!(" at {name} {} × {value}", winner.replicas),
@@ -108,7 +108,7 @@ pub fn on_gpus(answer: &Answer, winner: &Winner) -> String {
     })
 }
 
-/// `p99_ttft_ms<=500`.
+/// Formats a target: `p99_ttft_ms<=500`.
 pub fn target(target: &Target) -> String {
     format!("{}{}{}", target.metric, target.bound, target.limit)
 }

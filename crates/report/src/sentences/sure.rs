@@ -61,7 +61,8 @@ pub fn first(answer: &Answer) -> Option<&'static str> {
     is_first.then_some("no other server was measured so far")
 }
 
-/// `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP 2`; empty without either.
+/// Names the servers that may be as good or better: `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP
+/// 2`; empty if there are none.
 fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     let own = answer.name_of(&winner.config);
     let list = |configs: &[&String]| {
@@ -97,13 +98,13 @@ pub fn confirmed(answered: &Answered) -> String {
     })
 }
 
-/// `, about 25.7 s`; empty if the duration of a start is unknown.
+/// The time that the advised starts take: `, about 25.7 s`; empty if the duration of a start is unknown.
 fn time(advice: &Advice) -> String {
     let time = advice.seconds.map(std::time::Duration::from_secs_f64);
     time.map_or(String::new(), |time| format!(", about {}", show_duration(time)))
 }
 
-/// `97 % sure to be within 1 % of the best.`
+/// States a certainty: `97 % sure to be within 1 % of the best.`
 pub fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
     format!(
         "{} sure to be within {near} of the best{}{}.",
@@ -128,7 +129,7 @@ pub fn near(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     }
 }
 
-/// ` so far` while planned runs have no result.
+/// Returns ` so far` while planned runs have no result, else an empty text.
 pub fn so_far(answer: &Answer) -> &'static str {
     if answer.open > 0 { " so far" } else { "" }
 }

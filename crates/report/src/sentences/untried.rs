@@ -5,8 +5,8 @@ use crate::texts::words::{say, say_setting, short_name};
 use itertools::Itertools;
 use vsweep_answer::{Answer, Answered, Better, Effect, Estimate, Goal, PointEstimates, Verdict, Winner};
 
-/// A lower load at which the recommended server has as much, within the margin, at less latency: `concurrency 64, p99 E2EL 120 ms`. Of
-/// several loads, the one with the least latency.
+/// A load at which the recommended server has as much, within the margin, at a lower latency: `concurrency 64, p99 E2EL 120 ms`. Of several
+/// loads, the one with the lowest latency. It is called a lower load, because latency grows with the load.
 pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     let (metric, latency) = (highest(answered)?, latency(answer, answered)?);
     let figures = |own: &PointEstimates| Some((figure(answer, own, metric)?.value, figure(answer, own, latency)?));
@@ -62,7 +62,7 @@ fn is_last(effects: &[&Effect]) -> bool {
         })
 }
 
-/// The metric of a question for the highest figure, whatever the load.
+/// The metric of a question for the highest figure at any load; `None` for another question.
 fn highest(answered: &Answered) -> Option<&str> {
     match &answered.goal {
         Goal::Metric { name, .. } if answered.better == Better::Higher && answered.load.is_none() => Some(name),
@@ -89,7 +89,7 @@ fn points<'a>(
     all.filter(move |own| own.config == winner.config && own.workload == answered.workload)
 }
 
-/// A figure of a point.
+/// The estimate of a metric at a point.
 pub fn figure(answer: &Answer, own: &PointEstimates, metric: &str) -> Option<Estimate> {
     let column = answer.noise.iter().position(|noise| noise.metric == metric)?;
     own.figures.get(column).copied().flatten()

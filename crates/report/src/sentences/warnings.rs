@@ -69,7 +69,7 @@ fn sentence(warning: &Warning) -> Option<String> {
     })
 }
 
-/// Deaths of servers that are not recommended: `2 of 9 launches of 3 other servers failed or died`. `None` if nothing did.
+/// Deaths of servers that are not recommended: `2 of 9 launches of 3 other servers failed or died`. `None` if no launch did.
 pub fn losers(answer: &Answer) -> Option<String> {
     let winners = answer.questions.iter().filter_map(|answered| answered.winner.as_ref());
     let winners: Vec<&str> = winners.map(|winner| &*winner.config).collect();

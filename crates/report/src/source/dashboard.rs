@@ -50,7 +50,7 @@ const FIGURES: [(&str, &str); 21] = [
     ("Total # of tokens", "total_num_tokens"),
 ];
 
-/// Returns true if a record is such a row.
+/// Returns true if a record is a row of `benchmark_results.json`.
 pub fn is_row(record: &Params) -> bool {
     record.contains_key(TEST)
 }
@@ -79,7 +79,8 @@ fn record(row: &Params) -> Record {
     }
 }
 
-/// The members of a row that are among `names`, under our names. Columns with gaps hold whole numbers as decimals.
+/// The members of a row that are among `names`, under our names. Numbers without a fraction become whole numbers, because a column with
+/// gaps has decimals only.
 fn named(record: &Params, names: &[(&str, &str)]) -> Params {
     let of_row = |(theirs, ours): &(&str, &str)| {
         let value = record.get(*theirs).filter(|value| !value.is_null())?;

@@ -1,5 +1,5 @@
-//! Sources of a chart's runs: a directory that `vsweep run` wrote, a result tree of `vllm bench sweep`, in which every `summary.json`, at
-//! any depth, lists the runs of one combination, or single result files.
+//! Reads runs from a directory that `vsweep run` wrote, from a result tree of `vllm bench sweep`, or from single result files. In a tree,
+//! every `summary.json`, at any depth, lists the runs of one combination.
 
 mod dashboard;
 
@@ -120,7 +120,7 @@ fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
     let mut builder = TableBuilder::new();
     let mut damaged = Vec::new();
-    // Each sweep of a combination has its own folder. Its runs belong to the point of the first one.
+    // A combination that was swept several times has several folders. All its runs belong to the point of the first folder.
     let mut points: HashMap<String, (String, usize)> = HashMap::new();
     for file in files {
         let folder = file.parent().unwrap_or(root);
@@ -182,8 +182,8 @@ fn is_of_load(name: &str) -> bool {
     ECHOED.contains(&name.as_str()) || OF_LOAD.iter().any(|begin| name.starts_with(begin))
 }
 
-/// One run in a `summary.json`: the measurements, then `run_number`, then the parameters that the sweep set. A parameter with the name of a
-/// result's key replaces that key.
+/// One run. In a `summary.json` it is an object of measurements, then `run_number`, then the parameters that the sweep set. A parameter
+/// with the name of a measurement replaces it.
 #[derive(Default)]
 struct Record {
     figures: RunFigures,
@@ -193,7 +193,7 @@ struct Record {
 }
 
 /// The parameter that names a combination.
-const NAME: &str = "_benchmark_name";
+const COMBO_NAME: &str = "_benchmark_name";
 
 impl Record {
     fn of(record: Params) -> Record {
@@ -252,10 +252,10 @@ impl Record {
         });
     }
 
-    /// Gives the name of each side's combination to its side. A record holds one name, the load's where both have one; the
+    /// Moves the name of each side's combination to its side. A record holds one name, the load's if both sides have one; the name of the
     /// folder holds both.
     fn name_sides(&mut self, folder: &str) {
-        let Some(name) = self.params.shift_remove(NAME) else {
+        let Some(name) = self.params.shift_remove(COMBO_NAME) else {
             return;
         };
         let of_bench = format!("BENCH--{}", vllm_sweep::file_name(&vllm_sweep::text(&name)));
@@ -267,7 +267,7 @@ impl Record {
             ),
             None => (Some(name), None),
         };
-        // Without a name of its own the server's part of the folder is its parameters.
+        // If the server's combination has no name, its part of the folder's name lists its parameters.
         let serve = serve.filter(|name: &Value| bench.is_none() || !vllm_sweep::text(name).contains('='));
         for (params, name) in [(&mut self.params, serve), (&mut self.settings, bench)] {
             if let Some(name) = name {

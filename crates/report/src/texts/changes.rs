@@ -2,7 +2,7 @@
 
 use crate::texts::words::show_number;
 
-/// `-2.8 %`, or `x 3.5` for a ratio above two.
+/// Formats a ratio as a change: `-2.8 %`, or `x 3.5` for a ratio above two.
 pub fn change(ratio: f64) -> String {
     one(ratio, ratio > TWICE)
 }
@@ -18,7 +18,7 @@ pub fn change_and_interval(ratio: f64, interval: (f64, f64)) -> (String, String)
     (one(ratio, is_multiple), both(interval, is_multiple))
 }
 
-/// `-5 %`, or `x 4.24` where [`change_within`] gives a multiple, too.
+/// Formats a change without decimals: `-5 %`, or `x 4.24` if [`change_within`] gives a multiple, too.
 pub fn brief_change(ratio: f64, interval: (f64, f64)) -> String {
     match change_and_interval(ratio, interval).0 {
         multiple if multiple.starts_with('x') => multiple,
@@ -26,7 +26,7 @@ pub fn brief_change(ratio: f64, interval: (f64, f64)) -> String {
     }
 }
 
-/// `-5.1 % (-6.3 to -3.9 %)`.
+/// Formats a change with its interval, if it has one: `-5.1 % (-6.3 to -3.9 %)`.
 pub fn change_within(ratio: f64, interval: Option<(f64, f64)>) -> String {
     let Some(interval) = interval else {
         return change(ratio);

@@ -1,7 +1,7 @@
 //! The report as Markdown for a pull request, short enough for a comment; the page has the rest. Its text is in `report.md.jinja`. Inserted
 //! values are escaped, so that they mean nothing in Markdown, HTML or on GitHub.
 
-use super::template::{fill, of_lines, share};
+use super::template::{fill, line_environment, share};
 use minijinja::{Environment, Value};
 use vsweep_base::printable::{printable, shorten};
 
@@ -20,7 +20,7 @@ pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
     let mut digits_only = true;
     for (at, c) in text.char_indices() {
-        // At the beginning of a line these make a list, a quote or a heading; `://` and `www.` make a link.
+        // At the beginning of a line these make a list or a heading; `://` and `www.` make a link.
         let rest = &text[at + c.len_utf8()..];
         let begins = at == 0 && "+-=".contains(c) && (rest.is_empty() || rest.starts_with([' ', c]));
         let numbers = digits_only && at > 0 && ".)".contains(c) && (rest.is_empty() || rest.starts_with(' '));
@@ -39,7 +39,7 @@ pub fn escape(text: &str) -> String {
 
 /// Environment for templates of Markdown.
 pub fn environment() -> Environment<'static> {
-    let mut page = of_lines(escape);
+    let mut page = line_environment(escape);
     page.add_filter("code", |text: &str| Value::from_safe_string(code(text)));
     page.add_filter("block", |text: &str| Value::from_safe_string(block(text)));
     share(&mut page, "parts", include_str!("markdown/parts.md.jinja"));
@@ -53,7 +53,7 @@ pub fn code(text: &str) -> String {
     format!("`{}`", line.replace('`', "'"))
 }
 
-/// Lines as a block of code; no line of theirs can end it.
+/// Lines as a block of code, which none of them can end.
 pub fn block(lines: &str) -> String {
     let longest = lines.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

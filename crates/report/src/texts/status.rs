@@ -1,4 +1,4 @@
-//! The status of a sweep: done, failed with causes, left, and the remaining time, predicted from finished runs.
+//! The status of a sweep: the runs that are done, failed (with causes) and left, and the remaining time, which a caller predicts.
 
 mod away;
 
@@ -70,7 +70,7 @@ pub struct Status {
     /// Planned starts of each server.
     #[serde(skip)]
     pub starts: u32,
-    /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
+    /// Searches of the plan. A search decides on its own runs, so these runs are not counted before they are done.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches: u64,
     /// Searches that have not ended.
@@ -91,7 +91,7 @@ pub struct Status {
     /// The table of the searches so far; empty if none has begun.
     #[serde(skip)]
     search_table: String,
-    /// The time, GPU-hours and money that it took so far. Filled in by a caller that knows the price.
+    /// The time, GPU-hours and money that the sweep took so far. Filled in by a caller that knows the price.
     pub usage: SweepUsage,
     /// Causes of failed runs, most frequent first.
     pub causes: Vec<Group>,
@@ -116,12 +116,12 @@ pub struct Status {
     /// The cluster's report about its tasks, if any were submitted. Filled in by a caller that can ask it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
-    /// End of the last session: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
+    /// End of the last session, such as `finished`, `interrupted` or `out_of_time`; `null` if it was killed or still runs.
     pub ended: Option<String>,
-    /// Process ids of the vsweeps whose sessions did not end. A caller that can inspect processes fills in `orphans`.
+    /// Process ids of the vsweeps whose sessions did not end.
     #[serde(skip)]
     pub killed: Vec<u32>,
-    /// Processes that a killed vsweep left on this machine and that nothing supervises.
+    /// Processes that a killed vsweep left on this machine and that nothing supervises. Filled in by a caller that can inspect processes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
 }
@@ -194,7 +194,7 @@ impl Status {
         self.age = age.filter(|_| self.answer.is_some()).map(show_duration);
     }
 
-    /// The status by the journals alone.
+    /// The status from the journals alone.
     pub fn of(experiment: &str, state: &State) -> Status {
         let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
         let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);

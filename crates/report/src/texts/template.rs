@@ -29,30 +29,30 @@ pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
 }
 
 /// Like `environment`, for texts in which line breaks matter: a tag on a line of its own leaves no empty line.
-pub fn of_lines(escape: fn(&str) -> String) -> Environment<'static> {
+pub fn line_environment(escape: fn(&str) -> String) -> Environment<'static> {
     let mut environment = environment(escape);
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
         .lstrip_blocks(true)
         .keep_trailing_newline(true)
         .build();
-    environment.set_syntax(syntax.expect("the usual tags are no others"));
+    environment.set_syntax(syntax.expect("the default tags are valid"));
     environment
 }
 
 /// Fills a template with values.
 pub fn fill(environment: &Environment<'_>, template: &str, parts: Value) -> String {
     let filled = environment.render_str(template, parts);
-    filled.expect("templates of ours are sound")
+    filled.expect("our templates are valid")
 }
 
 /// Fills a template of plain text, without escaping.
 pub fn plain(template: &str, parts: Value) -> String {
-    fill(&of_lines(str::to_owned), template, parts)
+    fill(&line_environment(str::to_owned), template, parts)
 }
 
 /// Adds a template from which others import parts. Its texts are escaped as in all templates of `environment`.
 pub fn share(environment: &mut Environment<'static>, name: &'static str, template: &'static str) {
     let added = environment.add_template(name, template);
-    added.expect("templates of ours are sound");
+    added.expect("our templates are valid");
 }

@@ -1,5 +1,5 @@
-//! The width of a terminal, and text for it: wrapped to its width, with colours for words of judgement. No colours if `NO_COLOR` is set.
-//! Other words are not interpreted.
+//! Text for a terminal: its width, lines wrapped to it, and colours for words that judge, such as `failed`. No colours if `NO_COLOR` is
+//! set.
 
 use console::{Color, Style, Term, measure_text_width};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ pub fn width(term: &Term) -> Option<usize> {
     Some(width.into())
 }
 
-/// A text in lines of at most so many columns, broken between words; a word that is longer is broken where its parts end, as in a path.
+/// A text in lines of at most `most` columns, broken between words; a word that is longer is broken where its parts end, as in a path.
 pub fn wrap(text: &str, most: usize) -> Vec<String> {
     wrap_within(text, most, most)
 }
@@ -21,7 +21,7 @@ pub fn wrap(text: &str, most: usize) -> Vec<String> {
 /// Like `wrap`, with another width for all lines but the first.
 fn wrap_within(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    // A number stays together with its percent sign, as a multiple does.
+    // A number stays together with its percent sign, and the `x` of a multiple with its number.
     let glued = text.replace(" %", "\u{a0}%").replace(" x ", " x\u{a0}");
     for mut word in glued.split(' ') {
         let room = if lines.len() < 2 { first } else { rest };
@@ -41,7 +41,7 @@ fn wrap_within(text: &str, first: usize, rest: usize) -> Vec<String> {
     lines.iter().map(|line| line.replace('\u{a0}', " ")).collect()
 }
 
-/// Position at which to break a word that is longer than `most` columns; `None` if it is not.
+/// Position at which to break a word that is longer than `most` columns; `None` if it is not longer, or contains an escape sequence.
 fn end_of_part(word: &str, most: usize) -> Option<usize> {
     if measure_text_width(word) <= most || word.contains('\u{1b}') {
         return None;
@@ -55,7 +55,7 @@ fn end_of_part(word: &str, most: usize) -> Option<usize> {
     at.or_else(|| ends().map(|(at, _)| at).take_while(fits).last())
 }
 
-/// A text for a terminal: broken to its width and coloured. For anything else, the text as it is.
+/// Returns a text for a terminal, broken to its width and coloured. If `on` is not a terminal, the text is unchanged.
 pub fn show(text: &str, on: &Term) -> String {
     if !on.is_term() {
         return text.to_owned();
@@ -65,7 +65,7 @@ pub fn show(text: &str, on: &Term) -> String {
     width(on).map_or_else(|| painted.clone(), |width| fold_to(&painted, width))
 }
 
-/// A writer to standard output that shows each line as [`show`] does.
+/// A writer that shows each line as [`show`] does on standard output.
 pub struct Screen<W: Write> {
     to: W,
     on: Term,
@@ -117,8 +117,8 @@ fn colour(word: &str) -> Option<Color> {
     })
 }
 
-/// Colours for words that judge: behind a count (`3 failed`, `3 runs failed`), before a colon at the beginning of a line, or alone in
-/// a column of a table. Headings are bold.
+/// Colours words that judge: after a count (`3 failed`, `3 runs failed`), before a colon at the beginning of a line, or alone in the last
+/// column of a table. Headings are bold.
 fn paint(text: &str, has_colours: bool) -> String {
     if !has_colours {
         return text.to_owned();
@@ -156,7 +156,7 @@ fn paint_line(line: &str) -> String {
     painted.collect::<Vec<_>>().join(" ")
 }
 
-/// Like `show`, for text that points into a file: such lines are not wrapped, so that marks stay below their target.
+/// Wraps a text like `show`, except lines that point into a file (` |`), so that marks stay below their target. Adds no colours.
 pub fn show_places(text: &str, on: &Term) -> String {
     let fold = |line: &str| match width(on) {
         Some(width) if !console::strip_ansi_codes(line).contains(" |") => fold_to(line, width),
@@ -167,7 +167,7 @@ pub fn show_places(text: &str, on: &Term) -> String {
 
 fn fold_to(text: &str, width: usize) -> String {
     let line = |line: &str| {
-        // The indentation of a table's first cell does not count as a column.
+        // A line is a row of a table if two spaces separate cells; indentation does not count.
         let is_row = line.trim().contains("  ");
         let indent = if is_row {
             0

@@ -66,7 +66,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     }
     let listed = &chosen[..chosen.len().min(MOST_ROWS)];
     let figure = |at: usize, metric: &str| words.figure(at, metric).unwrap_or_else(|| "-".into());
-    // If every server has one GPU, the column would be a repetition.
+    // If every server has one GPU, the column per GPU would repeat the throughput.
     let says_more = |shown: &&Shown| {
         shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
     };
@@ -117,7 +117,8 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         };
         words.values(at) + doubt
     };
-    // If the settings do not fit with their names, the names are written once below the table. Then the last figures are left out.
+    // If the settings do not fit with their names, the names are written once below the table. If that does not fit either, the last
+    // figures are left out.
     let fewest = columns.len().min(FEWEST_FIGURES);
     let fewer = (fewest..=columns.len()).rev().map(|most| (table(most, &brief), true));
     let forms = [(table(columns.len(), &whole), false)].into_iter().chain(fewer);

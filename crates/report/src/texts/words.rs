@@ -77,8 +77,8 @@ pub fn say_setting(name: &str, value: &str) -> String {
     }
 }
 
-/// The settings of a label of the plan as [`short_label`] shows them: short names and values, `("TP", "2")`. A part without a name has an
-/// empty one.
+/// The settings of a label of the plan as [`short_label`] shows them: short names and values, `("TP", "2")`. A part without a name gets an
+/// empty name.
 pub fn settings(label: &str) -> Vec<(String, &str)> {
     let mut settings = Vec::new();
     for part in label.split(", ").filter(|part| !part.is_empty()) {
@@ -190,7 +190,7 @@ fn decimals_of(size: f64) -> usize {
     }
 }
 
-/// Numbers along one axis in one format: as many decimals for all, one unit for all; zero needs neither.
+/// Numbers along one axis in one format: the same decimals and the same unit for all; zero has neither.
 pub fn show_alike(values: &[f64]) -> Vec<String> {
     let most = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     if !(1e-4..1e15).contains(&most) {

@@ -1,5 +1,5 @@
 //! The timeline of one run's requests as a web page of its own: a row for each request, with its time to first token and then its
-//! inter-token latencies by colour. Like the report it contains everything it needs. Only runs that saved detailed samples have one.
+//! inter-token latencies by colour. Like the report it contains everything it needs. Only a run that saved detailed samples has a timeline.
 
 mod requests;
 
@@ -23,7 +23,8 @@ const SCRIPT: [&str; 3] = [
     include_str!("page.js"),
 ];
 
-/// Writes the timeline of one run, named as `POINT/K`: a point's id or its beginning, and the run's number.
+/// Writes the timeline of one run and returns its path. `wanted` names the run as `POINT/K`: the id of a point or its beginning, and the
+/// number of the run.
 pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Result<PathBuf> {
     let run = find(state, wanted).map_err(Error::Usage)?;
     let unusable = |what: String| Error::Usage(format!("run {}/{} {what}", run.point, run.number()));

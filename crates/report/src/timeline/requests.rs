@@ -1,9 +1,9 @@
-//! The samples of one run as a result file has them: when each request was sent, when its tokens came, what failed.
+//! The samples of one run from its result file: when each request was sent, when its tokens came, and what failed.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The requests of a run, in arrays with one entry for each. The keys are those of `vllm bench serve --save-detailed`. Times are in
+/// The requests of a run, in arrays with one entry for each request. The keys are those of `vllm bench serve --save-detailed`. Times are in
 /// seconds.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -17,7 +17,7 @@ pub struct RequestSamples {
 }
 
 impl RequestSamples {
-    /// Reads a run's file. The error completes a sentence that begins with the run.
+    /// Reads the result file of a run. The error completes a sentence whose subject is the run.
     pub fn read(json: &[u8]) -> Result<RequestSamples, String> {
         let requests: RequestSamples =
             serde_json::from_slice(json).map_err(|error| format!("has no samples that can be read: {error}"))?;
@@ -36,7 +36,8 @@ impl RequestSamples {
         Ok(requests)
     }
 
-    /// Each request as its start after the first one's, its TTFT and its gaps, all in microseconds, then its tokens and its error.
+    /// Returns a list for each request: its start after the earliest start, its TTFT and its gaps, all in microseconds, then its numbers of
+    /// tokens and its error.
     pub(super) fn to_json(&self) -> Value {
         let first = self.start_times.iter().copied().reduce(f64::min).unwrap_or_default();
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;

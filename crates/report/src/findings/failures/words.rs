@@ -6,7 +6,7 @@ use vsweep_base::printable::shorten;
 
 /// Most observations shown for a reason.
 const MOST_SEEN: usize = 3;
-/// Length limit of an observation.
+/// Length limit of an observation, in characters.
 const MOST_CHARACTERS: usize = 160;
 
 /// Writes a paragraph for each reason: the number of runs, the observations, and the advice.

@@ -15,7 +15,7 @@ const MOST_NAMED: usize = 4;
 pub struct Worker {
     /// Its machine.
     pub host: String,
-    /// The server start that it has.
+    /// The server start that it works on.
     pub group: String,
 }
 
@@ -146,7 +146,7 @@ impl Status {
         }
     }
 
-    /// Like `going_on`, with more time than the plan or its budget gave.
+    /// Like `going_on`, with the advice to allow more time.
     fn going_on_later(&self) -> String {
         match &self.again {
             Some(command) if command.contains("--budget") => {
@@ -164,7 +164,7 @@ impl Status {
     }
 }
 
-/// `3 workers are at work: vs0 (2), vs1`.
+/// Counts the workers by host: `3 workers are at work: vs0 (2), vs1`.
 pub fn at_work(workers: &[Worker]) -> String {
     let hosts = workers.iter().map(|worker| &worker.host).counts();
     let host = |(host, count): (&String, usize)| match count {

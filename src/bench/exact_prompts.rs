@@ -47,7 +47,7 @@ crate::one_of! {
     }
 }
 
-/// Prepares completions on a server, in which every event reports the number of tokens so far.
+/// Prepares an endpoint for completions. Every event of an answer reports the number of tokens so far.
 pub(super) async fn open(job: &Job, url: &str, server: &ServerParams) -> Result<Endpoint, Failure> {
     let mut extra = Map::new();
     extra.insert("temperature".to_owned(), json!(0));
@@ -63,7 +63,7 @@ pub(super) async fn open(job: &Job, url: &str, server: &ServerParams) -> Result<
     Endpoint::open(job, url, server, Backend::Completions.endpoint(), body).await
 }
 
-/// Returns a request for exactly `output_len` output tokens. With a rank, the request goes to that engine of the server.
+/// Returns a request for exactly `output_len` output tokens. If `rank` is given, the request goes to the server's engine with this rank.
 pub(super) fn request(
     endpoint: &Endpoint,
     prompt: &[u32],
@@ -116,7 +116,7 @@ pub(super) struct Prompts {
 }
 
 impl Prompts {
-    /// Prompts for a purpose. With the same seed, prompts for two purposes share no block of the prefix cache either.
+    /// Returns prompts for a purpose. Prompts for two purposes share no block of the prefix cache either, even with the same seed.
     pub fn new(ids: Range<u32>, seed: u32, purpose: &str) -> Self {
         let digest = sha256_hex(format!("{seed} {purpose}").as_bytes());
         let seed = u64::from_str_radix(&digest[..16], 16).expect("a digest is hexadecimal");

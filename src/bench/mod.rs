@@ -1,6 +1,6 @@
-//! One measured run against a ready server: by the native generator, or by an external command.
+//! One measured run, by one of our benchmarks or by an external command. All except vLLM's offline benchmarks need a ready server.
 //!
-//! It returns data, which the `run` room stores. Files that an external command writes go to a scratch folder.
+//! A run returns data, which the `run` room stores. Files that an external command writes go to a scratch folder.
 
 pub mod exact_prompts;
 mod external;
@@ -11,7 +11,7 @@ pub mod params;
 pub mod phases;
 pub mod result;
 /// Requests to a server outside the measured load: for its counters, its limits, its tokenizer, its profiler, and small probes of its
-/// latency. `endpoint` sends them; other rooms interpret the answers.
+/// latency. `endpoint` sends all of them except the probes.
 mod side {
     pub(in crate::bench) mod counters;
     pub(in crate::bench) mod endpoint;
@@ -81,7 +81,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A run of the load generator against a server and its model, without a warm-up.
+    /// Returns the job of a native benchmark of a server and its model, without a warm-up.
     pub fn new(
         base_url: impl Into<String>,
         served_model: impl Into<String>,
@@ -130,7 +130,8 @@ pub struct Counters {
     pub is_profiling: AtomicBool,
     /// Beginning of the warm-up, and its duration once it is over.
     warmup: (OnceLock<Instant>, OnceLock<Duration>),
-    /// Window from t0 to the end of the last answer, once that is over; unknown for an external benchmark.
+    /// Time of the measurement, once it is over: from t0 to the end of the last answer, or the window of the phases benchmark. Unset for
+    /// all other benchmarks.
     pub measured: OnceLock<Window>,
 }
 
@@ -193,7 +194,7 @@ fn sentences(of: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
 /// One run's figures.
 #[derive(Debug, Clone, Default)]
 pub struct Measurement {
-    /// Keys and order as in `vllm bench serve`'s result JSON.
+    /// The figures, under the keys of `vllm bench serve` and in its order, then our own.
     pub result: RunResult,
     /// Relative sampling errors of its figures, as far as they are known.
     pub errors: Errors,
@@ -201,7 +202,7 @@ pub struct Measurement {
     pub failure: Option<Failure>,
     /// Doubts about the figures.
     pub doubts: Vec<Doubt>,
-    /// Latencies of every request; empty if an external benchmark did not save them.
+    /// Latencies of every request, from the native benchmark or an external one that saved them; otherwise empty.
     pub requests: Vec<RequestLatencies>,
     /// Reason why a search ended the run before its last request, if it did. The result and the requests are then those of a part of a run.
     pub cut: Option<Cut>,
@@ -233,11 +234,11 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     probe(job, None).await
 }
 
-/// Like [`measure`], but ends the run as soon as the watch has seen enough. Only the load generator can be watched; other benchmarks run to
-/// their end.
+/// Like [`measure`], but ends the run as soon as the watch has seen enough. Only the native benchmark can be watched; others run to their
+/// end.
 pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     if job.argv.is_some() || job.runner != BenchRunner::Native {
-        // These programs do not report their beginning.
+        // Only the native benchmark reports the time of its first request.
         job.counters.sending.get_or_init(Instant::now);
     }
     match (&job.argv, &job.runner) {
@@ -255,7 +256,7 @@ pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failu
     }
 }
 
-/// Returns the problems with the parameters of one of our benchmarks, as sentences; none if it can start.
+/// Returns the problems with the parameters of one of our benchmarks, as sentences; none if the benchmark can start.
 pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
     let problems = match runner {
         BenchRunner::Native => native::settings::NativeSettings::read(params).err(),
@@ -267,7 +268,7 @@ pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
     problems.unwrap_or_default()
 }
 
-/// Returns the message about a parameter that one of our benchmarks does not have, or `None` if it has it.
+/// Returns the message about a parameter that one of our benchmarks does not have; `None` if the benchmark has it, or is another program.
 pub fn unknown(runner: &BenchRunner, name: &str) -> Option<String> {
     let table = match runner {
         BenchRunner::Native => &native::settings::TABLE,
@@ -297,7 +298,7 @@ fn date() -> String {
 }
 
 /// Returns the settings that were read, or a failure with their problems.
-fn sound<T>(read: Result<T, Vec<String>>) -> Result<T, Failure> {
+fn valid<T>(read: Result<T, Vec<String>>) -> Result<T, Failure> {
     read.map_err(|problems| broken(problems.join("; ")))
 }
 

@@ -24,7 +24,7 @@ const STATISTICS: [(&str, &str, &str); 7] = [
     ("p95", "p95", "percentiles/p95"),
     ("p99", "p99", "percentiles/p99"),
 ];
-/// The percentiles among them.
+/// The percentiles in [`STATISTICS`].
 const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 /// Figures that are whole numbers.
 const COUNTS: [&str; 5] = [
@@ -135,7 +135,7 @@ fn at_places(result: &Value, places: &BTreeMap<String, FigurePlace>) -> Result<P
 
 /// Returns the figures that a result has at these places, times a factor, under vLLM's names. If a figure is at several places, the last
 /// one counts.
-fn known<N: Into<String>, P: AsRef<str>>(
+fn figures_at<N: Into<String>, P: AsRef<str>>(
     result: &Value,
     times: f64,
     places: impl IntoIterator<Item = (N, P)>,
@@ -159,7 +159,7 @@ fn aiperf(result: &Value) -> Result<Params, String> {
     let errors = result["error_summary"].as_array().into_iter().flatten();
     let failed: f64 = errors.filter_map(|error| error["count"].as_f64()).sum();
     let mut figures = members(json!({"completed": null, "failed": failed.round() as u64}));
-    figures.extend(known(result, 1.0, AIPERF));
+    figures.extend(figures_at(result, 1.0, AIPERF));
     if figures["completed"].is_null() {
         return Err("is of aiperf, but without `request_count`".to_owned());
     }
@@ -170,31 +170,31 @@ fn aiperf(result: &Value) -> Result<Params, String> {
         ("e2el", "request_latency"),
     ] {
         let place = |(statistic, at, _)| (format!("{statistic}_{ours}_ms"), format!("/{theirs}/{at}"));
-        figures.extend(known(result, 1.0, STATISTICS.map(place)));
+        figures.extend(figures_at(result, 1.0, STATISTICS.map(place)));
     }
     let phases = result["input_config"]["phases"].as_array();
     if let Some(phase) = phases.and_then(|phases| phases.last()) {
         let load = [("request_rate", "/rate"), ("max_concurrency", "/concurrency")];
-        figures.extend(known(phase, 1.0, load));
+        figures.extend(figures_at(phase, 1.0, load));
     }
     Ok(figures)
 }
 
 fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
-    let mut figures = known(benchmark, 1.0, GUIDELLM);
+    let mut figures = figures_at(benchmark, 1.0, GUIDELLM);
     let completed = figures.get("completed").and_then(Value::as_u64);
     let completed = completed.ok_or("is of guidellm, but without `request_totals`")?;
     for (ours, theirs, times) in [
         ("ttft", "time_to_first_token_ms", 1.0),
         ("e2el", "request_latency", 1000.0),
     ] {
-        let of = format!("/metrics/{theirs}/successful");
-        let place = |(statistic, _, at)| (format!("{statistic}_{ours}_ms"), format!("{of}/{at}"));
-        figures.extend(known(benchmark, times, STATISTICS.map(place)));
+        let folder = format!("/metrics/{theirs}/successful");
+        let place = |(statistic, _, at)| (format!("{statistic}_{ours}_ms"), format!("{folder}/{at}"));
+        figures.extend(figures_at(benchmark, times, STATISTICS.map(place)));
     }
     // guidellm's mean is over all gaps between tokens, like the mean ITL. Its percentiles are over requests, so they are not used.
     let of_gaps = [("mean_itl_ms", "/metrics/inter_token_latency_ms/successful/mean")];
-    figures.extend(known(benchmark, 1.0, of_gaps));
+    figures.extend(figures_at(benchmark, 1.0, of_gaps));
     let requests = benchmark["requests"]["successful"].as_array().into_iter().flatten();
     let tpots = requests.filter_map(|request| Some(request["inter_token_latency_ms"].as_f64()? / 1000.0));
     let tpots: Vec<f64> = tpots.collect();
@@ -206,7 +206,7 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
         ("request_rate", "/config/strategy/rate"),
         ("max_concurrency", "/config/strategy/streams"),
     ];
-    figures.extend(known(benchmark, 1.0, load));
+    figures.extend(figures_at(benchmark, 1.0, load));
     Ok(figures)
 }
 

@@ -26,7 +26,7 @@ const RATES: [(&str, &[&str]); 3] = [
 ];
 /// Greatest accepted ratio between figures that should be equal, such as a rate and its count divided by the duration.
 const TOLERANCE: f64 = 1.1;
-/// Greatest such ratio for rates of other clients, which may leave out their ramp.
+/// Greatest accepted ratio for rates of other clients, which may leave out the ramp of the load.
 const TOLERANCE_OF_CLIENTS: f64 = 2.0;
 
 /// Least share of the slots of a closed loop that are in use on average.
@@ -43,14 +43,14 @@ pub struct Asked<'a> {
 
 /// Returns the contradiction within a result, if there is one, to complete a sentence that begins with the result.
 pub fn in_itself(result: &Params) -> Option<String> {
-    not_a_number(result)
-        .or_else(|| falling(result))
-        .or_else(|| no_count(result))
+    invalid_number(result)
+        .or_else(|| falling_percentiles(result))
+        .or_else(|| impossible_count(result))
         .or_else(|| wrong_rate(result))
         .or_else(|| too_long(result))
-        .or_else(|| first_after_last(result))
+        .or_else(|| ttft_above_latency(result))
         .or_else(|| other_concurrency(result))
-        .or_else(|| too_many(result, number(result, "num_prompts")?))
+        .or_else(|| more_ended_than_sent(result, number(result, "num_prompts")?))
 }
 
 /// Returns a doubt if the result is of another load than the one that was asked for.
@@ -61,7 +61,7 @@ pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
         let (is, should) = (text_of(result.get(name)?)?, text_of(param(name)?)?);
         (!are_equal(&is, &should)).then(|| format!("it says {name} = {is}, and {should} was asked for"))
     };
-    let sent = || too_many(result, as_number(param("num_prompts")?)?);
+    let sent = || more_ended_than_sent(result, as_number(param("num_prompts")?)?);
     let model = || {
         let is = result.get("model_id")?.as_str()?;
         let short = |name: &str| {
@@ -101,7 +101,7 @@ fn latency(name: &str) -> Option<(&str, &str)> {
     (["mean", "median", "std"].contains(&statistic) || is_percentile()).then_some((statistic, latency))
 }
 
-fn not_a_number(result: &Params) -> Option<String> {
+fn invalid_number(result: &Params) -> Option<String> {
     let figures = result
         .iter()
         .filter(|(name, value)| is_figure(name) && !value.is_null());
@@ -114,7 +114,7 @@ fn not_a_number(result: &Params) -> Option<String> {
 }
 
 /// Looks for percentiles that are not in ascending order.
-fn falling(result: &Params) -> Option<String> {
+fn falling_percentiles(result: &Params) -> Option<String> {
     let mut percentiles: BTreeMap<&str, Vec<(f64, &str, f64)>> = BTreeMap::new();
     for (name, value) in result {
         let Some(((statistic, latency), value)) = latency(name).zip(value.as_f64()) else {
@@ -137,7 +137,7 @@ fn falling(result: &Params) -> Option<String> {
 }
 
 /// Looks for counts of requests that are not whole, less than one request in flight, and requests that ended in no time.
-fn no_count(result: &Params) -> Option<String> {
+fn impossible_count(result: &Params) -> Option<String> {
     let counts = ["completed", "failed"].into_iter();
     let is_part = |name: &str| number(result, name).filter(|count| count.fract() != 0.0);
     let part = counts
@@ -154,7 +154,7 @@ fn no_count(result: &Params) -> Option<String> {
     part.or(load).or_else(in_no_time)
 }
 
-/// Looks for latencies that are longer than the whole run. Other clients are not checked, because they may leave out their ramp.
+/// Looks for latencies that are longer than the whole run. Other clients are not checked, because they may leave out the ramp of the load.
 fn too_long(result: &Params) -> Option<String> {
     let duration_s = number(result, "duration").filter(|_| !result.contains_key("client"))?;
     let mut latencies = result.iter().filter_map(|(name, value)| {
@@ -166,8 +166,8 @@ fn too_long(result: &Params) -> Option<String> {
     Some(format!("has {name} = {value}, and the whole run took {duration_s} s"))
 }
 
-/// Looks for times to the first token that are longer than the latency.
-fn first_after_last(result: &Params) -> Option<String> {
+/// Looks for times to the first token that are longer than the latency of the whole request.
+fn ttft_above_latency(result: &Params) -> Option<String> {
     ["mean", "median"].into_iter().find_map(|statistic| {
         let name = |latency: &str| format!("{statistic}_{latency}_ms");
         let (first, whole) = (number(result, &name("ttft"))?, number(result, &name("e2el"))?);
@@ -177,7 +177,7 @@ fn first_after_last(result: &Params) -> Option<String> {
 }
 
 /// Looks for an average number of requests in flight, by Little's law, that a closed loop cannot have. Conversations are not checked,
-/// because they wait between turns. Nor are other clients, which may leave out their ramp.
+/// because they wait between turns. Other clients are not checked, because they may leave out the ramp of the load.
 fn other_concurrency(result: &Params) -> Option<String> {
     let is_open = number(result, "request_rate").is_some_and(f64::is_finite);
     let is_exempt = result.contains_key("client") || result.contains_key("num_conversations");
@@ -205,14 +205,14 @@ fn wrong_rate(result: &Params) -> Option<String> {
         let rate = number(result, name)?;
         let counted: f64 = counts.iter().map(|count| number(result, count)).sum::<Option<f64>>()?;
         let expected = counted / duration;
-        // A count that differs by one is accepted: the rate of a small count then differs much.
+        // A difference of one in the count is accepted, because it changes the rate of a small count much.
         let is_wrong = (rate > most * expected || most * rate < expected) && (rate - expected).abs() > 1.0 / duration;
         is_wrong.then(|| format!("has {name} = {rate}, and {counted} in {duration} s are {expected:.3}"))
     })
 }
 
 /// Looks for more ended requests than were sent. Conversations are not checked, because each of their turns is a request.
-fn too_many(result: &Params, sent: f64) -> Option<String> {
+fn more_ended_than_sent(result: &Params, sent: f64) -> Option<String> {
     let ended = number(result, "completed")? + number(result, "failed").unwrap_or(0.0);
     let has_turns = result.contains_key("num_conversations");
     (!has_turns && ended > sent).then(|| format!("has {ended} requests that ended, of {sent} that were sent"))
@@ -222,13 +222,13 @@ fn number(result: &Params, name: &str) -> Option<f64> {
     result.get(name)?.as_f64()
 }
 
-/// Returns a number, which may be written as a text.
+/// Returns a number, which may also be given as a string.
 fn as_number(value: &Value) -> Option<f64> {
     let of_text = || value.as_str()?.trim().parse::<f64>().ok();
     value.as_f64().or_else(of_text)
 }
 
-/// Returns a setting as a text; `None` if it is not set or has no single value.
+/// Returns a setting as a string; `None` if it is not set or has no single value.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Array(_) | Value::Object(_) => None,

@@ -6,7 +6,7 @@ use crate::bench::params::Takes;
 use crate::plan::{Params, ServeCommand};
 use serde_json::{Map, Value, json};
 
-/// Percentiles that become columns. There are too few starts for finer ones.
+/// Percentiles that become columns. These benchmarks repeat too seldom for finer ones.
 const REPORTED: [&str; 3] = ["50", "90", "99"];
 
 /// Returns the figures of `vllm bench startup`, `throughput`, `latency` or `mm-processor`, whose command line was `argv`.
@@ -15,13 +15,13 @@ pub(crate) fn of_engine(mut result: Params, argv: &[String]) -> Params {
     for (key, value) in &result {
         match value {
             Value::Object(percents) if key.ends_with("percentiles") => {
-                let what = key.trim_end_matches("percentiles").trim_end_matches('_');
+                let prefix = key.trim_end_matches("percentiles").trim_end_matches('_');
                 let reported = percents
                     .iter()
                     .filter(|(percent, _)| REPORTED.contains(&percent.as_str()));
-                more.extend(reported.map(|(percent, value)| match what {
+                more.extend(reported.map(|(percent, value)| match prefix {
                     "" => (format!("p{percent}_e2el_ms"), times(value, 1000.0)),
-                    what => (format!("p{percent}_{what}_time"), value.clone()),
+                    prefix => (format!("p{percent}_{prefix}_time"), value.clone()),
                 }));
             }
             Value::Array(pairs) if key == "percentiles_e2el_ms" => {
@@ -99,8 +99,8 @@ fn times(value: &Value, factor: f64) -> Value {
     }
 }
 
-/// Returns those parameters of a `vllm bench serve` command line that the native benchmark also has; `None` for another program. Without
-/// a rate, the client sends all requests at once: that is its `request_rate` then.
+/// Returns those parameters of a `vllm bench serve` command line that the native benchmark also has; `None` for another program. If the
+/// command line has no rate, `request_rate` is `inf`, because the client then sends all requests at once.
 pub fn params_of(argv: &[String]) -> Option<Params> {
     if !argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve") {
         return None;

@@ -1,10 +1,10 @@
 //! Runs any program as a benchmark: passes it the address of our server and the path for its result, runs it under a guard, and reads its
 //! result.
 //!
-//! A command like `vllm bench serve` gets the flags it needs. Any other program finds these values in its environment (`VSWEEP_BASE_URL`,
-//! `VSWEEP_MODEL`, `VSWEEP_RESULT`). In every command the placeholders `{base_url}`, `{host}`, `{port}`, `{model}` and `{result}` are
-//! filled in. A program must write one JSON object to the result file and exit with 0. vLLM's benchmarks without a server (`vllm bench
-//! startup`) are run in the same way, but are given only the path for the result.
+//! Every program finds these values in its environment (`VSWEEP_BASE_URL`, `VSWEEP_MODEL`, `VSWEEP_RESULT`), and the placeholders
+//! `{base_url}`, `{host}`, `{port}`, `{model}` and `{result}` in its command are filled in. A command like `vllm bench serve` also gets the
+//! flags it needs. A program must write one JSON object to the result file and exit with 0. vLLM's benchmarks without a server (`vllm bench
+//! startup`) are run in the same way, but get only the path for the result, as a flag and in the environment.
 
 mod clients;
 mod contradictions;
@@ -182,7 +182,7 @@ pub fn command_line(job: &Job, result: &Path, argv: &[String]) -> Vec<String> {
 /// Makes the scratch folder, without a result of an earlier try, and opens the log.
 fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
     if let Some(folder) = log.parent() {
-        // The program may write there texts that no other user may read.
+        // The program may write texts to the folder that other users must not read.
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     let removed = match result.is_dir() {
@@ -208,7 +208,7 @@ fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
 fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<String>) {
     let text = |path: &Path| path.display().to_string();
     if let BenchRunner::Offline(_) = job.runner {
-        return decide(argv, members(json!({"output-json": text(result)})));
+        return with_flags(argv, members(json!({"output-json": text(result)})));
     }
     let url = reqwest::Url::parse(&job.base_url).ok();
     let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or("127.0.0.1");
@@ -250,11 +250,11 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
         let value = value.filter(|_| !given.has(&spelling::canonical(flag)));
         flags.extend(value.map(|value| (flag.to_owned(), value)));
     }
-    decide(&argv, flags)
+    with_flags(&argv, flags)
 }
 
-/// Returns a command line with these flags at its end only, in their order, and notes about the values that they replaced.
-fn decide(argv: &[String], flags: Params) -> (Vec<String>, Vec<String>) {
+/// Returns a command line in which these flags occur only at the end, in their order, and notes about the values that they replaced.
+fn with_flags(argv: &[String], flags: Params) -> (Vec<String>, Vec<String>) {
     let given = ServeCommand::of(argv);
     let notes = flags.keys().filter_map(|flag| {
         let value = given.value(&spelling::canonical(flag))?;

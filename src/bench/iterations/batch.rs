@@ -5,7 +5,7 @@ use super::{Bench, Hold, engines};
 use crate::bench::broken;
 use crate::bench::exact_prompts::request;
 use crate::bench::judge::commonest_error;
-use crate::bench::native::broke;
+use crate::bench::native::generator_failed;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::{Endpoint, ServerLimits};
 use crate::cause::Failure;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Default time for requests to reach the queue: one for every batch, and one for each of its sequences.
+/// Default time for requests to reach the queue: a part for every batch, and a part for each of its sequences.
 const SETTLE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_micros(500));
 /// Most tries of a batch that does not run as one. Each try has four times as long to settle as the one before.
 const TRIES: u32 = 3;
@@ -47,7 +47,7 @@ pub(super) struct Timing {
     pub completion_tokens: u64,
     /// Counters of the servers, if they publish them.
     pub counts: Option<ServerCounters>,
-    /// Steps of an engine beyond those that one batch takes, if that is known.
+    /// Number of steps of an engine in addition to those that one batch takes; `None` if it is unknown.
     pub extra_steps: Option<f64>,
 }
 
@@ -55,13 +55,13 @@ impl Batch {
     /// Spreads prompts over all engines in turn.
     pub fn of(
         endpoints: &[Endpoint],
-        facts: &[ServerLimits],
+        limits: &[ServerLimits],
         prompts: &[Vec<u32>],
         output_len: usize,
     ) -> Result<Batch, String> {
         let mut requests: Vec<Vec<Request>> = endpoints.iter().map(|_| Vec::new()).collect();
-        let engines = facts.iter().enumerate().flat_map(|(at, facts)| {
-            let ranks = (0..facts.engines).map(move |rank| (facts.engines > 1).then_some(rank));
+        let engines = limits.iter().enumerate().flat_map(|(at, limits)| {
+            let ranks = (0..limits.engines).map(move |rank| (limits.engines > 1).then_some(rank));
             ranks.map(move |rank| (at, rank))
         });
         let engines: Vec<(usize, Option<usize>)> = engines.collect();
@@ -93,7 +93,7 @@ impl Batch {
                 silence_timeout: request_timeout,
                 ..Load::default()
             };
-            generator.drive(&load, &mut |_| {}).map_err(broke)
+            generator.drive(&load, &mut |_| {}).map_err(generator_failed)
         };
         thread::scope(|scope| {
             let pairs = generators.iter_mut().zip(&self.requests);
@@ -113,14 +113,14 @@ impl Batch {
     }
 
     /// Measures the batch. A batch that did not run as one is tried again.
-    pub fn time(&self, bench: &mut Bench, facts: &[ServerLimits]) -> Result<Timing, Failure> {
+    pub fn time(&self, bench: &mut Bench, limits: &[ServerLimits]) -> Result<Timing, Failure> {
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>();
         let default = SETTLE.0 + SETTLE.1 * u32::try_from(sequences).unwrap_or(u32::MAX);
         let mut settle = bench.settings.settle().unwrap_or(default);
         let mut tried = 1;
         loop {
             let mut timing = self.try_once(bench, settle)?;
-            timing.extra_steps = self.extra_steps(&timing, facts);
+            timing.extra_steps = self.extra_steps(&timing, limits);
             let came_apart = timing.extra_steps.is_some_and(|extra| extra > 0.0);
             if !came_apart || tried == TRIES {
                 bench.job.counters.finished.fetch_add(sequences as u64, Relaxed);
@@ -174,16 +174,16 @@ impl Batch {
         Ok(timing)
     }
 
-    /// Number of steps of an engine beyond those of one batch: its prefill in as few steps as the tokens allow, then one for each further
-    /// token.
-    fn extra_steps(&self, timing: &Timing, facts: &[ServerLimits]) -> Option<f64> {
+    /// Number of steps of an engine in addition to those that one batch takes: as few steps for its prefill as the limit of tokens allows,
+    /// then one for each further token. `None` if the steps or the limit are unknown.
+    fn extra_steps(&self, timing: &Timing, limits: &[ServerLimits]) -> Option<f64> {
         let counts = timing.counts.as_ref()?;
-        let limit = facts.iter().map(|facts| facts.max_num_batched_tokens).min()?? as f64;
-        let engines = engines(facts) as f64;
+        let limit = limits.iter().map(|limits| limits.max_num_batched_tokens).min()?? as f64;
+        let engines = engines(limits) as f64;
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>() as f64 / engines;
         let new_tokens = (timing.prompt_tokens as f64 - counts.cached()) / engines;
         let steps = (new_tokens / limit).ceil().max(1.0);
-        // Sequences that have finished their prefill take a token from each step in which others have not.
+        // A sequence that has finished its prefill takes one token of each step in which others continue theirs.
         let prefill = match steps > 1.0 {
             true => ((new_tokens + sequences * steps) / limit).ceil(),
             false => 1.0,
@@ -199,7 +199,7 @@ impl Batch {
     }
 }
 
-/// Returns the outcomes if every request succeeded, else a failure: without some of its requests, it is another batch.
+/// Returns the outcomes if every request succeeded, else a failure, because a batch without some of its requests is another batch.
 fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
     let all: usize = outcomes.iter().map(|outcome| outcome.samples.len()).sum();
     let failed: usize = outcomes.iter().map(|outcome| outcome.samples.failed()).sum();
@@ -211,7 +211,7 @@ fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
     Err(Failure::of_requests(detail, commonest))
 }
 
-/// Sum of the counters of all servers; `None` if one of them does not count its steps.
+/// Sum of the counters of all servers; `None` if one of them does not answer or does not count its steps.
 fn counts(endpoints: &[Endpoint]) -> Option<ServerCounters> {
     let each = endpoints.iter().map(|endpoint| {
         let counters = endpoint.counters().ok()?;
@@ -308,12 +308,12 @@ mod tests {
             ))),
             ..Timing::default()
         };
-        let facts = ServerLimits {
+        let limits = ServerLimits {
             engines: 1,
             max_num_batched_tokens: Some(2048),
             ..ServerLimits::default()
         };
-        batch.extra_steps(&timing, &[facts])
+        batch.extra_steps(&timing, &[limits])
     }
 
     #[test]

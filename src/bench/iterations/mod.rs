@@ -1,9 +1,9 @@
 //! The iterations benchmark: a batch of exactly known shape is held in the server's queue until it is complete, then released and timed.
 //! Prefill batches end with the first token, decode batches after a given number of steps.
 //!
-//! For each batch the servers are held, all requests are sent, the servers are released, and all answers are awaited. The server's own count
-//! of steps shows if the batch ran as one. A batch that came apart is tried again. Callers choose the shape and repeat the benchmark for
-//! others.
+//! For each batch the servers are held, all requests are sent, the servers are released, and all answers are awaited. The server's own
+//! count of steps shows if the batch ran as one. A batch that came apart is tried again. Callers choose the shape, and repeat the benchmark
+//! for other shapes.
 
 mod batch;
 mod result;
@@ -13,7 +13,7 @@ use crate::bench::exact_prompts::{self, ExactParams, Prompts, ServingPhase, plai
 use crate::bench::params::{ParamGroup, ServerParams, Table};
 use crate::bench::side::endpoint::{Endpoint, PROFILER, ServerLimits};
 use crate::bench::worker::{self, GivenUp};
-use crate::bench::{Job, Measurement, broken, sound};
+use crate::bench::{Job, Measurement, broken, valid};
 use crate::cause::Failure;
 use crate::load::{Generator, allow_connections};
 use crate::plan::Params;
@@ -21,9 +21,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Measures one shape. If the future is dropped, held servers are released first.
+/// Measures one shape. If the future is dropped, held servers are released before the drop returns.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
-    let settings = sound(IterationSettings::read(&job.params))?;
+    let settings = valid(IterationSettings::read(&job.params))?;
     let mut urls = settings.endpoints();
     if urls.is_empty() {
         urls.push(job.base_url.clone());
@@ -56,9 +56,9 @@ struct Bench {
 
 impl Bench {
     fn perform(mut self) -> Result<Measurement, Failure> {
-        let facts: Vec<ServerLimits> = self.endpoints.iter().map(ServerLimits::of).collect();
-        let sequences = self.settings.batch.batch_size * engines(&facts);
-        facts.iter().try_for_each(|facts| self.fits(facts)).map_err(broken)?;
+        let limits: Vec<ServerLimits> = self.endpoints.iter().map(ServerLimits::of).collect();
+        let sequences = self.settings.batch.batch_size * engines(&limits);
+        limits.iter().try_for_each(|limits| self.fits(limits)).map_err(broken)?;
         allow_connections(sequences).map_err(broken)?;
         self.endpoints.iter().for_each(Endpoint::forget_prefixes);
         let batches = self.settings.batch.warmups + self.settings.batch.repeats;
@@ -68,7 +68,7 @@ impl Bench {
             .map(|_| self.prompts.draw(self.settings.batch.context_len))
             .collect();
         if self.settings.batch.context_len > 0 {
-            let batch = Batch::of(&self.endpoints, &facts, &contexts, 1).map_err(broken)?;
+            let batch = Batch::of(&self.endpoints, &limits, &contexts, 1).map_err(broken)?;
             batch.send_freely(&mut self)?;
         }
         let mut timings = Vec::new();
@@ -77,14 +77,14 @@ impl Bench {
                 self.profile("start");
             }
             let prompts: Vec<Vec<u32>> = contexts.iter().map(|context| self.continued(context)).collect();
-            let batch = Batch::of(&self.endpoints, &facts, &prompts, self.settings.output_len()).map_err(broken)?;
-            let timing = batch.time(&mut self, &facts)?;
+            let batch = Batch::of(&self.endpoints, &limits, &prompts, self.settings.output_len()).map_err(broken)?;
+            let timing = batch.time(&mut self, &limits)?;
             if number >= self.settings.batch.warmups {
                 timings.push(timing);
             }
         }
         self.profile("stop");
-        Ok(result::measurement(&self, &facts, sequences, &timings))
+        Ok(result::measurement(&self, &limits, sequences, &timings))
     }
 
     /// Returns a prompt that continues a context with new input.
@@ -93,25 +93,25 @@ impl Bench {
         [context, &input].concat()
     }
 
-    /// Checks that a server can run the batch as one. Limits that it does not report are not checked.
-    fn fits(&self, facts: &ServerLimits) -> Result<(), String> {
+    /// Checks that a server can run the batch as one. Limits that the server does not report are not checked.
+    fn fits(&self, limits: &ServerLimits) -> Result<(), String> {
         let settings = &self.settings;
         let length = (settings.prompt_len() + settings.output_len()) as u64;
         let batch = settings.batch.batch_size as u64;
-        if let Some(limit) = facts.max_model_len.filter(|limit| length > *limit) {
+        if let Some(limit) = limits.max_model_len.filter(|limit| length > *limit) {
             return Err(format!(
                 "a sequence of {length} tokens is longer than the server's max_model_len {limit}; shorten context_len, \
                  input_len or iterations"
             ));
         }
-        if let Some(limit) = facts.max_num_seqs.filter(|limit| batch > *limit) {
+        if let Some(limit) = limits.max_num_seqs.filter(|limit| batch > *limit) {
             return Err(format!(
                 "batch_size {batch} is above the server's max_num_seqs {limit}, so it would not run as one; lower it, or \
                  raise max_num_seqs"
             ));
         }
         let tokens = batch.saturating_mul(length);
-        if let Some(limit) = facts.kv_cache_tokens.filter(|limit| tokens > *limit) {
+        if let Some(limit) = limits.kv_cache_tokens.filter(|limit| tokens > *limit) {
             return Err(format!(
                 "a batch of {batch} sequences of {length} tokens needs a KV cache of {tokens} tokens, and the server's holds \
                  {limit}; lower batch_size or the lengths"
@@ -119,7 +119,7 @@ impl Bench {
         }
         if settings.batch.mode == ServingPhase::Decode
             && settings.batch.context_len > 1
-            && facts.prefix_caching == Some(false)
+            && limits.prefix_caching == Some(false)
         {
             return Err(
                 "a decode batch needs its contexts in the prefix cache, which the server has turned off; start it with \
@@ -146,8 +146,8 @@ impl Bench {
 }
 
 /// Number of engines of all servers together.
-fn engines(facts: &[ServerLimits]) -> usize {
-    facts.iter().map(|facts| facts.engines).sum()
+fn engines(limits: &[ServerLimits]) -> usize {
+    limits.iter().map(|limits| limits.engines).sum()
 }
 
 /// The parameters of the benchmark.

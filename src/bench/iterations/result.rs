@@ -13,12 +13,12 @@ use serde_json::json;
 /// Least share of the context tokens that a batch must find in the prefix cache.
 const LEAST_CACHED: f64 = 0.5;
 
-/// Computes a figure of one batch.
+/// A function that computes a figure of one batch.
 type Figure<'a> = &'a dyn Fn(&Timing) -> Option<f64>;
 
-pub(super) fn measurement(bench: &Bench, facts: &[ServerLimits], sequences: usize, timings: &[Timing]) -> Measurement {
+pub(super) fn measurement(bench: &Bench, limits: &[ServerLimits], sequences: usize, timings: &[Timing]) -> Measurement {
     let settings = &bench.settings;
-    let (engines, outputs) = (engines(facts) as f64, settings.output_len() as f64);
+    let (engines, outputs) = (engines(limits) as f64, settings.output_len() as f64);
     let median = |of: Figure<'_>| -> Option<f64> { middle(timings.iter().filter_map(of)) };
     let ms = |of: Figure<'_>| median(of).map(|seconds| seconds * 1000.0);
     let per_s = |of: Figure<'_>| median(&|timing| Some(of(timing)? / timing.total));
@@ -31,7 +31,7 @@ pub(super) fn measurement(bench: &Bench, facts: &[ServerLimits], sequences: usiz
     let both = |timing: &Timing| Some(prompt(timing)? + generated(timing)?);
     let cached = |timing: &Timing| Some(timing.counts.as_ref()?.cached());
     let server_ms = |histogram: &'static str| move |timing: &Timing| timing.counts.as_ref()?.mean_ms(histogram);
-    let of_answer = server_ms("request_decode_time_seconds");
+    let decode_ms = server_ms("request_decode_time_seconds");
     let mut result = members(json!({
         "date": date(),
         "model_id": settings.server.model.as_ref().unwrap_or(&bench.job.model_root),
@@ -57,10 +57,10 @@ pub(super) fn measurement(bench: &Bench, facts: &[ServerLimits], sequences: usiz
         "output_throughput": per_s(&generated),
         "engine_steps": median(&|timing| Some(timing.counts.as_ref()?.steps()? / engines)),
         "server_prefill_ms": median(&server_ms("request_prefill_time_seconds")),
-        "server_step_ms": median(&|timing| Some(of_answer(timing)? / (outputs - 1.0))),
-        "tensor_parallel": facts[0].tensor_parallel,
-        "pipeline_parallel": facts[0].pipeline_parallel,
-        "kv_capacity_tokens": facts[0].kv_cache_tokens,
+        "server_step_ms": median(&|timing| Some(decode_ms(timing)? / (outputs - 1.0))),
+        "tensor_parallel": limits[0].tensor_parallel,
+        "pipeline_parallel": limits[0].pipeline_parallel,
+        "kv_capacity_tokens": limits[0].kv_cache_tokens,
         "warnings": warnings(settings, sequences, timings),
     }));
     // A single token, such as that of a prefill, has no steps after it.
@@ -100,7 +100,7 @@ fn smallest(values: &[f64]) -> Option<f64> {
 /// Time above which a standstill of the generator affects the time of a batch, in seconds.
 const NOTICED_S: f64 = 0.05;
 
-/// Returns a doubt if the generator stood still during some batches. Medians do not depend on them, unless they are half of all.
+/// Returns a doubt if the generator stood still during some batches. The medians are affected if these are at least half of all batches.
 fn stood_still(timings: &[Timing]) -> Option<Doubt> {
     let longest = timings.iter().map(|timing| timing.away).fold(0.0, f64::max);
     let count = timings.iter().filter(|timing| timing.away > NOTICED_S).count();

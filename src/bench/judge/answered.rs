@@ -6,7 +6,7 @@ use crate::metrics::{Sample, Samples, median, seconds};
 use crate::validity::{Code, Doubt};
 
 /// Share of the requested output tokens below which the answers of a run are another load.
-const SHORTER: f64 = 0.99;
+const LEAST_OF_OUTPUT: f64 = 0.99;
 /// Share of all requested tokens by which the server's counts may exceed them. One more token of each answer is accepted besides, because
 /// some servers count the end of sequence.
 const EXCESS: f64 = 0.01;
@@ -18,11 +18,13 @@ const LEAST_OF_PROMPT: f64 = 0.99;
 const LEAST_OF_WORDS: f64 = 0.5;
 /// Share of all prompt tokens above which missing tokens make another load.
 const MISSING: f64 = 0.01;
-/// Share of cached prompt tokens, beyond those that the prompts share on purpose, above which a run was answered from the cache.
+/// Share of prompt tokens from the cache, in addition to those that the prompts share on purpose, above which a run counts as answered from
+/// the cache.
 const UNEXPECTED_HITS: f64 = 0.1;
 
-/// Returns a doubt if the server counted more output tokens than requested, which makes its counts doubtful or wrong, or fewer although
-/// answers had to continue after the end of sequence. `answers` are tokens counted and requested, of each answer.
+/// Returns a doubt if the server counted more output tokens than requested, or fewer although answers had to continue after the end of
+/// sequence (`goes_on`). A large excess makes the figures invalid, not only suspect. `answers` has the counted and the requested tokens of
+/// each answer.
 pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
     let counted: u64 = answers.iter().map(|(counted, _)| counted).sum();
     let asked: u64 = answers.iter().map(|(_, asked)| asked).sum();
@@ -40,14 +42,14 @@ pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
         );
         return Some(Doubt::new(code, detail));
     }
-    (goes_on && (counted as f64) < SHORTER * asked as f64).then(|| {
+    (goes_on && (counted as f64) < LEAST_OF_OUTPUT * asked as f64).then(|| {
         let detail = format!("{counted} output tokens were produced, and {asked} were asked for");
         Doubt::new(Code::OutputLengthsDiffer, detail)
     })
 }
 
-/// Returns a doubt if the server counted fewer prompt tokens than were sent. `prompts` are tokens counted and sent, of each request; the
-/// number sent may be an estimate.
+/// Returns a doubt if the server counted fewer prompt tokens than were sent. `prompts` has the counted and the sent tokens of each request.
+/// If `is_estimate` is true, the sent tokens are estimates.
 pub fn inputs(prompts: &[(u64, u64)], is_estimate: bool) -> Option<Doubt> {
     let least = if is_estimate { LEAST_OF_WORDS } else { LEAST_OF_PROMPT };
     let is_cut = |(counted, sent): &&(u64, u64)| (counted + SPECIAL_TOKENS) as f64 <= least * *sent as f64;
@@ -65,7 +67,8 @@ pub fn inputs(prompts: &[(u64, u64)], is_estimate: bool) -> Option<Doubt> {
     })
 }
 
-/// Returns a doubt if the prefix cache held more than `expected` of the prompts' tokens, the share that they have in common.
+/// Returns a doubt if the share of prompt tokens from the prefix cache is well above `expected`, the share that the prompts have in common
+/// on purpose.
 pub fn cached(share: f64, expected: f64) -> Option<Doubt> {
     (share > expected + UNEXPECTED_HITS).then(|| {
         let detail = format!(
@@ -77,9 +80,9 @@ pub fn cached(share: f64, expected: f64) -> Option<Doubt> {
     })
 }
 
-/// Most equal spans of time in which a trend is looked for.
+/// Maximum number of equal time spans in which a trend is looked for.
 const SPANS: usize = 30;
-/// Least average number of requests in a span. Fewer do not show its pace.
+/// Minimum average number of requests in a span. Fewer do not show the pace of the span.
 const FEWEST: usize = 4;
 
 /// Times of one request.
@@ -106,13 +109,13 @@ impl Served {
 }
 
 /// Checks the pace of a whole run.
-pub(in crate::bench) fn pace(samples: &Samples) -> Option<Doubt> {
+pub(in crate::bench) fn check_pace(samples: &Samples) -> Option<Doubt> {
     let served: Vec<Served> = samples.iter().filter_map(|sample| Served::of(&sample)).collect();
     paced(&served)
 }
 
-/// Returns a doubt if the time per output token had a trend. Requests of the ramp, before the first one ended, and of the drain, after the
-/// last one was sent, are left out, because fewer others run at the same time.
+/// Returns a doubt if the time per output token had a trend. Requests that were sent before the first one ended (the ramp), or ended after
+/// the last one was sent (the drain), are left out, because fewer others ran at the same time.
 pub fn paced(served: &[Served]) -> Option<Doubt> {
     let ramp = served.iter().map(|request| request.end).reduce(f64::min)?;
     let drain = served.iter().map(|request| request.sent).reduce(f64::max)?;

@@ -6,13 +6,13 @@ use crate::checks::{Short, needed, percentile, short};
 use crate::stats::{figure_of, split_class};
 use crate::validity::{Code, Doubt};
 
-/// Share of the slots below which the greatest number of requests in flight makes another load.
+/// Least share of the slots that must be in use at once. With fewer requests in flight at its peak, the load is another one.
 const ENOUGH: f64 = 0.9;
 /// Latencies with one value per request.
 const ONE_PER_REQUEST: [&str; 3] = ["ttft", "tpot", "e2el"];
 
-/// Returns a doubt if a closed loop never had enough requests in flight. The count of `vllm bench serve`, by whole seconds, is never too
-/// low, so it can be used too.
+/// Returns a doubt if a closed loop never had enough requests in flight. `vllm bench serve` counts them by whole seconds. Its count is
+/// never too low, so it can be used too.
 pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
     let slots = seen.slots().filter(|_| seen.is_whole)?;
     let peak = seen
@@ -71,7 +71,7 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
 }
 
 /// Share of the run, and milliseconds, above both of which a standstill of the generator makes another load. The scheduler of a busy
-/// machine alone takes less.
+/// machine alone causes shorter ones.
 const STOPPED: (f64, f64) = (0.2, 500.0);
 /// Share of the run, and milliseconds, above both of which a standstill affects the result.
 const STALLED: (f64, f64) = (0.02, 50.0);

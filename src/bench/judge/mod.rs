@@ -12,13 +12,13 @@ use crate::metrics::Samples;
 use crate::plan::Params;
 use crate::request_error::RequestError;
 use crate::validity::Doubt;
-pub(super) use answered::pace;
+pub(super) use answered::check_pace;
 pub use answered::{Served, cached, inputs, lengths, paced};
 use itertools::Itertools;
 use serde_json::Value;
 pub use telemetry::telemetry;
 
-/// Data of a run for its checks: figures and settings by the keys of `vllm bench serve`, and our own.
+/// Data of a run for its checks: figures and settings, under the keys of `vllm bench serve` and our own.
 #[derive(Debug, Clone, Copy)]
 pub struct RunFigures<'a> {
     /// The result, or the part of it that is known.
@@ -138,15 +138,15 @@ pub(in crate::bench) fn on_failed_requests(seen: RunFigures<'_>) -> Option<Failu
     if seen.number("completed") == Some(0.0) && seen.number("failed").unwrap_or(0.0) == 0.0 {
         return Some(Failure::new(Cause::RequestErrors, "no request completed"));
     }
-    counted(seen).0
+    judge_counts(seen).0
 }
 
 /// Returns a doubt if some requests failed, but too few for a failure of the run.
 fn some_failed(seen: RunFigures<'_>) -> Option<Doubt> {
-    counted(seen).1
+    judge_counts(seen).1
 }
 
-fn counted(seen: RunFigures<'_>) -> (Option<Failure>, Option<Doubt>) {
+fn judge_counts(seen: RunFigures<'_>) -> (Option<Failure>, Option<Doubt>) {
     let failed = seen.number("failed").unwrap_or(0.0);
     let all = failed + seen.number("completed").unwrap_or(0.0);
     let reasons = seen.figures.get("failure_reasons").and_then(Value::as_object);

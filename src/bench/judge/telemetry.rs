@@ -1,4 +1,4 @@
-//! Judges the telemetry of a run: it shows if the server was alone on the machine, steady, and not slowed down.
+//! Judges the telemetry of a run, which shows if the server was alone on the machine, steady, and not slowed down.
 
 use super::RunFigures;
 use crate::checks::{changing, unsteady};
@@ -15,17 +15,17 @@ const FEWEST: f64 = 10.0;
 const ABOVE_SLOTS: (f64, f64) = (1.05, 0.5);
 /// Factor by which the mean of the readings may exceed the requests in flight by Little's law.
 const ABOVE_LAW: f64 = 1.25;
-/// Number of standard errors of that mean which are allowed besides. In all loads that were tried, the deviation of the readings was at
-/// most their mean.
-const ERRORS: f64 = 4.0;
-/// Share of readings with a GPU that is slowed down, or used by another process, above which it affects the figures.
-const SHOWS: f64 = 0.1;
+/// Number of relative standard errors of that mean that are added to [`ABOVE_LAW`]. The standard deviation of the readings is taken to be
+/// as large as their mean, which it did not exceed in any load that was tried.
+const SIGMAS: f64 = 4.0;
+/// Share of readings with a GPU that is slowed down, or used by another process, above which the figures are affected.
+const NOTICEABLE: f64 = 0.1;
 
 /// Returns all doubts about a whole run that follow from its telemetry.
 pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
     let seen = RunFigures::whole(figures);
     let of_gpus = |code, share: Option<f64>, what: &str| {
-        let share = share.filter(|share| *share > SHOWS)?;
+        let share = share.filter(|share| *share > NOTICEABLE)?;
         let detail = format!("{what} in {:.0} % of the readings", share * 100.0);
         Some(Doubt::new(code, detail))
     };
@@ -35,7 +35,7 @@ pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
         course.shared_share,
         "a process that is not the server's was on a GPU",
     );
-    let guessed = changing(&course.acceptance).map(|found| {
+    let drifting = changing(&course.acceptance).map(|found| {
         let percent = 100.0 * found;
         let detail = format!("the share of accepted draft tokens changed by {percent:+.0} % during the run");
         Doubt::new(Code::AcceptanceDrifts, detail)
@@ -46,13 +46,13 @@ pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
         changed(seen, course),
         slowed,
         shared,
-        guessed,
+        drifting,
     ];
     doubts.into_iter().flatten().collect()
 }
 
-/// Returns a doubt if tokens per second had a trend. In an open loop, in which arrivals determine that rate, the number of requests at the
-/// server and the speed of each are checked too.
+/// Returns a doubt if tokens per second had a trend. In an open loop, in which arrivals determine this rate, the number of requests at the
+/// server and the speed of each request are checked too.
 fn changed(seen: RunFigures<'_>, course: &Course) -> Option<Doubt> {
     let series = [
         ("tokens per second", &course.rates),
@@ -91,7 +91,7 @@ fn not_alone(seen: RunFigures<'_>) -> Option<Doubt> {
         Some(slots) => (slots, slots * ABOVE_SLOTS.0 + ABOVE_SLOTS.1),
         None => {
             let expected = by_littles_law(seen)?;
-            (expected, expected * (ABOVE_LAW + ERRORS / readings.sqrt()) + 1.0)
+            (expected, expected * (ABOVE_LAW + SIGMAS / readings.sqrt()) + 1.0)
         }
     };
     (in_flight > limit).then(|| {
@@ -102,7 +102,8 @@ fn not_alone(seen: RunFigures<'_>) -> Option<Doubt> {
     })
 }
 
-/// Average number of requests in flight: completed requests per second, times their mean latency. `None` if some failed.
+/// Average number of requests in flight: completed requests per second, times their mean latency. `None` if some failed, or if a figure is
+/// missing.
 fn by_littles_law(seen: RunFigures<'_>) -> Option<f64> {
     let completed = seen.number("completed")?;
     seen.number("failed").filter(|failed| *failed == 0.0)?;

@@ -40,7 +40,7 @@ crate::one_of! {
     }
 }
 
-/// Parameters that are keys of bodies under the same names, in the order of bodies.
+/// Sampling parameters. Request bodies have them as keys under the same names, in this order.
 pub const SAMPLING: &[Param] = &[
     sampling("top_p", "Nucleus sampling"),
     sampling("top_k", "Top-k sampling"),

@@ -104,7 +104,7 @@ impl Whole<'_> {
         (!classes.is_empty()).then(|| Arc::new(Mix { classes }))
     }
 
-    /// Reads the dataset of the `n`-th class. Its name and weight are set by the caller.
+    /// Reads the dataset of the `n`-th class. The caller sets the name and the weight of the class.
     fn class(&self, n: usize, table: &Params, share: f64, reader: &mut ParamReader<'_>) -> Option<Class> {
         let own = self.own_params(n, table, reader)?;
         let mut merged = self.inherited(&own);
@@ -180,7 +180,7 @@ impl Whole<'_> {
         is_sound.then_some(own)
     }
 
-    /// Returns the load's parameters that a class inherits, if it sets `own` itself.
+    /// Returns the parameters of the load that a class inherits. `own` are the parameters that the class sets itself.
     fn inherited(&self, own: &Params) -> Params {
         let known = self
             .params

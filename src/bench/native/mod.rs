@@ -14,14 +14,14 @@ pub mod warmup;
 mod watched;
 mod writer;
 
-use crate::bench::judge::{RunFigures, cached, commonest_error, doubts, on_failed_requests, pace, refuse_empty};
+use crate::bench::judge::{RunFigures, cached, check_pace, commonest_error, doubts, on_failed_requests, refuse_empty};
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::{Context, add_objections, cut_warning, errors, figures, result};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
 use crate::bench::worker::{self, GivenUp};
-use crate::bench::{Job, Measurement, broken, sound};
+use crate::bench::{Job, Measurement, broken, valid};
 use crate::cause::{Cause, Failure};
 use crate::dataset::Material;
 use crate::load::{BodyOptions, Generator, Supply};
@@ -66,8 +66,8 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
 }
 
-/// Earliest time at which the last request of a run with these parameters is sent, in seconds. `None` unless requests come at a rate or for
-/// a time, and their number does not depend on a file.
+/// Earliest time at which the last request of a run with these parameters is sent, in seconds. `None` unless the run is ended by time
+/// alone, or sends a number of requests that does not depend on a file at a constant rate.
 pub fn last_due_s(params: &Params) -> Option<f64> {
     let settings = NativeSettings::read(params).ok()?;
     let arrivals = settings.arrival.arrivals();
@@ -83,7 +83,7 @@ pub fn last_due_s(params: &Params) -> Option<f64> {
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A profiler that was
 /// started runs until [`stop_profiler`] is called.
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
-    let settings = sound(NativeSettings::read(&job.params))?;
+    let settings = valid(NativeSettings::read(&job.params))?;
     let endpoint = open(job, &settings).await?;
     let generator = endpoint.generator()?;
     let stops = vec![generator.stop_handle(), endpoint.stop_handle()];
@@ -107,13 +107,13 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
 }
 
 /// Returns the measurement that these timelines would give, with the figures for which timelines suffice; `None` if every request failed.
-/// It is for timelines of a forecast instead of a server.
+/// The timelines are those of a forecast, not of a server.
 pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
     refuse_empty(samples).ok()?;
     let figures = figures(settings, samples, duration);
     let seen = RunFigures::whole(&figures);
     Some(Measurement {
-        errors: known(errors(settings, samples, duration), &figures),
+        errors: known_errors(errors(settings, samples, duration), &figures),
         failure: on_failed_requests(seen),
         // A forecast is not checked for doubts.
         result: figures.into(),
@@ -123,7 +123,7 @@ pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Na
 }
 
 /// Returns the errors of the figures that the result has.
-fn known(mut errors: Errors, figures: &Params) -> Errors {
+fn known_errors(mut errors: Errors, figures: &Params) -> Errors {
     errors.retain(|name, _| figures.contains_key(name));
     errors
 }
@@ -170,7 +170,7 @@ impl NativeRun {
         let from = *self.job.counters.sending.get_or_init(Instant::now);
         let (outcome, cut) = self.drive(&load)?;
         let to = from + Duration::from_nanos(outcome.duration);
-        // A job is measured once, so it cannot be set already.
+        // A job is measured once, so the window cannot be set already.
         let _ = self.job.counters.measured.set(Window { from, to });
 
         let probes = probe.map(Probe::finish).unwrap_or_default();
@@ -187,7 +187,7 @@ impl NativeRun {
         }
         if let Err(failure) = refuse_empty(&outcome.samples) {
             return match cut {
-                // For a search, it is enough that requests are late without a single answer.
+                // A search needs no answer to know that requests are late.
                 Some(cut) => Ok(Measurement::of_nothing(cut)),
                 None => {
                     let status = failure.request_error.as_ref().and_then(|error| error.status);
@@ -211,10 +211,10 @@ impl NativeRun {
             }
             None => lengths::of_answers(&self.settings, &load, &outcome),
         };
-        // The results do not need the requests, of which there may be a million.
+        // The result needs the turns of the load, but not its requests, of which there may be a million.
         let turns = load.turns.take();
         // The later turns of a conversation have longer prompts, so their pace changes anyway.
-        let paced = pace(&outcome.samples).filter(|_| cut.is_none() && turns.is_none());
+        let paced = check_pace(&outcome.samples).filter(|_| cut.is_none() && turns.is_none());
         drop(load);
         let errors = errors(&self.settings, &outcome.samples, outcome.duration);
         let context = Context {
@@ -239,7 +239,7 @@ impl NativeRun {
             commonest_error: commonest_error.as_ref(),
         };
         let mut measurement = Measurement {
-            errors: known(errors, &values),
+            errors: known_errors(errors, &values),
             failure: on_failed_requests(seen),
             doubts: cold
                 .into_iter()
@@ -286,7 +286,7 @@ impl NativeRun {
     }
 }
 
-pub(super) fn broke(error: std::io::Error) -> Failure {
+pub(super) fn generator_failed(error: std::io::Error) -> Failure {
     broken(format!(
         "the generator could not go on: {error}; look whether the machine is out of memory or disk"
     ))

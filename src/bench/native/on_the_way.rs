@@ -9,7 +9,7 @@ use crate::load::{Feed, supply};
 use std::sync::mpsc::{Sender, channel};
 
 impl Drawer {
-    /// Starts drawing on a separate thread, which ends with the load. Returns once the queue of requests is full.
+    /// Starts drawing on a separate thread, which ends with the load. Returns once the queue of requests is full, or all are drawn.
     pub fn start(self) -> Result<Prompts, String> {
         let count = self.settings.count();
         let at_once = self.settings.concurrency().unwrap_or(OPEN_LOOP_CONNECTIONS);
@@ -38,7 +38,7 @@ impl Drawer {
 
 impl Sources<'_> {
     /// Draws for as long as requests are taken, or until there are as many as are due within the run. Once the first requests are written,
-    /// sends the rest of the run's prompts through `give`.
+    /// sends everything else that the run needs, such as its warm-up requests, through `give`.
     fn draw_on(&self, feed: &Feed, give: &Sender<Result<Prompts, String>>) -> Result<(), String> {
         let settings = &self.drawer.settings;
         let (dataset, seed) = (&settings.dataset, settings.prompts.seed);

@@ -1,15 +1,15 @@
-//! The steps between drawing the prompts and t0, and their counterparts after the run.
+//! The steps between drawing the prompts and t0, the time at which the first request is due, and their counterparts after the run.
 
 use super::prompts::Prompts;
 use super::warmup::{self, Amount};
-use super::{NativeRun, broke, open, writer};
+use super::{NativeRun, generator_failed, open, writer};
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::params::TimeSpan;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::{PROFILER, await_next_try};
 use crate::bench::side::probe::{Probe, pause_at};
 use crate::bench::worker::{GivenUp, perform};
-use crate::bench::{Job, broken, result, sound};
+use crate::bench::{Job, broken, result, valid};
 use crate::cause::Failure;
 use crate::load::arrival::Ramp;
 use crate::load::{Load, Request, Requests, allow_connections};
@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Time limit for a probe. The one in flight at the end of the run is awaited.
+/// Time limit for a probe. The probe that is in flight at the end of the run is awaited.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns a warning if warm-ups failed.
@@ -65,7 +65,7 @@ impl NativeRun {
     /// Sends the warm-up requests, for as long as a warm-up may take. Returns a doubt if none of them succeeded.
     fn warm_up(&mut self, requests: &[Request]) -> Result<Option<Doubt>, Failure> {
         let began = Instant::now();
-        // A job is measured once, so it cannot be set already.
+        // A job is measured once, so the time cannot be set already.
         let _ = self.job.counters.warmup.0.set(began);
         let amount = Amount::of(self.job.warmup, &self.settings);
         let samples = match amount {
@@ -96,7 +96,7 @@ impl NativeRun {
         Ok(None)
     }
 
-    /// Sends requests of a warm-up that began at `began`. Those in flight when its time is over are given up.
+    /// Sends requests of a warm-up that began at `began`. Requests in flight when the time of the warm-up is over are given up.
     fn send_unmeasured(&mut self, requests: &[Request], due: Vec<u64>, began: Instant) -> Result<Samples, Failure> {
         let load = self.load(requests.to_vec(), due);
         let longest = warmup::LONGEST.min(self.job.timeout);
@@ -106,7 +106,7 @@ impl NativeRun {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             });
-        Ok(outcome.map_err(broke)?.samples)
+        Ok(outcome.map_err(generator_failed)?.samples)
     }
 
     pub(super) fn note(&self, sentence: impl Into<String>) {
@@ -126,7 +126,7 @@ impl NativeRun {
         let began = Instant::now();
         loop {
             let load = self.load(vec![prompts.first.clone()], vec![0]);
-            let outcome = self.generator.drive(&load, &mut |_| {}).map_err(broke)?;
+            let outcome = self.generator.drive(&load, &mut |_| {}).map_err(generator_failed)?;
             let error = outcome
                 .samples
                 .iter()
@@ -200,8 +200,8 @@ pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
 }
 
 impl NativeRun {
-    /// Starts the server's profiler, if that is wanted. It is stopped after the measurement, because a server may write its traces for
-    /// minutes. A server without a profiler is ignored.
+    /// Starts the server's profiler, if that is wanted. The profiler is stopped after the measurement, because the server may then write
+    /// traces for minutes. A server without a profiler is ignored.
     pub(super) fn start_profiler(&self) {
         if !self.settings.side.profile {
             return;
@@ -234,7 +234,7 @@ pub async fn stop_profiler(job: &Job) {
 }
 
 async fn stop(job: &Job) -> Result<(), Failure> {
-    let settings = sound(NativeSettings::read(&job.params))?;
+    let settings = valid(NativeSettings::read(&job.params))?;
     let endpoint = open(job, &settings).await?;
     let stops = vec![endpoint.stop_handle()];
     let stopping = perform(

@@ -1,4 +1,4 @@
-//! The requests of a run. They are drawn and written before it starts, or while it runs.
+//! The requests of a run. They are drawn and written before the run starts, or during the run.
 
 use super::NativeRun;
 use super::warmup::Amount;
@@ -19,7 +19,7 @@ const WARMUP_SEED: u64 = 0x7761_726d;
 pub(super) struct Prompts {
     /// The measured requests.
     pub load: Load,
-    /// Number of measured requests that do not wait for an earlier turn, as far as they are drawn.
+    /// Number of measured requests that do not wait for an earlier turn, among those that are drawn already.
     pub starts: usize,
     /// Request for the ready check.
     pub first: Request,
@@ -37,7 +37,7 @@ pub(super) struct Sources<'a> {
     template: Option<&'a ChatTemplate>,
     tokenizer_id: Option<String>,
     source: PromptSource,
-    /// Counter of the prompts' tokens.
+    /// Name of the counter of the prompts' tokens.
     counted_by: &'static str,
     /// Beginning of the requests' ids.
     pub prefix: String,
@@ -60,7 +60,7 @@ impl NativeRun {
 }
 
 impl Drawer {
-    /// Finds the sources of the prompts, and draws from them.
+    /// Finds the sources of the prompts, and calls `draw` with them.
     pub fn with_sources<T>(&self, draw: impl FnOnce(Sources<'_>) -> Result<T, String>) -> Result<T, String> {
         let settings = &self.settings;
         let traits = settings.dataset.traits();
@@ -107,8 +107,8 @@ impl Drawer {
         Ok(tokenizer)
     }
 
-    /// Chooses the vocabulary for prompts and the counter of tokens. The first available of: the model's tokenizer, bare ids if they can be
-    /// sent, the server's own tokenizer, common words.
+    /// Chooses the vocabulary for prompts and the counter of tokens: the model's tokenizer if it is here, else the server's own tokenizer
+    /// if words or counts of tokens are needed, else bare ids if the API takes them, else common words.
     fn vocabulary<'a>(
         &'a self,
         tokenizer: Option<&'a Tokenizer>,
@@ -168,7 +168,8 @@ impl Sources<'_> {
         }
     }
 
-    /// A writer of the measured requests. It cuts prompts that are too long by the server's tokenizer, if the dataset allows that.
+    /// A writer of the measured requests. It cuts prompts that are too long by the count of the server's tokenizer, if the dataset allows
+    /// that.
     pub fn writer(&self) -> Writer<'_> {
         let may_be_cut = self.drawer.settings.dataset.traits().may_be_cut;
         let is_aligned = may_be_cut && matches!(self.source, PromptSource::Tokenizer | PromptSource::ServerWords);
@@ -211,7 +212,7 @@ impl Sources<'_> {
         self.prompts(&writer, load, starts)
     }
 
-    /// Adds to a load the requests that are sent before it and in addition to it.
+    /// Returns a load with the requests that are sent before it (ready check, warm-up) and in addition to it (probes).
     pub fn prompts(&self, writer: &Writer<'_>, load: Load, starts: usize) -> Result<Prompts, String> {
         let Drawer { job, settings, .. } = self.drawer;
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
@@ -221,7 +222,7 @@ impl Sources<'_> {
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
         if traits.made_of != Material::Vocabulary {
-            // Another seed draws from the same file. No measured prompt may be in a cache because it was a warm-up prompt.
+            // With another seed, prompts still come from the same file. They are changed, so that no measured prompt is in a cache.
             unmeasured.retain(|item| media_of(item).is_none_or(|media| !writer.media.contains(&media)));
             unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
         }

@@ -28,11 +28,11 @@ pub struct NativeSettings {
     pub server: ServerParams,
     /// Form of the requests.
     pub api: Api,
-    /// Number of prompts, and how they are chosen.
+    /// Number and choice of the prompts.
     pub prompts: PromptParams,
     /// Source of the prompts.
     pub dataset: Arc<dyn Dataset>,
-    /// The source again, if it is a mix of classes.
+    /// Source of the prompts by its classes, if it is a mix.
     pub mix: Option<Arc<Mix>>,
     /// Conversations, if they are asked for.
     pub turns: TurnParams,
@@ -233,8 +233,8 @@ impl NativeSettings {
         }
     }
 
-    /// Most requests that a run sends: the number that is asked for, or the number that is due within its duration. `None` if the run is
-    /// ended only by time, or by the end of a trace.
+    /// Most requests that a run sends: the lower one of the number that is asked for and the number that is due within its duration. `None`
+    /// if the run is ended only by time, or by the end of a trace.
     pub fn count(&self) -> Option<usize> {
         let given = self.prompts.given.filter(|given| *given > 0);
         let Some(sending) = self.arrival.sending() else {
@@ -273,13 +273,13 @@ impl NativeSettings {
         self.api.ignore_eos.unwrap_or(wanted)
     }
 
-    /// Returns true if the API has answers that can be made to continue.
+    /// Returns true if answers of the API can be made to continue after the end of sequence.
     fn can_continue(&self) -> bool {
         let backend = self.api.backend();
         matches!(backend, Backend::Completions | Backend::Chat | Backend::Responses)
     }
 
-    /// Additional keys of the body for requests of a class: answers of some classes may have to continue, others not.
+    /// Additional keys of the body for requests of a class, because the answers of only some classes may have to continue.
     pub fn keys_of_class(&self, class: u8) -> Option<Params> {
         let class = self.mix.as_ref()?.classes.get(usize::from(class))?;
         let is_given = self.api.ignore_eos.is_some() || self.api.extra_body.contains_key("ignore_eos");
@@ -362,8 +362,8 @@ pub const REFUSED: &[(&str, &str)] = reasons! {
     profile_duration: "profile covers the whole run",
 };
 
-/// Returns the reason for which a flag is refused, if it has no effect with these values. Command lines for `vllm bench serve` have such
-/// flags.
+/// Returns the reason for which a flag is refused, if the flag has no effect with these values. Command lines that were written for `vllm
+/// bench serve` may have flags without an effect here.
 pub fn harmless(name: &str, values: &[&str]) -> Option<&'static str> {
     let is_usual = |value: &&str| ["auto", "hf", "slow"].contains(value);
     let is_harmless = match name {

@@ -5,7 +5,7 @@ use super::settings::NativeSettings;
 use crate::plan::Warmup;
 use std::time::Duration;
 
-/// Longest warm-up; it is then cut. By then a server has performed every kind of step that the load needs.
+/// Time after which a warm-up is cut. Until then a server has performed every kind of step that the load needs.
 pub const LONGEST: Duration = Duration::from_secs(60);
 /// Most requests of an automatic warm-up. No engine takes more at once.
 const MOST: usize = 2048;
@@ -17,13 +17,13 @@ const LATENCIES: f64 = 2.0;
 pub enum Amount {
     /// This many, all due at once.
     AtOnce(usize),
-    /// At this rate per second, and at most this many. The first one is sent alone. Its duration determines the number of the others.
+    /// At this rate per second, and at most this many. The first request is sent alone. Its duration determines the number of the others.
     AtRate(f64, usize),
 }
 
 impl Amount {
-    /// The amount for a run: the greater number of the plan and the benchmark's own parameter. If it is automatic and the parameter is not
-    /// set, as many requests as the load has in flight.
+    /// The amount for a run: the greater one of the plan's number and the benchmark's own parameter. If the plan leaves it automatic, the
+    /// parameter counts; if that is 0, the amount is as many requests as the load has in flight.
     pub fn of(warmup: Warmup, settings: &NativeSettings) -> Amount {
         let given = settings.side.num_warmups;
         match warmup {
@@ -51,7 +51,7 @@ impl Amount {
         }
     }
 
-    /// The number of requests for callers that cannot measure a first request. At a rate, it is the number of one second.
+    /// The number of requests for callers that cannot measure a first request. At a rate, it is the number that is due in one second.
     pub fn count(self) -> usize {
         match self {
             Amount::AtOnce(count) => count,

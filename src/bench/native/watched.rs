@@ -1,6 +1,6 @@
 //! Drives the load, observed by a watch if a search asked for the run, and finds the generator's stalls around single requests.
 
-use super::{NativeRun, broke, seen_by};
+use super::{NativeRun, generator_failed, seen_by};
 use crate::cause::Failure;
 use crate::load::{Load, LoadOutcome};
 use crate::metrics::LoadProgress;
@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use vsweep_metrics::{Nanos, Sample, seconds};
 
 impl NativeRun {
-    /// Drives the load to its end, or until the watch has seen enough. In that case the outcome has only the requests that had ended.
+    /// Drives the load to its end, or until the watch has seen enough. If the watch ends the load, the samples of the outcome are only the
+    /// requests that had ended.
     pub(super) fn drive(&mut self, load: &Load) -> Result<(LoadOutcome, Option<Cut>), Failure> {
         let (counters, mut watch) = (&self.job.counters, self.watch.take());
         let (mut decided, classes) = (None, self.settings.class_tags());
@@ -25,7 +26,7 @@ impl NativeRun {
             }
             ControlFlow::Break(())
         });
-        let outcome = outcome.map_err(broke)?;
+        let outcome = outcome.map_err(generator_failed)?;
         let ended = outcome.samples.len() as u64;
         // If the last request was the decisive one, the run is complete.
         let is_whole = load.supply.is_none() && ended >= counters.planned.load(Relaxed);

@@ -24,7 +24,7 @@ pub(super) struct Writer<'a> {
     adapters: Box<dyn Iterator<Item = Option<&'a str>> + 'a>,
     is_aligned: bool,
     written: usize,
-    /// Agreement of the prompts with the server's tokenizer, if it was asked.
+    /// Agreement of the prompts with the server's tokenizer; `None` if the server was not asked.
     pub alignment: Option<Alignment>,
     /// Hashes of the pictures, videos and sounds of the written requests.
     pub media: HashSet<u64>,
@@ -45,7 +45,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Cuts prompts that are too long by the server's tokenizer, if that is wanted.
+    /// Cuts prompts that are too long by the count of the server's tokenizer, if that is wanted.
     pub fn align(&mut self, items: &mut [Item]) {
         if self.is_aligned {
             self.alignment = Some(self.drawer.endpoint.align(self.alignment, items));
@@ -76,7 +76,8 @@ impl Drawer {
         }
     }
 
-    /// A load of conversations, of which only the first turns are written yet. All turns have the due time of the first one.
+    /// A load of conversations, of which only the first turns are written yet. All turns of a conversation have the due time of its first
+    /// one.
     pub fn conversations(&self, items: Vec<Item>, prefix: &str, due: Vec<u64>) -> Result<Load, String> {
         let mut turns = Turns {
             options: self.endpoint.options.clone(),
@@ -116,7 +117,7 @@ impl Drawer {
         }
         Ok(Load {
             turns: Some(turns),
-            // Later turns repeat the answers.
+            // Later turns repeat the earlier answers.
             keep_texts: true,
             ..self.load(requests, due_turns)
         })

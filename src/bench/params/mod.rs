@@ -1,5 +1,5 @@
-//! The parameters of our benchmarks, one table for each: checks of plans, command lines and their help all read it. `load::params` declares
-//! and reads parameters. Each group is declared where it is used, those of a dataset next to the dataset.
+//! The parameters of our benchmarks. Each benchmark has a table of them, which the checks of plans, the command lines and their help read.
+//! `load::params` declares and reads parameters. Each group is declared where it is used, the group of a dataset next to the dataset.
 
 use crate::dataset::{self, KINDS};
 use crate::load::ServerAddress;
@@ -20,9 +20,9 @@ use std::time::Duration;
 pub struct Table {
     /// Name of the benchmark in sentences.
     pub whose: &'static str,
-    /// Its own parameters, in the order of the help.
+    /// The benchmark's own parameters, in the order of the help.
     pub groups: &'static [ParamGroup],
-    /// True if it includes the parameters of all datasets.
+    /// True if the table includes the parameters of all datasets.
     pub has_datasets: bool,
     /// Remedy for an unknown name without similar ones.
     pub remedy: &'static str,
@@ -118,7 +118,7 @@ impl ServerParams {
     }
 
     /// Returns the header lines of every request: the API key from `OPENAI_API_KEY`, then the key that the server is known to ask for, then
-    /// those that the user gave. Of headers with one name the last counts.
+    /// those that the user gave. Of several headers with the same name, the last one counts.
     pub fn all_headers(&self, known_key: Option<&str>) -> Vec<(String, String)> {
         let key = std::env::var("OPENAI_API_KEY").ok();
         // A key that was read from a file often ends in a line break.

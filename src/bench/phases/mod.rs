@@ -9,11 +9,11 @@ mod result;
 
 use crate::bench::exact_prompts::{self, ExactParams, Prompts, ServingPhase, plain_ids};
 use crate::bench::judge::commonest_error;
-use crate::bench::native::broke;
+use crate::bench::native::generator_failed;
 use crate::bench::params::{ParamGroup, ServerParams, Table};
 use crate::bench::side::endpoint::{Endpoint, ServerLimits};
 use crate::bench::worker::{self, GivenUp};
-use crate::bench::{Job, Measurement, broken, sound};
+use crate::bench::{Job, Measurement, broken, valid};
 use crate::cause::Failure;
 use crate::load::{Generator, Load, Reply, Requests, allow_connections};
 use crate::metrics::{LoadProgress, Nanos};
@@ -29,7 +29,7 @@ const SHORTEST: u64 = 4;
 
 /// Measures one phase at one level of concurrency. If the future is dropped, its requests are ended before the drop returns.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
-    let settings = sound(PhaseSettings::read(&job.params))?;
+    let settings = valid(PhaseSettings::read(&job.params))?;
     let endpoint = exact_prompts::open(job, &job.base_url, &settings.server).await?;
     let generator = endpoint.generator()?;
     let stops = vec![generator.stop_handle()];
@@ -64,18 +64,18 @@ struct Shape {
 }
 
 impl Shape {
-    /// Returns the shape of sequences that fill the cache together. Each has an equal share of it, up to the longest length that the server
-    /// accepts.
+    /// Returns the shape of sequences that fill the cache together. Each has an equal share of the cache, up to the longest length that the
+    /// server accepts.
     ///
     /// # Errors
     ///
     /// A sentence with the remedy, if the size of the cache is unknown or the shares are too small.
-    fn of(settings: &PhaseSettings, facts: &ServerLimits) -> Result<Shape, String> {
-        let kv_tokens = settings.window.kv_cache_tokens.or(facts.all_kv_cache_tokens()).ok_or(
+    fn of(settings: &PhaseSettings, limits: &ServerLimits) -> Result<Shape, String> {
+        let kv_tokens = settings.window.kv_cache_tokens.or(limits.all_kv_cache_tokens()).ok_or(
             "the server's /metrics does not say how many tokens its KV cache holds; give kv_cache_tokens (the server's log \
              says \"KV cache size\")",
         )?;
-        let limit = match (settings.window.max_model_len, facts.max_model_len) {
+        let limit = match (settings.window.max_model_len, limits.max_model_len) {
             (Some(asked), Some(served)) => Some(asked.min(served)),
             (asked, served) => asked.or(served),
         };
@@ -103,11 +103,11 @@ impl Shape {
 
 impl PhaseRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
-        let facts = ServerLimits::of(&self.endpoint);
-        let shape = Shape::of(&self.settings, &facts).map_err(broken)?;
+        let limits = ServerLimits::of(&self.endpoint);
+        let shape = Shape::of(&self.settings, &limits).map_err(broken)?;
         allow_connections(self.settings.window.max_concurrency).map_err(broken)?;
         self.endpoint.forget_prefixes();
-        let load = self.load(shape, &facts).map_err(broken)?;
+        let load = self.load(shape, &limits).map_err(broken)?;
         let slots = self.settings.window.max_concurrency;
         self.endpoint.connect(&mut self.generator, slots)?;
         let before = self.endpoint.counters();
@@ -118,7 +118,7 @@ impl PhaseRun {
             }
             window.note(&progress)
         });
-        let outcome = outcome.map_err(broke)?;
+        let outcome = outcome.map_err(generator_failed)?;
         // The difference includes the warm-up.
         let grown = before
             .ok()
@@ -130,18 +130,19 @@ impl PhaseRun {
         }
         let span = window.span();
         let [from, to] = [span.start, span.end].map(|nanos| outcome.began + Duration::from_nanos(nanos));
-        // Cannot fail: it is set only here.
+        // This cannot fail, because the time is set only here.
         let _ = self.job.counters.measured.set(series::Window { from, to });
-        Ok(result::measurement(&self, &facts, shape, grown, &outcome, &window))
+        Ok(result::measurement(&self, &limits, shape, grown, &outcome, &window))
     }
 
-    /// Returns the first request of each slot, then those that are repeated until the end. Unless prefix caching is off, the repeated
-    /// prompts have twice the tokens that the cache holds, up to `MOST_PROMPTS` prompts, so that none is still cached when it comes again.
-    fn load(&mut self, shape: Shape, facts: &ServerLimits) -> Result<Load, String> {
+    /// Returns the load: the first request of each slot, then those that are repeated until the end. Unless prefix caching is off, the
+    /// repeated prompts have twice the tokens that the cache holds, up to `MOST_PROMPTS` prompts, so that none is still cached when it
+    /// comes again.
+    fn load(&mut self, shape: Shape, limits: &ServerLimits) -> Result<Load, String> {
         let slots = self.settings.window.max_concurrency;
-        let cache = facts.all_kv_cache_tokens().unwrap_or(shape.kv_tokens);
+        let cache = limits.all_kv_cache_tokens().unwrap_or(shape.kv_tokens);
         let cycle = 2 * cache / shape.input_len as u64 + 1;
-        let repeated = match facts.prefix_caching {
+        let repeated = match limits.prefix_caching {
             Some(false) => slots as u64,
             _ => cycle.max(slots as u64).min(MOST_PROMPTS),
         };
@@ -167,7 +168,7 @@ impl PhaseRun {
 /// Number of failures in a row that are tolerated, in addition to one for each slot.
 const HOPELESS: usize = 16;
 
-/// The window, and the progress of the load that decides when it opens and ends.
+/// The window, and the progress of the load that decides when the window opens and ends.
 #[derive(Debug)]
 struct LoadWindow {
     /// The window opens at `primed` times this factor, but not before `earliest` or after `latest`.
@@ -347,13 +348,13 @@ mod tests {
 
     fn shape(params: serde_json::Value) -> Result<(usize, usize), String> {
         let settings = PhaseSettings::read(params.as_object().expect("an object")).expect("valid");
-        let facts = ServerLimits {
+        let limits = ServerLimits {
             engines: 2,
             kv_cache_tokens: Some(10_000),
             max_model_len: Some(3000),
             ..ServerLimits::default()
         };
-        Shape::of(&settings, &facts).map(|shape| (shape.input_len, shape.output_len))
+        Shape::of(&settings, &limits).map(|shape| (shape.input_len, shape.output_len))
     }
 
     #[test]

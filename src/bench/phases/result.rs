@@ -1,4 +1,4 @@
-//! The figures of one phase at one level, with their errors, warnings and doubts.
+//! The figures of one phase at one level of concurrency, with their errors, warnings and doubts.
 
 use super::{LoadWindow, PhaseRun, Shape};
 use crate::bench::exact_prompts::ServingPhase;
@@ -17,7 +17,7 @@ use std::ops::Range;
 
 pub(super) fn measurement(
     run: &PhaseRun,
-    facts: &ServerLimits,
+    limits: &ServerLimits,
     shape: Shape,
     grown: Option<ServerCounters>,
     outcome: &LoadOutcome,
@@ -36,7 +36,7 @@ pub(super) fn measurement(
         figures.per_s(figures.input_tokens),
         figures.per_s(figures.output_tokens),
     );
-    // In the long run, prompts are computed at the rate at which outputs end.
+    // In the long run, as many prompts are computed as outputs end.
     let sequence_share = (input + output) as f64 / output as f64;
     let mut result = members(json!({
         "date": date(),
@@ -47,10 +47,10 @@ pub(super) fn measurement(
         "seq_len": input + output,
         "kv_capacity_tokens": shape.kv_tokens,
         "sequence_limit": shape.limit,
-        "kv_cache_dtype": facts.cache_dtype,
-        "prefix_caching": facts.prefix_caching,
-        "tensor_parallel": facts.tensor_parallel,
-        "engines": facts.engines,
+        "kv_cache_dtype": limits.cache_dtype,
+        "prefix_caching": limits.prefix_caching,
+        "tensor_parallel": limits.tensor_parallel,
+        "engines": limits.engines,
         "warmup_s": seconds(window.span().start),
         "primed_s": window.primed.map(seconds),
         "window_s": figures.window_s,
@@ -98,9 +98,9 @@ pub(super) fn measurement(
             ));
         }
     }
-    if let Some(limit) = facts
+    if let Some(limit) = limits
         .max_num_seqs
-        .filter(|limit| settings.window.max_concurrency as u64 > *limit * facts.engines as u64)
+        .filter(|limit| settings.window.max_concurrency as u64 > *limit * limits.engines as u64)
     {
         warnings.push(format!(
             "max_concurrency {} is above the server's max_num_seqs {limit}: the others wait in its queue",
@@ -169,7 +169,7 @@ pub(super) struct WindowFigures {
     pub errors: Errors,
     /// TTFT of requests whose first token came.
     pub ttft: Stats,
-    /// ITL of the gaps that ended in it.
+    /// ITL of the gaps that ended within the window.
     pub itl: Stats,
 }
 

@@ -16,7 +16,7 @@ fn names(settings: &NativeSettings) -> impl Iterator<Item = &str> {
     classes.map(|class| class.name.as_str())
 }
 
-/// Calls `make` with the index and the requests of each class. Returns all that it made, with the class in front of each name.
+/// Calls `make` with the index and the requests of each class. Returns everything that it made, with the class in front of each name.
 fn of_each<V, I: IntoIterator<Item = (String, V)>>(
     settings: &NativeSettings,
     samples: &Samples,
@@ -44,7 +44,7 @@ pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Na
     of_each(settings, samples, make).collect()
 }
 
-/// The sampling errors of these figures.
+/// The sampling errors of the figures of all classes.
 pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Errors {
     let (goodput, flow) = (settings.figures.goodput(), flow(settings, samples));
     let (metrics, percents) = (settings.metrics(), settings.percentiles());

@@ -12,7 +12,7 @@ const BLOCK: &str = include_str!("console.txt.jinja");
 pub fn console(result: &Params) -> String {
     let mut blocks = Environment::new();
     let tags_leave_no_line = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    blocks.set_syntax(tags_leave_no_line.expect("the usual tags are no others"));
+    blocks.set_syntax(tags_leave_no_line.expect("the default tags are valid"));
     blocks.set_undefined_behavior(UndefinedBehavior::Chainable);
     blocks.add_function("line", line);
     blocks.add_function("word", word);
@@ -23,7 +23,7 @@ pub fn console(result: &Params) -> String {
     block.expect("the template is sound")
 }
 
-/// A line with a number: a whole one as it is, another with two decimals. Empty if the value is missing.
+/// A line with a number: a whole number as it is, any other with two decimals. Empty if the value is missing.
 fn line(label: &str, value: &Value) -> String {
     match f64::try_from(value.clone()) {
         _ if value.kind() != ValueKind::Number => String::new(),

@@ -16,7 +16,7 @@ type Latency = fn(&Sample) -> Nanos;
 /// Latencies that are measured from the due time of a request, not from its sending.
 pub(super) const FROM_DUE: [(&str, Latency); 2] = [("ttft_from_due", Sample::ttft), ("e2el_from_due", Sample::latency)];
 
-/// Writes these keys after all others.
+/// Writes the keys that `vllm bench serve` lacks, after all others.
 pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome: &LoadOutcome, result: &mut Params) {
     let (settings, samples) = (context.settings, &outcome.samples);
     result.extend(members(json!({
@@ -34,7 +34,6 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     result.insert("confidence_95".to_owned(), intervals);
     if let Some(rule) = settings.steady() {
         let found = SteadyState::find(samples, rule, settings.percentiles());
-        // Runs without a duration keep to the keys of `vllm bench serve`.
         if settings.arrival.duration.is_some() {
             let steady_s = found.as_ref().map_or(0.0, SteadyState::duration_s);
             result.insert("steady_share".to_owned(), json!(steady_s / summary.duration_s));
@@ -96,7 +95,7 @@ pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
     }))
 }
 
-/// Times from the due time to a moment of each request that succeeded, in seconds.
+/// Times from the due time of each request that succeeded to one of its events, in seconds.
 pub(super) fn from_due(samples: &Samples, of: Latency) -> Vec<f64> {
     let values = samples.ok().map(|sample| seconds(sample.queue() + of(&sample)));
     values.collect()

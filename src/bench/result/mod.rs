@@ -30,7 +30,7 @@ const ALWAYS: [&str; 2] = ["latencies", "queue_times"];
 pub(super) struct PromptOrigin {
     pub tokenizer_id: Option<String>,
     pub source: PromptSource,
-    /// Counter of their tokens.
+    /// Name of the counter of the prompts' tokens.
     pub counted_by: &'static str,
     pub alignment: Alignment,
 }

@@ -70,7 +70,7 @@ impl ServerCounters {
         Some(self.get(&format!("{histogram}_sum"))? / count * 1000.0)
     }
 
-    /// Share of prompt tokens that the server found in its prefix cache; `None` if it looked for none.
+    /// Share of prompt tokens that the server found in its prefix cache; `None` if the server looked for none.
     pub fn hit_rate(&self) -> Option<f64> {
         let queries = self
             .get("prefix_cache_queries_total")

@@ -155,7 +155,7 @@ impl Endpoint {
         self.ask("POST", path, question, SHORT)
     }
 
-    /// Asks several such questions at once. Each answer may be an error of its own.
+    /// Asks several JSON questions at once. Each answer may be an error of its own.
     pub fn questions(
         &self,
         path: &str,
@@ -182,7 +182,7 @@ impl Endpoint {
         bodies: &[String],
         limit: Duration,
     ) -> Result<Vec<Result<String, NoAnswer>>, NoAnswer> {
-        // Replaces a connection that the server has closed since it was last used.
+        // Replaces a connection that the server has closed since the last request.
         let mut control = self.control();
         control.connect(1, CONTROL_CONNECT_TIMEOUT).map_err(|error| {
             NoAnswer::because(self.target.unopened("a connection", &error, CONTROL_CONNECT_TIMEOUT))
@@ -216,7 +216,7 @@ impl Endpoint {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the server answers with success or a refusal: then it is up. The error quotes its last answer.
+    /// Waits until the server answers with success or a refusal, which both show that it is up. The error quotes its last answer.
     pub fn await_answer(&self, limit: Duration) -> Result<(), String> {
         let began = Instant::now();
         loop {
@@ -257,9 +257,9 @@ const SERVER_INFO_TIMEOUT: Duration = Duration::from_secs(30);
 /// They are read from `/metrics` and `/v1/models`, which every vLLM has, and from `/server_info`, which needs the development mode.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::bench) struct ServerLimits {
-    /// Number of engines in its metrics: the data-parallel ranks behind this address. At least 1.
+    /// Number of engines in the server's metrics: the data-parallel ranks behind this address. At least 1.
     pub engines: usize,
-    /// Tokens that the KV cache of one engine holds; the fewest if they differ.
+    /// Tokens that the KV cache of one engine holds; the fewest if engines differ.
     pub kv_cache_tokens: Option<u64>,
     /// Data type of the KV cache.
     pub cache_dtype: Option<String>,
@@ -332,9 +332,9 @@ mod tests {
 
     #[test]
     fn a_server_that_says_nothing_is_unknown() {
-        let facts = ServerLimits::read("", &Value::Null, &Value::Null);
+        let limits = ServerLimits::read("", &Value::Null, &Value::Null);
         assert_eq!(
-            facts,
+            limits,
             ServerLimits {
                 engines: 1,
                 ..ServerLimits::default()
@@ -349,11 +349,11 @@ mod tests {
             enable_prefix_caching=\"False\",num_gpu_blocks_override=\"None\"} 1.0\n\
             vllm:cache_config_info{block_size=\"16\",engine=\"1\",num_gpu_blocks=\"90\"} 1.0\n";
         let info = json!({"vllm_config": {"scheduler_config": {"max_num_seqs": 64}}});
-        let facts = ServerLimits::read(metrics, &json!({"data": [{"max_model_len": 2048}]}), &info);
-        assert_eq!((facts.engines, facts.kv_cache_tokens), (2, Some(1440)));
-        assert_eq!((facts.max_model_len, facts.max_num_seqs), (Some(2048), Some(64)));
+        let limits = ServerLimits::read(metrics, &json!({"data": [{"max_model_len": 2048}]}), &info);
+        assert_eq!((limits.engines, limits.kv_cache_tokens), (2, Some(1440)));
+        assert_eq!((limits.max_model_len, limits.max_num_seqs), (Some(2048), Some(64)));
         assert_eq!(
-            (facts.prefix_caching, facts.max_num_batched_tokens),
+            (limits.prefix_caching, limits.max_num_batched_tokens),
             (Some(false), None)
         );
     }

@@ -1,4 +1,4 @@
-//! The server's own tokenizer: a check that it counts as ours does, and its use if there is none of ours.
+//! The server's own tokenizer: a check that it counts as ours does, and its use if we have none.
 
 use super::endpoint::{Endpoint, NoAnswer};
 use crate::dataset::{COMMON_WORDS, Item, Prompt, ServerTokenizer};
@@ -118,8 +118,8 @@ impl Endpoint {
         answers.into_iter().map(count).collect()
     }
 
-    /// Returns the words that are one token each at the start and after each other, so that prompts have as many tokens as words. `None` if
-    /// too few words qualify.
+    /// Returns the words that are one token each, both at the start of a text and after any of the others, so that prompts have as many
+    /// tokens as words. `None` if too few words qualify.
     fn one_token_words(&self, words: Vec<String>) -> Option<Vec<String>> {
         let doubled: Vec<String> = words.iter().map(|word| format!("{word} {word}")).collect();
         let counts = self.counts(&doubled, false);

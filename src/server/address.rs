@@ -153,11 +153,12 @@ fn speaks_vllm(argv: &[String]) -> bool {
 const TRIED_FROM: u16 = 20_000;
 /// Distance between the first ports that processes with successive ids try.
 const STRIDE: usize = 97;
-/// Number of ports that this process has tried. Counting on gives no port to two servers, even before the first one listens.
+/// Number of ports that this process has tried. The number only grows, so no two servers get the same port, even before the first one
+/// listens.
 static TRIED: Mutex<usize> = Mutex::new(0);
 
-/// Returns a port that is free on both loopback addresses and all interfaces at this moment. Ports that the kernel gives to connections are
-/// avoided if possible: connections of a load during the server's start could take them.
+/// Returns a port that is free at this moment on all IPv4 interfaces and on the IPv6 loopback interface. Ports that the kernel gives to
+/// connections are avoided if possible: connections of a load during the server's start could take them.
 fn free_port() -> std::io::Result<u16> {
     let candidates = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(u16::MAX);
     // Two vsweep processes rarely begin at the same port.

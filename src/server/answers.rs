@@ -27,8 +27,8 @@ pub const PROMPTS: usize = FIRST.len() + OTHERS.len();
 pub const TOKENS: u32 = 32;
 /// Number of tokens requested for the answer to a long question.
 pub const LONG_TOKENS: u32 = 8;
-/// Numbers of filler lines of long questions, the longest first. That one has at least 4096 tokens, at which some servers cut. Models with
-/// a short context get fewer.
+/// Numbers of filler lines of long questions, the longest first. The longest question has at least 4096 tokens, a length at which some
+/// servers cut prompts. Models with a short context get fewer.
 pub const LINES: [u32; 3] = [400, 100, 25];
 /// Upper estimate of the tokens of a line, for most tokenizers.
 const TOKENS_A_LINE: u64 = 14;
@@ -57,7 +57,7 @@ struct Asking<'a> {
     model: &'a str,
     /// Time limit of one answer.
     limit: Duration,
-    /// Fields other than the text and those of OpenAI's interface. Fields that the server rejects are left out.
+    /// Optional fields of a question. Fields that the server rejects are left out.
     extras: Map<String, Value>,
 }
 
@@ -74,7 +74,7 @@ impl Server {
                 ("logprobs".to_owned(), TOP.into()),
             ]),
         };
-        match asking.all(identity).await {
+        match asking.ask_all(identity).await {
             Ok(answers) => AnswerCheck::Answered(answers),
             Err(Refusal::Status(status)) => {
                 AnswerCheck::Refused(format!("/v1/completions answers HTTP {}", status.as_u16()))
@@ -85,10 +85,10 @@ impl Server {
 }
 
 impl Asking<'_> {
-    async fn all(&mut self, identity: &Identity) -> Result<Answers, Refusal> {
+    async fn ask_all(&mut self, identity: &Identity) -> Result<Answers, Refusal> {
         let short = FIRST.map(|first| format!("{first}{LAST}"));
         let prompts: Vec<String> = short.into_iter().chain(OTHERS.map(str::to_owned)).collect();
-        let mut alone = vec![self.first(&prompts[0]).await?];
+        let mut alone = vec![self.ask_first(&prompts[0]).await?];
         for prompt in &prompts[1..] {
             alone.push(self.reply(prompt, TOKENS).await?);
         }
@@ -98,13 +98,13 @@ impl Asking<'_> {
         Ok(Answers {
             model: identity.model_root.clone(),
             together: together.collect::<Result<_, Refusal>>()?,
-            long: self.long(identity.max_model_len).await?,
+            long: self.ask_long(identity.max_model_len).await?,
             alone,
         })
     }
 
     /// Asks the first question, without the extra fields that the server rejects. Later questions lack these fields, too.
-    async fn first(&mut self, prompt: &str) -> Result<Reply, Refusal> {
+    async fn ask_first(&mut self, prompt: &str) -> Result<Reply, Refusal> {
         loop {
             match self.reply(prompt, TOKENS).await {
                 // A server that knows the route but not a field answers 400 or 422.
@@ -120,7 +120,7 @@ impl Asking<'_> {
     }
 
     /// Returns the answers to the longest questions that the server accepts; `None` if it accepts none.
-    async fn long(&self, longest: Option<u64>) -> Result<Option<Long>, Refusal> {
+    async fn ask_long(&self, longest: Option<u64>) -> Result<Option<Long>, Refusal> {
         let fits = |lines: &u32| longest.is_none_or(|longest| u64::from(*lines) * TOKENS_A_LINE + 100 <= longest);
         for lines in LINES.into_iter().filter(fits) {
             let text: String = (1..=lines)
@@ -145,7 +145,7 @@ impl Asking<'_> {
 
     async fn reply(&self, prompt: &str, tokens: u32) -> Result<Reply, Refusal> {
         let mut body = json!({"model": self.model, "prompt": prompt, "max_tokens": tokens, "temperature": 0.0});
-        let fields = body.as_object_mut().expect("written as one");
+        let fields = body.as_object_mut().expect("an object");
         fields.extend(self.extras.clone());
         let answer = self.http.ask("/v1/completions", &body, self.limit).await?;
         if !answer.status.is_success() {

@@ -1,7 +1,7 @@
 //! File locks by which vsweep processes on one machine see each other; the kernel releases them when a process dies. A claim reserves a GPU
-//! until its server fills the memory, so that no other vsweep takes it meanwhile. It only saves work, because the memory in use is checked
-//! as well. A presence shows that a server is up, so that other sessions know that they are not alone. Containers with separate `/dev/shm`
-//! do not see each other.
+//! for a group, so that no other vsweep takes the GPU before the group's server fills its memory. Claims only save work, because the memory
+//! in use is checked as well. A presence shows that a server is up, so that other sessions know that they are not alone. Containers with
+//! separate `/dev/shm` do not see each other.
 
 use crate::files;
 use nix::errno::Errno;
@@ -64,7 +64,7 @@ fn folder() -> PathBuf {
         .into()
 }
 
-/// Shows other sessions that a server of this one is up, until it is dropped.
+/// Shows other sessions that a server of this session is up, until this value is dropped.
 #[derive(Debug)]
 pub struct Presence {
     path: PathBuf,
@@ -93,7 +93,7 @@ impl Presence {
         Presence::count(|_| true);
     }
 
-    /// Counts the servers among these that are up, and removes the files of those that are not.
+    /// Counts the servers that are up, among those that `is_counted` accepts. Removes the files of accepted servers that are not up.
     fn count(is_counted: impl Fn(&str) -> bool) -> usize {
         let files = fs::read_dir(folder()).into_iter().flatten().flatten();
         let is_sought = |entry: &fs::DirEntry| {

@@ -16,7 +16,7 @@ const LEAST_CORES: usize = 3;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cpus(BTreeSet<usize>);
 
-/// The division of CPUs.
+/// CPUs divided among servers and the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Division {
     /// CPUs of each server's share, in the order of the request.
@@ -94,7 +94,7 @@ fn cores(cpus: &BTreeSet<usize>, siblings: &dyn Fn(usize) -> Option<Cpus>) -> Ve
     cores.into_values().collect()
 }
 
-/// Returns the CPUs of the core of this one, as the kernel reports them.
+/// Returns all CPUs of the core to which this CPU belongs, as the kernel reports them.
 fn siblings(cpu: usize) -> Option<Cpus> {
     read(&format!(
         "/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"

@@ -31,9 +31,9 @@ pub struct InstalledFlags {
 }
 
 impl InstalledFlags {
-    /// Returns the flags of a command (`serve`) of the program that this word starts in this environment. If they are not in the cache,
-    /// calls `announce` and runs the program. `None` if the program does not exist, if its help is not like vLLM's, or if it would have to
-    /// be run but `announce` is `None`.
+    /// Returns the flags of a command, such as `serve`, of the program that the word `program` starts in the environment `env`. If the
+    /// flags are not in the cache, calls `announce` and runs the program. `None` if the program does not exist, if its help is not like
+    /// vLLM's, or if it would have to be run but `announce` is `None`.
     pub fn of(
         program: &str,
         command: &[&str],
@@ -126,8 +126,8 @@ fn is_name(word: &str) -> bool {
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names the `vsweep` binary, for programs that use vsweep as a library and for tests: guards and commands called
-/// `vsweep` run it. Without this it is the running executable. The first call wins.
+/// Sets the path of the `vsweep` binary, which guards and commands called `vsweep` run. This is for tests, and for programs that use vsweep
+/// as a library. The default is the running executable. The first call wins.
 pub fn use_program(path: impl Into<PathBuf>) {
     PROGRAM.get_or_init(|| path.into());
 }

@@ -258,7 +258,7 @@ impl Launch {
         }
     }
 
-    /// Fills in the name of the first node, and returns the command lines of the members. They are none if the server runs on one node.
+    /// Fills in the name of the first node, and returns the command lines of the members. There are none if the server runs on one node.
     fn fill_in_nodes(&mut self) -> Result<Vec<Vec<String>>, Failure> {
         let members = &self.protocol.members;
         let has_head = |word: &String| word.contains(HEAD);

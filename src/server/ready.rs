@@ -1,4 +1,5 @@
-//! Readiness: the server's process is alive, `/health` answers 200, and `/v1/models` lists the model that the command line names.
+//! Readiness: the server's process is alive, its health route answers 200, `/v1/models` lists the model that the command line names, and
+//! the log holds the plan's `ready_pattern`, if there is one.
 
 use super::http::{Http, HttpAnswer};
 use super::identity::{read_version, text};
@@ -14,11 +15,11 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 /// Time limit for one probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// First wait between probes of `/health`. Each wait is twice the one before.
+/// First wait between probes of the health route. Each wait is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 /// Longest wait between probes.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// Time for which `/health` may refuse requests, as a proxy does before its server is up.
+/// Time for which the health route may refuse requests, as a proxy does before its server is up.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 /// Time that a healthy server has to list its models.
 const MODELS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -73,7 +74,7 @@ async fn await_ready_pattern(launch: &Launch) {
 }
 
 /// Waits until the server is healthy, then reads its identity. Never resolves while the server may still become healthy, so callers set a
-/// time limit; `seen` then holds the last answer of `/health`.
+/// time limit; `seen` then holds the last answer of the health route.
 async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<Identity, Failure> {
     let base_url = http.base_url();
     let mut wait = FIRST_WAIT;
@@ -133,7 +134,7 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
     })
 }
 
-/// Returns the remedy if the answer of `/health` will not change by waiting.
+/// Returns the remedy if the answer of the health route will not change by waiting.
 fn refusal(status: StatusCode) -> Option<&'static str> {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Some("set OPENAI_API_KEY to a key that it accepts"),
@@ -165,8 +166,8 @@ fn serves(models: &[Value], expected: &[&str]) -> bool {
     expected.is_empty() || models.iter().any(fits)
 }
 
-/// Fails if the process that listens is older than our guard. It then took the port after that was found free, and before our server did. A
-/// process that cannot be inspected (another user's, a container's) is accepted.
+/// Fails if the process that listens is older than our guard. Such a process took the port after the port was found free, and before our
+/// server did. A process that cannot be inspected (another user's, a container's) is accepted.
 fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
     let port = base_url.rsplit(':').next().and_then(|port| port.parse().ok());
     let Some(Listener::Process(holder)) = port.and_then(procfs::listener) else {

@@ -26,7 +26,7 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 /// Time for which a killed process may still hold its memory.
 const HOLDS: Duration = Duration::from_secs(5);
 
-/// Share of a GPU's memory above which it counts as in use by others. vLLM leaves as much to others.
+/// Share of a GPU's memory above which it counts as in use by others. By default, vLLM leaves about as much to others.
 const OTHERS_SHARE: f64 = 0.1;
 
 /// Returns the GPUs with these numbers whose memory others use.
@@ -106,7 +106,7 @@ pub struct ReleaseWait {
 
 impl ReleaseWait {
     /// Reads the memory in use before the first server, which then does not wait, because no earlier server is in its way. If Slurm
-    /// assigned GPUs to this job, it waits until they are empty, because an earlier task may not have released them yet.
+    /// assigned GPUs to this job, the first server waits until they are empty, because an earlier task may not have released them yet.
     pub async fn now() -> ReleaseWait {
         let is_given = ["SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"]
             .iter()

@@ -120,7 +120,7 @@ enum Health {
     Work { in_flight: f64, counted: f64 },
     /// The server answers, but does not report these figures.
     Unknown,
-    /// Neither `/health` nor `/metrics` answers.
+    /// Neither the health route nor `/metrics` answers.
     Silent,
 }
 

@@ -79,7 +79,7 @@ fn recognise<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, phase: Phase, 
     })
 }
 
-/// Returns a line with those that belong to it. pydantic writes the field and its fault on the next two lines.
+/// Returns a line with the lines that belong to it. pydantic writes the field and its fault on the next two lines.
 fn complaint(lines: &[&str], at: usize) -> String {
     let more = match lines[at].contains("validation error for ") {
         true => 2,
@@ -120,7 +120,7 @@ fn is_glog_notice(line: &str) -> bool {
     matches!(day, Some(3 | 4))
 }
 
-/// Returns true if a line names an exception or is a validation error of a setting.
+/// Returns true if a line names an exception, or is marked as an error and not part of a traceback.
 fn is_error(line: &str) -> bool {
     let text = without_prefix(line);
     let name = text.split(':').next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! vsweep's side of a guard: starts a command under one, receives its reports, and ends the command. Dropping a [`Guarded`] closes the
-//! guard's pipe, which ends the tree as [`Guarded::stop`] does, but without waiting. If the guard is killed, its processes become children
-//! of vsweep, which ends them here.
+//! vsweep's side of a guard: starts a command under a guard, receives the guard's reports, and ends the command. Dropping a [`Guarded`]
+//! closes the guard's pipe, which ends the tree as [`Guarded::stop`] does, but without waiting. If the guard is killed, its processes
+//! become children of vsweep, which ends them here.
 
 use super::guard::{self, Exit, Report};
 use super::leftovers::{self, Leftovers};
@@ -27,8 +27,8 @@ use tokio::time::{sleep, timeout};
 
 /// Time that a guard may take beyond the grace period to end a tree and report it.
 const MARGIN: Duration = Duration::from_secs(5);
-/// Variable that makes Python's `setproctitle`, by which vLLM names its processes, keep their environment readable. It contains the mark of
-/// their tree.
+/// Variable that makes Python's `setproctitle`, by which vLLM names its processes, keep their environment readable. The environment
+/// contains the mark of their tree.
 const KEEP_ENVIRONMENT: (&str, &str) = ("SPT_NOENV", "1");
 
 /// A command to run under a guard.
@@ -120,7 +120,7 @@ impl Guarded {
             .take()
             .ok_or_else(|| io::Error::other("it has no output"))?;
         if !order.stop.is_empty() {
-            // Not sent as an argument, because every user can read those, and it may contain a secret.
+            // The stop command may contain a secret, and every user can read arguments, so it is sent through the pipe.
             let _ = orders.write_all(format!("{}\n", serde_json::json!(order.stop)).as_bytes());
         }
         let (known, state) = watch::channel(TreeState::default());
@@ -251,11 +251,11 @@ fn adopted_children(all: &[procfs::Process]) -> HashSet<i32> {
     let Some(our_session) = all.iter().find(|p| p.pid == me).map(|p| p.session) else {
         return HashSet::new();
     };
-    let is_fallen = |p: &&procfs::Process| {
+    let is_adopted = |p: &&procfs::Process| {
         let was_there = children_from_before().contains(&(p.pid, p.started));
         p.parent == me && p.session != our_session && !was_there
     };
-    all.iter().filter(is_fallen).map(|p| p.pid).collect()
+    all.iter().filter(is_adopted).map(|p| p.pid).collect()
 }
 
 /// Children that this process had before it started its first guard, by id and start time. The program that executed vsweep in its place

@@ -1,16 +1,16 @@
 //! Finds and removes remains of a killed tree: shared memory and rendezvous files of vLLM, and servers that run elsewhere.
 //!
 //! A server that its command started elsewhere is ended by the plan's stop command. The command runs once the tree is gone, in the process
-//! that then removes the remains: the tree's guard, the vsweep that started it, or the next one.
+//! that then removes the remains: the tree's guard, the vsweep that started it, or the next vsweep.
 //!
-//! A file is removed only if it was not there before the launch, was made by the tree (one of its processes held it, or the server's log
-//! names it), and no process holds it once the tree is gone. The tree's guard finds and removes such files. A search costs two directory
-//! listings as long as there are no new files.
+//! A file is removed only if it was not there before the launch, if the tree made it, and if no process holds it once the tree is gone. The
+//! tree made a file if one of its processes held the file, or if the server's log names it. The tree's guard finds and removes such files.
+//! A search costs two directory listings as long as there are no new files.
 //!
 //! The guard records remains at once, so that others can remove them if the guard is killed. The record is the tree's inventory,
-//! `/dev/shm/vsweep-<mark>`, in the same folder as the shared memory that it names. Both belong to one machine, and to one container unless
-//! containers share the folder, and both end with it. Each line is a [`Note`] in JSON. Paths that are not valid UTF-8 are not recorded and
-//! so never removed.
+//! `/dev/shm/vsweep-<mark>`, in the same folder as the shared memory that it names. The record and this memory belong to one machine, and
+//! to one container unless containers share the folder, and both end with it. Each line is a [`Note`] in JSON. Paths that are not valid
+//! UTF-8 are not recorded and so never removed.
 
 use super::procfs::{self, Process, TREE, new_mark, owner};
 use crate::files::{self, is_process_dead};
@@ -90,7 +90,7 @@ impl Leftovers {
         }
     }
 
-    /// Reads the inventory of the tree with this mark, if it belongs to this user. More can be added.
+    /// Reads the inventory of the tree with this mark, if it belongs to this user. Further notes can be added.
     pub fn of(mark: &str) -> Option<Leftovers> {
         let path = inventory(mark);
         is_ours(&path).then_some(())?;

@@ -1,5 +1,5 @@
-//! Limits the length of a tree's log. A server that repeats itself for a night must not fill the disk, so the guard, whose standard error
-//! is the log, keeps its two ends and removes the middle.
+//! Limits the length of a tree's log. A server that repeats itself for a night must not fill the disk. So the guard, whose standard error
+//! is the log, keeps the two ends of the log and removes the middle.
 //!
 //! The processes of the tree write to the file themselves, but always append, so the file can be shortened while they have it open. Text
 //! that they write during the cut may be lost or come before the kept end.

@@ -84,8 +84,8 @@ impl fmt::Display for Exit {
 }
 
 /// Runs `command` on these CPUs as the leader of a tree, and owns that tree until nothing of it is left. With `has_stop`, the owner first
-/// sends a stop command, which ends what the tree started elsewhere, and which runs at the end. A leader that ends with 0 then has started
-/// its server elsewhere, and the guard stays. Errors are also reported to the owner.
+/// sends a stop command, which ends what the tree started elsewhere, and which runs at the end. In that case, a leader that ends with 0 has
+/// started its server elsewhere, and the guard stays. Errors are also reported to the owner.
 pub fn own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_stop: bool) -> io::Result<()> {
     let owned = try_own_tree(command, grace, cpus, has_stop);
     if let Err(error) = &owned {
@@ -172,7 +172,7 @@ pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
 struct Tree {
     leader: Pid,
     grace: Duration,
-    /// Time from which the remaining processes are killed; `None` until the end is requested. Between the two, they get TERM.
+    /// Time from which the remaining processes are killed; `None` until the end is requested. From the request to that time, they get TERM.
     killed_from: Option<Instant>,
     owner_gone: bool,
     /// True if the leader has started the server elsewhere and ended.

@@ -1,5 +1,5 @@
 //! Decides which groups may measure or start servers at the same time. A start that is kept apart waits until no group measures, and later
-//! requests wait for it. Also records the activity during each run. Starts nothing itself.
+//! runs wait for that start. Also records the activity during each run. Starts nothing itself.
 
 use crate::journal::NeighbourShares;
 pub use crate::selection::packed::Activity;
@@ -37,20 +37,20 @@ struct Clocks {
 pub struct Permit<'f> {
     activity_lock: &'f ActivityLock,
     id: u64,
-    /// The clocks at its turn.
+    /// The clocks when the permit was given.
     since: Clocks,
 }
 
 impl Default for ActivityLock {
     fn default() -> ActivityLock {
         let began = Instant::now();
-        ActivityLock::by(move || began.elapsed())
+        ActivityLock::with_clock(move || began.elapsed())
     }
 }
 
 impl ActivityLock {
     /// Returns a lock that uses this clock.
-    pub fn by(now: impl Fn() -> Duration + 'static) -> ActivityLock {
+    pub fn with_clock(now: impl Fn() -> Duration + 'static) -> ActivityLock {
         ActivityLock {
             state: RefCell::default(),
             changed: Notify::new(),
@@ -67,7 +67,7 @@ impl ActivityLock {
             {
                 let mut state = self.state.borrow_mut();
                 if state.admits(permit.id, activity) {
-                    state.read_clocks((self.now)());
+                    state.advance_clocks((self.now)());
                     state.waiting.retain(|(id, _)| *id != permit.id);
                     state.active.push((permit.id, activity));
                     permit.since = state.clocks;
@@ -100,7 +100,7 @@ impl LockState {
         others.all(|(_, other)| activity.goes_with(*other))
     }
 
-    fn read_clocks(&mut self, now: Duration) {
+    fn advance_clocks(&mut self, now: Duration) {
         let passed = now.saturating_sub(std::mem::replace(&mut self.clocks.read_at, now));
         let starting = self
             .active
@@ -117,10 +117,10 @@ impl LockState {
 }
 
 impl Permit<'_> {
-    /// Returns the activity of all groups since its turn, as shares of that time.
+    /// Returns the activity of other groups since this permit was given, as shares of that time.
     pub fn neighbours(&self) -> NeighbourShares {
         let mut state = self.activity_lock.state.borrow_mut();
-        state.read_clocks((self.activity_lock.now)());
+        state.advance_clocks((self.activity_lock.now)());
         let (now, then) = (state.clocks, self.since);
         let lasted = (now.read_at - then.read_at).as_secs_f64();
         // Three digits are enough for a line.
@@ -138,7 +138,7 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut state = self.activity_lock.state.borrow_mut();
-        state.read_clocks((self.activity_lock.now)());
+        state.advance_clocks((self.activity_lock.now)());
         state.active.retain(|(id, _)| *id != self.id);
         state.waiting.retain(|(id, _)| *id != self.id);
         drop(state);

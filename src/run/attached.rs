@@ -11,11 +11,11 @@ use crate::matrix::ServerConfig;
 use crate::plan::{Secrets, Serve, Target};
 use crate::server::Server;
 
-/// Number of readings before a server counts as another one. Behind a load balancer the first one may answer again.
+/// Number of readings before a server counts as another one. Behind a load balancer, the server that was measured may answer again.
 const LOOKS: usize = 5;
 
-/// Reads the properties of the server behind a URL, without secrets, or the differences that make it another one. Fails if different
-/// servers answer in turn.
+/// Reads the properties of the server behind a URL, without secrets. Returns its differences instead if they make it another server. Fails
+/// if different servers answer in turn.
 pub(super) async fn recognise(
     server: &Server,
     secrets: &Secrets,
@@ -35,7 +35,7 @@ pub(super) async fn recognise(
         let read = server.read_identity().await;
         let read = secrets.redact_data(read.map_err(|differences| in_turn(&differences))?);
         if read == Fingerprint::default() {
-            // It gives no properties, or does not answer at the moment.
+            // The server gives no properties, or does not answer at the moment.
             match replaced {
                 None => break,
                 Some(_) => continue,

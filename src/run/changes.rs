@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Number of parts for each processor into which the loads are divided.
 const PARTS: usize = 4;
 
-/// Most points that a note names; it counts the others.
+/// Maximum number of points that a note names. The note counts the others.
 const MOST_NAMED: usize = 5;
 
 /// The difference between a record and a plan.
@@ -38,9 +38,9 @@ impl Changes {
         let searches: BTreeSet<SearchId> = servers.iter().flat_map(|server| matrix.search_ids_of(server)).collect();
         let mut present: BTreeSet<PointId> = BTreeSet::new();
         let (mut new, mut points) = (Vec::new(), Vec::new());
-        let of_each = matrix.loads().div_ceil(PARTS * threads::cores()).max(1);
-        let parts = (0..matrix.loads()).step_by(of_each);
-        let parts: Vec<_> = parts.map(|from| from..matrix.loads().min(from + of_each)).collect();
+        let part_size = matrix.loads().div_ceil(PARTS * threads::cores()).max(1);
+        let parts = (0..matrix.loads()).step_by(part_size);
+        let parts: Vec<_> = parts.map(|from| from..matrix.loads().min(from + part_size)).collect();
         let ids = |part: &Range<usize>| matrix.point_ids(&servers, part.clone()).collect::<Vec<_>>();
         for (server, load, id) in threads::map(threads::cores(), &parts, ids).into_iter().flatten() {
             match recorded.contains(&id) || state.is_unlisted(&id) {
@@ -49,11 +49,11 @@ impl Changes {
             }
             points.push(id);
         }
-        let plan_of = RecordedPlan::new(&plan.name, plan.redacted_text(), &points, &searches);
+        let recorded_plan = RecordedPlan::new(&plan.name, plan.redacted_text(), &points, &searches);
         let last = state.planning_session();
-        let is_edited = last.is_some_and(|session| session.plan.sha256 != plan_of.sha256);
+        let is_edited = last.is_some_and(|session| session.plan.sha256 != recorded_plan.sha256);
         let mut changes = Changes {
-            plan: plan_of,
+            plan: recorded_plan,
             kept: 0,
             has_dropped: false,
             notes: Vec::new(),
@@ -154,7 +154,7 @@ fn reason(server: &ServerConfig, state: &State, secrets: &Secrets) -> Option<Str
     (!differences.is_empty()).then(|| format!("server `{}` is measured again: {}", server.name, differences.join(", ")))
 }
 
-/// Returns the settings that the other command line lacks, each flag with its values.
+/// Returns the settings of one command line that the other one lacks, each flag with its values.
 fn missing(from: &[String], other: &[String]) -> String {
     let other = settings(other);
     let lacking = settings(from).into_iter().filter(|setting| !other.contains(setting));

@@ -18,7 +18,7 @@ const GIT_LIMIT: Duration = Duration::from_secs(5);
 /// Variables that hold the name of the node: Slurm's, and the one that the manifest examples/kubernetes.yaml sets.
 const NODE_NAMES: [&str; 2] = ["SLURMD_NODENAME", "NODE_NAME"];
 
-/// Collects the facts; takes some milliseconds.
+/// Collects the facts. Runs git and `nvidia-smi`.
 pub async fn collect(plan: &Plan) -> Manifest {
     let gpus = gpu::all().await;
     let folder = plan.path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -1,5 +1,5 @@
-//! Results of `vllm bench sweep` in an experiment: a session that measured nothing itself, whose launches are unknown. They count like
-//! vsweep's own, and missing results are measured when the plan is run.
+//! Records results of `vllm bench sweep` in an experiment, as a session that measured nothing itself and whose launches are unknown. These
+//! results count like vsweep's own, and missing ones are measured when the plan is run.
 
 use super::{Changes, Sweep};
 use crate::agenda::MeasuredRun;
@@ -130,7 +130,7 @@ fn record(
     if measured.failure.is_none() {
         measured.doubts.extend(of_other_load(&measured, server, point));
     }
-    // As for every run of vsweep that comes first on its server without a warm-up.
+    // vsweep doubts its own first runs without a warm-up in the same way.
     if run.run == 0 && measured.failure.is_none() && plan.bench.warmup == Warmup::Requests(0) && !warms_up(point) {
         let detail = "the first run of this load, without warm-up";
         measured.doubts.push(Doubt::new(Code::ColdServer, detail));
@@ -157,7 +157,7 @@ fn record(
     }
 }
 
-/// Returns a doubt about a file whose result is of another load than its folder.
+/// Returns a doubt about a result that was measured under another load than that of its point.
 fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -> Option<Doubt> {
     let argv = point.argv.as_deref().unwrap_or_default();
     let params = params_of(argv).unwrap_or_else(|| point.params.clone());

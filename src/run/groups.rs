@@ -69,13 +69,13 @@ impl Sweep<'_> {
                 () = interrupt.requested(), if allocations.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
                 else => {
                     let ending = ending.expect("the last group has ended")?;
-                    // An urgent signal of the user counts more than the ending by the plan.
+                    // The user's request to end counts more than an ending by the plan.
                     return Ok(if interrupt.is_requested() && ending != Ending::Finished { Ending::Interrupted } else { ending });
                 }
             };
             // Other groups of a sweep that must end finish their current run.
             end.send_replace(!matches!(ended, Ok(Ending::Finished | Ending::Superseded)) || *end.borrow());
-            // The earlier ending stays, unless the user or an error ends it.
+            // An earlier ending stays, unless everything was finished until then, or an error follows.
             ending = match (ending, ended) {
                 (before, Ok(Ending::Finished)) | (before @ Some(Err(_)), _) => before,
                 (None | Some(Ok(Ending::Finished)), ended) | (_, ended @ Err(_)) => Some(ended),
@@ -124,7 +124,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Returns external knowledge about a search.
+    /// Returns the forecast of a search, and the mean lengths of its requests, as far as they are known.
     fn hint(&self, search: &LoadSearch) -> Hint {
         let point = first_point(self.wanted, search);
         let params = match (&self.plan.bench.runner, &point.argv) {

@@ -1,5 +1,5 @@
 //! The GPUs and the model of a server, from its command line, and the shares of their limits that a run reached. Without a known GPU and
-//! model there are no shares. The formulas are in `sim::engine::utilisation`.
+//! model there are no shares. The formulas are in `sim::engine::roofline`.
 
 use crate::plan::{Params, Program, ServeCommand};
 use crate::server::address::placed;
@@ -71,8 +71,8 @@ pub struct Hardware {
 
 /// Occupancy of the KV cache from which on its blocks are the bottleneck, if requests wait or are preempted.
 const FULL: f64 = 0.95;
-/// Share of the time that the limits must explain together, so that the longest one is the bottleneck.
-const BINDS: f64 = 0.5;
+/// Minimum share of the time that the limits explain together. Below it, the bottleneck is the load.
+const LEAST_EXPLAINED: f64 = 0.5;
 
 impl Hardware {
     /// Returns the hardware of a server on GPUs with this device name; `None` if it is unknown.
@@ -148,7 +148,7 @@ impl Hardware {
             "kv_blocks"
         } else if waits && figure("running_max") >= self.max_num_seqs as f64 {
             "max_num_seqs"
-        } else if explained >= BINDS {
+        } else if explained >= LEAST_EXPLAINED {
             let longest = limits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
             longest.expect("there are three").1
         } else {

@@ -15,17 +15,17 @@ use tokio::sync::watch;
 /// Urgency with which the user wants the sweep to end. Cheap to clone; every clone sees every signal.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
-    asked: watch::Receiver<Presses>,
-    asks: watch::Sender<Presses>,
+    asked: watch::Receiver<Received>,
+    sender: watch::Sender<Received>,
     /// The part of `asked` that was passed on as signals.
-    passed_on: Presses,
+    passed_on: Received,
     /// True if a holder ends in an orderly way, see [`Interrupt::heed`].
     is_heeded: Arc<AtomicBool>,
 }
 
 /// Signals received so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Presses {
+struct Received {
     /// Number of SIGINT, SIGTERM and SIGHUP.
     presses: u32,
     /// True if nothing more may be begun.
@@ -55,7 +55,7 @@ impl Interrupt {
     /// Takes over SIGINT, SIGTERM, SIGHUP and SIGUSR1 for this process, except those that it was started to ignore (`nohup`). Must
     /// be called inside a runtime.
     pub fn install() -> Result<Interrupt> {
-        let (sender, asked) = watch::channel(Presses::default());
+        let (sender, asked) = watch::channel(Received::default());
         let ignored = ignored_signals();
         let drain = SignalKind::user_defined1();
         let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
@@ -76,8 +76,8 @@ impl Interrupt {
         }
         Ok(Interrupt {
             asked,
-            asks: sender,
-            passed_on: Presses::default(),
+            sender,
+            passed_on: Received::default(),
             is_heeded: Arc::default(),
         })
     }
@@ -110,11 +110,11 @@ impl Interrupt {
 
     /// Asks to begin nothing more once this time has passed. Must be called inside a runtime.
     pub fn drain_after(&self, time: Duration) {
-        let asks = self.asks.clone();
+        let sender = self.sender.clone();
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
-            asks.send_if_modified(|asked| {
-                let is_first = *asked == Presses::default();
+            sender.send_if_modified(|asked| {
+                let is_first = *asked == Received::default();
                 (asked.is_out_of_time, asked.drain) = (is_first || asked.is_out_of_time, true);
                 is_first
             });
@@ -127,14 +127,14 @@ impl Interrupt {
         asked.is_out_of_time && asked.presses == 0
     }
 
-    /// Returns true if the user asked to end, in any way.
+    /// Returns true if the user or the time limit asked to end.
     pub fn is_requested(&self) -> bool {
-        *self.asked.borrow() != Presses::default()
+        *self.asked.borrow() != Received::default()
     }
 
-    /// Resolves once the user asked to end, in whatever way.
+    /// Resolves once the user or the time limit asked to end.
     pub async fn requested(&mut self) {
-        self.once(|asked| *asked != Presses::default()).await;
+        self.once(|asked| *asked != Received::default()).await;
     }
 
     /// Resolves once the user asked twice.
@@ -148,7 +148,7 @@ impl Interrupt {
         self.once(move |asked| asked.presses > before).await;
     }
 
-    async fn once(&mut self, holds: impl FnMut(&Presses) -> bool) {
+    async fn once(&mut self, holds: impl FnMut(&Received) -> bool) {
         if self.asked.wait_for(holds).await.is_err() {
             // All senders are gone.
             std::future::pending::<()>().await;

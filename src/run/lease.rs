@@ -1,9 +1,10 @@
 //! Sharing an experiment between sessions: a plan that is recorded for them, and starts that they divide by leases.
 //!
 //! Leases record which worker has which group, so that several workers on one directory do not repeat work. A lease is an exclusively
-//! created file that its owner rewrites regularly. If it does not change for long, or its owner is known to be dead, another worker takes
-//! over with a file of the next number, which only one can create. Files are never removed or written by two processes, and no clock of
-//! another machine is read. Leases only save work: records of two workers on one group are never mixed.
+//! created file that its owner rewrites regularly. A lease expires if its file does not change for long, or if its owner is known to be
+//! dead. Another worker then takes the group over with a file of the next number, which only one worker can create. Files are never removed
+//! or written by two processes, and no clock of another machine is read. Leases only save work: records of two workers on one group are
+//! never mixed.
 
 use super::writer::SessionWriter;
 use super::{Changes, Sweep, Update, Writer, facts};
@@ -72,12 +73,12 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let Some((end, thread)) = self.beats.take() else { return };
         drop(end);
-        // It writes that the group is free, which should be visible before this process ends.
+        // The thread writes that the group is free, which should be visible before this process ends.
         let _ = thread.join();
     }
 }
 
-/// A lease of this session, while it is held; and true once it is lost.
+/// A lease of this session while it is held, and a channel that turns true once the lease is lost.
 type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
 
 /// The leases of a directory, as one session sees them.
@@ -85,7 +86,7 @@ type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
 pub struct Leases {
     directory: Directory,
     host: String,
-    /// Last content of the leases of others, and when each was first read.
+    /// Last content of each lease of another worker, and the time at which this content was first read.
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
     taken: RefCell<BTreeMap<String, OwnLease>>,
 }
@@ -221,7 +222,7 @@ fn text(sign: &Sign) -> Vec<u8> {
 /// Reason for the end of a session that only recorded a plan.
 const SUBMITTED: &str = "submitted";
 /// Returns the name of the only lease of a plan that chooses its starts by their results, as a comparison or an optimisation does. One
-/// worker measures all its starts, because each depends on those before.
+/// worker measures all its starts, because each start depends on the results of the earlier ones.
 pub fn chosen_group(plan: &Plan) -> Option<&'static str> {
     match (&plan.compare, &plan.optimize) {
         (Some(_), _) => Some("compare"),
@@ -289,9 +290,8 @@ impl Sweep<'_> {
         self.left(state).iter().any(|(group, _)| share.wants(group))
     }
 
-    /// Yields the open starts slot by slot: the planned ones, then the fresh ones of the finalists. Other workers take some of them
-    /// meanwhile, so those that are still open are offered again and again. After each round the iterator yields `None` once, and then
-    /// continues.
+    /// Yields the open starts slot by slot: the planned ones, then the fresh ones of the finalists. Other workers take starts meanwhile, so
+    /// the starts that are still open are offered again and again. After each round the iterator yields `None` once, and then continues.
     pub(super) fn offers(&self, share: &Share, writer: &SessionWriter<'_>) -> impl Iterator<Item = Vec<Start>> {
         let schedule = self.schedule();
         let is_open = move |start: &Start| {

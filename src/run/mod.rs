@@ -95,7 +95,7 @@ pub struct Sweep<'a> {
     pub lengths: &'a Lengths,
     /// Predictions of the servers, for an optimisation that begins; servers not listed have none.
     pub predictions: &'a Predictions,
-    /// The share of a worker among others; `None` for a session that has the experiment to itself.
+    /// The share of a worker among others; `None` for a session that takes no leases.
     pub share: Option<&'a Share>,
     /// Starts beyond those of the plan, as the answer advises them.
     pub advised: Option<&'a Finals>,
@@ -208,7 +208,8 @@ impl Sweep<'_> {
         self.advised.map_or(schedule, |advised| schedule.with_advised(advised))
     }
 
-    /// Returns the largest number of servers that an optimisation runs at the same time, if they are the smallest ones.
+    /// Returns the largest number of servers that an optimisation runs at the same time, if each needs as few GPUs as the smallest one.
+    /// Returns 1 for other plans.
     fn at_once(&self) -> usize {
         let Some(node) = self.node.filter(|_| self.plan.optimize.is_some()) else {
             return 1;
@@ -252,8 +253,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// Works on the remaining starts: those that a comparison or an optimisation asks for; else the planned ones, then the fresh ones of
-    /// the finalists, which are known only then.
+    /// Works on the remaining starts. A comparison or an optimisation asks for its starts. Other plans have planned starts, then fresh
+    /// starts of the finalists, which are known only after the planned ones.
     async fn work(&self, writer: &SessionWriter<'_>, interrupt: &mut Interrupt) -> Result<Ending> {
         let schedule = self.schedule();
         let mut tried = Vec::new();
@@ -284,7 +285,7 @@ impl Sweep<'_> {
         self.run_groups(&scheduler, writer, interrupt).await
     }
 
-    /// Returns the starts after the planned ones, after a note to the user.
+    /// Returns the open starts of the finals, and notes them for the user.
     fn finals(&self, writer: &SessionWriter<'_>) -> Vec<Start> {
         let schedule = self.schedule();
         let starts: Vec<Start> = writer.look(|state| {

@@ -31,7 +31,7 @@ pub struct Allocation {
     pub gpus: Vec<u32>,
     /// True if nothing may run at the same time.
     pub alone: bool,
-    /// Its CPUs; `None` for those of vsweep, if CPUs are not divided.
+    /// Its CPUs. `None` if CPUs are not divided, so that it uses those of vsweep.
     pub cpus: Option<Cpus>,
     /// Claims that keep other vsweeps off these GPUs.
     pub _claims: Vec<Claim>,
@@ -50,7 +50,7 @@ impl Allocation {
         [
             ("CUDA_VISIBLE_DEVICES", numbers.as_str()),
             ("HIP_VISIBLE_DEVICES", numbers.as_str()),
-            // CUDA's default order is by speed, that of nvidia-smi by the bus.
+            // By default, CUDA numbers GPUs by their speed, and nvidia-smi by their place on the bus.
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -123,7 +123,8 @@ impl Node {
         [first, second]
     }
 
-    /// Returns the CPUs for a group with these GPUs, or of this set; `None` if CPUs are not divided.
+    /// Returns the CPUs for a group with these GPUs. A group without GPUs gets the CPUs of its set, or else a free share. `None` if CPUs
+    /// are not divided, or all shares are taken.
     pub(super) fn cpus_for(&self, gpus: &[u32], set: Option<usize>, under_way: &[Rc<Allocation>]) -> Option<Cpus> {
         let (Division { shares, .. }, _) = self.division.as_ref()?;
         let is_free = |share: &&Cpus| {

@@ -1,5 +1,5 @@
-//! The command of `[on_finish]`, after a sweep has ended. It runs under a guard like every program, and its outcome does not change that of
-//! the sweep.
+//! The command of `[on_finish]`, after a sweep has ended. It runs under a guard like every program, and its outcome does not change the
+//! outcome of the sweep.
 
 use crate::error::Exit;
 use crate::journal::Directory;
@@ -34,7 +34,7 @@ pub async fn perform(
         ("VSWEEP_EXIT_CODE", (exit as u8).to_string()),
         ("VSWEEP_ENDING", ending.to_owned()),
     ];
-    // The log of an earlier session. If it cannot be removed, creating the new one fails.
+    // This is the log of an earlier session. If it cannot be removed, creating the new one fails.
     let _ = fs::remove_file(&log);
     let output = create_log(&log).map_err(|error| {
         format!(

@@ -1,6 +1,6 @@
-//! Reads the server, its GPUs and the machine during a run, about once a second. It uses a separate thread, so that neither the load
-//! generator nor the supervision of the server ever waits for it. Each reading is appended to the run's file at once, for observers of the
-//! sweep. After the run, its final readings replace that file.
+//! Reads the server, its GPUs and the machine during a run, about once a second. A separate thread does this, so that neither the load
+//! generator nor the supervision of the server ever waits for a reading. Each reading is appended to the run's file at once, for observers
+//! of the sweep. After the run, its final readings replace that file.
 
 use crate::files;
 use crate::server::http::Http;

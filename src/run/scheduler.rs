@@ -1,6 +1,6 @@
-//! Chooses the next group and its share of this host. It works on one group after the other, or on as many at once as its GPUs hold, each
-//! with its own GPUs, cores and port. In a worker, a group is leased first, and resources of other workers are left alone. The pure
-//! policy of `selection` chooses the order; this file finds the GPUs that others use.
+//! Chooses the next group and its share of this host. Groups run one after the other, or as many at once as fit on the GPUs, each with its
+//! own GPUs, cores and port. In a worker, a group is leased first, and resources of other workers are left alone. The pure policy of
+//! `selection` chooses the order; this file finds the GPUs that others use.
 
 use crate::agenda::Start;
 use crate::error::{Error, Result};
@@ -26,13 +26,14 @@ const CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// Time that GPUs may be in use without a note to the user: memory of a server that vsweep has just ended may still be held.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Rounds of starts: the next round follows when all starts of the last one are done. An empty round may be asked for again.
+/// Rounds of starts. The next round follows when all starts of the last one are done; an optimisation asks for it whenever there is room.
+/// After `None`, the queue may be asked again.
 pub type StartQueue<'a> = Box<dyn Iterator<Item = Vec<Start>> + 'a>;
 
 /// Schedules the groups of a sweep on this host.
 pub struct Scheduler<'a> {
     sweep: &'a Sweep<'a>,
-    /// The wait of each server, before it starts, for ports and GPU memory of earlier ones.
+    /// Makes each server wait, before it starts, until earlier servers have released their ports and GPU memory.
     pub release_wait: ReleaseWait,
     /// Keeps starts apart from runs.
     pub activity_lock: ActivityLock,
@@ -103,7 +104,7 @@ impl<'a> Scheduler<'a> {
                     false => None,
                 };
                 if lease.is_some() {
-                    // No other worker may take the lease between two of these starts, perhaps on another node.
+                    // The lease is kept, because no other worker may take it between two of these starts, perhaps on another node.
                     self.chosen.replace(lease.clone().filter(|_| is_chosen));
                     return Ok(Some((start, Allocation { lease, ..allocation })));
                 }
@@ -178,7 +179,7 @@ impl<'a> Scheduler<'a> {
         true
     }
 
-    /// Takes the first group that fits on these GPUs, without those that another vsweep has claimed since.
+    /// Takes the first group that fits on these GPUs. GPUs that another vsweep has claimed since are left out.
     fn take(&self, mut idle: Vec<u32>, under_way: &[Rc<Allocation>]) -> Option<(Start, Allocation)> {
         let mut waiting = self.waiting.borrow_mut();
         loop {

@@ -84,7 +84,7 @@ impl Writer for SessionWriter<'_> {
 /// A draft, and the channel for its result.
 type WriteTask = (Draft, oneshot::Sender<Result<Entry>>);
 
-/// The thread that waits for the disk. It ends when this is dropped. Without a thread, the writer itself waits.
+/// The thread that waits for the disk. It ends when this value is dropped. Without a thread, the writer itself waits.
 struct Disk(Option<mpsc::Sender<WriteTask>>);
 
 impl Disk {

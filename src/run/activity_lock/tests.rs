@@ -188,7 +188,7 @@ fn sweep(plan: &Plan, starting: Activity, interrupt_s: Option<f64>, seed: u32) -
                     };
                     drive(&mut agenda, &mut stage, &record, &mut user)
                         .await
-                        .expect("it cannot")
+                        .expect("it cannot fail")
                 });
             }
             match under_way.next().await {

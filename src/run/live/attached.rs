@@ -15,8 +15,8 @@ use crate::run::drive::Writer;
 const DISTURBANCES: u32 = 3;
 
 impl Live<'_, '_> {
-    /// Identifies the server at an address after connecting to it: its properties, or the differences from the one that was measured.
-    /// `None` for a server that vsweep launched.
+    /// Returns the properties of an attached server, or its differences from the server that was measured; `None` for a server that vsweep
+    /// launched.
     pub(super) async fn recognise_attached(&mut self) -> Result<std::result::Result<Option<Fingerprint>, Differences>> {
         let (Target::Attach(url), Some(running)) = (&self.plan.serve.target, &self.running) else {
             return Ok(Ok(None));
@@ -46,7 +46,7 @@ impl Live<'_, '_> {
     async fn look(&mut self) -> Result<Change> {
         let Some(Running {
             server,
-            behind: Some(known),
+            fingerprint: Some(known),
             ..
         }) = &mut self.running
         else {

@@ -1,5 +1,5 @@
-//! Hides the plan's secrets in the output of programs, which is kept: once a program has ended, or, if vsweep was killed before, when the
-//! next session begins.
+//! Hides the plan's secrets in the output of programs, which is kept. This is done once a program has ended. If vsweep was killed before,
+//! the next session does it when it begins.
 
 use crate::bench::{AIPERF_RESULT, LOG, RESULT};
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! One try of one run: the benchmark, under supervision of its server and of signals from the user.
+//! One try of one run: the benchmark, under supervision of its server. The driver drops the future if the user interrupts.
 
 use super::{Live, Running};
 use crate::agenda::{self, ActionOutcome, MeasuredRun, MeasuredView, Task};
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 /// Time in which a server shows that its engine has died. A real vLLM needed 0.2 s.
 const SHOWS_DEATH: Duration = Duration::from_millis(500);
-/// Time in which such a server ends; its log then names the reason. A real vLLM needed 5.5 s.
+/// Time in which a server ends after its engine has died; its log then names the reason. A real vLLM needed 5.5 s.
 const ENDS_AFTER_DEATH: Duration = Duration::from_secs(20);
 /// Time in which a server must make progress with the requests of a run that took too long.
 const PROGRESS: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ impl Live<'_, '_> {
     pub(super) async fn measure(&mut self, run: &agenda::Run, admitted: Timestamp) -> Result<ActionOutcome> {
         self.settle().await;
         let identity = self.ready().identity.clone().expect("a ready server has an identity");
-        if let Err(failure) = offers(&identity, &run.task) {
+        if let Err(failure) = check_model(&identity, &run.task) {
             return Ok(ran(Err(failure), 0.0));
         }
         let (scratch, telemetry) = self.files(run)?;
@@ -72,7 +72,8 @@ impl Live<'_, '_> {
             _ => why_it_died(&mut running.server).await,
         };
         let hung = match &measured {
-            // With a limit below `hang_timeout`, a hung server would otherwise stay unnoticed, and every later run would meet it again.
+            // With a `bench.timeout` below `hang_timeout`, a hung server would otherwise stay unnoticed, and every later run would meet it
+            // again.
             Err(failure) if death.is_none() && failure.cause == Cause::BenchTimeout => {
                 running.server.is_hung(PROGRESS.min(plan.serve.hang_timeout)).await
             }
@@ -90,7 +91,7 @@ impl Live<'_, '_> {
                 let shares = running.hardware.as_ref().map(|hardware| hardware.columns(result));
                 add(shares.unwrap_or_default(), &mut measurement.result.values);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
-                measurement.doubts.extend(running.unlike.clone());
+                measurement.doubts.extend(running.not_as_planned.clone());
                 // Extra fields of a request's body may multiply its work.
                 let is_plain = spelling::find(&job.params, "extra_body").is_none();
                 if let Some(course) = course.filter(|_| is_plain) {
@@ -182,7 +183,7 @@ fn asked_model(task: &Task) -> Option<&str> {
 }
 
 /// Refuses to measure one model under the name of another.
-fn offers(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> {
+fn check_model(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> {
     let is_same = |name: &str, model: &str| name.trim_end_matches('/') == model.trim_end_matches('/');
     let is_named_in_requests = spelling::find(&task.point.params, "served_model_name").is_some();
     match asked_model(task) {
@@ -221,7 +222,7 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
     }
 }
 
-/// Reduces a measurement to its record and the figures for its requester.
+/// Reduces a measurement to its record and the figures that later decisions use.
 pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> MeasuredRun {
     let seen = MeasuredView {
         result: &measurement.result,

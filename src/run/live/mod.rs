@@ -59,7 +59,7 @@ pub struct Live<'p, 'w> {
     scratch: Option<PathBuf>,
     /// Beginning of the last launch.
     launched: Option<Instant>,
-    /// Number of successive runs during which the server behind a URL was restarted.
+    /// Number of successive tries of a run during which the server behind a URL was restarted.
     disturbances: u32,
 }
 
@@ -69,9 +69,9 @@ struct Running {
     /// Its identity, once it is ready.
     identity: Option<Identity>,
     /// Its fingerprint, if vsweep did not launch it.
-    behind: Option<Fingerprint>,
+    fingerprint: Option<Fingerprint>,
     /// Differences from the plan, as the server reports them.
-    unlike: Option<Doubt>,
+    not_as_planned: Option<Doubt>,
     /// Its GPUs and its model, if they are known.
     hardware: Option<Hardware>,
     /// The GPUs it uses, as far as they can be read.
@@ -236,8 +236,8 @@ impl Stage for Live<'_, '_> {
     }
 }
 
-// Records the other servers of the sweep on this machine during a run: all of them, and those that were starting, which costs the host
-// most.
+// Counts the other servers on this machine during a run. Those that were starting are also counted separately, because a start costs the
+// host most.
 
 impl Live<'_, '_> {
     /// Lets other sessions know that a server is up here.
@@ -289,7 +289,7 @@ fn is_neighbour(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
     start.launch.session == session && ended.is_none_or(|ended| ended >= since)
 }
 
-/// Returns true if a server was starting at any time since `since`. One that never became ready was starting until its end.
+/// Returns true if a server was starting at any time since `since`. A server that never became ready was starting until its end.
 fn was_starting(start: &StartRecord, since: Timestamp) -> bool {
     let took = start
         .ready_seconds()

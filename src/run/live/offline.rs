@@ -1,5 +1,5 @@
-//! Runs a benchmark that loads the engine itself (`vllm bench startup`). Without a server, its start only waits until the machine is free,
-//! and interrupting the run ends the program.
+//! Runs a benchmark that loads the engine itself, such as `vllm bench startup`. Without a server, a start only waits until the machine is
+//! free, and interrupting the run ends the program.
 
 use super::measure::{add, ran};
 use super::{Live, reduce};

@@ -55,8 +55,8 @@ impl Live<'_, '_> {
             Ok(identity) => identity,
             Err(failure) => return Ok(ActionOutcome::Started(Err(failure))),
         };
-        let behind = match self.recognise_attached().await? {
-            Ok(behind) => behind,
+        let fingerprint = match self.recognise_attached().await? {
+            Ok(fingerprint) => fingerprint,
             Err(differences) => return Ok(replaced(&differences)),
         };
         let seconds = launched.elapsed().as_secs_f64();
@@ -67,7 +67,7 @@ impl Live<'_, '_> {
                 model: identity.served_model.clone(),
                 version: identity.version.clone(),
                 simulated: identity.simulated,
-                identity: behind.clone().map(Box::new),
+                identity: fingerprint.clone().map(Box::new),
                 answers: answers.map(Box::new),
                 ..ServerReady::default()
             },
@@ -75,10 +75,10 @@ impl Live<'_, '_> {
         };
         let gpus = Arc::new(self.gpus(&identity));
         let log = self.log.as_ref().map(|log| diagnose::read_log(log, 0));
-        let unlike = self.unlike(behind.as_ref(), log.as_deref()).await;
+        let not_as_planned = self.not_as_planned(fingerprint.as_ref(), log.as_deref()).await;
         let hardware = Hardware::of(&self.config.argv, &self.config.env, self.device().as_deref());
         let running = self.ready();
-        running.unlike = unlike;
+        running.not_as_planned = not_as_planned;
         if let Some(log) = log {
             running.startup = startup::phases(&log);
             running.startup.insert("startup_s".to_owned(), seconds.into());
@@ -86,7 +86,7 @@ impl Live<'_, '_> {
         running.hardware = hardware;
         running.gpus = gpus;
         running.identity = Some(identity);
-        running.behind = behind;
+        running.fingerprint = fingerprint;
         Ok(ActionOutcome::Started(Ok(facts)))
     }
 
@@ -159,25 +159,25 @@ impl Live<'_, '_> {
         let running = self.running.insert(Running {
             server,
             identity: None,
-            behind: None,
+            fingerprint: None,
             hardware: None,
             gpus: Arc::new(Gpus::none()),
             before,
-            unlike: None,
+            not_as_planned: None,
             startup: Params::new(),
             has_leftovers: false,
         });
         running.server.ready().await
     }
 
-    /// Returns the differences of the server from the plan, if it is vLLM and reports them.
-    async fn unlike(&mut self, behind: Option<&Fingerprint>, log: Option<&str>) -> Option<Doubt> {
+    /// Returns a doubt about the differences of the server from the plan, if the server or its log reports any.
+    async fn not_as_planned(&mut self, fingerprint: Option<&Fingerprint>, log: Option<&str>) -> Option<Doubt> {
         let config = self.config.clone();
         let logged = log.and_then(logged);
         let program = ServeCommand::of(&config.argv).program();
         let is_known = logged.is_some() || matches!(program, Program::Vllm | Program::Simulator);
         let logged = logged.unwrap_or_default();
-        match behind {
+        match fingerprint {
             Some(read) => doubt(&config, read, &logged),
             None if is_known => doubt(&config, &self.ready().server.read_identity().await.ok()?, &logged),
             None => None,
@@ -192,7 +192,7 @@ impl Live<'_, '_> {
         bench::kv_cache_tokens(&metrics.body)
     }
 
-    /// Returns the GPUs to watch. A simulated server uses none, and those of another machine cannot be read. The number of GPUs that an
+    /// Returns the GPUs to watch. A simulated server uses none, and the GPUs of another machine cannot be read. The number of GPUs that an
     /// attached server uses is unknown, so all visible ones are watched.
     fn gpus(&mut self, identity: &Identity) -> Gpus {
         if identity.simulated || !self.ready().server.is_local() {
@@ -209,7 +209,7 @@ impl Live<'_, '_> {
         machine.gpus.into_iter().map(|gpu| gpu.name).all_equal_value().ok()
     }
 
-    /// Returns the first GPUs that are visible in its environment, as many as it uses.
+    /// Returns the first GPUs that are visible in the server's environment, as many as the server uses.
     pub(super) fn visible_gpus(&self) -> Gpus {
         let config = &self.config;
         let count = match self.allocation.gpus.len() {
@@ -219,7 +219,8 @@ impl Live<'_, '_> {
         Gpus::of_server(&self.env(), count)
     }
 
-    /// Returns the server's environment: that of the plan, and variables that keep it on its GPUs. The latter are not part of its identity.
+    /// Returns the environment that the plan gives the server, with variables that keep the server on its GPUs. These variables are not
+    /// part of its identity.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
         let mut env = self.config.env.clone();
         env.extend(self.allocation.env());

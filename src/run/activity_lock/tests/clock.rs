@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// End of a sleep.
+/// The end of a sleep, and the waker of its task.
 type Sleeper = (Duration, Waker);
 
 /// A clock that leaps to the next moment at which something happens.
@@ -50,7 +50,7 @@ impl Clock {
                 }
             }
             let next = self.0.1.borrow().iter().map(|(end, _)| *end).min();
-            let next = next.expect("whoever waits for nothing waits for ever");
+            let next = next.expect("a task that waits for no sleep would wait for ever");
             self.0.0.set(next);
             let sleepers = self.0.1.take();
             let (due, rest) = sleepers.into_iter().partition(|(end, _)| *end <= next);
@@ -62,6 +62,6 @@ impl Clock {
 
     pub fn activity_lock(&self) -> ActivityLock {
         let clock = self.clone();
-        ActivityLock::by(move || clock.now())
+        ActivityLock::with_clock(move || clock.now())
     }
 }

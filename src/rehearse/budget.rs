@@ -27,7 +27,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A full budget; its time begins now.
+    /// Returns a full budget, whose time begins now.
     pub fn new(limits: &Limits) -> Budget {
         Budget {
             tokens: AtomicU64::new(limits.tokens.unwrap_or(u64::MAX)),
@@ -36,7 +36,7 @@ impl Budget {
         }
     }
 
-    /// A budget of `most` steps for one server start. It shares the time of this budget.
+    /// Returns an allowance of `most` steps for one server start, which shares the time of this budget.
     pub(super) fn steps(&self, most: u64) -> Steps<'_> {
         Steps {
             budget: self,

@@ -1,4 +1,4 @@
-//! Servers that start faster because the record or an earlier server of the plan has compiled their graphs.
+//! Servers that start faster because a recorded server or an earlier one of the plan has compiled their graphs.
 
 use super::Options;
 use super::learn::Calibration;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 /// Compiled graphs of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedGraphs {
-    /// The settings by which they are compiled.
+    /// Key of the graphs, which servers with equal compile settings share.
     pub key: String,
     /// Time that they save a start, in seconds.
     pub saved_s: f64,
@@ -19,7 +19,7 @@ pub struct SharedGraphs {
     pub is_compiled: bool,
 }
 
-/// Returns the servers that were never ready but find the graphs of another one compiled, if servers start in the order of the plan.
+/// Returns the servers that were never ready, but whose graphs another server compiles before, if servers start in the order of the plan.
 pub(super) fn compiled_by_others(
     schedule: &Schedule<'_>,
     done: &State,

@@ -1,4 +1,4 @@
-//! The record of a rehearsal: each event is added to a state in memory, as if it were in the journal, and to the forecast.
+//! The record of a rehearsal. Each event is added to the forecast, and to a state in memory, as if it were in the journal.
 
 use super::budget::Steps;
 use super::{Forecast, Loss, PredictedAnswer, Unknown};
@@ -12,7 +12,7 @@ pub struct Imagined<'a> {
     state: RefCell<&'a mut State>,
     forecast: &'a RefCell<Forecast>,
     steps: &'a Steps<'a>,
-    /// True if the last run that began belongs to the plan's grid, not to a search.
+    /// True if the last run that began belongs to the plan's grid, and not to a search or an exploration.
     is_of_grid: Cell<bool>,
     /// True if runs of the grid are added to the state.
     keeps_runs: bool,
@@ -48,7 +48,7 @@ impl Writer for Imagined<'_> {
 
 impl<'a> Imagined<'a> {
     /// Returns a record that adds to `state` and `forecast`, and takes one of `steps` for each event. Runs of the plan's grid are added to
-    /// the state only if `keeps_runs`, because something reads them again.
+    /// the state only if `keeps_runs`, for callers that read them again.
     pub fn new(
         state: &'a mut State,
         forecast: &'a RefCell<Forecast>,
@@ -70,7 +70,7 @@ impl<'a> Imagined<'a> {
         match event {
             Event::GroupGivenUp(given_up) => {
                 forecast.runs += given_up.runs();
-                // A server that is not even started. A failed start has already reported its failure.
+                // This is for a server that is not even started. A failed start has already reported its failure.
                 if given_up.blamed.is_none() && forecast.failure.is_none() {
                     forecast.failure = Some(given_up.failure());
                 }

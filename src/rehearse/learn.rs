@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Most recorded runs that are played for comparison. More would add little and take time.
 const MOST_COMPARED: usize = 16;
 
-/// Time between two runs, in seconds: resets, files that are synced to disk, tables.
+/// Assumed time between two runs, in seconds: resets, files that are synced to disk, tables.
 pub const PAUSE_S: f64 = 0.01;
 
 /// Assumed number of runs of a search that cannot be played.
@@ -64,11 +64,11 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 /// Returns true if any run was measured.
 pub fn is_measured(state: &State) -> bool {
-    state.runs().any(|run| is_good(&run))
+    state.runs().any(|run| has_result(&run))
 }
 
-/// Returns true if a run was measured.
-pub fn is_good(run: &&RunRecord) -> bool {
+/// Returns true if a run has a measured result, even a doubtful one.
+pub fn has_result(run: &&RunRecord) -> bool {
     matches!(run.outcome, Outcome::Ok | Outcome::Suspect)
 }
 
@@ -88,7 +88,7 @@ impl Calibration {
         }
     }
 
-    /// Learns from the record of the plan's own experiment.
+    /// Returns the calibration by the record of the plan's own experiment, for servers like this one.
     pub fn from(
         state: &State,
         plan: &Plan,
@@ -154,8 +154,8 @@ impl Calibration {
         }
     }
 
-    /// Learns from the times between the ends of runs, minus the runs themselves. Times with a server start are far longer, but do not
-    /// affect the median.
+    /// Learns from the times between the ends of runs, minus the runs themselves. Times with a server start are far longer, but hardly
+    /// affect the median if most runs follow another one on their server.
     fn learn_pauses(&mut self, state: &State) {
         let end = |run: &RunRecord| -> Option<jiff::Timestamp> { run.finished_at.parse().ok() };
         let mut ends: Vec<(jiff::Timestamp, f64)> =
@@ -178,7 +178,7 @@ impl Calibration {
         stand_ins: &BTreeMap<ServerId, ModelledServer>,
         options: &Options,
     ) {
-        let runs: Vec<&RunRecord> = state.runs().filter(is_good).collect();
+        let runs: Vec<&RunRecord> = state.runs().filter(has_result).collect();
         if runs.is_empty() {
             return;
         }
@@ -204,7 +204,7 @@ impl Calibration {
     }
 }
 
-/// Returns the ratio of a run's duration to that of the model; `None` if the run cannot be played.
+/// Returns the ratio of a run's duration to its duration by the model; `None` if the run cannot be played.
 fn ratio(
     run: &RunRecord,
     plan: &Plan,

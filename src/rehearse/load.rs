@@ -1,5 +1,5 @@
-//! Plays one run in virtual time: makes requests and due times from the parameters of a benchmark exactly as the native generator does, and
-//! lets a virtual server answer them.
+//! Plays one run in virtual time: makes requests and due times from the parameters of a benchmark as the native generator does, and lets a
+//! virtual server answer them.
 
 use super::plays::Timing;
 use super::server::ModelledServer;
@@ -60,7 +60,7 @@ pub struct Play<'a> {
     pub watch: Option<Watch>,
     /// Longest time for sending the load. Requests that are due later are never sent.
     pub limit: Duration,
-    /// Budget of computation from which it is paid.
+    /// Budget of the forecast, from which the run's tokens are taken.
     pub budget: &'a Budget,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Player<'a> {
         let (server, has_content) = self.server(&settings)?;
         let sampling = settings.prompts.sampling(wanted.min(MOST_PLAYED), seed);
         let mut items = draw(&*settings.dataset, sampling, has_content)?;
-        let share = match items.len() {
+        let scale = match items.len() {
             MOST_PLAYED => (wanted as f64 / MOST_PLAYED as f64).max(1.0),
             _ => 1.0,
         };
@@ -163,14 +163,14 @@ impl<'a> Player<'a> {
             None => (server.drive(load), None),
         };
         let all = all.min(simulated.samples.len());
-        // In the time that is left, more requests would be sent than are played.
-        let share = match sending.filter(|_| settings.count().is_none() && all >= MOST_PLAYED) {
+        // A run that is ended by time may send more requests than are played.
+        let scale = match sending.filter(|_| settings.count().is_none() && all >= MOST_PLAYED) {
             Some(lasts) => lasts as f64 / simulated.duration.clamp(1, lasts) as f64,
-            None => share,
+            None => scale,
         };
         // A load that was cut is not extrapolated.
         let seconds = match cut {
-            None => share * seconds(simulated.duration.max(last_due.min(sending.unwrap_or(u64::MAX)))),
+            None => scale * seconds(simulated.duration.max(last_due.min(sending.unwrap_or(u64::MAX)))),
             Some(_) => seconds(simulated.duration),
         };
         // Requests that were aborted by the cut are not measured.
@@ -186,7 +186,7 @@ impl<'a> Player<'a> {
         let timing = Timing {
             seconds,
             warmup_s: warmup_s.min(LONGEST.as_secs_f64()),
-            requests: (share * all as f64) as u64,
+            requests: (scale * all as f64) as u64,
             failure: None,
             learned: None,
         };

@@ -1,5 +1,5 @@
 //! Plays the whole plan in virtual time: the schedule and the searches of the real run, on a simulated engine. So it predicts, before the
-//! real run begins, how long that takes, how much disk space it needs, and which servers will probably not fit.
+//! real run begins, the duration and the disk space of that run, and the servers that will probably not fit.
 //!
 //! All results are predictions and must be shown as such. A rehearsal starts no process, opens no connection and writes nothing.
 
@@ -71,7 +71,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns these options with the constants of the twin of servers like this one, and that twin, if any such server was measured.
+    /// Returns the twin of servers like this one, and these options with its constants. The constants are nominal if there is none: for a
+    /// simulated server, or if no such server was measured and no constant is moved.
     fn with_twin(&self, record: &State, plan: &Plan, server: &ServerConfig) -> (Options, Option<Arc<Twin>>) {
         let nominal = Options {
             calibrated: None,
@@ -109,10 +110,10 @@ pub struct Card {
 /// The reason why a plan cannot be rehearsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// It takes more computing than allowed.
+    /// The rehearsal takes more computing than allowed.
     #[error("there is too much to compute")]
     TooMuch,
-    /// A fact about it is unknown, as this sentence says. It ends with the remedy, if there is one.
+    /// A fact is unknown. The sentence names the fact, and ends with the remedy, if there is one.
     #[error("{0}")]
     Because(String),
 }
@@ -169,13 +170,13 @@ pub struct Forecast {
     pub starts: u32,
     /// Number of runs on it, those of searches included.
     pub runs: u64,
-    /// Number of them without a prediction, because their benchmark is an unknown program.
+    /// Number of those runs without a prediction, because they cannot be played. A search that cannot be played counts once.
     pub unknown_runs: u64,
     /// Answers of its searches.
     pub answers: Vec<PredictedAnswer>,
     /// Reason why it will likely not become ready, or not even be started.
     pub failure: Option<Failure>,
-    /// Points that will likely fail on it.
+    /// Points and searches that will likely fail on it.
     pub losses: Vec<Loss>,
     /// Size of its files, in bytes.
     pub disk_bytes: u64,
@@ -202,7 +203,7 @@ pub struct Rehearsal {
     pub assumptions: Vec<String>,
     /// Sources of the calibration, as phrases such as `3 measured server starts`.
     pub learned_from: Vec<String>,
-    /// The twin that predicted it, if runs of such servers were measured.
+    /// The twin that predicted the runs, if runs of such servers were measured.
     pub twin: Option<Arc<Twin>>,
     /// Likely GPU-hours; `None` for simulated servers, unless the plan gives GPUs a price.
     pub gpu_hours: Option<f64>,
@@ -233,8 +234,8 @@ impl Rehearsal {
     }
 }
 
-/// Common input for playing every server.
-struct Rehearsers<'a> {
+/// The common input for playing the servers of a plan.
+struct Rehearser<'a> {
     schedule: Schedule<'a>,
     options: &'a Options,
     calibration: &'a Calibration,
@@ -262,7 +263,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         known => known?,
     };
     let calibration = Calibration::from(record, plan, matrix, &stand_in, options);
-    let rehearsers = Rehearsers {
+    let rehearser = Rehearser {
         schedule,
         options,
         calibration: &calibration,
@@ -273,7 +274,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         },
         compiled_by_others: graphs::compiled_by_others(&schedule, done, &calibration, options),
     };
-    rehearsal.servers = rehearsers.perform(done)?;
+    rehearsal.servers = rehearser.perform(done)?;
     for forecast in &rehearsal.servers {
         rehearsal.total += forecast.total;
         rehearsal.disk_bytes += forecast.disk_bytes;
@@ -330,7 +331,7 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
             continue;
         };
         let calibration = Calibration::prior(&stand_in);
-        let rehearsers = Rehearsers {
+        let rehearser = Rehearser {
             schedule,
             options,
             calibration: &calibration,
@@ -343,7 +344,7 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
             .iter()
             .filter(|search| wants_forecast(search, schedule.plan, done));
         for search in open {
-            match stage::foresee(&rehearsers, &group, &stand_in, done, search) {
+            match stage::foresee(&rehearser, &group, &stand_in, done, search) {
                 Ok(forecast) => forecasts.insert(search.id.clone(), forecast),
                 Err(Unknown::TooMuch) => return forecasts,
                 Err(Unknown::Because(_)) => None,

@@ -1,7 +1,7 @@
-//! The change of the load that a search finds, if a constant of the twin is larger. A search in virtual time is too coarse to show it. So
-//! each server is played at the load that was found, with the likely value of each constant and with a value one standard deviation larger.
-//! The requests are equal, so the figures differ only because of the constant. The growth of the figures with the load, a little above and
-//! below, then gives the change of the load.
+//! Computes the change of the load that a search finds, if a constant of the twin is larger. A search in virtual time is too coarse to show
+//! this change. So each server is played at the load that was found, with the likely value of each constant and with a value one standard
+//! deviation larger. The requests are equal, so the figures differ only because of the constant. The growth of the figures with the load, a
+//! little above and below, then gives the change of the load.
 
 use super::load::{Play, Player};
 use super::server::ModelledServer;
@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 /// Ratio of the loads between which the growth of figures is measured.
 const STEP: f64 = 1.25;
-/// Least growth that is used: the slope `d ln(figure) / d ln(load)`.
+/// Minimum growth, the slope `d ln(figure) / d ln(load)`. Smaller slopes count as this.
 const LEAST_GROWTH: f64 = 0.1;
-/// Largest size of a margin, the logarithm of a figure divided by its limit. Larger ones count as this.
-const FAR: f64 = 1.0;
+/// Largest magnitude of a margin, the logarithm of a figure divided by its limit. Larger margins count as this.
+const CAP: f64 = 1.0;
 
 /// Returns the results of a rehearsal's servers with each of the twin's constants a standard deviation larger, by constant and server;
 /// `None` for servers without results.
@@ -70,7 +70,7 @@ pub fn moved_results(
     });
     let played: Vec<(ServerConfig, Vec<LoadSearch>, &Forecast)> = played.collect();
     let of_server = |(server, searches, forecast): &(ServerConfig, Vec<LoadSearch>, &Forecast)| {
-        let likely = calm(server, &likely)?;
+        let likely = without_noise(server, &likely)?;
         let mut results = vec![forecast.results.clone(); COUNT];
         for answer in forecast.answers.iter().filter(|answer| Some(&*answer.target) == target) {
             let Some(search) = searches.iter().find(|search| search.id == answer.search) else {
@@ -86,7 +86,7 @@ pub fn moved_results(
                 if let (Some(Trial::Measured { ln_value, .. }), Some(growth)) = (trial, &growth)
                     && cost.is_some_and(|cost| applies(constant, cost))
                 {
-                    *ln_value += probing.change(growth, &calm(server, &moved[constant])?)?;
+                    *ln_value += probing.change(growth, &without_noise(server, &moved[constant])?)?;
                 }
             }
         }
@@ -105,7 +105,7 @@ pub(super) fn objective(plan: &Plan) -> Option<&str> {
 }
 
 /// Returns a server in virtual time without noise in the durations of its steps.
-fn calm(server: &ServerConfig, options: &Options) -> Result<ModelledServer, Unknown> {
+fn without_noise(server: &ServerConfig, options: &Options) -> Result<ModelledServer, Unknown> {
     let mut modelled = ModelledServer::of(server, options)?;
     if let Some(settings) = &mut modelled.settings {
         settings.spread = Spread::default();
@@ -123,9 +123,9 @@ struct Probing<'a> {
     budget: &'a Budget,
 }
 
-/// The growth with the load of a target's figure that is nearest to its limit.
+/// The growth with the load of a target's largest margin.
 struct Growth {
-    /// Logarithm of the figure divided by its limit, at the load that was found.
+    /// The largest margin at the load that was found.
     margin: f64,
     /// Slope `d ln(figure) / d ln(load)` below that load.
     below: f64,
@@ -134,7 +134,7 @@ struct Growth {
 }
 
 impl<'a> Probing<'a> {
-    /// Returns the load of an answer. `None` if no load was found, or the highest one allowed, which a constant hardly changes.
+    /// Returns the load of an answer. `None` if no load was found, or if it is the highest one allowed, which a constant hardly changes.
     fn of(
         schedule: Schedule<'a>,
         search: &'a LoadSearch,
@@ -154,7 +154,7 @@ impl<'a> Probing<'a> {
         })
     }
 
-    /// Plays the loads around the one that was found. `None` if it gives no figures.
+    /// Plays the load that was found and two loads around it. `None` if the load that was found gives no figures.
     fn growth(&self, server: &ModelledServer) -> Result<Option<Growth>, Unknown> {
         let vary = self.search.settings.vary;
         let Some(margin) = self.margin(server, self.load)? else {
@@ -233,7 +233,7 @@ impl<'a> Probing<'a> {
         };
         let metric = |key: &str| measurement.result.get(key).and_then(Value::as_f64);
         let probe = Probe::read(question, &targets, settings.vary, metric, &measurement.requests, None);
-        let margins = probe.readings.values().map(|reading| reading.margin().clamp(-FAR, FAR));
+        let margins = probe.readings.values().map(|reading| reading.margin().clamp(-CAP, CAP));
         Ok(margins.reduce(f64::max))
     }
 }

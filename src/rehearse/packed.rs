@@ -1,4 +1,4 @@
-//! Servers that run at the same time, in virtual time: the policy of the real run with the predicted durations.
+//! Predicts the course of servers that run at the same time, by the policy of the real run and the predicted durations.
 
 use super::{Forecast, Options, Total, Unknown};
 use crate::ids::ServerId;

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct PlayCache {
     /// Number of runs that were predicted.
     count: AtomicU64,
-    /// The constants with which they were played; `None` for nominal ones.
+    /// The constants with which the runs were played; `None` for nominal ones.
     constants: Mutex<Option<Constants>>,
     /// Timings by point and start slot. Starts are played at the same time, and each draws its own load.
     points: Mutex<HashMap<(PointId, u32), Timing>>,
@@ -24,9 +24,9 @@ pub struct PlayCache {
 /// Duration of one run. Repetitions of a point differ only by random choices, so one of them is played for all.
 #[derive(Debug, Clone)]
 pub struct Timing {
-    /// The load, in seconds.
+    /// Duration of the load, in seconds.
     pub seconds: f64,
-    /// The warm-up before it, in seconds; 0 if it was not played.
+    /// Duration of the warm-up before the load, in seconds; 0 if it was not played.
     pub warmup_s: f64,
     /// Number of requests that are sent and measured.
     pub requests: u64,
@@ -52,7 +52,7 @@ impl PlayCache {
         self.count.load(Ordering::Relaxed)
     }
 
-    pub(super) fn note(&self) {
+    pub(super) fn count_run(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 

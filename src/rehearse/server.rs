@@ -30,7 +30,7 @@ pub struct ModelledServer {
     pub start_s: f64,
     /// Time from launch to ready, in seconds, if its graphs are in the compile cache.
     pub warm_start_s: f64,
-    /// Time from the request to stop to the end, in seconds.
+    /// Time from the stop request until the server has ended, in seconds.
     pub stop_s: f64,
     /// Source of its constants, if runs were measured.
     pub calibrated: Option<Arc<Calibrated>>,
@@ -42,8 +42,8 @@ const VLLM_STOP_S: f64 = 6.0;
 const SIMULATOR_START_S: f64 = 0.19;
 /// Time for stopping the simulator, in seconds.
 const SIMULATOR_STOP_S: f64 = 0.03;
-/// Difference of a vLLM of another version or with other flags from the engines by which the model was calibrated: standard deviation of
-/// the logarithm of durations. A guess.
+/// Standard deviation of the logarithm of durations, for a vLLM with another version or other flags than the engines by which the model was
+/// calibrated. A guess.
 const OTHER_ENGINE: f64 = 0.3;
 
 impl ModelledServer {
@@ -130,7 +130,7 @@ impl ModelledServer {
         })
     }
 
-    /// Returns the settings by which its graphs are compiled, if it becomes ready.
+    /// Returns the key of its compiled graphs, which servers with equal compile settings share; `None` if it will not become ready.
     pub fn graphs(&self) -> Option<String> {
         let settings = self.settings.as_ref().filter(|_| self.failure.is_none());
         settings.map(ServerSettings::graphs)

@@ -5,7 +5,7 @@ use crate::sim::engine::cost::{Constants, CostModel};
 use crate::sim::engine::model::Model;
 use serde::Serialize;
 
-/// The standard normal quantile of 90 %. Four of five times lie between the ends of such an interval.
+/// The standard normal quantile of 90 %. An interval of this many standard deviations to both sides holds four of five times.
 pub const Z: f64 = 1.2816;
 
 /// A time with its 80 % interval, in seconds.
@@ -30,11 +30,11 @@ pub struct TimeFactor {
     pub own: f64,
 }
 
-/// Difference between the present speed of the machine and that when it was measured, or when nothing else runs: standard deviation of the
-/// logarithm. Records do not reduce it.
+/// Standard deviation of the logarithm of the machine's present speed, relative to its speed during the measurements or while nothing else
+/// runs. Records do not reduce it.
 const DRIFT: f64 = 0.08;
 
-/// Number of measured ratios that the prior of the scatter is worth.
+/// Number of measured ratios that count as much as the prior of the scatter.
 const PRIOR_RATIOS: f64 = 4.0;
 
 impl TimeFactor {
@@ -173,11 +173,11 @@ pub struct Calibrated {
 /// Standard deviations of the logarithms of special constants.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Special {
-    /// That of quantised weights.
+    /// For quantised weights.
     pub quantised: f64,
-    /// That of launching kernels one by one.
+    /// For eager steps, which launch kernels one by one.
     pub eager: f64,
-    /// That of communication between GPUs.
+    /// For links between GPUs.
     pub link: f64,
 }
 

@@ -1,7 +1,7 @@
 //! Plays one server group in virtual time. The agenda is that of a real run. The stage plays each action on the simulated engine and adds
 //! up the times.
 
-use super::Rehearsers;
+use super::Rehearser;
 use super::budget::Steps;
 use super::imagined::Imagined;
 use super::learn::{OVERHEAD, PAUSE_S, REPEATED, USUAL, USUAL_PROBES};
@@ -38,18 +38,18 @@ const REQUEST_BYTES: u64 = 45;
 /// Size of a request's part of a result that keeps the figures of every request, in bytes.
 const DETAILED_REQUEST_BYTES: u64 = 6_000;
 
-/// Upper bound of an agenda's steps per run, which are actions and events, including those of a second try and a new server.
+/// Upper bound of the steps of an agenda per run. Steps are actions and events; those of a second try and of a new server are included.
 const STEPS_OF_RUN: u64 = 64;
 
 /// The stage of a rehearsal.
 struct VirtualStage<'a> {
-    rehearsers: &'a Rehearsers<'a>,
+    rehearser: &'a Rehearser<'a>,
     stand_in: &'a ModelledServer,
     player: Player<'a>,
     forecast: &'a RefCell<Forecast>,
     steps: &'a Steps<'a>,
     /// Number of runs that each exploration still lacks.
-    levels_left: BTreeMap<SearchId, usize>,
+    runs_left: BTreeMap<SearchId, usize>,
     /// True if the server is already up and needs no start.
     is_up: bool,
     /// True if its graphs are compiled.
@@ -58,25 +58,25 @@ struct VirtualStage<'a> {
 
 /// Plays a group. The error is the reason why it cannot be played.
 pub fn play_group(
-    rehearsers: &Rehearsers<'_>,
+    rehearser: &Rehearser<'_>,
     group: Group,
     stand_in: &ModelledServer,
     state: &mut State,
 ) -> Result<(Forecast, Ending), Unknown> {
     let mut hints = Hints::new();
-    let plan = rehearsers.schedule.plan;
+    let plan = rehearser.schedule.plan;
     let is_open = |search: &&LoadSearch| stand_in.failure.is_none() && wants_forecast(search, plan, state);
     for search in group.searches.iter().filter(is_open) {
-        let forecast = Some(foresee(rehearsers, &group, stand_in, state, search)?);
+        let forecast = Some(foresee(rehearser, &group, stand_in, state, search)?);
         let lengths = None;
         hints.insert(search.id.clone(), Hint { forecast, lengths });
     }
-    play(rehearsers, group, hints, stand_in, state)
+    play(rehearser, group, hints, stand_in, state)
 }
 
 /// Plays a search to its end on a copy of the state, and returns the loads that it finds, by target.
 pub fn foresee(
-    rehearsers: &Rehearsers<'_>,
+    rehearser: &Rehearser<'_>,
     group: &Group,
     stand_in: &ModelledServer,
     state: &State,
@@ -86,7 +86,7 @@ pub fn foresee(
         searches: vec![search.clone()],
         ..Group::of(group.server.clone(), group.slot)
     };
-    let (forecast, _) = play(rehearsers, alone, Hints::new(), stand_in, &mut state.clone())?;
+    let (forecast, _) = play(rehearser, alone, Hints::new(), stand_in, &mut state.clone())?;
     let answers = forecast.answers.into_iter();
     Ok(answers
         .filter_map(|answer| Some((answer.target, answer.load?)))
@@ -94,18 +94,18 @@ pub fn foresee(
 }
 
 fn play(
-    rehearsers: &Rehearsers<'_>,
+    rehearser: &Rehearser<'_>,
     group: Group,
     hints: Hints,
     stand_in: &ModelledServer,
     state: &mut State,
 ) -> Result<(Forecast, Ending), Unknown> {
-    let plan = rehearsers.schedule.plan;
+    let plan = rehearser.schedule.plan;
     let server = &group.server;
-    let is_up = rehearsers.options.at_work && is_up(state, &server.id, group.slot);
+    let is_up = rehearser.options.at_work && is_up(state, &server.id, group.slot);
     let was_ready = state.servers.get(&server.id).is_some_and(ServerRecord::was_ready);
-    let is_compiled = group.slot > FIRST_SLOT || was_ready || rehearsers.compiled_by_others.contains(&server.id);
-    let start = &rehearsers.calibration.start;
+    let is_compiled = group.slot > FIRST_SLOT || was_ready || rehearser.compiled_by_others.contains(&server.id);
+    let start = &rehearser.calibration.start;
     let saved_s = start.time(stand_in.start_s).likely - start.time(stand_in.warm_start_s).likely;
     let shared = stand_in.graphs().map(|key| SharedGraphs {
         key,
@@ -118,26 +118,26 @@ fn play(
         shared,
         ..Forecast::default()
     });
-    let level_left = |planned: &LoadExploration| {
+    let lacking = |planned: &LoadExploration| {
         let measured = state.levels(&planned.id, group.slot).count();
         (planned.id.clone(), runs_of(&planned.settings).saturating_sub(measured))
     };
-    let levels_left = group.explorations.iter().map(level_left).collect();
-    let steps = rehearsers
+    let runs_left = group.explorations.iter().map(lacking).collect();
+    let steps = rehearser
         .budget
-        .steps(STEPS_OF_RUN * most_runs(&group, rehearsers.schedule));
-    let mut agenda = Agenda::new(rehearsers.schedule, group, hints, state);
+        .steps(STEPS_OF_RUN * most_runs(&group, rehearser.schedule));
+    let mut agenda = Agenda::new(rehearser.schedule, group, hints, state);
     let mut stage = VirtualStage {
-        rehearsers,
+        rehearser,
         stand_in,
         player: Player::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps(plan)),
         forecast: &forecast,
         steps: &steps,
-        levels_left,
+        runs_left,
         is_up,
         is_compiled,
     };
-    let writer = Imagined::new(state, &forecast, &steps, rehearsers.optimization.is_some());
+    let writer = Imagined::new(state, &forecast, &steps, rehearser.optimization.is_some());
     let driven = drive(&mut agenda, &mut stage, &writer, &mut NoSignals).now_or_never();
     let ending = driven.expect("virtual time never waits")?;
     Ok((forecast.into_inner(), ending))
@@ -175,7 +175,7 @@ impl Stage for VirtualStage<'_> {
     async fn act(&mut self, action: Action) -> Result<ActionOutcome, Unknown> {
         self.steps.take()?;
         Ok(match action {
-            // Groups are played one by one. The time for which they wait for each other is added when they are packed.
+            // Each group is played by itself. The time for which groups wait for each other is added when they are packed.
             Action::Await => ActionOutcome::Admitted,
             Action::Start(_) => ActionOutcome::Started(self.start()),
             Action::Look => ActionOutcome::Unchanged,
@@ -195,7 +195,7 @@ impl Stage for VirtualStage<'_> {
 impl VirtualStage<'_> {
     fn start(&mut self) -> Result<ReadyInfo, Failure> {
         let ModelledServer { failure, .. } = self.stand_in;
-        let (plan, calibration) = (self.rehearsers.schedule.plan, self.rehearsers.calibration);
+        let (plan, calibration) = (self.rehearser.schedule.plan, self.rehearser.calibration);
         let mut forecast = self.forecast.borrow_mut();
         let start_s = match failure {
             _ if self.is_up => 0.0,
@@ -205,7 +205,7 @@ impl VirtualStage<'_> {
         };
         forecast.starts += 1;
         forecast.total.starts += calibration.start.time(start_s + self.stand_in.stop_s);
-        // The size of its log.
+        // The size of the server's log.
         forecast.disk_bytes += if self.stand_in.is_simulator { 50_000 } else { 200_000 };
         forecast.failure.clone_from(failure);
         if let Some(failure) = failure {
@@ -230,27 +230,27 @@ impl VirtualStage<'_> {
         let rounds = answers::PROMPTS + 1;
         let params = json!({"random_input_len": 30, "random_output_len": answers::TOKENS, "num_prompts": rounds, "max_concurrency": 1});
         let played = Player::new(self.stand_in, false, false).play(Play {
-            params: params.as_object().expect("written as one"),
+            params: params.as_object().expect("an object"),
             warmup: Warmup::Requests(0),
             watch: None,
-            limit: self.rehearsers.schedule.plan.bench.timeout,
-            budget: self.rehearsers.budget,
+            limit: self.rehearser.schedule.plan.bench.timeout,
+            budget: self.rehearser.budget,
         });
         // A server whose `max_model_len` is too small rejects the questions.
         played.map_or(0.0, |(timing, _)| timing.seconds)
     }
 
     fn run(&mut self, job: &Run) -> Result<ActionOutcome, Unknown> {
-        let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
+        let (point, calibration) = (&job.task.point, self.rehearser.calibration);
         let is_of_grid = job.task.reader.is_none();
-        self.rehearsers.options.plays.note();
+        self.rehearser.options.plays.count_run();
         if is_of_grid && let Some(seconds) = calibration.measured(&point.id) {
             self.count(point, 0, [REPEATED.time(seconds), calibration.pause.time(PAUSE_S)]);
             return Ok(ran(Ok(MeasuredRun::default()), seconds));
         }
-        let plays = &self.rehearsers.options.plays;
+        let plays = &self.rehearser.options.plays;
         if is_of_grid && let Some(timing) = plays.point(&point.id, job.task.slot) {
-            self.add(job, &timing);
+            self.count_played(job, &timing);
             let measured = MeasuredRun {
                 learned: timing.learned,
                 ..MeasuredRun::default()
@@ -263,7 +263,7 @@ impl VirtualStage<'_> {
 
     /// Plays one run. If its benchmark cannot be played, the run is only counted.
     fn play(&mut self, job: &Run) -> Result<ActionOutcome, Unknown> {
-        let (plan, point) = (self.rehearsers.schedule.plan, &job.task.point);
+        let (plan, point) = (self.rehearser.schedule.plan, &job.task.point);
         let params = match (&plan.bench.runner, &point.argv) {
             _ if self.stand_in.settings.is_none() => None,
             (BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_), _) => None,
@@ -271,7 +271,7 @@ impl VirtualStage<'_> {
             (_, None) => Some(job.task.params()),
         };
         let Some(params) = params else {
-            return Ok(self.pass_over(job));
+            return Ok(self.count_unplayed(job));
         };
         let played = self.player.play(Play {
             params: &params,
@@ -279,11 +279,11 @@ impl VirtualStage<'_> {
             // An external benchmark cannot be ended early.
             watch: job.task.watch().filter(|_| point.argv.is_none()).cloned(),
             limit: plan.bench.timeout,
-            budget: self.rehearsers.budget,
+            budget: self.rehearser.budget,
         });
         let (mut timing, measurement) = match played {
-            Err(Unknown::TooMuch) if self.rehearsers.calibration.usual(point).is_some() => {
-                return Ok(self.pass_over(job));
+            Err(Unknown::TooMuch) if self.rehearser.calibration.usual(point).is_some() => {
+                return Ok(self.count_unplayed(job));
             }
             played => played?,
         };
@@ -310,10 +310,10 @@ impl VirtualStage<'_> {
             Err(failure) => Some(failure.clone()),
         };
         timing.learned = result.as_ref().ok().and_then(|ran| ran.learned.clone());
-        self.add(job, &timing);
+        self.count_played(job, &timing);
         let seconds = timing.seconds;
         if job.task.reader.is_none() {
-            self.rehearsers.options.plays.keep(&point.id, job.task.slot, timing);
+            self.rehearser.options.plays.keep(&point.id, job.task.slot, timing);
         }
         Ok(ran(result, seconds))
     }
@@ -321,21 +321,21 @@ impl VirtualStage<'_> {
     /// Counts a run that cannot be played. If runs were measured, it takes as long as those; then a search counts as the usual number of
     /// runs, and an exploration as the runs that it lacks. Otherwise the time is known only for a run that starts engines itself, whose
     /// first start was already counted as the start of a server.
-    fn pass_over(&mut self, job: &Run) -> ActionOutcome {
-        let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
+    fn count_unplayed(&mut self, job: &Run) -> ActionOutcome {
+        let (point, calibration) = (&job.task.point, self.rehearser.calibration);
         let searched = job.task.reader.is_some();
         if let Some(seconds) = calibration.usual(point) {
             let runs = match &job.task.reader {
                 None => 1.0,
                 Some(RunReader::Search(_)) => USUAL_PROBES,
-                Some(RunReader::Exploration { id, .. }) => self.levels_left.get(id).map_or(1.0, |left| *left as f64),
+                Some(RunReader::Exploration { id, .. }) => self.runs_left.get(id).map_or(1.0, |left| *left as f64),
             };
             let times = [USUAL.time(runs * seconds), calibration.pause.time(runs * PAUSE_S)];
             self.count(point, 0, times);
             self.forecast.borrow_mut().unknown_runs += u64::from(searched);
             return ran(Ok(MeasuredRun::default()), seconds);
         }
-        if self.rehearsers.schedule.plan.bench.runner.offline() != Some(Offline::Startup) {
+        if self.rehearser.schedule.plan.bench.runner.offline() != Some(Offline::Startup) {
             self.count(point, 0, []);
             self.forecast.borrow_mut().unknown_runs += 1;
             return ran(Ok(MeasuredRun::default()), 0.0);
@@ -352,8 +352,8 @@ impl VirtualStage<'_> {
     }
 
     /// Counts a run that was played.
-    fn add(&mut self, job: &Run, timing: &Timing) {
-        let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
+    fn count_played(&mut self, job: &Run, timing: &Timing) {
+        let (point, calibration) = (&job.task.point, self.rehearser.calibration);
         let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };
         let overhead = overhead_s(point.argv.as_deref()).unwrap_or_default();
         let load = calibration.run.time(warmup_s + timing.seconds);
@@ -361,7 +361,7 @@ impl VirtualStage<'_> {
         self.count(point, timing.requests, times);
         // A search tries loads at which runs fail, so its failed runs are not losses.
         if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
-            let point = self.rehearsers.schedule.plan.secrets.redact(&point.name);
+            let point = self.rehearser.schedule.plan.secrets.redact(&point.name);
             let losses = &mut self.forecast.borrow_mut().losses;
             if !losses.iter().any(|loss| loss.point == point) {
                 let failure = failure.clone();
@@ -376,7 +376,7 @@ impl VirtualStage<'_> {
             None | Some(Value::Bool(false)) => REQUEST_BYTES,
             Some(_) => DETAILED_REQUEST_BYTES,
         };
-        let known = self.rehearsers.calibration.run_bytes;
+        let known = self.rehearser.calibration.run_bytes;
         let mut forecast = self.forecast.borrow_mut();
         forecast.runs += 1;
         forecast.disk_bytes += known.unwrap_or(RUN_BYTES + requests * request_bytes);

@@ -1,9 +1,9 @@
 //! Plays the starts of a plan's servers in virtual time, several at once. Starts do not affect each other, with two exceptions. A search
 //! takes its first guess from its neighbour's answer, and if a server does not start, others may not be started either. Starts with such
-//! dependencies are played first, in the order of the plan, so that the result is that of a single thread. The order in which an
-//! optimisation starts its servers is not known. There all searches take their first guess from the first one that finds a load.
+//! dependencies are played first, in the order of the plan, so that the result is that of a single thread. An optimisation starts its
+//! servers in an unknown order, so all its searches take their first guess from the first one that finds a load.
 
-use super::Rehearsers;
+use super::Rehearser;
 use super::moved::objective;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
@@ -21,14 +21,14 @@ const PARTS: usize = 4;
 /// Result of playing a start, with its position in the plan.
 type Placed = (usize, Result<(Forecast, Ending), Unknown>);
 
-impl Rehearsers<'_> {
+impl Rehearser<'_> {
     /// Returns the forecasts of all servers on which something is left to do after `done`, in the order of the plan. Each is the sum over
     /// the starts of its server.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
-        let (mut played, apart, known) = self.perform_dependent(done);
+        let (mut played, independent, known) = self.perform_dependent(done);
         let searches = self.schedule.plan.sla.is_some();
         // Each part begins with a copy of the state, which may be large.
-        let part_size = apart.len().div_ceil(PARTS * threads::cores()).max(1);
+        let part_size = independent.len().div_ceil(PARTS * threads::cores()).max(1);
         let play = |part: &&[(usize, Start)]| {
             let mut state = known.clone();
             let forecast = |(position, start): &(usize, Start)| {
@@ -40,7 +40,7 @@ impl Rehearsers<'_> {
             };
             part.iter().filter_map(forecast).collect::<Vec<Placed>>()
         };
-        let parts: Vec<_> = apart.chunks(part_size).collect();
+        let parts: Vec<_> = independent.chunks(part_size).collect();
         let more = threads::map(threads::cores(), &parts, play);
         played.extend(more.into_iter().flatten());
         played.sort_by_key(|(position, _)| *position);
@@ -65,12 +65,12 @@ impl Rehearsers<'_> {
     /// Plays the starts that depend on each other, up to one that ends the sweep. Returns their results, the independent starts before that
     /// one, and the state with which these begin.
     fn perform_dependent(&self, done: &State) -> (Vec<Placed>, Vec<(usize, Start)>, State) {
-        let (mut played, mut apart) = (Vec::new(), Vec::new());
+        let (mut played, mut independent) = (Vec::new(), Vec::new());
         let mut state = done.clone();
         let mut found = None;
         for (position, start) in self.schedule.foreseen(done).enumerate() {
             if !self.is_dependent(&start, &state, found.is_some()) {
-                apart.push((position, start));
+                independent.push((position, start));
                 continue;
             }
             let Some(forecast) = self.play(&start, &mut state) else {
@@ -87,7 +87,7 @@ impl Rehearsers<'_> {
                 break;
             }
         }
-        (played, apart, found.unwrap_or_else(|| done.clone()))
+        (played, independent, found.unwrap_or_else(|| done.clone()))
     }
 
     /// Returns true if a start depends on others, or others may depend on it.

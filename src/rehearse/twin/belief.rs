@@ -8,14 +8,14 @@ use crate::stats::{Cholesky, dot};
 /// Number of figures of a run.
 pub const FIGURES: usize = 3;
 
-/// Error of the model in each figure, as a multiple of that in durations: duration, TPOT, TTFT. The TTFT depends on the prompts that happen
+/// Error of the model in the duration, TPOT and TTFT, as a multiple of its error in durations. The TTFT depends on the prompts that happen
 /// to share a step.
 const SCALES: [f64; FIGURES] = [1.0, 1.0, 2.0];
 
 /// Correlation between the model's errors for a server in figures of different kinds.
 const BETWEEN_FIGURES: f64 = 0.5;
 
-/// Sizes of the error of a server that are considered: standard deviations of logarithms.
+/// Sizes of the error of a server that are considered, as standard deviations of the logarithm of its figures.
 const SHARED: [f64; 7] = [0.003, 0.006, 0.012, 0.024, 0.048, 0.096, 0.192];
 /// Sizes of the error of a single figure that are considered.
 const OWN: [f64; 7] = SHARED;
@@ -45,13 +45,13 @@ pub struct Row {
 /// The belief about the constants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Belief {
-    /// Their likely logarithms.
+    /// Likely logarithms of their factors.
     pub mean: Vector,
-    /// Their covariance.
+    /// Covariance of these logarithms.
     pub covariance: [Vector; COUNT],
-    /// Variance of the model's error for a server.
+    /// Variance of the model's error for a server, on the scale of logarithms.
     pub shared: f64,
-    /// Variance of its additional error for a single figure.
+    /// Variance of the model's additional error for a single figure.
     pub own: f64,
 }
 
@@ -118,12 +118,13 @@ impl Belief {
     }
 
     /// Returns the variance of a figure of an unseen server that is due to the errors of the model.
-    pub fn missed(&self, figure: usize) -> f64 {
+    pub fn model_variance(&self, figure: usize) -> f64 {
         SCALES[figure].powi(2) * (self.shared + self.own)
     }
 }
 
-/// Returns the logarithm of the evidence for these sizes of errors, and the belief with them; `None` if the figures are not finite.
+/// Returns the logarithm of the evidence for these sizes of errors times their prior density, up to a constant, and the belief under these
+/// sizes; `None` if the figures are not finite.
 fn given(rows: &[Row], shared: f64, own: f64) -> Option<(f64, Belief)> {
     let prior = CONSTANTS.map(|constant| constant.prior.powi(2));
     let covariance = |at: usize, other: usize| {

@@ -1,6 +1,6 @@
-//! Fits the constants to measured runs: the model plays each run again, its figures are compared with the measured ones on a logarithmic
-//! scale, and the constants are corrected (the Gauss-Newton method with a penalty for leaving their priors). Derivatives are secants over
-//! half a prior's deviation, because figures jump a little when other prompts share a step.
+//! Fits the constants to measured runs. The model plays each run again, and its figures are compared with the measured ones on a
+//! logarithmic scale. Then the constants are corrected, by the Gauss-Newton method with a penalty for leaving their priors. Derivatives are
+//! secants over half a prior's deviation, because figures jump a little when other prompts share a step.
 
 use super::belief::{Belief, FIGURES, Row};
 use super::constants::{CONSTANTS, COUNT, Vector, scaled};

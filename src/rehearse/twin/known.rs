@@ -1,19 +1,19 @@
-//! Finds measured runs in the plan's own experiment and in others in the same folder, and fits a twin to them. It is fitted again only
-//! after the record has grown by half, or more while a sweep is at work.
+//! Finds measured runs in the plan's own experiment and in others in the same folder, and fits a twin to them. The twin is fitted again
+//! only after the record has grown by half, or to four times its size while a sweep is at work.
 
 use super::{Measurements, Twin};
 use crate::journal::{self, Check, Directory, State};
 use crate::plan::{self, Format, Plan, World};
-use crate::rehearse::learn::is_good;
+use crate::rehearse::learn::has_result;
 use crate::rehearse::{Budget, Limits, Options};
 use crate::sim::engine::cost::CostModel;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Number of known runs from which on no other experiment is read.
+/// Once this many runs are known, no further experiment is read.
 const ENOUGH: usize = 16;
-/// Most other experiments that are considered: those changed last.
+/// Maximum number of other experiments that are considered, beginning with the one that changed last.
 const MOST_EXPERIMENTS: usize = 20;
 /// Largest size of the journals of another experiment that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 25;
@@ -37,7 +37,7 @@ pub struct Known {
 
 #[derive(Debug)]
 struct Fitted {
-    /// Number of measured runs in the plan's own record at that time.
+    /// Number of measured runs in the plan's own record when the twin was fitted.
     runs: usize,
     twin: Option<Arc<Twin>>,
 }
@@ -51,11 +51,11 @@ impl Known {
         }
     }
 
-    /// Returns the twin of servers like this one; `None` if no such server was measured, or the fit takes too much computing. Fits it if
-    /// the record has grown enough since the last fit.
+    /// Returns the twin of servers like this one; `None` if no such server was measured, or if the fit fails, for example because it takes
+    /// too much computing. Fits it if the record has grown enough since the last fit.
     pub fn twin(&self, record: &State, plan: &Plan, like: &CostModel, options: &Options) -> Option<Arc<Twin>> {
         let own = self.own.as_ref()?;
-        let runs = record.runs().filter(is_good).count();
+        let runs = record.runs().filter(has_result).count();
         let growth = if options.at_work { GROWTH_AT_WORK } else { GROWTH };
         let mut fitted = self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = fitted.as_ref()
@@ -88,7 +88,7 @@ impl Known {
     }
 }
 
-/// Returns other experiments in the folder of one, those changed last first.
+/// Returns the other experiments in the folder of an experiment, beginning with the one that changed last.
 fn neighbours(own: &Directory) -> Vec<Directory> {
     let whole = std::path::absolute(own.root()).unwrap_or_default();
     let all = whole.parent().map(Directory::all_in).unwrap_or_default().into_iter();

@@ -1,9 +1,9 @@
 //! The twin: the engine model with constants fitted to measured runs of one kind of GPU and one model. It predicts runs of servers that
 //! were not started, with intervals, and shows which constants the runs identify.
 //!
-//! [`Twin::predict`] is the interface for planning ahead: a server config and a load give duration, latencies and throughput as log-normal
-//! estimates. Their deviations include the uncertainty of the constants, the error of the model for a server, and that for a single figure.
-//! [`Twin::prior`] is used if nothing was measured.
+//! [`Twin::predict`] is for tests and benchmarks of the twin: a server config and a load give duration, latencies and throughput as
+//! log-normal estimates. The deviations of these estimates include the uncertainty of the constants, the error of the model for a server,
+//! and that for a single figure. [`Twin::prior`] is used if nothing was measured.
 
 mod belief;
 mod constants;
@@ -26,8 +26,8 @@ pub use fit::{Case, Load, NAMES};
 pub use known::Known;
 use serde::Serialize;
 
-/// Share of the prior's deviation. A constant is identified if its deviation is below that.
-const NOT_NARROWER: f64 = 0.8;
+/// A constant is identified if its deviation is below this share of its prior's.
+const IDENTIFIED_BELOW: f64 = 0.8;
 
 /// The engine model with fitted constants.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ pub struct Twin {
     /// Names of the experiments to which it was fitted, with the numbers of their runs.
     sources: Vec<(String, usize)>,
     /// Variance of the logarithm of a fitted run's duration that is due to the uncertainty of the constants: the mean over all runs.
-    doubt: f64,
+    constants_variance: f64,
     /// Median error of the logarithms of durations, each predicted from other servers.
     score: Option<f64>,
 }
@@ -114,7 +114,7 @@ impl Twin {
             starts: Starts::prior(),
             kv_blocks: KV_PRIOR,
             sources: Vec::new(),
-            doubt: 0.0,
+            constants_variance: 0.0,
             score: None,
         }
     }
@@ -127,9 +127,9 @@ impl Twin {
     pub fn fitted(cost: &CostModel, measured: &Measurements, budget: &Budget) -> Result<Twin, Unknown> {
         let (belief, rows) = fit(&measured.cases, budget)?;
         let durations: Vec<&Row> = rows.iter().filter(|row| row.figure == 0).collect();
-        let doubts = durations.iter().map(|row| belief.variance(&row.slopes));
+        let variances = durations.iter().map(|row| belief.variance(&row.slopes));
         Ok(Twin {
-            doubt: doubts.sum::<f64>() / durations.len().max(1) as f64,
+            constants_variance: variances.sum::<f64>() / durations.len().max(1) as f64,
             score: score(&rows),
             belief,
             starts: Starts::after(&measured.starts),
@@ -163,7 +163,7 @@ impl Twin {
             constants: self.constants(),
             run: TimeFactor {
                 factor: 1.0,
-                common: (self.doubt + self.belief.shared).sqrt(),
+                common: (self.constants_variance + self.belief.shared).sqrt(),
                 own: self.belief.own.sqrt(),
             },
             start: self.starts.total(),
@@ -191,7 +191,7 @@ impl Twin {
             throughput,
         } = load.modelled(&self.belief.mean, budget)?;
         let estimate = |figure: usize, log: Option<f64>| {
-            let variance = self.belief.variance(&slopes[figure]) + self.belief.missed(figure);
+            let variance = self.belief.variance(&slopes[figure]) + self.belief.model_variance(figure);
             let estimate = |log: f64| Estimate {
                 likely: log.exp(),
                 deviation: variance.sqrt(),
@@ -224,7 +224,7 @@ impl Twin {
         let of_steps = CONSTANTS.iter().enumerate().map(|(at, constant)| FittedConstant {
             name: constant.name,
             unit: constant.unit,
-            ..shown(
+            ..with_interval(
                 (constant.value)(&constants, layers),
                 self.belief.deviation(at),
                 constant.prior,
@@ -233,12 +233,12 @@ impl Twin {
         let kv_blocks = FittedConstant {
             name: "KV blocks",
             unit: " times as many as modelled",
-            ..shown(self.kv_blocks.factor, self.kv_blocks.common, KV_PRIOR.common)
+            ..with_interval(self.kv_blocks.factor, self.kv_blocks.common, KV_PRIOR.common)
         };
         let of_starts = self.starts.phases().map(|(name, phase)| FittedConstant {
             name,
             unit: " times as long as modelled",
-            ..shown(phase.factor, phase.common, starts::PRIOR.common)
+            ..with_interval(phase.factor, phase.common, starts::PRIOR.common)
         });
         of_steps.chain([kv_blocks]).chain(of_starts).collect()
     }
@@ -286,7 +286,7 @@ impl Twin {
 /// Factor of the number of KV blocks before any was measured. An H100 had 1.5 % more than modelled.
 const KV_PRIOR: TimeFactor = TimeFactor::of(0.03, 0.05);
 
-fn shown(value: f64, deviation: f64, prior: f64) -> FittedConstant {
+fn with_interval(value: f64, deviation: f64, prior: f64) -> FittedConstant {
     let factor = (Z * deviation).exp();
     FittedConstant {
         name: "",
@@ -294,7 +294,7 @@ fn shown(value: f64, deviation: f64, prior: f64) -> FittedConstant {
         value,
         low: value / factor,
         high: value * factor,
-        identified: deviation < NOT_NARROWER * prior,
+        identified: deviation < IDENTIFIED_BELOW * prior,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ids::ServerId;
 use crate::journal::{Directory, RunRecord, State};
 use crate::matrix::ServerConfig;
 use crate::plan::{Plan, Reset};
-use crate::rehearse::learn::{is_good, played_params};
+use crate::rehearse::learn::{has_result, played_params};
 use crate::rehearse::{ModelledServer, Options};
 use crate::sim::engine::cost::CostModel;
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ const UNSTATED: f64 = 0.02;
 
 /// Fewest readings of the server's metrics from which the number of KV blocks is estimated.
 const FEWEST_READINGS: f64 = 3.0;
-/// Fewest running requests from which the number of KV blocks is estimated.
+/// Lowest mean number of running requests from which the number of KV blocks is estimated.
 const FEWEST_RUNNING: f64 = 4.0;
 
 impl Measurements {
@@ -144,7 +144,7 @@ fn is_usable(run: &RunRecord, state: &State, like: &CostModel) -> bool {
         let mut gpus = machine.gpus.iter();
         gpus.len() > 0 && gpus.all(|gpu| gpu.name == like.gpu.device)
     });
-    is_good(&run) && is_whole && is_on_gpu && !run.is_disturbed()
+    has_result(&run) && is_whole && is_on_gpu && !run.is_disturbed()
 }
 
 /// Sorts runs so that servers and loads take turns.

@@ -47,7 +47,7 @@ pub fn named_or_newest(named: Option<PathBuf>) -> Result<PathBuf> {
     Ok(newest)
 }
 
-/// Returns the directory at a path. Refuses one that holds other files.
+/// Returns the directory at a path. Refuses a directory with files that are not vsweep's.
 pub fn ours(path: &Path) -> Result<Directory> {
     let directory = Directory::at(path);
     match directory.is_ours() {
@@ -157,8 +157,8 @@ pub fn options(directory: &Directory, state: &State, price: Option<f64>) -> Repo
     options
 }
 
-// Refusing to write to a directory that another user could have planted. Every user of a machine can make a folder in `/tmp` before another
-// user does, and can then change the files in it.
+// vsweep does not write to a directory that another user could have planted. Every user of a machine can make a folder in `/tmp` before
+// another user does, and can then change the files in it.
 
 /// Directories of other users that are written to.
 #[derive(Debug, Default, clap::Args)]

@@ -14,7 +14,7 @@ pub trait FlagTable {
     /// Parameters for which the subcommand declares flags itself.
     const DECLARED_ELSEWHERE: &'static [&'static str] = &[];
 
-    /// Returns the other parameters, each with the title of its group.
+    /// Returns the parameters that become flags here, each with the title of its group.
     fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
         let params = Self::TABLE.all();
         params.filter(|(_, param)| !Self::DECLARED_ELSEWHERE.contains(&param.name))
@@ -97,7 +97,7 @@ pub fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
 ) -> impl TypedValueParser<Value = T> {
     let value = move |name: String| {
         let mut named = values.iter().filter(|(other, _)| *other == name);
-        named.next().expect("only these names come here").1
+        named.next().expect("the parser accepts only these names").1
     };
     PossibleValuesParser::new(values.map(|(name, _)| name)).map(value)
 }

@@ -1,5 +1,6 @@
 //! The predictions that appear without a rehearsal: the likely duration of the whole plan or its remaining work, and servers that do not
-//! fit on this machine. `plan`, `run`, `status` and `rehearse` share one forecast. Predictions need a known GPU; none is assumed.
+//! fit on this machine. `plan`, `run`, `status` and `rehearse` share one forecast. Servers that do not fit, and the forecast at the
+//! beginning of a sweep, are shown only if the GPU is known; other predictions may assume one.
 
 use super::output;
 use super::sweep::rehearse::{AssumedMachine, failing, failures_in_words, summary};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Most tokens that a forecast computes without a rehearsal. They take about a second.
 pub const MOST_TOKENS: u64 = 100_000_000;
 
-/// Most runs, searches and servers together of a plan that is played without a rehearsal.
+/// Maximum sum of the runs, searches and servers of a plan that is played without a rehearsal.
 const MOST_RUNS: u64 = 20_000;
 
 /// Time limit of a forecast without a rehearsal.
@@ -34,7 +35,8 @@ pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
     AssumedMachine::default().options(plan, matrix, limits(MOST_TOKENS))
 }
 
-/// Returns these options for an experiment directory. Its measured runs, and those of its neighbours, calibrate the engine model.
+/// Returns the options of forecasts for an experiment directory. Its measured runs, and those of its neighbours, calibrate the engine
+/// model.
 pub fn options_at(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Options {
     Options {
         known: Arc::new(Known::at(directory.clone())),
@@ -51,7 +53,8 @@ pub fn limits(tokens: u64) -> Limits {
     }
 }
 
-/// Predicts the duration of the work that a schedule lacks, calibrated by a record. The error is the reason why that is not possible.
+/// Predicts the duration of the work of a schedule that `done` lacks, calibrated by `record`. The error is the reason why the duration
+/// cannot be predicted.
 pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, String> {
     let counts = schedule.matrix.counts();
     let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
@@ -85,8 +88,8 @@ pub fn is_known(matrix: &Matrix, options: &Options) -> bool {
     !needs_gpu(matrix) || options.card.is_some_and(|card| !card.is_assumed)
 }
 
-/// Returns the servers of a plan that cannot start on this machine, with the failures. Wrong flags are left out; they are reported
-/// elsewhere.
+/// Returns the servers of a plan that cannot start on this machine, with the failures; none if the GPU is unknown. Wrong flags are left
+/// out; they are reported elsewhere.
 pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
     let options = options(plan, matrix);
     if !is_known(matrix, &options) {
@@ -100,13 +103,13 @@ pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
     servers.filter_map(failure).collect()
 }
 
-/// Expected duration of the first server's start, in seconds.
+/// Expected duration of the first server's start, in seconds; `None` if it is predicted to fail, or the GPU is unknown.
 pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
     let first = ModelledServer::of(&matrix.servers().next()?, options).ok()?;
     (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)
 }
 
-/// Prints the likely duration of the remaining work, from its estimate, and the servers that will not fit. They do not end the sweep.
+/// Prints the likely duration of the remaining work, from its estimate, and the servers that will likely fail. They do not end the sweep.
 pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
     let failing = match estimate {
@@ -127,8 +130,8 @@ pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
     failures_in_words(&failing).into_iter().for_each(output::print_note);
 }
 
-// The time left of a sweep in progress. It is predicted on a separate thread when a result was recorded, so that forecasts delay neither
-// the sweep nor signals.
+// The time left of a sweep in progress. When a result was recorded, the time left is predicted on a separate thread, so that forecasts
+// delay neither the sweep nor signals.
 
 /// Most tokens that a forecast computes while the sweep runs.
 const MOST_TOKENS_MEANWHILE: u64 = 2_000_000;
@@ -138,7 +141,7 @@ const PAUSE_FACTOR: u32 = 100;
 
 /// Predicts the time left repeatedly while a sweep runs.
 pub struct Countdown {
-    /// Channel to the thread; `None` if the system refused one.
+    /// Channel to the thread; `None` if the system refused a thread.
     records: Option<Sender<State>>,
     shared: Arc<Mutex<Shared>>,
     is_cancelled: Arc<AtomicBool>,
@@ -148,12 +151,13 @@ pub struct Countdown {
 struct Shared {
     /// The last forecast in seconds, and the time at which it was made.
     last: Option<(Instant, f64)>,
-    /// Time at which the next one may begin; `None` while one is under way.
+    /// Time at which the next forecast may begin; `None` while a forecast is under way.
     next: Option<Instant>,
 }
 
 impl Countdown {
-    /// Starts a countdown of the work that a schedule lacks, on a thread of `scope`. `options` has the results of playing it before.
+    /// Starts a countdown of the remaining work of a schedule, on a thread of `scope`. `options` has the results of earlier forecasts of
+    /// it.
     pub fn start<'s, 'e>(scope: &'s Scope<'s, 'e>, schedule: Schedule<'e>, options: &Options) -> Countdown {
         let limits = limits(MOST_TOKENS_MEANWHILE);
         let is_cancelled = Arc::clone(&limits.is_cancelled);
@@ -179,7 +183,7 @@ impl Countdown {
         }
     }
 
-    /// The time left after an event, in seconds, by the last forecast. The event may begin another one.
+    /// The time left after an event, in seconds, by the last forecast. The event may begin another forecast.
     pub fn seconds_left(&mut self, entry: &Entry, state: &State) -> Option<f64> {
         let is_news = matches!(
             entry.event,

@@ -1,5 +1,5 @@
-//! The command line, with one short file for each subcommand. Arguments are parsed here and nowhere else. Each subcommand calls rooms of
-//! lower layers and ends in an [`Exit`].
+//! The command line, with one short file for each subcommand. Only the simulator parses the arguments of its servers itself. Each
+//! subcommand calls rooms of lower layers and ends in an [`Exit`].
 
 /// Sweeps on several machines.
 mod cluster {
@@ -164,7 +164,8 @@ fn block_file_size_signal() {
 /// Least size of the stack of the first thread (`ulimit -s`), in bytes. A smaller one could overflow.
 const LEAST_STACK: u64 = 8 << 20;
 
-/// Raises the limit of the stack if it is too low; the stack grows while the process runs. Returns false if it cannot be raised enough.
+/// Raises the limit of the stack if it is too low; the stack grows while the process runs. Returns false if the limit cannot be raised
+/// enough.
 fn is_stack_wide() -> bool {
     match getrlimit(Resource::RLIMIT_STACK) {
         Ok((soft, hard)) if soft < LEAST_STACK => {

@@ -41,12 +41,12 @@ impl PlanFile {
     }
 }
 
-/// Returns a duration as it is written, if it is one.
+/// Checks that a text is a duration, and returns the text unchanged.
 fn time(text: &str) -> Result<String, String> {
     parse_duration(text).map(|_| text.to_owned())
 }
 
-/// Informs that a program is asked for its flags.
+/// Prints a note that a program is asked for its flags, unless `--quiet` is given.
 pub fn asking(program: &Path) {
     let program = program.display();
     inform(format_args!(

@@ -1,4 +1,5 @@
-//! `vsweep submit`: records a plan for workers, which take its server starts from the directory, and hands them to a cluster.
+//! `vsweep submit`: records a plan, so that workers can take its server starts from the directory. With `--slurm`, hands the starts to a
+//! cluster.
 
 use crate::cli::experiment::{Owner, folder, must_not_be_another, ours, recorded};
 use crate::cli::output;
@@ -123,7 +124,7 @@ impl Submission<'_> {
         Ok(Exit::Done)
     }
 
-    /// The server starts that are not under way, each with its number of GPUs on each node.
+    /// The remaining server starts that are not under way, each with its number of GPUs per node.
     fn sizes(&self, under_way: &BTreeSet<String>) -> Vec<(String, u32)> {
         let one = Capacity { gpus: 1, groups: 1 };
         let nodes = self.plan.serve.protocol.members.nodes;

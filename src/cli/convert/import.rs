@@ -1,5 +1,5 @@
-//! `vsweep import`: converts the command lines of `vllm bench sweep` to plans and its result trees to experiments, so that vsweep can continue
-//! them. It also converts suites of vLLM's CI, and results of other clients.
+//! `vsweep import`: converts the command lines of `vllm bench sweep` to plans and its result trees to experiments, so that vsweep can
+//! continue them. It also converts suites of vLLM's CI, and results of other clients.
 
 mod sweep_command;
 
@@ -98,7 +98,8 @@ fn import_file(file: &Path, to: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The tests of a suite of vLLM's performance CI, which is a list of them or contains one; `None` for any other file.
+/// Returns the tests of a suite of vLLM's performance CI: a JSON list of tests, or an object with the list `tests`. `None` for any other
+/// file.
 fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
     let json = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
     let is_suite = |value: Value| value.is_array() || value["tests"].is_array();

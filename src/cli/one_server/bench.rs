@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Default metrics of `vllm bench serve`.
+/// Default metrics and percentiles of `vllm bench serve`.
 const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("metric_percentiles", "99")];
 
 /// Run one benchmark, with the flags of vllm bench serve
@@ -129,7 +129,7 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
         }
         false => block(&result.values),
     };
-    // They include the reasons why the figures need care.
+    // The warnings include the reasons why the figures need care.
     warnings_of(result).for_each(print_note);
     if let Some(path) = saved? {
         print_note(format_args!("the result is in {}", path.display()));
@@ -144,7 +144,7 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
 
 /// Time between two updates of the progress bar.
 const BETWEEN_DRAWINGS: Duration = Duration::from_millis(100);
-/// Columns of the bar, with the blank before the message.
+/// Width of the bar in columns, including the blank before the message.
 const BAR: usize = 17;
 
 /// Shows new notes, and a progress bar of the requests. Does not end by itself.
@@ -168,7 +168,7 @@ pub async fn progress(counters: Arc<Counters>, quiet: bool, as_json: bool) {
     }
 }
 
-/// Prints new notes on standard output, unless that is for JSON, and new cautions on standard error.
+/// Prints new notes on standard output, unless standard output is for JSON, and new cautions on standard error.
 pub fn notes(counters: &Counters, as_json: bool) {
     for note in counters.take_notes().into_iter().filter(|_| !as_json) {
         let _ = writeln!(output::text(), "{note}");
@@ -191,8 +191,8 @@ pub fn block(result: &Params) -> io::Result<()> {
     out.flush()
 }
 
-// The place for the result of `vsweep bench`. Before any request is sent, it is checked that the place is writable. If a result still
-// cannot be written, other folders are tried.
+// The place for the result of `vsweep bench`. The place is checked before any request is sent. If a result still cannot be written, other
+// folders are tried.
 
 /// The place of a result file.
 #[derive(Debug)]
@@ -226,8 +226,8 @@ impl ResultPlace {
         })
     }
 
-    /// Writes the result under `name`, unless the user chose one, and returns its path. If that fails, writes it into the current folder or
-    /// that of temporary files, and the error has the path.
+    /// Writes the result under the name that the user chose, or else under `name`, and returns its path. If that fails, writes it into the
+    /// current folder or the one of temporary files, and returns an error with that path.
     pub fn save(&self, name: &str, result: &impl Serialize) -> Result<PathBuf> {
         let path = self.chosen.clone().unwrap_or_else(|| self.folder.join(name));
         let written = match (&self.chosen, self.append) {

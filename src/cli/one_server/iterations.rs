@@ -20,7 +20,7 @@ const AFTER: &str = "--context-len, --input-len, --batch-size and --iterations t
 measured. The server must run with VLLM_SERVER_DEV_MODE=1.";
 /// Parameters that are swept, outermost first.
 const SWEPT: [&str; 4] = ["context_len", "input_len", "batch_size", "iterations"];
-/// Columns of the printed table.
+/// Width of the printed table, in columns.
 const WIDTH: usize = 110;
 
 /// Measure prefill or decode batches of exactly known shape

@@ -86,8 +86,8 @@ impl MeasuredServer {
     }
 }
 
-/// Measures each of these loads, which have names and in messages are called `kind`. Stops if a load fails with the same message as the
-/// previous failure. An interrupt leaves no request in flight and no server asleep. It is an error if all loads that were tried failed.
+/// Measures each of these loads, which have names. In messages the loads are called `kind`. Stops if a load fails with the same message as
+/// the load before it. An interrupt leaves no request in flight and no server asleep. It is an error if all loads that were tried failed.
 pub async fn measure_each(
     server: &MeasuredServer,
     runner: BenchRunner,
@@ -139,7 +139,7 @@ pub async fn measure_each(
     }
 }
 
-/// Adds a seed from the clock unless the user gave one. Prompts then differ from those of the last run, which the server may have cached.
+/// Adds a seed from the clock unless the user gave one. Prompts then differ from those of earlier runs, which the server may have cached.
 fn with_seed(params: &Params) -> Params {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut params = params.clone();

@@ -1,5 +1,6 @@
-//! `vsweep report --live`: serves the report of a directory while it grows. It only reads what a sweep records, so it needs no connection
-//! to the sweep, and goes on after its end. It uses a small share of one core, independent of the number of readers.
+//! `vsweep report --live`: serves the report of a directory while it grows. The command only reads the records of a sweep, so it needs no
+//! connection to the sweep, and continues after the sweep has ended. It uses a small share of one core, independent of the number of
+//! readers.
 
 use super::status::Remaining;
 use crate::cli::experiment::options;
@@ -74,13 +75,13 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
     })
 }
 
-/// The state of a directory at the last look. A request causes the next look, but not too soon.
+/// The state of a directory at the last look. A request causes the next look, unless the last one is too recent.
 struct LiveReport {
     directory: Directory,
     options: ReportOptions,
     follower: Follower,
-    /// Predicts the time left of the sweep.
-    rest: Option<Remaining>,
+    /// The remaining work, from which the time left is predicted.
+    work: Option<Remaining>,
     now: LiveStatus,
     next_look: Instant,
     /// The last page, shared by all answers that are being sent.
@@ -99,7 +100,7 @@ impl LiveReport {
             directory: directory.clone(),
             options,
             follower,
-            rest: None,
+            work: None,
             now,
             next_look: Instant::now(),
             page: Bytes::new(),
@@ -114,7 +115,7 @@ impl LiveReport {
             return;
         }
         if let Err(error) = self.look() {
-            // Not the end: a disk may be unavailable for a while.
+            // An error does not end the command, because a disk may be unavailable for a while.
             self.now.count = format!("the directory cannot be read now: {error}");
         } else if self.drawn != self.seen() && Instant::now() >= self.next_page {
             self.draw();
@@ -135,8 +136,8 @@ impl LiveReport {
         }
         let state = self.follower.state();
         let working = !journal::holders(&self.directory)?.is_empty();
-        self.rest = self.rest.take().or_else(|| Remaining::of(&self.directory, state));
-        let left = self.rest.as_mut().and_then(|rest| rest.seconds_left(state, working));
+        self.work = self.work.take().or_else(|| Remaining::of(&self.directory, state));
+        let left = self.work.as_mut().and_then(|work| work.seconds_left(state, working));
         self.now = LiveStatus {
             version: self.now.version,
             ..LiveStatus::of(&self.directory, state, left, working, Timestamp::now())
@@ -157,7 +158,7 @@ impl LiveReport {
 }
 
 /// Refreshes the report if it is time for that, and returns a part of it.
-async fn look<T: Send + 'static>(live: Served, read: fn(&LiveReport) -> T) -> Result<T, StatusCode> {
+async fn read_refreshed<T: Send + 'static>(live: Served, read: fn(&LiveReport) -> T) -> Result<T, StatusCode> {
     let looking = spawn_blocking(move || {
         let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
         live.refresh();
@@ -167,11 +168,11 @@ async fn look<T: Send + 'static>(live: Served, read: fn(&LiveReport) -> T) -> Re
 }
 
 async fn page(Shared(live): Shared<Served>) -> Result<Html<Bytes>, StatusCode> {
-    look(live, |live| live.page.clone()).await.map(Html)
+    read_refreshed(live, |live| live.page.clone()).await.map(Html)
 }
 
 async fn now(Shared(live): Shared<Served>) -> Result<Json<LiveStatus>, StatusCode> {
-    look(live, |live| live.now.clone()).await.map(Json)
+    read_refreshed(live, |live| live.now.clone()).await.map(Json)
 }
 
 /// Headers of each answer: no caching, no framing, and no referrer.

@@ -64,10 +64,10 @@ fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
     let report = known.report.get_or_insert_with(|| options(directory, &state, None));
     status.usage = SweepUsage::of(&state, report.price_per_gpu_hour);
     if status.left > 0 {
-        let rest = &mut known.rest;
-        *rest = rest.take().or_else(|| Remaining::of(directory, &state));
+        let work = &mut known.work;
+        *work = work.take().or_else(|| Remaining::of(directory, &state));
         let at_work = !status.running.is_empty();
-        status.seconds_left = rest.as_mut().and_then(|rest| rest.seconds_left(&state, at_work));
+        status.seconds_left = work.as_mut().and_then(|work| work.seconds_left(&state, at_work));
     }
     let workers = signs(directory).into_iter();
     status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
@@ -83,7 +83,7 @@ fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
 /// Parts of an experiment that are read only once, while its status is read repeatedly.
 #[derive(Default)]
 struct Known {
-    rest: Option<Remaining>,
+    work: Option<Remaining>,
     report: Option<ReportOptions>,
 }
 
@@ -119,7 +119,7 @@ impl Remaining {
     }
 
     /// Returns the likely duration of the remaining work, in seconds; `None` if it is unknown, or the plan has changed since. `at_work` is
-    /// true while a session works on it.
+    /// true while a session works on the plan.
     pub fn seconds_left(&mut self, state: &State, at_work: bool) -> Option<f64> {
         self.options.at_work = at_work;
         let is_current = state.plan_that_counts()?.1 == self.sha256;

@@ -126,7 +126,8 @@ fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
 /// Memory that weights may take on a GPU of 80 GB, in GB. The rest is for the KV cache.
 const ROOM_FOR_WEIGHTS_GB: f64 = 60.0;
 
-/// Returns the parallel sizes to try on some GPUs: powers of two, without those on which the weights of the model do not fit, by its name.
+/// Returns the parallel sizes to try on some GPUs: the powers of two on which the weights of the model fit, judged by its name; if they fit
+/// on none, the largest power.
 fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
     let least = weights_gb(model).map_or(1.0, |weights| weights / ROOM_FOR_WEIGHTS_GB);
     let counts: Vec<u32> = (0..32)

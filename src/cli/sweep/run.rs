@@ -142,8 +142,8 @@ pub fn run(args: Args) -> Result<Exit> {
     ended.map(|(_, exit)| exit)
 }
 
-/// Locks the directory, and returns its recorder, the recorded state, and the changes by the plan. A new directory is made only for a sweep
-/// that can begin.
+/// Locks the directory, and returns its recorder, the recorded state, and the changes that the plan makes. A new directory is made only for
+/// a sweep that can begin.
 fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, Arc<State>, Changes)> {
     let plan = sweep.plan;
     let is_new = directory.is_new();
@@ -324,7 +324,7 @@ pub fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
     write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())
 }
 
-/// Returns the directory for the results. With `--fresh`, it is the first free name with a number after it.
+/// Returns the directory for the results. With `--fresh`, a name that is taken gets the first number with which it is free.
 fn choose_directory(args: &Args, plan: &Plan) -> Result<Directory> {
     let wanted = folder(args.output.as_deref(), plan);
     if args.fresh && wanted.exists() {

@@ -57,7 +57,7 @@ struct Startup {
     resume: bool,
 }
 
-/// Further options of the other subcommands. Each of these had some of them in some release.
+/// Further options of the other subcommands. Each option existed in some of these subcommands, in some release.
 #[derive(Debug, clap::Args)]
 struct Serve {
     #[command(flatten)]

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Port of every server whose command line has none. Only one server runs at a time.
 const PORT: u16 = 8000;
 
-/// Marks in words for variables of the script with these names. Their control characters do not occur in a plan by accident.
+/// Placeholders in words for the script's variables of these names. Their control characters do not occur in a plan by accident.
 const RUN: &str = "\u{1}run\u{1}";
 const MODEL: &str = "\u{1}model\u{1}";
 const ROOT: &str = "\u{1}root\u{1}";
@@ -36,7 +36,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         folder: PathBuf::from(format!("results/{}-by-hand", plan.name)),
         secret_variables: RefCell::default(),
     };
-    // Made first, because the head of the script lists the variables that they use.
+    // The servers are made first, because the head of the script lists the variables that they use.
     let mut servers = Vec::new();
     script.servers(&mut servers)?;
     let folder = script.folder.display().to_string();
@@ -234,7 +234,7 @@ impl Script<'_> {
         assignments.chain(words).join(" ")
     }
 
-    /// Quotes a word for the shell. Marks and secrets in it become variables.
+    /// Quotes a word for the shell. Placeholders and secrets in it become variables.
     fn quote(&self, word: &str) -> String {
         let with_variables = |text: &str| {
             [RUN, MODEL, ROOT].iter().fold(shell_word(text), |word, mark| {

@@ -1,4 +1,4 @@
-//! The display of a sweep in progress: passes its updates to the progress lines, the countdown and the tables.
+//! The display of a sweep in progress: passes the sweep's updates to the progress lines, the countdown and the tables.
 
 use super::tables::Tables;
 use super::words;
@@ -21,7 +21,7 @@ pub struct Display<'a> {
     progress: Progress,
     countdown: Option<Countdown>,
     tables: Option<Tables>,
-    /// Number of pairs of a comparison that were shown.
+    /// Number of measured pairs in the last message about a comparison.
     pairs: usize,
 }
 
@@ -79,9 +79,9 @@ impl<'a> Display<'a> {
             match begun.proposed {
                 Some(_) => {
                     let start = schedule.start_of(&begun.server, begun.slot);
-                    foresee(self.progress.eta(), &self.sweep, start.into_iter(), state);
+                    add_work(self.progress.eta(), &self.sweep, start.into_iter(), state);
                 }
-                None => foresee(self.progress.eta(), &self.sweep, schedule.finals(state), state),
+                None => add_work(self.progress.eta(), &self.sweep, schedule.finals(state), state),
             }
         }
         self.progress.event(entry, state, left);
@@ -118,21 +118,21 @@ pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     let mut eta = Eta::default();
     eta.is_open_ended = sweep.plan.optimize.is_some();
     match eta.is_open_ended {
-        true => foresee(
+        true => add_work(
             &mut eta,
             sweep,
             sweep.schedule().wanted_starts(state, &[]).into_iter(),
             state,
         ),
-        false => foresee(&mut eta, sweep, sweep.schedule().foreseen(state), state),
+        false => add_work(&mut eta, sweep, sweep.schedule().foreseen(state), state),
     }
     eta.without_server = sweep.plan.bench.runner.offline().is_some();
     eta.predicted_start = forecast::first_start(sweep.wanted, options);
     eta
 }
 
-/// Adds the runs that these starts certainly lack, and their searches.
-fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
+/// Adds the runs that these starts lack in any case, and their unfinished searches.
+fn add_work(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
     let schedule = sweep.schedule();
     for start in starts {
         let (server, slot) = (&start.server.id, start.slot);

@@ -21,12 +21,12 @@ pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
     Ok(print_damage(&state.damage))
 }
 
-/// Writes the sums, then each group. Of many groups, the first is shown in full, and the others have a line each.
+/// Writes the totals, then each group. Of many groups, the first is shown in full, and the others have a line each.
 fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {
     let schedule = sweep.schedule();
     let groups = || {
         let starts: Box<dyn Iterator<Item = Start>> = match sweep.plan.optimize {
-            // Later starts depend on the results of these.
+            // Only the next starts are known, because later ones depend on their results.
             Some(_) => Box::new(schedule.wanted_starts(state, &[]).into_iter()),
             None => Box::new(schedule.foreseen(state)),
         };

@@ -21,14 +21,14 @@ use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most tokens that are computed for the first guesses of searches. They take about a second.
+/// Maximum number of tokens that are simulated for the first guesses of searches, which takes about a second.
 const MOST_TOKENS: u64 = 20_000_000;
 
-/// Bound of a credible change of a predicted figure by one constant, as a difference of logarithms.
+/// Largest credible change of a predicted figure by a standard deviation of one constant, as a difference of logarithms.
 const MOST_CHANGE: f64 = 1.0;
 
-/// Sets the margins of a comparison whose plan states none. They are those recorded when the comparison began, or else those that follow
-/// from the machine's own noise.
+/// Sets the margins of a comparison whose plan states none. They come from the record if the comparison has begun, or else from the
+/// machine's own noise.
 pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
     let is_simulated = is_simulated(plan);
     let Some(compare) = plan.compare.as_mut().filter(|compare| compare.margins.stated.is_none()) else {
@@ -42,8 +42,8 @@ pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
     });
 }
 
-/// Returns the noise that other experiments in the folder of a new directory measured on this machine. Empty for an experiment that has
-/// begun, because its record has the noise.
+/// Returns the noise that other experiments in the same folder measured on this machine. Empty if the experiment has begun, because its
+/// record then has the noise.
 pub fn noise_beside(plan: &Plan, directory: &Directory, state: &State) -> Vec<MetricNoise> {
     if !state.sessions().is_empty() {
         return Vec::new();
@@ -188,8 +188,8 @@ fn values(plan: &Plan, rehearsal: &Rehearsal, results: &[Option<&Results>]) -> V
     predicted_values(plan, &foreseen.collect::<Vec<_>>())
 }
 
-/// Returns the values with each of the twin's constants a standard deviation larger, one list for each constant; empty if that takes too
-/// long.
+/// Returns a list of values for each of the twin's constants, predicted with that constant a standard deviation larger. Returns no lists if
+/// they cannot be computed in time.
 fn moved_values(
     sweep: &Sweep<'_>,
     state: &State,
@@ -212,7 +212,7 @@ fn moved_values(
                 time,
                 ..options.limits.clone()
             },
-            // Plays with other constants are of no use later.
+            // Timings with other constants are of no use later.
             plays: Arc::default(),
             ..options.clone()
         };
@@ -223,8 +223,8 @@ fn moved_values(
     (0..COUNT).map(moved).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Returns the change of the logarithm of a value, to four decimals. It is 0 if a value is missing or the change is not credible: a server
-/// then ceases to meet its targets at an unknown value of the constant.
+/// Returns the change of the logarithm of a value, to four decimals. It is 0 if a value is missing or the change is not credible. A large
+/// change means that the server ceases to meet its targets at some unknown value of the constant.
 fn slope(here: Option<Predicted>, moved: Option<Predicted>) -> f64 {
     let change = here
         .zip(moved)

@@ -19,7 +19,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Starts the thread for the tables of a directory, with the plan's options. They are made from the files on disk, because they also
+    /// Starts the thread for the tables of a directory, with the plan's options. The tables are made from the files on disk, which also
     /// have the runs of other shards.
     pub fn of(directory: &Directory, options: &ReportOptions) -> Result<Tables> {
         let directory_read = directory.clone();
@@ -50,7 +50,7 @@ impl Tables {
         })
     }
 
-    /// Returns the best server by the last tables.
+    /// Returns the best server, as of the last tables.
     pub fn best(&self) -> Option<Best> {
         self.best.lock().expect("no thread panics with it").clone()
     }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Describes actions on a server other than its runs and its start, which have events of their own.
+/// Describes a reset of a server or its end; `None` for other actions. Starts and runs have events of their own.
 pub fn doing(action: &Action) -> Option<&'static str> {
     match action {
         Action::Reset => Some("resetting its caches"),

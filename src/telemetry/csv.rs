@@ -1,4 +1,4 @@
-//! The readings of one run as CSV, one row a reading: `runs/<point>/<k>.telemetry.csv`.
+//! The readings of one run as CSV, one row per reading: `runs/<point>/<k>.telemetry.csv`.
 
 use super::nvml::GpuReading;
 use super::prometheus::Scrape;

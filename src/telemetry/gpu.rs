@@ -37,8 +37,8 @@ pub struct Holder {
     pub program: String,
 }
 
-/// Returns the GPUs that a program started with `env` will see: all, or those that `CUDA_VISIBLE_DEVICES` names by number or UUID, in `env`
-/// or else in vsweep's own environment.
+/// Returns the GPUs that are visible to a program with the environment `env`: all, or those that `CUDA_VISIBLE_DEVICES` names by number or
+/// UUID, in `env` or else in vsweep's own environment.
 pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
     let mut gpus = all().await;
     if let Some(wanted) = visible_devices(env) {
@@ -145,7 +145,7 @@ fn is_wanted(wanted: &str, gpu: &Gpu) -> bool {
     names.any(|name| is_named(name, gpu.index, &gpu.uuid))
 }
 
-/// Returns true if a name in `CUDA_VISIBLE_DEVICES`, a number or the start of a UUID, fits a GPU.
+/// Returns true if a name in `CUDA_VISIBLE_DEVICES`, a number or the start of a UUID, matches a GPU.
 pub(super) fn is_named(name: &str, index: u32, uuid: &str) -> bool {
     match name.parse::<u32>() {
         Ok(number) => number == index,

@@ -35,7 +35,7 @@ pub struct GpuReading {
 
 impl GpuReading {
     /// Returns 1 if the reasons for slowing it down meet a condition, else 0; `None` if the reasons are unknown.
-    pub(super) fn is(&self, holds: impl Fn(&[&'static str]) -> bool) -> Option<f64> {
+    pub(super) fn slowed_by(&self, holds: impl Fn(&[&'static str]) -> bool) -> Option<f64> {
         Some(f64::from(u8::from(holds(self.throttle.as_ref()?))))
     }
 }

@@ -146,7 +146,7 @@ impl Series {
             in_flight: servers.iter().filter_map(|(_, server)| in_flight(server)).collect(),
             rates: servers.windows(2).filter_map(rate).collect(),
             speeds: servers.windows(2).filter_map(speed).collect(),
-            slowed_share: share(|gpu| gpu.is(|reasons| reasons.iter().any(|reason| SLOWED.contains(reason)))),
+            slowed_share: share(|gpu| gpu.slowed_by(|reasons| reasons.iter().any(|reason| SLOWED.contains(reason)))),
             shared_share: share(|gpu| Some(f64::from(u8::from(gpu.strangers? > 0.0)))),
             acceptance: servers.windows(2).filter_map(accepted).collect(),
         }
@@ -217,7 +217,7 @@ const OF_EACH_GPU: [SummedFigure<GpuReading>; 8] = [
     ("gpu_memory_clock_mhz_mean", |gpu| gpu.memory_clock_mhz, mean),
     ("gpu_temperature_celsius_max", |gpu| gpu.temperature_celsius, max),
     ("gpu_other_processes_max", |gpu| gpu.strangers, max),
-    ("gpu_throttled_share", |gpu| gpu.is(|reasons| !reasons.is_empty()), mean),
+    ("gpu_throttled_share", |gpu| gpu.slowed_by(|all| !all.is_empty()), mean),
 ];
 const OF_HOST: [SummedFigure<Host>; 4] = [
     ("host_cpu_share_mean", |host| host.cpu_share, mean),
@@ -226,7 +226,7 @@ const OF_HOST: [SummedFigure<Host>; 4] = [
     ("vsweep_cpu_cores_max", |host| host.own_cores, max),
 ];
 
-/// Adds the figures of a table. Readings are evenly spaced, so all have equal weights.
+/// Adds the figures of a table. Readings are spread evenly over a run, so all have equal weights.
 fn sum_up<'r, R: 'r>(table: &[SummedFigure<R>], readings: impl Iterator<Item = &'r R> + Clone, figures: &mut Params) {
     for (name, of, sum) in table {
         let values: Vec<f64> = readings.clone().filter_map(of).collect();

@@ -17,8 +17,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// Rejects ports and GPUs that the plan sets for servers that run side by side, because they get these from vsweep, or from the program
-/// that started it.
+/// Rejects ports and GPUs that the plan sets for servers that run side by side. Each server gets its own from vsweep, or from the cluster
+/// that starts the workers.
 pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let given = addresses(plan, matrix).flatten().filter_map(|address| address.port);
     let refused = |port| format!("servers that run side by side cannot all listen on port {port}");
@@ -41,7 +41,7 @@ pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics)
     }
 }
 
-/// Reports ports of these servers that another process holds and will not release.
+/// Reports ports of the plan's servers that another process holds and will not release.
 pub(super) fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let addresses: HashSet<Address> = addresses(plan, matrix).flatten().collect();
     let taken = addresses.iter().filter_map(Address::taken).filter(|taken| taken.stays);

@@ -1,4 +1,5 @@
-//! Draws prompts from the files of a plan's datasets before the first server starts: a row that cannot be used would fail every run.
+//! Draws prompts from the files of a plan's datasets before the first server starts, because a row that cannot be used would fail every
+//! run.
 
 use super::loads;
 use super::loads::problem;

@@ -1,7 +1,7 @@
-//! Checks the command lines of a plan's servers, or of its offline benchmarks, for flags and values that vLLM would reject. A flag that the
-//! installed vLLM does not have is an error. Without an installation, the flags are those of the release that the simulator imitates.
-//! Another release may have more, so unknown flags are warnings then. A value of a wrong type is always an error, and so is everything that
-//! a launched simulator would refuse.
+//! Checks the command lines of a plan's servers, or of its offline benchmarks, for flags and values that vLLM would reject. The known
+//! release is the one that the simulator imitates. A flag that neither it nor the installed vLLM has is an error; a flag that only the
+//! installed vLLM lacks is a warning. Without an installation, unknown flags are warnings, because another release may have them. A value
+//! of a wrong type is always an error, and so is everything that a launched simulator would refuse.
 
 use super::{Asks, OUTPUT_JSON, launched, loads, place_of_param};
 use crate::matrix::Matrix;

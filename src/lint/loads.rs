@@ -22,7 +22,7 @@ const OURS: [&str; 7] = [
     "result_filename",
 ];
 
-/// Checks the loads of a plan. Of external and offline benchmarks, only single settings are checked. For an incomplete plan, only problems
+/// Checks the loads of a plan. Of external and offline benchmarks, only a few settings are checked. For an incomplete plan, only problems
 /// that name a parameter are reported; others may be a consequence of the missing parts.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if let BenchRunner::Command(commands) = &plan.bench.runner {
@@ -163,7 +163,8 @@ fn how_to_ask(key: &str, load: &Params) -> Option<String> {
     is_missing.then(|| format!("add {latency} to percentile_metrics in [bench.params]"))
 }
 
-/// Returns the position of the class that a sentence such as `class 2 of mix …` is about, or of the key of that class that it names.
+/// Returns the position of the class that a sentence is about, such as `class 2 of mix …`. If the sentence names a key of the class,
+/// returns the position of that key.
 fn place_in_mix(plan: &Plan, sentence: &str) -> Option<Span> {
     let (number, about) = sentence.strip_prefix("class ")?.split_once(" of mix")?;
     let place = (number.parse::<usize>().ok()? - 1).to_string();
@@ -176,7 +177,8 @@ fn place_in_mix(plan: &Plan, sentence: &str) -> Option<Span> {
     })
 }
 
-/// Returns the position at which the plan sets the first load parameter that the sentence names, if it sets one.
+/// Returns the position of the first load parameter that the sentence names and the plan sets, or else of the mix if the sentence names the
+/// mix.
 fn place_named_in(plan: &Plan, sentence: &str) -> Option<Span> {
     if let Some(place) = place_in_mix(plan, sentence) {
         return Some(place);

@@ -60,14 +60,14 @@ fn gpus(plan: &Plan, matrix: &Matrix, capacity: Capacity, found: &mut Diagnostic
     let Some(widest) = servers.max_by_key(|server| demand(&plan.exec, capacity, server)) else {
         return;
     };
-    let (one, there) = (demand(&plan.exec, capacity, &widest), capacity.gpus);
-    if plan.compare.is_some() && 2 * one > there {
-        let message = format!("two servers at once need {} GPUs, and there are {there}", 2 * one);
+    let (each, available) = (demand(&plan.exec, capacity, &widest), capacity.gpus);
+    if plan.compare.is_some() && 2 * each > available {
+        let message = format!("two servers at once need {} GPUs, and there are {available}", 2 * each);
         let remedy = "remove [exec] to measure them in turn on the same GPUs, or set exec.gpus if they need fewer";
         found.object(place, message, remedy);
-    } else if one > there {
+    } else if each > available {
         let name = plan.secrets.redact(&widest.name);
-        let message = format!("the server `{name}` needs {one} GPUs, and there are {there}");
+        let message = format!("the server `{name}` needs {each} GPUs, and there are {available}");
         let remedy = "leave out what does not fit with [[exclude]] or --only, or set exec.gpus if it needs fewer";
         found.object(place, message, remedy);
     }

@@ -16,7 +16,7 @@ use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{BenchRunner, Draft, Origin, Params, Plan, Problems, Side, Span, Target};
 use std::path::Path;
 
-/// Most servers, and most loads, that are checked: far more than a plan has that was written by hand.
+/// Maximum number of servers, and of loads, that are checked. A plan that was written by hand has far fewer.
 const MOST: usize = 10_000;
 
 /// Option of an offline benchmark for the file of its result, which vsweep sets.

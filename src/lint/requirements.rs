@@ -6,10 +6,10 @@ use crate::plan::{Diagnostics, Params, Plan, Required, equality_key};
 use crate::table::is_of_load;
 use itertools::Itertools;
 
-/// Most points of a plan for which each point is checked.
+/// Largest number of points of a plan whose conditions are checked.
 const MOST_POINTS: u64 = 100_000;
 
-/// Rejects conditions that hold for no point: otherwise the requirement would turn out to be undecided after the whole sweep.
+/// Rejects conditions that hold for no point, because the requirement would turn out to be undecided after the whole sweep.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if matrix.finds_its_loads() || matrix.counts().points > MOST_POINTS {
         return;

@@ -1,5 +1,5 @@
-//! Submission to a cluster: arrays of tasks, each of which is a worker with one server start. Owns the record of submissions, by which
-//! nothing is submitted twice, and the description of tasks. Results are in the journals; this room does not interpret them.
+//! Submission to a cluster: arrays of tasks, each of which is a worker with one server start. Owns the description of tasks, and the record
+//! of submissions, which keeps a start from being submitted twice. Results are in the journals; this room does not interpret them.
 
 pub mod slurm;
 
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Server starts with equal numbers of GPUs that are submitted together. The record is written before the submission. So an array that may
-/// have been submitted is known, and is not submitted again without asking the queue.
+/// Server starts with equal numbers of GPUs that are submitted together. An array is recorded before it is submitted. So every array that
+/// may have been submitted is known, and none is submitted again without asking the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Array {
     /// Unique name of the array in the cluster.
     pub name: String,
-    /// Number of the array among those of the directory.
+    /// Number of the array in its directory, from 0.
     pub number: u64,
     /// Number of GPUs of each task.
     pub gpus: u32,
@@ -37,8 +37,8 @@ impl Array {
     }
 }
 
-/// Divides groups, each with its number of GPUs, into arrays of at most `most` groups with equal numbers. Numbers continue after those of
-/// `before`.
+/// Divides groups, each with its number of GPUs, into arrays of at most `most` groups with equal numbers of GPUs. The arrays are numbered
+/// on from those of `before`.
 pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Array> {
     let mut sizes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (name, gpus) in groups {
@@ -61,7 +61,7 @@ pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Ar
     .collect()
 }
 
-/// Time limit for waiting until another command has submitted or cancelled, which takes as long as Slurm needs to answer.
+/// Time limit for waiting until another command has submitted or cancelled tasks. Such a command takes as long as Slurm needs to answer.
 const LONGEST_TURN: Duration = Duration::from_secs(300);
 /// Time between two tries to take the lock.
 const PAUSE: Duration = Duration::from_millis(100);

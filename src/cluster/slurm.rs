@@ -13,24 +13,24 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Most elements of an array if the site does not say: Slurm's default.
+/// Maximum number of tasks of an array if the site does not say: Slurm's default.
 const USUAL_ARRAY: usize = 1001;
 /// Time that a run under way has to end after the warning of the time limit. The server's grace period is added to it.
 const LAST_RUN: Duration = Duration::from_secs(120);
 
-/// Ends a task to which Slurm named no GPUs although it asked for some: it would measure on GPUs of others. This happens after the loss of a
+/// Ends a task that asked for GPUs if Slurm named none, because the task would measure on GPUs of others. This happens after the loss of a
 /// node, or if gres.conf names no devices.
 const WITHOUT_GPUS: &str = r#"if [ -z "$SLURM_JOB_GPUS$CUDA_VISIBLE_DEVICES$ROCR_VISIBLE_DEVICES" ]; then
   echo "Slurm named no GPU to this task, so nothing is measured; see the site's gres.conf, and submit it again" >&2
   exit 1
 fi"#;
 
-/// Slurm's name of the resource that a GPU is.
+/// Returns Slurm's name for the GPU resource.
 fn resource(plan: &Plan) -> &str {
     plan.slurm.gres.as_deref().unwrap_or("gpu")
 }
 
-/// Arguments of sbatch for an array; its script comes from standard input.
+/// Returns the arguments of sbatch for an array, with `further` ones of the user. The script comes from standard input.
 pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) -> Vec<String> {
     let slurm = &plan.slurm;
     let last = array.groups.len().saturating_sub(1);
@@ -72,7 +72,7 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
     arguments
 }
 
-/// Returns the reason why containers cannot mount a directory, with the remedy, if there is one.
+/// Returns the reason why containers cannot mount a directory, with the remedy; `None` if they can.
 pub fn unmountable(plan: &Plan, directory: &Path) -> Option<String> {
     let path = directory.display().to_string();
     let is_split = plan.slurm.image.is_some() && path.contains([',', ':']);
@@ -89,7 +89,7 @@ fn warning(plan: &Plan) -> Duration {
     plan.slurm.time.map_or(warning, |time| warning.min(time / 3))
 }
 
-/// The script of an array. Each task runs the arguments `worker`, followed by the id of its server start.
+/// Returns the script of an array. Each task runs `program` with the arguments `worker`, followed by the name of its server start.
 pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, worker: &str) -> String {
     let slurm = &plan.slurm;
     let mut lines = vec![
@@ -119,7 +119,7 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, work
     lines.join("\n") + "\n"
 }
 
-/// Most elements of an array on this site.
+/// Returns the maximum number of tasks of an array on this site.
 pub fn most_tasks() -> Result<usize> {
     let config = output_of("scontrol", &["show", "config"], "")?;
     let lines = config.lines().filter_map(|line| line.split_once('='));
@@ -138,7 +138,7 @@ pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
     }
 }
 
-/// The tasks of these arrays in Slurm's queue. An error means that their state is unknown.
+/// Returns the tasks of these arrays in Slurm's queue. An error means that their state is unknown.
 pub fn queue(arrays: &[Array]) -> Result<Vec<TaskStatus>> {
     if arrays.is_empty() {
         return Ok(Vec::new());
@@ -158,7 +158,7 @@ pub fn cancel(jobs: &[&str]) -> Result<()> {
     output_of("scancel", jobs, "").map(drop)
 }
 
-/// The tasks in squeue's output, in the order in which their arrays were submitted.
+/// Returns the tasks in squeue's output, in the order of their arrays.
 fn tasks(arrays: &[Array], lines: &str) -> Vec<TaskStatus> {
     let task = |line: &str| {
         let fields: Vec<&str> = line.splitn(6, '|').collect();
@@ -192,7 +192,7 @@ fn is_over(state: &str) -> bool {
     OVER.split(' ').any(|over| over == state)
 }
 
-/// Beginnings of reasons why a task waits, of which none passes by itself, each with its meaning and remedy.
+/// Beginnings of the reasons for which a task may wait until somebody acts, each with its meaning and remedy.
 const REMEDIES: &str = "\
 PartitionTimeLimit: it asks for more time than its partition allows: lower slurm.time
 PartitionNodeLimit: it asks for more nodes than its partition has: choose another slurm.partition

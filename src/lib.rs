@@ -1,8 +1,9 @@
 //! vsweep: a declarative sweep engine for LLM serving benchmarks.
 //!
 //! A checked-in plan declares server settings and load settings. vsweep expands them, launches each server, runs every benchmark against
-//! it, and writes a directory of results. The modules below are the rooms, lowest layer first. Most lower ones are in separate crates, so
-//! that the compiler checks which may use which; `tests/pure/layers.rs` checks the rest, and `ARCHITECTURE.md` has the reasons.
+//! it, and writes a directory of results. The modules below are the rooms, lowest layer first. Most of the lower rooms are in separate
+//! crates, so that the compiler checks which room may use which; `tests/pure/layers.rs` checks the rest, and `ARCHITECTURE.md` has the
+//! reasons.
 
 // Layer 0: words that every room shares.
 pub use vsweep_base::{

@@ -231,12 +231,12 @@ impl Measurement {
 
 /// Performs one run. Dropping the future ends the run's requests and processes at once.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
-    probe(job, None).await
+    measure_watched(job, None).await
 }
 
 /// Like [`measure`], but ends the run as soon as the watch has seen enough. Only the native benchmark can be watched; others run to their
 /// end.
-pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
+pub async fn measure_watched(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     if job.argv.is_some() || job.runner != BenchRunner::Native {
         // Only the native benchmark reports the time of its first request.
         job.counters.sending.get_or_init(Instant::now);

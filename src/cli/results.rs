@@ -13,7 +13,7 @@ const DASHBOARD: &str = "benchmark_results.json";
 
 /// Reads the runs in a directory or a file.
 pub fn read(path: &Path) -> Result<Runs> {
-    Directory::at(path).must_have_its_journal()?;
+    Directory::at(path).check_journal()?;
     let files = match file(path) {
         _ if Directory::at(path).is_experiment() => Vec::new(),
         Some(file) => vec![file],

@@ -91,13 +91,13 @@ pub fn take_turn(directory: &Directory) -> Result<File> {
 }
 
 /// Returns the submissions of an experiment, the earliest first.
-pub fn handed_over(directory: &Directory) -> Result<Vec<Array>> {
+pub fn submissions(directory: &Directory) -> Result<Vec<Array>> {
     let folder = directory.submissions();
     let mut arrays: Vec<Array> = Vec::new();
     for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            let text = files::read(&path, files::TEXT).map_err(Error::io("read", &path))?;
+            let text = files::read(&path, files::MOST_TEXT).map_err(Error::io("read", &path))?;
             arrays.push(serde_json::from_slice(&text).map_err(|error| {
                 let path = path.display();
                 Error::Fatal(format!(

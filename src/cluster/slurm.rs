@@ -129,7 +129,7 @@ pub fn most_tasks() -> Result<usize> {
 }
 
 /// Submits an array and returns its job id.
-pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
+pub fn submit(arguments: &[String], script: &str) -> Result<String> {
     let said = output_of("sbatch", arguments, script)?;
     let id = said.trim().split(';').next().unwrap_or_default();
     match id.is_empty() {

@@ -74,7 +74,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, asking): (Asks, fn(&Pat
                     .objections
                     .extend(unknown.map(|name| Objection::Unknown { flag: flag(name) }));
                 given.flags.extend(names.iter().map(flag));
-                vec!["bench", offline.word()]
+                vec!["bench", offline.subcommand()]
             }
             None => vec!["serve"],
         };

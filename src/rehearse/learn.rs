@@ -136,7 +136,7 @@ impl Calibration {
     fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, ModelledServer>) {
         let starts = stand_ins.iter().filter(|(_, stand_in)| stand_in.start_s > 0.0);
         let starts = starts.flat_map(|(server, stand_in)| {
-            let ready = state.starts_of(server).iter();
+            let ready = state.launches_of(server).iter();
             ready.filter_map(move |start| Some((&*start.started_at, start.ready_seconds()?, stand_in)))
         });
         let mut starts: Vec<(&str, f64, &ModelledServer)> = starts.collect();

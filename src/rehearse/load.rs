@@ -7,7 +7,7 @@ use super::{Budget, Unknown};
 use crate::bench::Measurement;
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::native::warmup::{Amount, LONGEST};
-use crate::bench::native::{measurement_of, seen_by};
+use crate::bench::native::{measurement_of, show_to_watch};
 use crate::bench::params_of;
 use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
 use crate::metrics::{Metric, Sample, seconds};
@@ -254,7 +254,7 @@ fn drive_watched(
 ) -> (Simulated, Option<Cut>) {
     let mut decided = None;
     let simulated = server.drive_watched(load, &mut |progress| {
-        decided = seen_by(&mut watch, &progress, classes);
+        decided = show_to_watch(&mut watch, &progress, classes);
         match decided {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),

@@ -53,7 +53,7 @@ pub struct Options {
     /// Number of GPUs of the machine, for servers that run at the same time.
     pub gpus: u32,
     /// Source of that number, as a phrase.
-    pub gpus_whence: &'static str,
+    pub gpus_source: &'static str,
     /// The `config.json` of the model of a real server.
     pub model_config: Option<PathBuf>,
     /// Limits of the computation.
@@ -102,7 +102,7 @@ pub struct Card {
     /// The GPU.
     pub gpu: Gpu,
     /// Source of the GPU's name, as a phrase.
-    pub whence: &'static str,
+    pub source: &'static str,
     /// True if this machine may have another GPU, or none.
     pub is_assumed: bool,
 }

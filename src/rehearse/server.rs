@@ -4,7 +4,7 @@
 use super::Options;
 use super::spread::{Calibrated, TimeFactor};
 use crate::cause::{Cause, Failure};
-use crate::journal::{StartRecord, State};
+use crate::journal::{LaunchRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::run::hardware::{command, on_gpu};
 use crate::server::address::placed;
@@ -138,8 +138,8 @@ impl ModelledServer {
 
     /// Returns a server about which only the start times of a record are known.
     pub fn measured(record: &State) -> ModelledServer {
-        let starts = record.starts();
-        let ready: Vec<f64> = starts.filter_map(StartRecord::ready_seconds).collect();
+        let starts = record.launches();
+        let ready: Vec<f64> = starts.filter_map(LaunchRecord::ready_seconds).collect();
         let mean_s = ready.iter().sum::<f64>() / ready.len().max(1) as f64;
         ModelledServer {
             start_s: mean_s,

@@ -178,7 +178,7 @@ impl Stage for VirtualStage<'_> {
             // Each group is played by itself. The time for which groups wait for each other is added when they are packed.
             Action::Await => ActionOutcome::Admitted,
             Action::Start(_) => ActionOutcome::Started(self.start()),
-            Action::Look => ActionOutcome::Unchanged,
+            Action::Check => ActionOutcome::Unchanged,
             Action::Reset => ActionOutcome::Reset {
                 result: Ok(()),
                 seconds: 0.0,
@@ -386,7 +386,7 @@ impl VirtualStage<'_> {
 
 /// Returns true if the last known process of a server belongs to this start and is up.
 fn is_up(state: &State, server: &ServerId, slot: u32) -> bool {
-    let last = state.starts_of(server).last();
+    let last = state.launches_of(server).last();
     last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready.is_some())
 }
 

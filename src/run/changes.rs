@@ -136,7 +136,7 @@ impl Changes {
 /// Returns the reason why a server is new: its differences from the server of the same name that was started last.
 fn reason(server: &ServerConfig, state: &State, secrets: &Secrets) -> Option<String> {
     let namesakes = state.servers.values().filter(|record| record.name == server.name);
-    let before = namesakes.max_by_key(|record| record.starts.last().map(|start| &start.started_at))?;
+    let before = namesakes.max_by_key(|record| record.launches.last().map(|start| &start.started_at))?;
     let argv = secrets.redact_argv(&server.argv);
     let env = secrets.redact_env(&server.env);
     let mut differences = Vec::new();

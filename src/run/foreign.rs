@@ -29,7 +29,7 @@ pub struct Foreign {
 impl Foreign {
     /// Reads a run's file of vLLM's sweep. An error completes a sentence that begins with the file's name.
     pub fn read(path: &Path, run: u32) -> std::result::Result<Foreign, String> {
-        let json = files::read(path, files::RESULT).map_err(|error| format!("cannot be read: {error}"))?;
+        let json = files::read(path, files::MOST_RESULT).map_err(|error| format!("cannot be read: {error}"))?;
         let content = read_result(&json)?;
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
         let result = match error {

@@ -35,7 +35,7 @@ const EXPIRY: Duration = Duration::from_secs(30);
 
 /// Content of a lease file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sign {
+pub struct LeaseContent {
     /// Name of the machine, for people.
     pub host: String,
     /// Identifies the process among all others.
@@ -131,11 +131,11 @@ impl Leases {
 
     /// Returns true if another worker's lease has ended or expired.
     fn is_free(&self, path: &Path) -> bool {
-        let Ok(content) = files::read(path, files::FACTS) else {
+        let Ok(content) = files::read(path, files::MOST_FACTS) else {
             return false;
         };
-        let sign: Option<Sign> = serde_json::from_slice(&content).ok();
-        if sign.is_some_and(|sign| sign.is_over || is_process_dead(&sign.owner)) {
+        let lease: Option<LeaseContent> = serde_json::from_slice(&content).ok();
+        if lease.is_some_and(|lease| lease.is_over || is_process_dead(&lease.owner)) {
             return true;
         }
         let now = Instant::now();
@@ -150,7 +150,7 @@ impl Leases {
     /// Creates the lease of this number; `None` if another worker was faster.
     fn begin(&self, folder: &Path, number: u64) -> Result<Option<Lease>> {
         let path = folder.join(number.to_string());
-        let mut sign = Sign {
+        let mut content = LeaseContent {
             host: self.host.clone(),
             owner: this_process(),
             beat: 0,
@@ -160,7 +160,7 @@ impl Leases {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
             opened => opened.map_err(Error::io("create", &path))?,
         };
-        file.write_all(&text(&sign)).map_err(Error::io("write", &path))?;
+        file.write_all(&text(&content)).map_err(Error::io("write", &path))?;
         let (sender, lost) = watch::channel(false);
         let (end, ended) = mpsc::channel::<()>();
         let next = folder.join((number + 1).to_string());
@@ -171,9 +171,9 @@ impl Leases {
                     sender.send_replace(true);
                     return;
                 }
-                (sign.beat, sign.is_over) = (sign.beat + 1, is_over);
+                (content.beat, content.is_over) = (content.beat + 1, is_over);
                 // A worker that cannot write risks losing the lease, and nothing else.
-                let _ = rewrite(&mut file, &text(&sign));
+                let _ = rewrite(&mut file, &text(&content));
                 if is_over {
                     return;
                 }
@@ -193,18 +193,18 @@ fn rewrite(file: &mut File, text: &[u8]) -> io::Result<()> {
 }
 
 /// Returns the leases that are in use, by group. For people only, because it relies on the times of files.
-pub fn signs(directory: &Directory) -> BTreeMap<String, Sign> {
+pub fn leases_in_use(directory: &Directory) -> BTreeMap<String, LeaseContent> {
     let folders = fs::read_dir(directory.leases()).into_iter().flatten().flatten();
-    let sign = |folder: fs::DirEntry| {
+    let content = |folder: fs::DirEntry| {
         let last = last_number(&folder.path()).ok().filter(|last| *last > 0)?;
         let path = folder.path().join(last.to_string());
-        let sign: Sign = serde_json::from_slice(&files::read(&path, files::FACTS).ok()?).ok()?;
+        let content: LeaseContent = serde_json::from_slice(&files::read(&path, files::MOST_FACTS).ok()?).ok()?;
         let age = fs::metadata(&path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
-        let is_alive = !sign.is_over && !is_process_dead(&sign.owner) && age < EXPIRY;
+        let is_alive = !content.is_over && !is_process_dead(&content.owner) && age < EXPIRY;
         let group = folder.file_name().to_string_lossy().into_owned();
-        is_alive.then_some((group, sign))
+        is_alive.then_some((group, content))
     };
-    folders.filter_map(sign).collect()
+    folders.filter_map(content).collect()
 }
 
 fn last_number(folder: &Path) -> Result<u64> {
@@ -215,8 +215,8 @@ fn last_number(folder: &Path) -> Result<u64> {
     Ok(numbers.max().unwrap_or(0))
 }
 
-fn text(sign: &Sign) -> Vec<u8> {
-    serde_json::to_vec(sign).expect("plain data always serialises")
+fn text(content: &LeaseContent) -> Vec<u8> {
+    serde_json::to_vec(content).expect("plain data always serialises")
 }
 
 /// Reason for the end of a session that only recorded a plan.
@@ -325,13 +325,13 @@ mod tests {
     /// Writes a lease of a process on another machine.
     fn strange(folder: &Path, beat: u64) {
         fs::create_dir_all(folder.join("leases/a")).expect("created");
-        let sign = Sign {
+        let content = LeaseContent {
             host: "there".into(),
             owner: "1-2-3".into(),
             beat,
             is_over: false,
         };
-        fs::write(folder.join("leases/a/1"), text(&sign)).expect("written");
+        fs::write(folder.join("leases/a/1"), text(&content)).expect("written");
     }
 
     #[test]
@@ -369,9 +369,9 @@ mod tests {
         drop(lease);
         assert!(!leases.had("a"), "another worker has it");
         assert_eq!(
-            signs(&Directory::at(folder.path())).len(),
+            leases_in_use(&Directory::at(folder.path())).len(),
             0,
-            "an empty sign says nothing"
+            "an empty content says nothing"
         );
     }
 
@@ -382,13 +382,13 @@ mod tests {
         let own = this_process();
         let (before, started) = own.rsplit_once('-').expect("three parts");
         let started: u64 = started.parse().expect("a number");
-        let sign = Sign {
+        let content = LeaseContent {
             host: "here".into(),
             owner: format!("{before}-{}", started - 1),
             beat: 1,
             is_over: false,
         };
-        fs::write(folder.path().join("leases/a/1"), text(&sign)).expect("written");
+        fs::write(folder.path().join("leases/a/1"), text(&content)).expect("written");
         assert!(leases(folder.path()).take("a").expect("readable").is_some());
     }
 }

@@ -37,7 +37,7 @@ pub use drive::{NoSignals, SignalSource, Stage, Writer, drive};
 pub use foreign::{Foreign, import_results};
 pub use interrupt::Interrupt;
 use itertools::Itertools;
-pub use lease::{Leases, Share, Sign, chosen_group, group_name, signs};
+pub use lease::{LeaseContent, Leases, Share, chosen_group, group_name, leases_in_use};
 pub(crate) use live::reduce;
 pub use node::{Node, capacity, demand};
 use scheduler::{Scheduler, StartQueue};
@@ -276,7 +276,7 @@ impl Sweep<'_> {
         // Every config has its next start before any has the one after that.
         let planned = (FIRST_SLOT..self.wanted.starts()).map(|slot| schedule.starts_at(slot).collect());
         let rounds: StartQueue<'_> = match self.share {
-            _ if schedule.is_chosen() => Box::new(asked),
+            _ if schedule.chooses_starts() => Box::new(asked),
             Some(share) => Box::new(self.offers(share, writer)),
             // The points to measure without neighbours are known only after the finals.
             None => Box::new(planned.chain(iter::repeat_with(|| self.finals(writer)).take(2))),

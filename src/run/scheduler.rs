@@ -93,7 +93,7 @@ impl<'a> Scheduler<'a> {
             return self.next_here(under_way, writer).await;
         };
         let schedule = self.sweep.schedule();
-        let is_chosen = schedule.is_chosen();
+        let is_chosen = schedule.chooses_starts();
         loop {
             writer.with(Recorder::refresh)?;
             // Leases of a killed worker are free at once, but its servers hold their GPUs until their guards have ended them.

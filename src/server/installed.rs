@@ -2,7 +2,7 @@
 //! help. vLLM takes some 20 s to print it, so the flags of each installation are kept in the user's cache folder.
 
 use crate::cause::{Cause, Failure};
-use crate::files::{FACTS, create_folder, read_text, write_atomic};
+use crate::files::{MOST_FACTS, create_folder, read_text, write_atomic};
 use crate::ids::sha256_hex;
 use crate::plan::spelling;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ impl InstalledFlags {
     ) -> Option<InstalledFlags> {
         let program = locate(program, env)?;
         let cached = cache_file(&program, command);
-        let known = cached.as_ref().and_then(|path| read_text(path, FACTS).ok());
+        let known = cached.as_ref().and_then(|path| read_text(path, MOST_FACTS).ok());
         let names = match known.map(|text| text.lines().map(str::to_owned).collect::<BTreeSet<String>>()) {
             Some(names) if names.len() >= FEWEST => names,
             _ => {

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use vsweep::bench::judge::{RunFigures, Served, cached, doubts, lengths, paced, telemetry};
+use vsweep::bench::judge::{RunFigures, Served, cached, doubts, output_lengths, steady_pace, telemetry};
 use vsweep::plan::Params;
 use vsweep::rng::NumpyPcg64;
 use vsweep::table::{Cell, Points, RunRow, TableBuilder};
@@ -56,7 +56,9 @@ impl Run {
     fn codes(&self) -> Vec<Code> {
         let seen = RunFigures::whole(&self.figures);
         let told = doubts(seen).into_iter().chain(telemetry(&self.figures, &self.course));
-        let told = told.chain(paced(&self.served)).chain(lengths(&self.answers, true));
+        let told = told
+            .chain(steady_pace(&self.served))
+            .chain(output_lengths(&self.answers, true));
         let told = told.chain(cached(self.cached.0, self.cached.1));
         told.map(|doubt| doubt.code).collect()
     }

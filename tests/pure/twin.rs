@@ -14,7 +14,7 @@ fn h100() -> Options {
     Options {
         card: Some(Card {
             gpu: Gpu::named("h100").expect("listed"),
-            whence: "as told",
+            source: "as told",
             is_assumed: false,
         }),
         ..Options::default()

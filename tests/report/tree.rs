@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use vsweep::cause::Cause;
-use vsweep::printable::acts;
+use vsweep::printable::has_effect;
 use vsweep::report::{read_any, read_runs};
 use vsweep::validity::Code;
 
@@ -133,9 +133,9 @@ fn no_text_of_a_tree_acts_on_its_reader() {
     assert_eq!(exported.status.code(), Some(0), "{}", text(&exported.stderr));
     let tree = root.join("vllm");
     for file in files(&tree) {
-        assert!(!file.contains(acts), "{file:?}");
+        assert!(!file.contains(has_effect), "{file:?}");
         let content = fs::read_to_string(tree.join(&file)).expect("text");
-        assert!(!content.replace('\n', "").contains(acts), "{content:?}");
+        assert!(!content.replace('\n', "").contains(has_effect), "{content:?}");
     }
     let mut csv = csv::Reader::from_path(tree.join("summary.csv")).expect("readable");
     let names = csv

@@ -550,7 +550,7 @@ impl Outputs<'_> {
                     id.clone(),
                     (
                         server.params.clone(),
-                        used_gpus(&server.params, &server.argv, &server.starts),
+                        used_gpus(&server.params, &server.argv, &server.launches),
                     ),
                 )
             })

@@ -449,7 +449,7 @@ fn without_a_known_gpu_no_search_on_a_real_server_starts_from_a_forecast() {
     };
     let card = Card {
         gpu: GPUS[1],
-        whence: "by this test",
+        source: "by this test",
         is_assumed: false,
     };
     assert_eq!((foreseen(None), foreseen(Some(card))), (0, 2));

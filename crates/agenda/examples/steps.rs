@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     println!("start {}", start.server.name);
                     ActionOutcome::Started(Ok(ReadyInfo::default()))
                 }
-                Step::Act(Action::Look) => ActionOutcome::Unchanged,
+                Step::Act(Action::Check) => ActionOutcome::Unchanged,
                 Step::Act(Action::Await) => ActionOutcome::Admitted,
                 Step::Act(Action::Reset) => ActionOutcome::Reset {
                     result: Ok(()),

@@ -14,7 +14,7 @@ use vsweep_strategy::stats::{Bound, Margin};
 
 impl Schedule<'_> {
     /// Returns true if the plan chooses its starts one after another by their results: a comparison, or an optimisation.
-    pub fn is_chosen(self) -> bool {
+    pub fn chooses_starts(self) -> bool {
         self.plan.compare.is_some() || self.plan.optimize.is_some()
     }
 

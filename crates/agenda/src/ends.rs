@@ -61,7 +61,7 @@ fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
         Action::Await => ActionOutcome::Admitted,
         Action::Start(_) if drawn == 0 => ActionOutcome::Started(Err(failure)),
         Action::Start(_) => ActionOutcome::Started(Ok(ReadyInfo::default())),
-        Action::Look => ActionOutcome::Unchanged,
+        Action::Check => ActionOutcome::Unchanged,
         Action::Reset => ActionOutcome::Reset {
             result: Ok(()),
             seconds: 0.0,
@@ -95,7 +95,7 @@ fn ends(plan: &Plan, matrix: &Matrix, drawn: &[u8]) -> bool {
     let mut drawn = drawn.iter().copied().cycle();
     let mut steps = 0;
     loop {
-        let planned: Vec<Start> = match schedule.is_chosen() {
+        let planned: Vec<Start> = match schedule.chooses_starts() {
             true => schedule.wanted_starts(&state, &[]),
             false => schedule.starts().chain(schedule.finals(&state)).collect(),
         };
@@ -111,7 +111,7 @@ fn ends(plan: &Plan, matrix: &Matrix, drawn: &[u8]) -> bool {
             match agenda.next(&state) {
                 Step::Record(mut event, _) => {
                     if let Event::ServerStarting { server, launch, .. } = &mut *event {
-                        *launch = state.starts_of(server).len() as u32 + 1;
+                        *launch = state.launches_of(server).len() as u32 + 1;
                     }
                     let entry = state.apply_hypothetical(*event);
                     agenda.recorded(&entry, &state);

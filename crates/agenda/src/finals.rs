@@ -68,7 +68,7 @@ pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     if starts == 0 || finals.servers.is_empty() {
         return Finals::default();
     }
-    let has = |server: &ServerId, slot: u32| state.starts_of(server).iter().any(|start| start.slot == slot);
+    let has = |server: &ServerId, slot: u32| state.launches_of(server).iter().any(|start| start.slot == slot);
     let is_open = |slot: &u32| finals.servers.iter().any(|server| !has(server, *slot));
     let mut free = (plan.starts..).filter(is_open);
     let first = free.next().expect("there are fewer starts than numbers");
@@ -120,7 +120,7 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
     let servers: BTreeMap<ServerId, (Params, f64)> = matrix
         .servers()
         .map(|server| {
-            let gpus = used_gpus(&server.params, &server.argv, state.starts_of(&server.id));
+            let gpus = used_gpus(&server.params, &server.argv, state.launches_of(&server.id));
             (server.id, (server.params, gpus))
         })
         .collect();

@@ -4,7 +4,7 @@ use super::step::{Action, Ending, ReadyInfo, Signal, Step};
 use super::{Agenda, AgendaPhase, record};
 use vsweep_base::cause::Failure;
 use vsweep_plan::{Parallel, Params, number, spelling};
-use vsweep_record::journal::{Entry, Event, Launch, ServerExited, ServerReady, StartRecord, State};
+use vsweep_record::journal::{Entry, Event, Launch, LaunchRecord, ServerExited, ServerReady, State};
 use vsweep_record::table::is_of_load;
 use vsweep_strategy::checks::AnswerCheck;
 
@@ -85,8 +85,8 @@ impl Agenda<'_> {
         if let Some(doubt) = state.doubted_for_answers(id) {
             return Some(format!("the runs of {name} will be invalid: {doubt}"));
         }
-        let starts = || state.starts();
-        let refused = |start: &StartRecord| match start.answers() {
+        let starts = || state.launches();
+        let refused = |start: &LaunchRecord| match start.answers() {
             Some(AnswerCheck::Refused(why)) => Some(why.clone()),
             _ => None,
         };

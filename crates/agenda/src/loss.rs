@@ -26,7 +26,7 @@ impl Agenda<'_> {
     /// failed.
     pub(super) fn reason_not_to_start(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
         let is_new = || {
-            state.starts_of(&self.server.id).is_empty()
+            state.launches_of(&self.server.id).is_empty()
                 && !self
                     .strategies
                     .iter()

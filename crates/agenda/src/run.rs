@@ -85,7 +85,7 @@ impl Agenda<'_> {
         let step = match &attempt.started {
             None if needs_server && is_used && serve.reset == Reset::Restart => Step::Act(Action::Stop),
             None if needs_server && self.launched.is_none() => self.start(),
-            None if needs_server && is_used && is_attached && !attempt.is_looked_at => Step::Act(Action::Look),
+            None if needs_server && is_used && is_attached && !attempt.is_looked_at => Step::Act(Action::Check),
             None => record(Event::RunStarted(Box::new(self.run_started(&attempt.task, state)))),
             Some(_) if holds_caches && !attempt.is_reset && serve.reset != Reset::Nothing => {
                 attempt.is_reset = true;

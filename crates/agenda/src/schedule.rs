@@ -147,7 +147,7 @@ impl<'a> Schedule<'a> {
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         // Before an optimisation begins, it wants no starts because nothing is predicted yet, not because it has ended.
         let has_begun = self.plan.optimize.is_none() || state.optimization().is_some();
-        let has_ended = self.is_chosen() && has_begun && self.wanted_starts(state, &[]).is_empty();
+        let has_ended = self.chooses_starts() && has_begun && self.wanted_starts(state, &[]).is_empty();
         let starts = (!has_ended).then(|| self.starts());
         starts.into_iter().flatten().chain(self.finals(state))
     }
@@ -169,7 +169,7 @@ impl<'a> Schedule<'a> {
     /// Returns true if any work is left.
     pub fn has_work(self, state: &State) -> bool {
         let is_left = |start: Start| self.has_group(&start, state);
-        if self.is_chosen() {
+        if self.chooses_starts() {
             return !self.wanted_starts(state, &[]).is_empty() || self.finals(state).any(is_left);
         }
         self.starts().any(is_left) || self.finals(state).any(is_left)

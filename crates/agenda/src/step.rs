@@ -29,7 +29,7 @@ pub enum Action {
     /// Launch it, or connect to it, and wait until it is ready.
     Start(Launch),
     /// Check that it is still the server that was started. Asked only of a server that somebody else runs.
-    Look,
+    Check,
     /// Empty its caches.
     Reset,
     /// Measure a run on it.

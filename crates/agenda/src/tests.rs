@@ -50,7 +50,7 @@ fn perform_next(
                 let outcome = script(&mut agenda, &action);
                 let word = match action {
                     Action::Start(_) => "start".to_owned(),
-                    Action::Look => "look".to_owned(),
+                    Action::Check => "look".to_owned(),
                     Action::Reset => "reset".to_owned(),
                     Action::Run(run) => format!("run{}", run.task.point.params["max_concurrency"]),
                     Action::Await => "await".to_owned(),
@@ -65,7 +65,7 @@ fn perform_next(
         };
         match &mut event {
             // The number of the start, as the recorder would count it.
-            Event::ServerStarting { server, launch, .. } => *launch = state.starts_of(server).len() as u32 + 1,
+            Event::ServerStarting { server, launch, .. } => *launch = state.launches_of(server).len() as u32 + 1,
             Event::RunFinished(finished) => words.push(finished.outcome.to_string()),
             Event::GroupGivenUp(given_up) => words.push(format!("lost{}", given_up.points.len())),
             _ => {}
@@ -78,7 +78,7 @@ fn perform_next(
 fn succeed(action: &Action) -> ActionOutcome {
     match action {
         Action::Start(_) => ActionOutcome::Started(Ok(ReadyInfo::default())),
-        Action::Look => ActionOutcome::Unchanged,
+        Action::Check => ActionOutcome::Unchanged,
         Action::Reset => ActionOutcome::Reset {
             result: Ok(()),
             seconds: 0.0,

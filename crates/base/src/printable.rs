@@ -16,19 +16,19 @@ pub(crate) fn message(text: &str) -> String {
 
 /// Returns a text on one line, in which characters that [act](acts) are escaped.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    escaped(text, acts, |c| c.escape_default().to_string())
+    escaped(text, has_effect, |c| c.escape_default().to_string())
 }
 
 /// Like [`printable`], but keeps line feeds and tabs.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
-    let is_escaped = |c| acts(c) && c != '\n' && c != '\t';
+    let is_escaped = |c| has_effect(c) && c != '\n' && c != '\t';
     escaped(text, is_escaped, |c| c.escape_default().to_string())
 }
 
 /// Returns JSON in which characters that [act](acts) are escaped, except line feeds. Other such characters occur only within strings, so
 /// the result is still JSON.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
-    let is_escaped = |c| acts(c) && c != '\n';
+    let is_escaped = |c| has_effect(c) && c != '\n';
     escaped(json, is_escaped, |c| format!("\\u{:04x}", u32::from(c)))
 }
 
@@ -96,7 +96,7 @@ impl<W: Write> Write for Printable<W> {
 
 /// Returns true for characters that have an effect instead of a shape: controls (C0, DEL, C1), direction marks and overrides, line and
 /// paragraph separators, and the byte order mark.
-pub fn acts(c: char) -> bool {
+pub fn has_effect(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
@@ -144,11 +144,11 @@ mod tests {
 
         #[test]
         fn nothing_acts_any_more(text: String) {
-            prop_assert!(!printable(&text).contains(acts));
-            prop_assert!(!printable_lines(&text).replace(['\n', '\t'], "").contains(acts));
+            prop_assert!(!printable(&text).contains(has_effect));
+            prop_assert!(!printable_lines(&text).replace(['\n', '\t'], "").contains(has_effect));
             let json = serde_json::to_string_pretty(&[&text]).expect("a text is JSON");
             let shown = printable_json(&json);
-            prop_assert!(!shown.replace('\n', "").contains(acts));
+            prop_assert!(!shown.replace('\n', "").contains(has_effect));
             prop_assert_eq!(serde_json::from_str::<[String; 1]>(&shown).expect("still JSON"), [text]);
         }
     }

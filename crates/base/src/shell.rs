@@ -1,7 +1,7 @@
 //! Words and command lines as a POSIX shell reads them back: for scripts, for command lines to copy, and for commands to give
 //! again.
 
-use crate::printable::acts;
+use crate::printable::has_effect;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -74,7 +74,7 @@ pub fn shlex(line: &str) -> Option<Vec<String>> {
 }
 
 fn needs_printf(c: char) -> bool {
-    acts(c) && c != '\n' && c != '\t'
+    has_effect(c) && c != '\n' && c != '\t'
 }
 
 fn in_quotes(text: &str) -> String {
@@ -138,7 +138,7 @@ mod tests {
             let mut words: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
             words.push(bytes);
             let line = shell_line(words.iter().map(|word| OsStr::from_bytes(word)));
-            prop_assert!(!line.contains(|c| acts(c) && c != '\n' && c != '\t'), "{line:?}");
+            prop_assert!(!line.contains(|c| has_effect(c) && c != '\n' && c != '\t'), "{line:?}");
             let script = format!("printf '%s\\0' {line}");
             let output = Command::new("sh").args(["-c", &script]).output().expect("a shell runs");
             let read: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0).collect();

@@ -86,7 +86,7 @@ pub struct LoadOutcome {
     pub cpu: Duration,
     /// Longest time in which the loop did not look at the network, because it was busy or was woken late. An arrival that the kernel did
     /// not stamp is late by at most this time, plus 100 ms if the process was stopped while the loop waited.
-    pub longest_turn: Nanos,
+    pub longest_absence: Nanos,
     /// Sum of all these times that exceed 10 ms.
     pub away: Nanos,
     /// Intervals of the times in that sum. If the loop was woken late, the interval begins with the wait.

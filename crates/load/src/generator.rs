@@ -201,7 +201,7 @@ impl Generator {
             asked: drive.stock.asked,
             cpu: thread_cpu().saturating_sub(cpu_before),
             samples: drive.samples,
-            longest_turn: absence.longest,
+            longest_absence: absence.longest,
             away: absence.total,
             absences: absence.times,
             stamped_share: arrivals.stamped_share(),

@@ -83,7 +83,8 @@ impl<'a> ServeCommand<'a> {
     pub fn of(argv: &'a [String]) -> ServeCommand<'a> {
         let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
         let offline = || {
-            let is_one = |pair: &[String]| pair[0] == "bench" && Offline::ALL.iter().any(|one| one.word() == pair[1]);
+            let is_one =
+                |pair: &[String]| pair[0] == "bench" && Offline::ALL.iter().any(|one| one.subcommand() == pair[1]);
             argv.windows(2).rposition(is_one).map(|at| at + 1)
         };
         let before = last("serve")
@@ -198,7 +199,7 @@ impl Offline {
         let Some(place) = serve.iter().rposition(|word| word == "serve") else {
             return Err(format!(
                 "`vllm bench {}` is made of a command with the word `serve`; write one such as `vllm serve MODEL`",
-                self.word()
+                self.subcommand()
             ));
         };
         let command = ServeCommand::of(serve);
@@ -206,7 +207,7 @@ impl Offline {
         if !command.positional().is_empty() {
             engine.insert(0, "--model".to_owned());
         }
-        let bench = ["bench", self.word()].map(str::to_owned);
+        let bench = ["bench", self.subcommand()].map(str::to_owned);
         Ok([&serve[..place], &bench, &engine].concat())
     }
 }

@@ -71,7 +71,7 @@ pub struct Axis {
     pub covers: Option<(f64, f64)>,
     /// True if a linear axis may leave out zero when all values are far from it.
     #[serde(skip)]
-    pub floats: bool,
+    pub may_leave_out_zero: bool,
 }
 
 impl Axis {
@@ -82,7 +82,7 @@ impl Axis {
             scale,
             ticks: Vec::new(),
             covers: None,
-            floats: false,
+            may_leave_out_zero: false,
         }
     }
 
@@ -94,7 +94,10 @@ impl Axis {
 
     /// Lets the axis leave out zero.
     pub fn floating(self) -> Axis {
-        Axis { floats: true, ..self }
+        Axis {
+            may_leave_out_zero: true,
+            ..self
+        }
     }
 
     /// Makes the axis cover these values.

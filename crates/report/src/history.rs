@@ -101,7 +101,7 @@ pub(super) fn experiments(folder: &Path, host: &str) -> impl Iterator<Item = Dir
 /// The machine that an experiment was measured on, as its manifest says.
 pub fn host_of(root: &Path) -> Option<String> {
     let manifest: Value =
-        serde_json::from_slice(&files::read(&Directory::at(root).manifest(), files::FACTS).ok()?).ok()?;
+        serde_json::from_slice(&files::read(&Directory::at(root).manifest(), files::MOST_FACTS).ok()?).ok()?;
     let host = manifest["host"].as_str().filter(|host| !host.is_empty());
     host.map(str::to_owned)
 }
@@ -115,7 +115,7 @@ pub fn parent(root: &Path) -> Option<PathBuf> {
 fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: bool) -> Past {
     let table = read_runs(directory, state).table;
     let runs: Vec<&RunRecord> = state.runs().collect();
-    let starts = state.starts();
+    let starts = state.launches();
     let versions: BTreeMap<Launch, &str> = starts
         .filter_map(|start| {
             Some((
@@ -134,7 +134,7 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
     let mut found: BTreeMap<String, Repeats> = BTreeMap::new();
     for (point, metric) in valid.cartesian_product(metrics) {
         let used = point.used.iter().filter(|row| is_of_kind(runs[**row]));
-        let values = used.filter_map(|row| Some((state.start_of(runs[*row])?, table.cell(metric, *row).number()?)));
+        let values = used.filter_map(|row| Some((state.launch_of(runs[*row])?, table.cell(metric, *row).number()?)));
         for (launch, values) in values
             .into_group_map()
             .into_iter()

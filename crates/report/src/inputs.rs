@@ -11,7 +11,7 @@ use super::telemetry::{self, Telemetry};
 use serde_json::Value;
 use std::path::Path;
 use vsweep_answer::Answer;
-use vsweep_base::files::{FACTS, TEXT, read_text};
+use vsweep_base::files::{MOST_FACTS, MOST_TEXT, read_text};
 use vsweep_plan::matrix::argv;
 use vsweep_plan::{BenchRunner, Format, Params, ReportOptions, World, commands};
 use vsweep_record::journal::{Directory, RunRecord, State};
@@ -69,7 +69,7 @@ impl<'a> Inputs<'a> {
         answer: Answer,
     ) -> Inputs<'a> {
         let plan = plan_text(directory, state);
-        let manifest = read_text(&directory.manifest(), FACTS).ok();
+        let manifest = read_text(&directory.manifest(), MOST_FACTS).ok();
         let manifest = manifest.and_then(|text| serde_json::from_str(&text).ok());
         let failures = group(points, state);
         let goals = Goals::judge(&options.requirements, state, points);
@@ -121,7 +121,7 @@ impl<'a> Inputs<'a> {
 pub fn plan_text(directory: &Directory, state: &State) -> Option<(String, Format)> {
     let recorded = state.plan_that_counts().map(|(_, _, text)| text.to_owned());
     let recorded = recorded.filter(|text| !text.is_empty());
-    let read = |json| read_text(&directory.plan(json), TEXT).ok();
+    let read = |json| read_text(&directory.plan(json), MOST_TEXT).ok();
     let text = recorded.or_else(|| [false, true].into_iter().find_map(read))?;
     let format = Format::of_text(&text);
     Some((text, format))

@@ -18,7 +18,7 @@ pub fn known_noise(folder: &Path, host: &str, is_simulated: bool) -> Vec<MetricN
 }
 
 fn read(directory: &Directory) -> Option<Answer> {
-    let text = files::read(&directory.answer_json(), files::TEXT).ok()?;
+    let text = files::read(&directory.answer_json(), files::MOST_TEXT).ok()?;
     serde_json::from_slice(&text).ok()
 }
 

@@ -77,7 +77,7 @@ fn doing(state: &State) -> Vec<Value> {
     let unended = state.sessions().iter().filter(|session| session.ended.is_none());
     let sessions: Vec<_> = unended.map(|session| session.nonce()).collect();
     let of_server = |server: &ServerRecord| {
-        let mut starts = server.starts.iter();
+        let mut starts = server.launches.iter();
         // A session has one process of a config at a time, so earlier starts without an end are gone.
         let start = starts.rfind(|start| start.exited_at.is_none() && sessions.contains(&start.launch.session))?;
         let run = open.iter().find(|run| run.launch == Some(start.launch));

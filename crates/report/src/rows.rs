@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use vsweep_base::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_base::error::Error;
-use vsweep_base::files::{RESULT, read};
+use vsweep_base::files::{MOST_RESULT, read};
 use vsweep_base::ids::{Hash256, ServerId};
 use vsweep_base::threads;
 use vsweep_plan::{Params, ReportOptions, spelling};
@@ -67,7 +67,7 @@ pub fn read_asked(
 ) -> Runs {
     let shares = Shares::asked_by(&options.requirements);
     let unknown = ServerRecord::default();
-    let used = |server: &ServerRecord| used_gpus(&server.params, &server.argv, &server.starts);
+    let used = |server: &ServerRecord| used_gpus(&server.params, &server.argv, &server.launches);
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(|(id, server)| (id, used(server))).collect();
     let mut builder = TableBuilder::new();
     let is_spread = nodes::has_several_nodes(state);
@@ -112,7 +112,7 @@ pub fn read_asked(
                 metrics: Some(&figures),
                 errors: Some(&run.errors),
                 slot: run.slot,
-                launch: state.start_of(run).map(|launch| launch.to_string()),
+                launch: state.launch_of(run).map(|launch| launch.to_string()),
                 order: run.rank.line.seq,
                 machine: state.measured_at(run).filter(|_| is_spread),
             });
@@ -177,7 +177,8 @@ pub(super) fn read_content(root: &Path, run: &RunRecord) -> Result<Vec<u8>, Stri
         return Ok(Vec::new());
     };
     let problem = |what: String| format!("{}: {what}", file.path);
-    let content = read(&root.join(&*file.path), RESULT).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    let content =
+        read(&root.join(&*file.path), MOST_RESULT).map_err(|error| problem(format!("cannot be read: {error}")))?;
     verify(file, &content).map_err(problem)?;
     Ok(content)
 }

@@ -138,7 +138,7 @@ struct TelemetryReading {
 
 /// The readings of a file; empty if it does not hold telemetry.
 fn read(path: &Path) -> Vec<TelemetryReading> {
-    let Ok(content) = files::read(path, files::TEXT) else {
+    let Ok(content) = files::read(path, files::MOST_TEXT) else {
         return Vec::new();
     };
     let mut reader = csv::Reader::from_reader(&content[..]);

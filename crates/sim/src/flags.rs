@@ -202,7 +202,7 @@ impl Flags {
     }
 
     /// Returns true if a switch is on; `default` if it is not given.
-    pub fn on(&self, name: &str, default: bool) -> bool {
+    pub fn is_on(&self, name: &str, default: bool) -> bool {
         self.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
 

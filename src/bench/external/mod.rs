@@ -296,7 +296,7 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
         true => &path.join(AIPERF_RESULT),
         false => path,
     };
-    let bytes = files::read(path, files::RESULT).map_err(|error| match error.kind() {
+    let bytes = files::read(path, files::MOST_RESULT).map_err(|error| match error.kind() {
         files::REFUSED => failed(format!("its result {} is not read: {error}", path.display())),
         _ => failed(format!("it wrote no result to {}", path.display())),
     })?;

@@ -158,7 +158,7 @@ impl Batch {
             ..Timing::default()
         };
         for outcome in &outcomes {
-            timing.away = timing.away.max(seconds(outcome.longest_turn));
+            timing.away = timing.away.max(seconds(outcome.longest_absence));
             let since = |nanos: u64| {
                 let at = outcome.began + Duration::from_nanos(nanos);
                 at.saturating_duration_since(released).as_secs_f64()

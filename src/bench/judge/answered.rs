@@ -25,7 +25,7 @@ const UNEXPECTED_HITS: f64 = 0.1;
 /// Returns a doubt if the server counted more output tokens than requested, or fewer although answers had to continue after the end of
 /// sequence (`goes_on`). A large excess makes the figures invalid, not only suspect. `answers` has the counted and the requested tokens of
 /// each answer.
-pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
+pub fn output_lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
     let counted: u64 = answers.iter().map(|(counted, _)| counted).sum();
     let asked: u64 = answers.iter().map(|(_, asked)| asked).sum();
     let exceeding = || answers.iter().filter(|(counted, asked)| counted > asked);
@@ -50,7 +50,7 @@ pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
 
 /// Returns a doubt if the server counted fewer prompt tokens than were sent. `prompts` has the counted and the sent tokens of each request.
 /// If `is_estimate` is true, the sent tokens are estimates.
-pub fn inputs(prompts: &[(u64, u64)], is_estimate: bool) -> Option<Doubt> {
+pub fn prompt_lengths(prompts: &[(u64, u64)], is_estimate: bool) -> Option<Doubt> {
     let least = if is_estimate { LEAST_OF_WORDS } else { LEAST_OF_PROMPT };
     let is_cut = |(counted, sent): &&(u64, u64)| (counted + SPECIAL_TOKENS) as f64 <= least * *sent as f64;
     let cut: Vec<&(u64, u64)> = prompts.iter().filter(is_cut).collect();
@@ -111,12 +111,12 @@ impl Served {
 /// Checks the pace of a whole run.
 pub(in crate::bench) fn check_pace(samples: &Samples) -> Option<Doubt> {
     let served: Vec<Served> = samples.iter().filter_map(|sample| Served::of(&sample)).collect();
-    paced(&served)
+    steady_pace(&served)
 }
 
 /// Returns a doubt if the time per output token had a trend. Requests that were sent before the first one ended (the ramp), or ended after
 /// the last one was sent (the drain), are left out, because fewer others ran at the same time.
-pub fn paced(served: &[Served]) -> Option<Doubt> {
+pub fn steady_pace(served: &[Served]) -> Option<Doubt> {
     let ramp = served.iter().map(|request| request.end).reduce(f64::min)?;
     let drain = served.iter().map(|request| request.sent).reduce(f64::max)?;
     let is_between = |request: &&Served| request.sent >= ramp && request.end <= drain;
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn counts_beyond_the_limit_are_no_figures() {
-        let code = |counted: u64| lengths(&[(counted, 8), (8, 8)], true).map(|doubt| doubt.code);
+        let code = |counted: u64| output_lengths(&[(counted, 8), (8, 8)], true).map(|doubt| doubt.code);
         assert_eq!(code(8), None);
         assert_eq!(code(9), Some(Code::OutputLengthsDiffer), "the end of sequence");
         assert_eq!(code(11), Some(Code::TooManyOutputTokens));
@@ -153,16 +153,18 @@ mod tests {
 
     #[test]
     fn prompts_that_were_cut_show() {
-        let cut = |counted: u64, sent: u64| inputs(&[(sent + 1, sent), (counted, sent)], false).map(|doubt| doubt.code);
+        let cut = |counted: u64, sent: u64| {
+            prompt_lengths(&[(sent + 1, sent), (counted, sent)], false).map(|doubt| doubt.code)
+        };
         assert_eq!(cut(6_000, 16_384), Some(Code::InputLengthsDiffer));
         assert_eq!(cut(900, 1_000), Some(Code::InputLengthsDiffer));
         assert_eq!(cut(16_380, 16_384), None, "special tokens");
         assert_eq!(cut(1, 5), None);
-        assert_eq!(inputs(&[(800, 1_000)], true), None, "words are an estimate");
-        assert!(inputs(&[(400, 1_000)], true).is_some());
+        assert_eq!(prompt_lengths(&[(800, 1_000)], true), None, "words are an estimate");
+        assert!(prompt_lengths(&[(400, 1_000)], true).is_some());
         let one_of_many: Vec<(u64, u64)> = (0..200).map(|at| (if at == 0 { 900 } else { 1_000 }, 1_000)).collect();
-        assert_eq!(inputs(&one_of_many, false), None, "hardly another load");
-        assert_eq!(inputs(&[], false), None);
+        assert_eq!(prompt_lengths(&one_of_many, false), None, "hardly another load");
+        assert_eq!(prompt_lengths(&[], false), None);
     }
 }
 
@@ -184,7 +186,7 @@ mod pace_tests {
                 Served { sent, end, tpot }
             })
             .collect();
-        paced(&served).map(|doubt| doubt.code)
+        steady_pace(&served).map(|doubt| doubt.code)
     }
 
     #[test]
@@ -205,7 +207,7 @@ mod pace_tests {
             served.collect::<Vec<_>>()
         };
         for count in 0..20 {
-            assert_eq!(paced(&one_after_another(count)), None, "{count} requests");
+            assert_eq!(steady_pace(&one_after_another(count)), None, "{count} requests");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! not stall and was not the limit.
 
 use super::RunFigures;
-use crate::checks::{Short, needed, percentile, short};
+use crate::checks::{Short, percentile, shortfall, values_needed};
 use crate::stats::{figure_of, split_class};
 use crate::validity::{Code, Doubt};
 
@@ -32,7 +32,7 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
 pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
     let (completed, slots) = (seen.number("completed"), seen.slots());
-    let detail = match short(duration_s, completed, slots)? {
+    let detail = match shortfall(duration_s, completed, slots)? {
         Short::Time => format!("its load lasted {:.0} ms", duration_s * 1000.0),
         Short::Requests => format!(
             "{} requests are too few for a steady state with {} at once",
@@ -59,7 +59,7 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     let lacking = seen.figures.keys().filter_map(|key| {
         let (class, figure) = split_class(key);
         let (percent, latency) = percentile(figure)?;
-        let (count, needed) = (count(class, latency)?, needed(percent));
+        let (count, needed) = (count(class, latency)?, values_needed(percent));
         (count < needed).then_some((percent, count, needed, key))
     });
     let lacking: Vec<_> = lacking.collect();

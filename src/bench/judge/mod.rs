@@ -13,7 +13,7 @@ use crate::plan::Params;
 use crate::request_error::RequestError;
 use crate::validity::Doubt;
 pub(super) use answered::check_pace;
-pub use answered::{Served, cached, inputs, lengths, paced};
+pub use answered::{Served, cached, output_lengths, prompt_lengths, steady_pace};
 use itertools::Itertools;
 use serde_json::Value;
 pub use telemetry::telemetry;

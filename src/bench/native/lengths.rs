@@ -29,7 +29,7 @@ pub(super) fn of_prompts(
     let prompts = outcome.samples.in_order().zip(sent);
     let prompts = prompts.filter(|(sample, _)| sample.is_ok());
     let prompts: Vec<(u64, u64)> = prompts.map(|(sample, sent)| (sample.prompt_len, sent)).collect();
-    judge::inputs(&prompts, counted_by == ESTIMATE)
+    judge::prompt_lengths(&prompts, counted_by == ESTIMATE)
 }
 
 /// Returns a doubt about the lengths of the answers; `None` if they had no fixed length.
@@ -51,5 +51,5 @@ pub(super) fn of_answers(settings: &NativeSettings, load: &Load, outcome: &LoadO
         .filter(|(sample, _)| sample.is_ok());
     let counted = answers.filter_map(|(sample, asked)| Some((sample.output_tokens?, asked)));
     let counted: Vec<(u64, u64)> = counted.filter(|(_, asked)| *asked > 0).collect();
-    judge::lengths(&counted, settings.ignores_eos())
+    judge::output_lengths(&counted, settings.ignores_eos())
 }

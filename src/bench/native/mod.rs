@@ -33,7 +33,7 @@ use crate::stats::ClassTag;
 use crate::telemetry::series::Window;
 use crate::validity::Code;
 pub use prepare::stop_profiler;
-pub use settings::{REFUSED, harmless};
+pub use settings::{REFUSED, reason_to_ignore};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -302,7 +302,7 @@ fn requests(samples: &Samples, stalls: Option<&StallTimes<'_>>, classes: &[Class
 }
 
 /// Passes the progress of a load of these classes to a search's watch.
-pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>, classes: &[ClassTag]) -> Option<Cut> {
+pub fn show_to_watch(watch: &mut Watch, progress: &LoadProgress<'_>, classes: &[ClassTag]) -> Option<Cut> {
     match progress {
         LoadProgress::Ended(sample, in_flight) => {
             watch.note_end(latencies(sample, classes), span(sample), *in_flight as u64)

@@ -52,7 +52,7 @@ impl NativeRun {
             settings: self.settings.clone(),
             endpoint: self.endpoint.clone(),
         };
-        match self.settings.draws_on_the_way() {
+        match self.settings.draws_during_run() {
             true => drawer.start(),
             false => drawer.with_sources(|sources| sources.draw_all()),
         }

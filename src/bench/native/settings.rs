@@ -247,7 +247,7 @@ impl NativeSettings {
     }
 
     /// Returns true if requests are drawn while others are sent. A given number of requests is drawn before the run.
-    pub fn draws_on_the_way(&self) -> bool {
+    pub fn draws_during_run(&self) -> bool {
         let is_drawn_before = self.prompts.given.is_some() || self.is_self_timed() || self.dataset.traits().has_turns;
         self.arrival.duration.is_some() && !is_drawn_before
     }
@@ -364,7 +364,7 @@ pub const REFUSED: &[(&str, &str)] = reasons! {
 
 /// Returns the reason for which a flag is refused, if the flag has no effect with these values. Command lines that were written for `vllm
 /// bench serve` may have flags without an effect here.
-pub fn harmless(name: &str, values: &[&str]) -> Option<&'static str> {
+pub fn reason_to_ignore(name: &str, values: &[&str]) -> Option<&'static str> {
     let is_usual = |value: &&str| ["auto", "hf", "slow"].contains(value);
     let is_harmless = match name {
         "trust_remote_code" => true,

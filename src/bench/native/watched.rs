@@ -1,6 +1,6 @@
 //! Drives the load, observed by a watch if a search asked for the run, and finds the generator's stalls around single requests.
 
-use super::{NativeRun, generator_failed, seen_by};
+use super::{NativeRun, generator_failed, show_to_watch};
 use crate::cause::Failure;
 use crate::load::{Load, LoadOutcome};
 use crate::metrics::LoadProgress;
@@ -19,7 +19,10 @@ impl NativeRun {
             if let LoadProgress::Ended(sample, _) = &progress {
                 counters.count(sample);
             }
-            match watch.as_mut().and_then(|watch| seen_by(watch, &progress, &classes)) {
+            match watch
+                .as_mut()
+                .and_then(|watch| show_to_watch(watch, &progress, &classes))
+            {
                 // Later events of the same turn do not change the decision.
                 Some(cut) if decided.is_none() => decided = Some(cut),
                 _ => return ControlFlow::Continue(()),

@@ -89,7 +89,7 @@ pub(super) fn latencies(settings: &NativeSettings, samples: &Samples, result: &m
 pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
     members(json!({
         "generator_cpu_share": cpu_share(outcome),
-        "generator_longest_turn_ms": seconds(outcome.longest_turn) * 1000.0,
+        "generator_longest_turn_ms": seconds(outcome.longest_absence) * 1000.0,
         "generator_away_ms": seconds(outcome.away) * 1000.0,
         "generator_kernel_stamped_share": outcome.stamped_share,
     }))

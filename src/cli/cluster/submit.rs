@@ -143,7 +143,7 @@ impl Submission<'_> {
             return Err(Error::Usage(why));
         }
         let _turn = (!is_dry).then(|| cluster::take_turn(directory)).transpose()?;
-        let before = cluster::handed_over(directory)?;
+        let before = cluster::submissions(directory)?;
         let tasks = slurm::queue(&before).map_err(|why| {
             Error::Fatal(format!(
                 "nothing was submitted, because the starts that are already under way are unknown: {why}"
@@ -182,7 +182,7 @@ impl Submission<'_> {
                 continue;
             }
             array.write(directory)?;
-            let job = slurm::hand_over(&arguments, &script).map_err(|error| {
+            let job = slurm::submit(&arguments, &script).map_err(|error| {
                 Error::Fatal(format!(
                     "{error}; what was submitted before stays, and the same command goes on"
                 ))
@@ -205,7 +205,7 @@ impl Submission<'_> {
 fn cancel(directory: &Directory) -> Result<Exit> {
     let is_recorded = directory.submissions().is_dir();
     let _turn = is_recorded.then(|| cluster::take_turn(directory)).transpose()?;
-    let tasks = slurm::queue(&cluster::handed_over(directory)?)?;
+    let tasks = slurm::queue(&cluster::submissions(directory)?)?;
     let live = tasks.iter().filter(|task| task.is_live).collect_vec();
     let jobs = live.iter().filter_map(|task| task.job.split('_').next());
     let jobs = jobs.unique().collect_vec();

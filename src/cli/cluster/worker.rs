@@ -4,7 +4,7 @@
 use crate::agenda::Ending;
 use crate::cli::experiment::{Owner, recorded_plan};
 use crate::cli::output;
-use crate::cli::sweep::run::{check_machine, leave, look_around, perform, settle_gpus, settle_margins};
+use crate::cli::sweep::run::{check_machine, find_node, leave, perform, settle_gpus, settle_margins};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
 use crate::report::progress::Mode;
@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Result<Exit> {
         leases: Leases::of(&directory, host()),
         group: args.group,
     };
-    let node = look_around(&plan);
+    let node = find_node(&plan);
     let sweep = Sweep {
         retry_failed: args.retry_failed,
         node: node.as_ref(),

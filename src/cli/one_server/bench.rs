@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut params = args.params.given;
     for (name, values) in args.params.refused {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        match native::harmless(name, &values) {
+        match native::reason_to_ignore(name, &values) {
             Some(reason) => print_note(format_args!("{} is ignored: {reason}", as_typed(name))),
             None => drop(params.insert(name.to_owned(), Value::Bool(true))),
         }

@@ -222,7 +222,7 @@ mod tests {
             scale: Scale::Linear,
             ticks: Vec::new(),
             covers: None,
-            floats: false,
+            may_leave_out_zero: false,
         };
         let series = |style, count| Series {
             name: String::new(),

@@ -14,7 +14,7 @@ use crate::rehearse::Options;
 use crate::report::SweepUsage;
 use crate::report::texts::status::{Cluster, Orphan, Status, Worker};
 use crate::report::texts::terminal::show;
-use crate::run::signs;
+use crate::run::leases_in_use;
 use crate::server::process::orphans::Remains;
 use console::Term;
 use std::io::Write;
@@ -69,7 +69,7 @@ fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
         let at_work = !status.running.is_empty();
         status.seconds_left = work.as_mut().and_then(|work| work.seconds_left(&state, at_work));
     }
-    let workers = signs(directory).into_iter();
+    let workers = leases_in_use(directory).into_iter();
     status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
     let orphans = Remains::of(&status.killed).orphans.into_iter();
     let orphans = orphans.map(|orphan| Orphan {
@@ -168,7 +168,7 @@ fn top(text: &str, screen: &Term) -> String {
 
 /// Returns Slurm's report about the submitted tasks, if there are any.
 fn in_cluster(directory: &Directory) -> Result<Option<Cluster>> {
-    let arrays = cluster::handed_over(directory)?;
+    let arrays = cluster::submissions(directory)?;
     let jobs = || {
         let queue = slurm::queue(&arrays);
         Cluster {

@@ -1,6 +1,6 @@
 //! `vsweep check`: validates plans.
 
-use super::plan::table::work;
+use super::plan::table::describe_work;
 use super::rehearse::failures_in_words;
 use crate::cause::Failure;
 use crate::cli::forecast::misfits;
@@ -98,7 +98,11 @@ fn print_verdict(
     }
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");
-    say(format_args!("{verdict}: {}: {servers}, {}", plan.name, work(&counts)));
+    say(format_args!(
+        "{verdict}: {}: {servers}, {}",
+        plan.name,
+        describe_work(&counts)
+    ));
     for note in notes(&plan, &matrix) {
         say(format_args!("note: {note}"));
     }

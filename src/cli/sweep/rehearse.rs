@@ -153,7 +153,7 @@ impl AssumedMachine {
     pub fn options(&self, plan: &Plan, matrix: &Matrix, limits: Limits) -> Options {
         let chosen = self.gpu.map(|(_, gpu)| (gpu, "as told"));
         let known = chosen.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
-        let (gpu, whence) = known.unwrap_or((GPUS[0], "choose with --gpu"));
+        let (gpu, source) = known.unwrap_or((GPUS[0], "choose with --gpu"));
         let chosen = self.gpu.and_then(|(count, _)| Some((count?, "as told")));
         let count = chosen.or_else(|| Some((count_gpus(plan)?, "as this machine has")));
         // Simulators need no GPU to run at the same time.
@@ -161,15 +161,15 @@ impl AssumedMachine {
             (Parallel::Servers(_), false) => 0,
             _ => ASSUMED_GPUS,
         };
-        let (gpus, gpus_whence) = count.unwrap_or((assumed, "choose with --gpu 8xh100"));
+        let (gpus, gpus_source) = count.unwrap_or((assumed, "choose with --gpu 8xh100"));
         Options {
             card: Some(Card {
                 gpu,
-                whence,
+                source,
                 is_assumed: known.is_none(),
             }),
             gpus,
-            gpus_whence,
+            gpus_source,
             model_config: self.model_config.clone(),
             limits,
             ..Options::default()

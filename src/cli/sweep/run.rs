@@ -24,7 +24,7 @@ use crate::{report, threads};
 pub use display::counter;
 use display::{Display, eta};
 use preflight::{answers, first_guesses, lengths, margins_in_words, predictions};
-pub use preflight::{check_machine, look_around, noise_beside, settle_gpus, settle_margins};
+pub use preflight::{check_machine, find_node, noise_beside, settle_gpus, settle_margins};
 use std::cell::OnceCell;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Result<Exit> {
         let why = format!("[{what}] chooses among all servers of the plan; leave out --only and --shard");
         return Err(Error::Usage(why));
     }
-    let node = if args.dry_run { None } else { look_around(&plan) };
+    let node = if args.dry_run { None } else { find_node(&plan) };
     let sweep = Sweep {
         wanted,
         shard: args.shard,

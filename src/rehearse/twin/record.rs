@@ -165,7 +165,7 @@ fn in_turns(runs: Vec<&RunRecord>) -> Vec<&RunRecord> {
 
 fn read(directory: &Directory, run: &RunRecord) -> Option<Map<String, Value>> {
     let file = run.file.as_ref()?;
-    let content = files::read(&directory.root().join(&*file.path), files::RESULT).ok()?;
+    let content = files::read(&directory.root().join(&*file.path), files::MOST_RESULT).ok()?;
     serde_json::from_slice(&content).ok()
 }
 

@@ -78,7 +78,7 @@ impl Stage for Virtual<'_> {
                     },
                 }
             }
-            Action::Look => ActionOutcome::Unchanged,
+            Action::Check => ActionOutcome::Unchanged,
             Action::Reset => ActionOutcome::Reset {
                 result: Ok(()),
                 seconds: 0.0,
@@ -106,7 +106,7 @@ impl Writer for &Recorded {
         let event = match event {
             // The number of the start, as the recorder of a real session would count it.
             Event::ServerStarting { server, slot, gpus, .. } => Event::ServerStarting {
-                launch: 1 + state.starts().count() as u32,
+                launch: 1 + state.launches().count() as u32,
                 server,
                 slot,
                 gpus,

@@ -5,7 +5,7 @@ use crate::agenda::ActionOutcome;
 use crate::cause::{Cause, Failure};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Change, Differences, Fingerprint};
-use crate::journal::{ServerMatch, StartRecord};
+use crate::journal::{LaunchRecord, ServerMatch};
 use crate::plan::Target;
 use crate::run::Update;
 use crate::run::attached::{reason, recognise, restarted};
@@ -29,10 +29,10 @@ impl Live<'_, '_> {
             Err(differences) => return Ok(Err(differences)),
         };
         let is_restarted = self.writer.look(|state| {
-            let mut starts = state.starts_of(id).iter();
+            let mut starts = state.launches_of(id).iter();
             let before = starts
                 .rfind(|start| start.ready.is_some())
-                .and_then(StartRecord::identity);
+                .and_then(LaunchRecord::identity);
             before.is_some_and(|before| read.change_since(before) == Change::Restarted)
         });
         if is_restarted {

@@ -19,7 +19,7 @@ pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Result<()> {
 }
 
 fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
-    let Ok(written) = files::read(result, files::RESULT) else {
+    let Ok(written) = files::read(result, files::MOST_RESULT) else {
         return Ok(());
     };
     let hidden = secrets.redact_json(written.clone());
@@ -34,7 +34,7 @@ pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     if secrets.is_empty() || !log.exists() {
         return Ok(());
     }
-    let written = files::read(log, files::RESULT).map_err(Error::io("read", log))?;
+    let written = files::read(log, files::MOST_RESULT).map_err(Error::io("read", log))?;
     let text = String::from_utf8_lossy(&written);
     let hidden = secrets.redact(&text);
     match hidden == text {

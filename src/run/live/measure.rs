@@ -52,7 +52,7 @@ impl Live<'_, '_> {
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
-            measured = bench::probe(&job, watch.cloned()) => measured,
+            measured = bench::measure_watched(&job, watch.cloned()) => measured,
             failure = running.server.failed() => {
                 let seconds = began.elapsed().as_secs_f64();
                 self.keep(&telemetry, readings(sampler).await, None)?;

@@ -19,7 +19,7 @@ use crate::agenda::{Action, ActionOutcome};
 use crate::bench::Program;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::journal::{Nonce, StartRecord};
+use crate::journal::{LaunchRecord, Nonce};
 use crate::matrix::ServerConfig;
 use crate::plan::{Parallel, Params, Plan};
 use crate::run::activity_lock::Permit;
@@ -209,7 +209,7 @@ impl Stage for Live<'_, '_> {
                     Some(offline) => self.start_offline(offline).await?,
                 }
             }
-            Action::Look => self.inspect().await?,
+            Action::Check => self.inspect().await?,
             Action::Reset => ActionOutcome::Reset {
                 result: self.reset().await,
                 seconds: began.elapsed().as_secs_f64(),
@@ -272,8 +272,8 @@ impl Live<'_, '_> {
         let session = self.writer.with(|recorder| recorder.nonce());
         let (servers, starts) = self.writer.look(|state| {
             let others = state.servers.iter().filter(|(id, _)| **id != self.config.id);
-            let starts = others.flat_map(|(_, server)| &server.starts);
-            let neighbours: Vec<&StartRecord> = starts.filter(|start| is_neighbour(start, session, since)).collect();
+            let starts = others.flat_map(|(_, server)| &server.launches);
+            let neighbours: Vec<&LaunchRecord> = starts.filter(|start| is_neighbour(start, session, since)).collect();
             let starting = neighbours.iter().filter(|start| was_starting(start, since));
             (neighbours.len(), starting.count())
         });
@@ -284,13 +284,13 @@ impl Live<'_, '_> {
     }
 }
 
-fn is_neighbour(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
+fn is_neighbour(start: &LaunchRecord, session: Nonce, since: Timestamp) -> bool {
     let ended = start.exited_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
     start.launch.session == session && ended.is_none_or(|ended| ended >= since)
 }
 
 /// Returns true if a server was starting at any time since `since`. A server that never became ready was starting until its end.
-fn was_starting(start: &StartRecord, since: Timestamp) -> bool {
+fn was_starting(start: &LaunchRecord, since: Timestamp) -> bool {
     let took = start
         .ready_seconds()
         .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok());

@@ -94,7 +94,7 @@ impl Leftovers {
     pub fn of(mark: &str) -> Option<Leftovers> {
         let path = inventory(mark);
         is_ours(&path).then_some(())?;
-        let text = files::read_text(&path, files::TEXT).ok()?;
+        let text = files::read_text(&path, files::MOST_TEXT).ok()?;
         let mut tree = Leftovers {
             mark: mark.to_owned(),
             inventory: files::open_with(&path, OpenOptions::new().append(true)).ok(),

@@ -417,7 +417,7 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_keeps_its_figures() {
             .all(|row| row["outcome"] == "cut" && !row["p99_ttft_ms"].is_empty())
     );
     // The server stays up between probes, because the plan does not say `reset = "restart"`.
-    let starts: Vec<usize> = state.servers.values().map(|server| server.starts.len()).collect();
+    let starts: Vec<usize> = state.servers.values().map(|server| server.launches.len()).collect();
     assert_eq!(starts, [1]);
     harness.wait_until_alone();
 }
@@ -498,7 +498,7 @@ fn a_server_beaten_by_the_highest_load_is_not_started() {
     let starts: Vec<bool> = state(&directory)
         .servers
         .values()
-        .map(|server| server.starts.is_empty())
+        .map(|server| server.launches.is_empty())
         .collect();
     assert_eq!(starts.iter().filter(|is_empty| **is_empty).count(), 1, "{starts:?}");
     harness.wait_until_alone();

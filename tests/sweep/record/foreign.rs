@@ -3,7 +3,7 @@
 use crate::harness::{Harness, rows, said, wait_for};
 use std::fs;
 use std::path::{Path, PathBuf};
-use vsweep::printable::acts;
+use vsweep::printable::has_effect;
 
 /// Clears the screen, writes the clipboard, and changes the direction of writing; one of the sequences begins with a C1 control.
 const EVIL: &str = "\u{1b}[2J\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}31m\u{202e}evil";
@@ -25,7 +25,7 @@ fn shown(directory: &Path) -> Vec<PathBuf> {
 
 /// Returns the first line of a text with a control character that has an effect.
 fn acting(text: &str) -> Option<&str> {
-    text.lines().find(|line| line.replace('\t', "").contains(acts))
+    text.lines().find(|line| line.replace('\t', "").contains(has_effect))
 }
 
 fn assert_harmless(directory: &Path) {

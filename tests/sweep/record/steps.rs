@@ -195,7 +195,7 @@ impl Stage for &Replay {
                 self.cold_loads.set(0);
                 self.started()
             }
-            Action::Look => Ok(ActionOutcome::Unchanged),
+            Action::Check => Ok(ActionOutcome::Unchanged),
             Action::Reset => Ok(self.reset()),
             Action::Run(run) => self.ran(&run),
             Action::Await => unreachable!("these servers run one after the other"),

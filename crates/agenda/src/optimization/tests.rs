@@ -63,7 +63,7 @@ impl Played {
     /// Measures a start that has begun. Without a figure, the run runs out of memory.
     fn measure(&mut self, start: &Start, figure: Option<f64>) {
         let point = self.matrix.points_of(&start.server).next().expect("a point");
-        let launch = self.state.starts_of(&start.server.id).len() as u32 + 1;
+        let launch = self.state.launches_of(&start.server.id).len() as u32 + 1;
         self.state.apply_hypothetical(Event::ServerStarting {
             server: start.server.id.clone(),
             slot: start.slot,

@@ -251,11 +251,11 @@ fn stranger_on(path: &Path) -> Option<Stranger> {
 // takes more memory than its reader allows.
 
 /// Largest size of a small file, such as a manifest or a lease, in bytes.
-pub const FACTS: u64 = 1 << 20;
+pub const MOST_FACTS: u64 = 1 << 20;
 /// Largest size of a file that people may write, such as a plan, or of the inventory of a process tree, in bytes.
-pub const TEXT: u64 = 1 << 26;
+pub const MOST_TEXT: u64 = 1 << 26;
 /// Largest size of a table, a page or the result of one run, in bytes.
-pub const RESULT: u64 = 1 << 30;
+pub const MOST_RESULT: u64 = 1 << 30;
 /// Kind of the error for a file that is refused: a link, a pipe, a socket or a device, or a file that is too long or has another name.
 /// Folders and errors of reading have other kinds.
 pub const REFUSED: ErrorKind = ErrorKind::InvalidInput;
@@ -532,7 +532,7 @@ mod plain_tests {
         File::create(&path)
             .and_then(|file| file.set_len(1 << 40))
             .expect("made");
-        let error = read(&path, RESULT).expect_err("too long");
+        let error = read(&path, MOST_RESULT).expect_err("too long");
         assert_eq!(error.kind(), REFUSED);
         assert!(error.to_string().contains("longer than 1073741824 bytes"), "{error}");
     }
@@ -545,7 +545,7 @@ mod plain_tests {
         fs::hard_link(&other, &path).expect("linked");
         let error = open_with(&path, File::options().write(true)).expect_err("a hard link");
         assert!(error.to_string().contains("another name"), "{error}");
-        assert_eq!(read(&path, FACTS).expect("read"), b"kept");
+        assert_eq!(read(&path, MOST_FACTS).expect("read"), b"kept");
         fs::remove_file(&other).expect("removed");
         open_with(&path, File::options().write(true)).expect("one name");
     }

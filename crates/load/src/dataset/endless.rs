@@ -35,7 +35,7 @@ pub fn draw_endlessly(
     let sampling = draw.sampling;
     let (mut first, mut seed) = (first, sampling.seed as u32);
     loop {
-        let num_prompts = match (first.take(), dataset.round()) {
+        let num_prompts = match (first.take(), dataset.round_size()) {
             (Some(first), _) => first,
             (None, Some(round)) => round,
             (None, None) if drawn == 0 => return rows(dataset, draw, &mut numbered),
@@ -211,7 +211,9 @@ mod tests {
     fn only_what_makes_its_prompts_has_rounds() {
         let none = serde_json::Map::new();
         let mut reader = crate::params::ParamReader::new(&none, |_| None, str::to_owned);
-        let rounds = KINDS.iter().filter(|kind| (kind.read)(&mut reader).round().is_some());
+        let rounds = KINDS
+            .iter()
+            .filter(|kind| (kind.read)(&mut reader).round_size().is_some());
         let names: Vec<&str> = rounds.map(|kind| kind.name).collect();
         assert_eq!(names, ["random", "random-mm", "random-rerank", "prefix_repetition"]);
         assert!(

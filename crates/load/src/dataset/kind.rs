@@ -78,7 +78,7 @@ pub trait Dataset: Debug + Send + Sync {
 
     /// Number of requests in a round of [`draw_endlessly`](super::draw_endlessly), if each seed gives new prompts. `None` if the dataset
     /// has a limited number of rows.
-    fn round(&self) -> Option<usize> {
+    fn round_size(&self) -> Option<usize> {
         None
     }
 

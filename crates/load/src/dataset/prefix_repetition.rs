@@ -44,7 +44,7 @@ impl Dataset for PrefixRepetition {
         Some(vec![(self.prefix_len + self.suffix_len, self.output_len); requests])
     }
 
-    fn round(&self) -> Option<usize> {
+    fn round_size(&self) -> Option<usize> {
         Some(2048)
     }
 

@@ -73,7 +73,7 @@ impl Dataset for Random {
     }
 
     /// Returns a large number, because only the lengths of a whole round are in memory at once.
-    fn round(&self) -> Option<usize> {
+    fn round_size(&self) -> Option<usize> {
         Some((1 << 20) * self.batch_size.max(1))
     }
 

@@ -148,7 +148,7 @@ impl Dataset for RandomMm {
         self.text.check(backend, num_prompts, reader);
     }
 
-    fn round(&self) -> Option<usize> {
+    fn round_size(&self) -> Option<usize> {
         Some(256)
     }
 

@@ -37,7 +37,7 @@ impl Dataset for Rerank {
         }
     }
 
-    fn round(&self) -> Option<usize> {
+    fn round_size(&self) -> Option<usize> {
         Some(2048)
     }
 

@@ -16,7 +16,7 @@ pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
     let command = ServeCommand::of(startup);
     let Some(launcher) = command
         .before()
-        .strip_suffix(&["bench", Offline::Startup.word()].map(String::from))
+        .strip_suffix(&["bench", Offline::Startup.subcommand()].map(String::from))
     else {
         return startup.to_vec();
     };

@@ -57,7 +57,7 @@ impl Offline {
     }
 
     /// Returns the name after `vllm bench`.
-    pub fn word(self) -> &'static str {
+    pub fn subcommand(self) -> &'static str {
         match self {
             Offline::MmProcessor => "mm-processor",
             other => other.name(),

@@ -75,7 +75,7 @@ impl<'a> OptimizationProgress<'a> {
                 contestant,
                 slot,
                 reason,
-                is_launched: state.starts_of(&own.server).iter().any(|start| start.slot == slot),
+                is_launched: state.launches_of(&own.server).iter().any(|start| start.slot == slot),
                 result,
             });
         }
@@ -289,7 +289,7 @@ impl Shares {
     }
 
     /// Returns true if values are shares of the best values of several workloads.
-    pub fn are_of_several(&self) -> bool {
+    pub fn has_several_workloads(&self) -> bool {
         self.best.len() > 1
     }
 
@@ -316,7 +316,7 @@ impl Shares {
     }
 
     fn share(&self, workload: &str, trial: Trial) -> Trial {
-        let best = match self.are_of_several() {
+        let best = match self.has_several_workloads() {
             true => self.best.get(workload).copied().flatten().unwrap_or(0.0),
             false => 0.0,
         };

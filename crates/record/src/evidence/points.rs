@@ -1,7 +1,7 @@
 //! The points of an experiment with the runs that count, each run's figures with their sampling errors, and the server configs.
 
 use super::Evidence;
-use crate::journal::StartRecord;
+use crate::journal::LaunchRecord;
 use crate::table::{self, Cell, Points, Sampling, Section, Table, Workload};
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
@@ -194,7 +194,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
             .map(|column| (column.name.clone(), column.cells.at(row).to_string()))
             .collect();
         let gpus = evidence.points.runs.cell("gpu_count", row).number();
-        let starts = evidence.state.starts_of(&ServerId((*id).into()));
+        let starts = evidence.state.launches_of(&ServerId((*id).into()));
         Config {
             name: evidence.names.config(row),
             changes: settings.len(),
@@ -217,8 +217,8 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
 
 /// Returns the mean duration of a launch that became ready, in seconds: the time until it was ready, and its share of the time of all runs.
 /// `None` if no launch became ready.
-fn seconds_per_start(starts: &[StartRecord], measured: f64) -> Option<f64> {
-    let ready = starts.iter().filter_map(StartRecord::ready_seconds).collect_vec();
+fn seconds_per_start(starts: &[LaunchRecord], measured: f64) -> Option<f64> {
+    let ready = starts.iter().filter_map(LaunchRecord::ready_seconds).collect_vec();
     let launches = ready.len() as f64;
     (launches > 0.0).then(|| (ready.iter().sum::<f64>() + measured) / launches)
 }

@@ -42,7 +42,7 @@ pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, s
         metrics: Some(&RunFigures::from(&run.figures())),
         errors: Some(&run.errors),
         slot: run.slot,
-        launch: state.start_of(run).map(|launch| launch.to_string()),
+        launch: state.launch_of(run).map(|launch| launch.to_string()),
         order: run.rank.line.seq,
         ..RunRow::default()
     });

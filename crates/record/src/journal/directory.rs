@@ -89,7 +89,7 @@ impl Directory {
         if directory.is_experiment() {
             return Ok(directory);
         }
-        directory.must_have_its_journal()?;
+        directory.check_journal()?;
         let root = directory.root.display();
         Err(Error::Usage(if directory.root.is_dir() {
             format!("{root} holds no experiment (no journal/*.jsonl); give the directory that `vsweep run` wrote")
@@ -120,7 +120,7 @@ impl Directory {
     }
 
     /// Returns an error if the experiment has lost its journal.
-    pub fn must_have_its_journal(&self) -> Result<()> {
+    pub fn check_journal(&self) -> Result<()> {
         let is_gone = self.manifest().is_file() && self.runs_folder().is_dir() && !self.is_experiment();
         match is_gone {
             false => Ok(()),

@@ -15,7 +15,7 @@ use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::Path;
 use vsweep_base::error::{Error, Result};
-use vsweep_base::files::{RESULT, read};
+use vsweep_base::files::{MOST_RESULT, read};
 use vsweep_base::ids::Hash256;
 use vsweep_base::threads;
 use vsweep_base::units::show_many;
@@ -124,7 +124,7 @@ fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
     let path = root.join(&*file.path);
     match check {
         Check::Lengths => fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == file.bytes),
-        Check::Hashes => read(&path, RESULT)
+        Check::Hashes => read(&path, MOST_RESULT)
             .is_ok_and(|content| content.len() as u64 == file.bytes && Hash256::of(&content) == file.sha256),
     }
 }
@@ -132,7 +132,7 @@ fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
 /// Restores from run files the content of lost lines: results, beginnings of runs, and descriptions of servers.
 fn recover(directory: &Directory, state: &mut State) {
     let read = |path: &str| {
-        let content = read(&directory.root().join(path), RESULT).ok()?;
+        let content = read(&directory.root().join(path), MOST_RESULT).ok()?;
         let (provenance, simulated) = Provenance::read(&content)?;
         Some((provenance, simulated, content))
     };

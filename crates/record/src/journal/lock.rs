@@ -7,7 +7,7 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vsweep_base::error::{Error, Result};
-use vsweep_base::files::{FACTS, open, open_with, read_all};
+use vsweep_base::files::{MOST_FACTS, open, open_with, read_all};
 
 /// A held lock; released when dropped, or by the system when the process dies. A whole sweep holds `lock` exclusively. Shards share it, and
 /// each also holds a lock of its own.
@@ -122,7 +122,7 @@ fn holder(path: &Path) -> Option<Option<u32>> {
     let file = open(path).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {
-            let text = String::from_utf8(read_all(&file, FACTS).ok()?);
+            let text = String::from_utf8(read_all(&file, MOST_FACTS).ok()?);
             Some(text.ok().and_then(|text| text.trim().parse().ok()))
         }
         _ => None,

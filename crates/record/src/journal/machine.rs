@@ -61,7 +61,7 @@ impl Machine {
     }
 
     /// Returns true if all these are one node, without known differences.
-    pub fn are_one(machines: &BTreeSet<Machine>) -> bool {
+    pub fn are_one_node(machines: &BTreeSet<Machine>) -> bool {
         let is_one = |pair: [&Machine; 2]| pair[0].node == pair[1].node && pair[0].differences(pair[1]).is_empty();
         machines.iter().array_combinations().all(is_one)
     }

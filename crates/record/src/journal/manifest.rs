@@ -5,7 +5,7 @@ use super::event::FORMAT;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
-use vsweep_base::files::{FACTS, read_text, write_atomic};
+use vsweep_base::files::{MOST_FACTS, read_text, write_atomic};
 
 /// Facts about the machine and the software that readers of results need.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ impl Manifest {
     }
 
     fn of(directory: &Directory) -> Option<Manifest> {
-        serde_json::from_str(&read_text(&directory.manifest(), FACTS).ok()?).ok()
+        serde_json::from_str(&read_text(&directory.manifest(), MOST_FACTS).ok()?).ok()
     }
 
     /// Writes the manifest of the latest session.

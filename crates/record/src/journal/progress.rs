@@ -3,7 +3,7 @@
 
 use super::declared::{AskedMetric, Compared, Entrant};
 use super::machine::Machine;
-use super::state::{RunRecord, StartRecord, State};
+use super::state::{LaunchRecord, RunRecord, State};
 use std::collections::BTreeSet;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{PointId, ServerId};
@@ -162,8 +162,8 @@ impl Compared {
             Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
         };
         let logs: Vec<Option<f64>> = self.family.iter().map(log).collect();
-        let launches = state.starts_of(server).iter().filter(|launch| launch.slot == slot);
-        let until_ready: f64 = launches.filter_map(StartRecord::ready_seconds).sum();
+        let launches = state.launches_of(server).iter().filter(|launch| launch.slot == slot);
+        let until_ready: f64 = launches.filter_map(LaunchRecord::ready_seconds).sum();
         let runs = || by_load.iter().flatten();
         Some(MeasuredStart {
             // A start whose runs lack a figure has not failed; it only has no value for that metric.
@@ -268,7 +268,7 @@ impl MeasuredOn {
         if start.logs.is_none() {
             return NodeMatch::Same;
         }
-        if !Machine::are_one(&start.machines) {
+        if !Machine::are_one_node(&start.machines) {
             return NodeMatch::Mixed;
         }
         let pair = in_pair.map(|slot| slot.pair);
@@ -276,7 +276,7 @@ impl MeasuredOn {
             (self.pair, self.machines) = (pair, BTreeSet::new());
         }
         let all = &self.machines | &start.machines;
-        if Machine::are_one(&all) {
+        if Machine::are_one_node(&all) {
             self.machines = all;
             return NodeMatch::Same;
         }

@@ -24,7 +24,7 @@ use chains::SearchLines;
 pub use counts::Duplicate;
 pub use nodes::covered_s;
 use records::RunStatus;
-pub use records::{RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
+pub use records::{LaunchRecord, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, number};
 pub use resume::MissingRecord;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -248,7 +248,7 @@ impl State {
     pub fn runs_in_progress(&self) -> Vec<&RunRecord> {
         let open = self.attempts_with(RunStatus::Open);
         let is_up = |record: &&RunRecord| {
-            let mut starts = self.starts_of(&record.server).iter();
+            let mut starts = self.launches_of(&record.server).iter();
             starts.any(|start| Some(start.launch) == record.launch && start.exited_at.is_none())
         };
         let mut last: BTreeMap<Option<Launch>, &RunRecord> = BTreeMap::new();
@@ -259,13 +259,13 @@ impl State {
     }
 
     /// Returns the launches of all servers, those of each server oldest first.
-    pub fn starts(&self) -> impl Iterator<Item = &StartRecord> {
-        self.servers.values().flat_map(|server| &server.starts)
+    pub fn launches(&self) -> impl Iterator<Item = &LaunchRecord> {
+        self.servers.values().flat_map(|server| &server.launches)
     }
 
     /// Returns the launches of a server, oldest first.
-    pub fn starts_of(&self, server: &ServerId) -> &[StartRecord] {
-        self.servers.get(server).map_or(&[], |record| &record.starts)
+    pub fn launches_of(&self, server: &ServerId) -> &[LaunchRecord] {
+        self.servers.get(server).map_or(&[], |record| &record.launches)
     }
 
     /// Returns every session, oldest first.

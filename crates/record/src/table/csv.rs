@@ -85,7 +85,7 @@ mod tests {
     use super::super::Section;
     use super::*;
     use proptest::prelude::*;
-    use vsweep_base::printable::{acts, printable};
+    use vsweep_base::printable::{has_effect, printable};
 
     fn read_back(field: &str) -> &str {
         field.strip_prefix('\'').unwrap_or(field)
@@ -112,7 +112,7 @@ mod tests {
             let table = Table::of(vec![texts_column, numbers]);
             let mut written = Vec::new();
             write_csv(&table, &mut written).expect("memory");
-            prop_assert!(!String::from_utf8(written.clone()).expect("text").replace('\n', "").contains(acts));
+            prop_assert!(!String::from_utf8(written.clone()).expect("text").replace('\n', "").contains(has_effect));
             let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&written[..]);
             let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().expect("CSV");
             let wanted = [&texts[0]].into_iter().chain(&texts);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vsweep_base::cause::{Cause, Outcome};
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::Params;
-use vsweep_strategy::checks::{needed, percentile, short};
+use vsweep_strategy::checks::{percentile, shortfall, values_needed};
 
 /// The code of a doubt, and the figures that it is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,7 @@ impl Mark {
         match self.code {
             Code::RunTooShort => {
                 let slots = rows.first().and_then(|row| slots(runs, *row));
-                short(sum("duration"), Some(sum("completed")), slots)?;
+                shortfall(sum("duration"), Some(sum("completed")), slots)?;
             }
             Code::SampleTooSmall if !self.figures.is_empty() => {
                 let completed = sum("completed");
@@ -48,7 +48,7 @@ impl Mark {
                             "itl" => sum("total_output_tokens") - completed,
                             _ => completed,
                         };
-                        count < needed(percent)
+                        count < values_needed(percent)
                     })
                 };
                 let figures: Vec<Arc<str>> = self.figures.iter().filter(lacks).cloned().collect();

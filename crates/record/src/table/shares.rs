@@ -2,7 +2,7 @@
 //! tokens.
 
 use super::{Cell, Column, RunRow, Section, Table, are_alike, normal};
-use crate::journal::StartRecord;
+use crate::journal::LaunchRecord;
 use vsweep_plan::{Params, ServeCommand};
 
 /// The spellings of the degrees of parallelism.
@@ -52,7 +52,7 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
 
 /// Returns the number of GPUs that a server used: the most that one of its launches was given, whatever its flags say, else the number that
 /// its flags ask for.
-pub fn used_gpus(params: &Params, argv: &[String], starts: &[StartRecord]) -> f64 {
+pub fn used_gpus(params: &Params, argv: &[String], starts: &[LaunchRecord]) -> f64 {
     match starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0) {
         0 => count_gpus(params, argv),
         given => given as f64,

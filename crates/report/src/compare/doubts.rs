@@ -120,7 +120,7 @@ pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<Stri
         .filter_map(|pair| {
             let (base, new) = (machines(base, pair.base), machines(new, pair.new));
             let all = &base | &new;
-            (!base.is_empty() && !new.is_empty() && !Machine::are_one(&all)).then_some(all)
+            (!base.is_empty() && !new.is_empty() && !Machine::are_one_node(&all)).then_some(all)
         })
         .collect();
     let all: BTreeSet<&Machine> = mixed.iter().flatten().collect();

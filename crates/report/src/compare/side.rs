@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_answer::MetricNoise;
 use vsweep_base::error::Result;
-use vsweep_base::files::{FACTS, read};
+use vsweep_base::files::{MOST_FACTS, read};
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::{ReportOptions, spelling};
 use vsweep_record::journal::{Directory, Machine, ServerRecord, State};
@@ -56,7 +56,7 @@ impl Side {
         let (state, Runs { table, mut damaged, .. }, _) = load(directory, |_| ReportOptions::default())?;
         damaged.extend(state.damage.iter().cloned());
         let machines = state.runs().map(|run| state.measured_at(run)).collect();
-        let manifest = read(&directory.manifest(), FACTS).ok();
+        let manifest = read(&directory.manifest(), MOST_FACTS).ok();
         let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
         let facts = facts(&manifest.unwrap_or(Value::Null), &state).into_iter();
         let facts = facts

@@ -112,7 +112,7 @@ fn simulated(points: &Points<'_>) -> Option<&'static str> {
 fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
     let rows = group.rows.iter().take(MOST_ROWS);
     context! {
-        verb => group.verb(),
+        verb => group.status_word(),
         reason => group.in_words(),
         runs => group.runs_in_words(),
         advice => group.advice.as_str(),

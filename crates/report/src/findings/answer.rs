@@ -46,7 +46,7 @@ pub struct WorkloadAnswer {
     /// Number of points that were measured but do not compete, because all their runs are invalid.
     pub invalid: usize,
     /// Number of measured points that do not meet the plan's goals.
-    pub missing: usize,
+    pub unmet: usize,
     /// Number of measured points for which it is undecided whether they meet the goals.
     pub undecided: usize,
     /// True if points were measured and none of them meets the targets.
@@ -179,7 +179,7 @@ impl Answers {
                 frontier: front,
                 is_measured: workload.points.iter().any(is_used),
                 none_meets: is_missed(&document, &name),
-                missing: judged(Requirement::Broken),
+                unmet: judged(Requirement::Broken),
                 undecided: judged(Requirement::Undecided),
                 invalid: workload.points.iter().filter(is_invalid).count(),
                 name,
@@ -232,7 +232,7 @@ impl WorkloadAnswer {
         };
         let sentences = [
             sentence(self.invalid, ": no run measured what it claims (invalid)".to_owned()),
-            sentence(self.missing, format!(": {wanted} not met")),
+            sentence(self.unmet, format!(": {wanted} not met")),
             sentence(self.undecided, format!(": not known whether {wanted} is met")),
         ];
         sentences.into_iter().flatten().collect()

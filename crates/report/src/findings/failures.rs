@@ -100,7 +100,7 @@ pub struct Group {
 
 impl Group {
     /// State of its runs: `failed`, `invalid`, `suspect`.
-    pub fn verb(&self) -> &'static str {
+    pub fn status_word(&self) -> &'static str {
         self.validity.map_or("failed", Validity::name)
     }
 
@@ -208,7 +208,7 @@ fn one_line(text: &str) -> String {
 /// the server.
 pub fn log_of(server: &ServerId, state: &State) -> Option<String> {
     let record = state.servers.get(server).filter(|record| !record.argv.is_empty())?;
-    let starts = &record.starts;
+    let starts = &record.launches;
     let chosen = starts
         .iter()
         .rfind(|start| start.exit.cause.is_some())

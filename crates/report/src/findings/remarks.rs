@@ -57,8 +57,8 @@ fn started_again(state: &State) -> Vec<String> {
     let attached = state.servers.iter().filter(|(_, server)| server.argv.is_empty());
     let lines = attached.filter_map(|(id, server)| {
         let runs = state.runs().filter(|run| run.server == *id);
-        let launches: Vec<Launch> = runs.filter_map(|run| state.start_of(run)).unique().collect();
-        let mut starts = server.starts.iter().filter(|start| launches.contains(&start.launch));
+        let launches: Vec<Launch> = runs.filter_map(|run| state.launch_of(run)).unique().collect();
+        let mut starts = server.launches.iter().filter(|start| launches.contains(&start.launch));
         let hides_settings = starts.any(|start| {
             let identity = start.identity();
             identity.is_some_and(|identity| identity.started.is_some() && !identity.settings.contains_key(HIDDEN))

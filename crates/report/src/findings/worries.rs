@@ -47,7 +47,12 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
 
 /// Describes a group of doubtful runs: `5 runs with TP 8 suspect (generator stalled)`.
 fn doubt(group: &Group) -> String {
-    format!("{} {} ({})", group.runs_in_words(), group.verb(), group.in_words())
+    format!(
+        "{} {} ({})",
+        group.runs_in_words(),
+        group.status_word(),
+        group.in_words()
+    )
 }
 
 /// Describes a group of failed runs: `8 runs with TP 1 (out of memory at load)`.

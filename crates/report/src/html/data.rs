@@ -233,7 +233,7 @@ fn runs(inputs: &Inputs<'_>) -> Page {
     let servers: HashMap<_, _> = servers.map(|(at, (id, server))| (id, (at, server))).collect();
     let place = |run: &&RunRecord| servers.get(&run.server).map_or(0, |(at, _)| *at);
     let start = |run: &&RunRecord| {
-        let mut starts = servers.get(&run.server)?.1.starts.iter();
+        let mut starts = servers.get(&run.server)?.1.launches.iter();
         starts.position(|start| Some(start.launch) == run.launch)
     };
     // Repetitions share their parameters, and so their command.
@@ -286,7 +286,7 @@ fn file_of(run: &RunRecord) -> Option<(&str, u64)> {
 
 /// Time at which the first server was started.
 fn began(inputs: &Inputs<'_>) -> Option<Timestamp> {
-    let starts = inputs.state.starts();
+    let starts = inputs.state.launches();
     starts.filter_map(|start| start.started_at.parse().ok()).min()
 }
 
@@ -314,7 +314,7 @@ fn tenths(seconds: f64) -> f64 {
 
 fn servers(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Vec<Value> {
     let servers = inputs.state.servers.iter().map(|(id, server)| {
-        let starts = server.starts.iter().enumerate().map(|(at, start)| {
+        let starts = server.launches.iter().enumerate().map(|(at, start)| {
             json!({
                 "start": at + 1,
                 "from": since(began, &start.started_at),

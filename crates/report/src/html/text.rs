@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use minijinja::context;
     use proptest::prelude::*;
-    use vsweep_base::printable::acts;
+    use vsweep_base::printable::has_effect;
 
     #[test]
     fn parts_are_not_read_as_templates() {
@@ -115,7 +115,7 @@ mod tests {
         fn nothing_escaped_opens_an_element(text: String) {
             let escaped = escape(&text);
             prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
-            prop_assert!(!escaped.replace(['\n', '\t'], "").contains(acts));
+            prop_assert!(!escaped.replace(['\n', '\t'], "").contains(has_effect));
             prop_assert_eq!(unescape(&escaped), printable_lines(&text));
             let json = serde_json::to_string(&text).expect("text is JSON");
             prop_assert!(!embed_json(&json).contains('<'));

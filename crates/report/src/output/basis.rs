@@ -3,14 +3,14 @@
 
 use super::files::written;
 use std::path::{Path, PathBuf};
-use vsweep_base::files::{FACTS, RESULT, read_text};
+use vsweep_base::files::{MOST_FACTS, MOST_RESULT, read_text};
 use vsweep_base::ids::short_digest;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{Directory, State};
 
 /// The last line of `report.md`; a comment, which Markdown does not show.
 pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> String {
-    let manifest = read_text(&directory.manifest(), FACTS).unwrap_or_default();
+    let manifest = read_text(&directory.manifest(), MOST_FACTS).unwrap_or_default();
     // Another plan may count although no run was added.
     let plan = state.plan_that_counts().map_or("", |(_, sha256, _)| sha256);
     let texts = [state.basis(), plan.to_owned(), manifest];
@@ -32,7 +32,7 @@ pub fn is_current(directory: &Directory, state: &State) -> bool {
         directory.report_html(),
     ];
     let line = line(directory, state, count(directory, &directory.best(), "yaml"));
-    let report = read_text(&directory.report_markdown(), RESULT);
+    let report = read_text(&directory.report_markdown(), MOST_RESULT);
     report.is_ok_and(|text| text.ends_with(&line)) && files.iter().all(|file| file.exists())
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use vsweep_base::error::{Error, Result};
-use vsweep_base::files::{FACTS, read_text, write_atomic};
+use vsweep_base::files::{MOST_FACTS, read_text, write_atomic};
 use vsweep_record::journal::Directory;
 
 /// Rows as CSV, each a list of cells with their columns' names, which are the same in every row; `None` without rows.
@@ -57,7 +57,7 @@ pub(crate) fn written(directory: &Directory, folder: &Path) -> Vec<PathBuf> {
 
 /// Paths of all listed files, relative to the directory. Paths that do not end in a name are left out.
 fn listed(directory: &Directory) -> BTreeSet<String> {
-    let text = read_text(&directory.written(), FACTS).unwrap_or_default();
+    let text = read_text(&directory.written(), MOST_FACTS).unwrap_or_default();
     let names = text.lines().filter(|name| Path::new(name).file_name().is_some());
     names.map(str::to_owned).collect()
 }

@@ -22,7 +22,7 @@ pub(crate) fn found(progress: &OptimizationProgress<'_>, answer: &Answer, state:
     let mut found = progress.found(answer);
     let chosen: BTreeSet<&str> = found.candidates.iter().map(|own| own.config.as_str()).collect();
     let servers = state.servers.iter().filter(|(id, _)| chosen.contains(&*id.0));
-    let slots = servers.map(|(_, server)| server.starts.iter().map(|start| start.slot).unique().count());
+    let slots = servers.map(|(_, server)| server.launches.iter().map(|start| start.slot).unique().count());
     found.more_starts = slots.sum::<usize>().saturating_sub(found.starts);
     for candidate in &mut found.candidates {
         candidate.name = crate::texts::words::short_label(&candidate.name);

@@ -12,14 +12,14 @@ use std::time::Duration;
 use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::units::{show_duration, show_many};
-use vsweep_record::journal::{ALONE_SLOT, Launch, ServerRecord, StartRecord, State, covered_s};
+use vsweep_record::journal::{ALONE_SLOT, Launch, LaunchRecord, ServerRecord, State, covered_s};
 use vsweep_record::table::{inert, used_gpus};
 
 /// One launch of a server, and its use of the machine.
 struct StartUsage<'s> {
     id: &'s ServerId,
     server: &'s ServerRecord,
-    start: &'s StartRecord,
+    start: &'s LaunchRecord,
     node: String,
     gpus: f64,
     /// From its beginning to its end, or to the last line of its session if its end is unknown, by a clock that may have been set
@@ -91,7 +91,7 @@ fn usages(state: &State) -> Vec<StartUsage<'_>> {
     let starts = state
         .servers
         .iter()
-        .flat_map(|(id, server)| server.starts.iter().map(move |start| (id, server, start)));
+        .flat_map(|(id, server)| server.launches.iter().map(move |start| (id, server, start)));
     let usages = starts.map(|(id, server, start)| {
         let until = start.exited_at.as_deref().or(state.last_moment(start.launch.session));
         let machine = state.machine_of(start.launch.session);
@@ -374,7 +374,7 @@ mod tests {
     fn what_was_measured_counts_and_not_the_clock() {
         let mut state = State::default();
         started(&mut state, "a", 1, &[0, 1], (120, Some(60)));
-        let start = &mut state.servers.values_mut().next().expect("a server").starts[0];
+        let start = &mut state.servers.values_mut().next().expect("a server").launches[0];
         start.exit.held_seconds = Some(1800.0);
         assert_eq!(figures(&state), ["0,1800.0,0.0,0.0,0.0,20.0,1.0000,0.000"]);
         let text = in_words(&state);

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
-use vsweep_base::files::{REFUSED, RESULT, TEXT, open, read, read_text};
+use vsweep_base::files::{MOST_RESULT, MOST_TEXT, REFUSED, open, read, read_text};
 use vsweep_base::threads;
 use vsweep_plan::{Format, ReportOptions};
 use vsweep_record::journal::{Directory, State};
@@ -57,7 +57,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     verified.differences.extend(changed_plan(directory, state));
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
     // The folder may have another name since the pages were made.
-    let page = read_text(&directory.report_html(), RESULT).ok();
+    let page = read_text(&directory.report_html(), MOST_RESULT).ok();
     if let Some(name) = page.and_then(|page| html::name_in(&page)) {
         inputs.experiment = name;
     }
@@ -111,7 +111,7 @@ fn changed_plan(directory: &Directory, state: &State) -> Option<String> {
     let (_, _, recorded) = state.plan_that_counts().filter(|(_, _, text)| !text.is_empty())?;
     let path = directory.plan(Format::of_text(recorded) == Format::Json);
     let name = path.file_name()?.to_string_lossy().into_owned();
-    match read_text(&path, TEXT) {
+    match read_text(&path, MOST_TEXT) {
         Ok(text) if text == recorded => None,
         Ok(_) => Some(format!(
             "{name}: is not the plan that was run; the record has it, and reports follow the record"

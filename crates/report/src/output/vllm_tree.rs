@@ -12,7 +12,7 @@ use std::path::Path;
 use vsweep_base::cause::Outcome;
 use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{create_folder, write_atomic, write_atomic_with};
-use vsweep_base::printable::{acts, printable, printable_json};
+use vsweep_base::printable::{has_effect, printable, printable_json};
 use vsweep_base::validity::Validity;
 use vsweep_plan::import::vllm_sweep;
 use vsweep_plan::{Combo, Params};
@@ -107,7 +107,7 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
         ];
         let name = vllm_sweep::folder_of(sides, &[]);
         let is_free = taken.insert(name.clone());
-        let is_a_name = !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(acts);
+        let is_a_name = !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(has_effect);
         let name = match is_a_name && is_free {
             true => name,
             false => format!("SERVE--{}-{side}-{id}", run.server.0),

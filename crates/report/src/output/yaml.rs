@@ -108,7 +108,7 @@ mod tests {
                 ..ServeFlags::default()
             };
             let yaml = write_flags(&command);
-            prop_assert!(!yaml.replace('\n', "").contains(vsweep_base::printable::acts), "{yaml:?}");
+            prop_assert!(!yaml.replace('\n', "").contains(vsweep_base::printable::has_effect), "{yaml:?}");
             let read: Map<String, Value> = serde_yaml_ng::from_str(&yaml).expect("YAML");
             prop_assert_eq!((word(&read["model"]), word(&read["one"]), &read["on"]), (words[0].clone(), words[1].clone(), &Value::Bool(true)));
             let many: Vec<String> = read["many"].as_array().expect("a list").iter().map(word).collect();

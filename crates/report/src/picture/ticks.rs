@@ -38,7 +38,7 @@ impl Span {
                 let from = if least < 0.0 { unbend(least - room) } else { 0.0 };
                 (from.max(f64::MIN), unbend(most + room).min(f64::MAX))
             }
-            Scale::Linear if axis.floats && least > FAR * most => {
+            Scale::Linear if axis.may_leave_out_zero && least > FAR * most => {
                 let room = ((most - least) * 0.07).max(most * 1e-3);
                 (least - room, most + room)
             }
@@ -162,7 +162,7 @@ mod tests {
             scale,
             ticks: Vec::new(),
             covers: None,
-            floats: false,
+            may_leave_out_zero: false,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_base::ids::{SearchId, ServerId};
-use vsweep_record::journal::{Entry, Event, StartRecord, State};
+use vsweep_record::journal::{Entry, Event, LaunchRecord, State};
 
 /// A planned start of a server.
 type PlannedStart = (ServerId, u32);
@@ -138,7 +138,7 @@ impl Eta {
     }
 
     /// Returns true if a run on this server is in progress.
-    pub fn is_measured(&self, server: &ServerId) -> bool {
+    pub fn is_running(&self, server: &ServerId) -> bool {
         self.in_progress.contains(server)
     }
 
@@ -151,8 +151,8 @@ impl Eta {
 
     /// Expected duration of a server's start, in seconds, with the source of the number.
     pub fn expected_start(&self, state: &State) -> Option<(&'static str, f64)> {
-        let starts = state.starts();
-        let ready: Vec<f64> = starts.filter_map(StartRecord::ready_seconds).collect();
+        let starts = state.launches();
+        let ready: Vec<f64> = starts.filter_map(LaunchRecord::ready_seconds).collect();
         match ready.len() {
             0 => self.predicted_start.map(|seconds| ("predicted", seconds)),
             count => Some(("usually", ready.iter().sum::<f64>() / count as f64)),

@@ -206,7 +206,7 @@ impl Live {
         let server = match compared {
             Some(compared) => Some(format!(
                 "start {} of at most {}",
-                state.starts().count(),
+                state.launches().count(),
                 compared.max_starts
             )),
             None if eta.is_open_ended => Some(format!("{} {server}", eta.noun())),

@@ -4,7 +4,7 @@ use super::Eta;
 use super::line::{Headword, Line};
 use crate::findings::failures::log_of;
 use crate::output::sla::name_on_any_start;
-use crate::texts::words::{server_name, short_label, shortened, show_number};
+use crate::texts::words::{server_name, short_label, show_number, with_short_names};
 use itertools::Itertools;
 use std::time::Duration;
 use vsweep_base::cause::{Cause, Failure, Outcome};
@@ -54,7 +54,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
                 None if is_attached(server, state) => Line::new(Headword::STOP, format!("{name}, left running")),
                 None => Line::new(Headword::STOP, name),
                 // The next event, about lost work or another try, states the reason.
-                Some(_) if eta.is_measured(server) || !was_ready(server, state) => return None,
+                Some(_) if eta.is_running(server) || !was_ready(server, state) => return None,
                 Some(cause) => {
                     let session = entry.rank.line.journal;
                     let log = Directory::server_log_file(server, Launch { session, n: *launch });
@@ -122,7 +122,7 @@ fn begin(session: &SessionStarted, state: &State, eta: &Eta) -> String {
 
 fn starting(server: &ServerId, state: &State) -> String {
     let name = server_name(server, state);
-    match state.starts_of(server).len() {
+    match state.launches_of(server).len() {
         _ if is_attached(server, state) => format!("{name}, connecting"),
         0 | 1 => name,
         again => format!("{name} (start {again})"),
@@ -146,7 +146,7 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
         None => {
             let advice = cause.advice_with(log_of(&given_up.server, state).as_deref());
             let Failure { detail, ruled_out, .. } = given_up.failure();
-            let detail = ruled_out.map_or(detail, |ruled_out| shortened(&ruled_out).to_string());
+            let detail = ruled_out.map_or(detail, |ruled_out| with_short_names(&ruled_out).to_string());
             format!("{lost}: {}; {advice}", detail.trim_end_matches('.'))
         }
         Some(_) => lost,
@@ -155,7 +155,7 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
 
 /// Returns true if the last start of a server became ready.
 fn was_ready(server: &ServerId, state: &State) -> bool {
-    let last = state.starts_of(server).last();
+    let last = state.launches_of(server).last();
     last.is_some_and(|start| start.ready.is_some())
 }
 

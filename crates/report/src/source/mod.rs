@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep_base::cause::Outcome;
 use vsweep_base::error::{Error, Result};
-use vsweep_base::files::{RESULT, read};
+use vsweep_base::files::{MOST_RESULT, read};
 use vsweep_base::python_json;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::import::vllm_sweep;
@@ -125,7 +125,7 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
     for file in files {
         let folder = file.parent().unwrap_or(root);
         let name = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
-        let content = read(file, RESULT).map_err(|error| format!("cannot be read: {error}"));
+        let content = read(file, MOST_RESULT).map_err(|error| format!("cannot be read: {error}"));
         let records = content.and_then(|content| {
             serde_json::from_slice::<Vec<Params>>(&python_json::strict(&content))
                 .map_err(|error| format!("is not a list of runs: {error}"))

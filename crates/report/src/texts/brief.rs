@@ -6,7 +6,7 @@ use crate::sentences::brief;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_answer::Answer;
-use vsweep_base::files::{RESULT, read_text};
+use vsweep_base::files::{MOST_RESULT, read_text};
 use vsweep_record::journal::Directory;
 
 /// The template.
@@ -22,5 +22,5 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
 
 /// The answer of `answer.json`; `None` if there is none that can be read.
 pub(super) fn read_answer(directory: &Directory) -> Option<Answer> {
-    serde_json::from_str(&read_text(&directory.answer_json(), RESULT).ok()?).ok()
+    serde_json::from_str(&read_text(&directory.answer_json(), MOST_RESULT).ok()?).ok()
 }

@@ -113,7 +113,7 @@ mod tests {
         fn a_reader_gets_every_text(text in "(?s)[-+=>#*_`~|\\\\<&\\[\\]!$@1.) \t\n:/]{0,8}.{0,12}") {
             let wanted = printable(&text).trim_matches(' ').to_owned();
             let escaped = escape(&text);
-            prop_assert!(!escaped.contains(vsweep_base::printable::acts));
+            prop_assert!(!escaped.contains(vsweep_base::printable::has_effect));
             let table = format!("| A | B |\n| --- | --- |\n| {escaped} | x |\n");
             prop_assert_eq!(cells(&table), ["A", "B", wanted.as_str(), "x"]);
             for (before, depth) in [("- ", 1), ("Said ", 0), ("", 0)] {

@@ -109,7 +109,7 @@ pub struct Status {
     pub running: Vec<u32>,
     /// The servers that are up, if a vsweep works on the directory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub servers_up: Vec<Up>,
+    pub servers_up: Vec<RunningServer>,
     /// Workers that were active recently. Filled in by a caller that can read leases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Worker>,
@@ -128,7 +128,7 @@ pub struct Status {
 
 /// A server that is up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Up {
+pub struct RunningServer {
     /// Its settings, for people.
     pub name: String,
     /// The GPUs that it was given, if any were.
@@ -136,14 +136,14 @@ pub struct Up {
     pub gpus: Vec<u32>,
 }
 
-impl Up {
+impl RunningServer {
     /// Servers that the last session started and that have not ended.
-    fn of(state: &State) -> Vec<Up> {
+    fn of(state: &State) -> Vec<RunningServer> {
         let session = state.last_session().map(|session| session.nonce());
         let up = |server: &ServerRecord| {
-            let start = server.starts.last()?;
+            let start = server.launches.last()?;
             let is_up = start.exited_at.is_none() && Some(start.launch.session) == session;
-            is_up.then(|| Up {
+            is_up.then(|| RunningServer {
                 name: short_label(&server.name),
                 gpus: start.gpus.clone(),
             })
@@ -179,7 +179,7 @@ impl Status {
             shell_line(command.chain(options).chain(["-o".to_owned(), root]))
         });
         if !status.running.is_empty() {
-            status.servers_up = Up::of(state);
+            status.servers_up = RunningServer::of(state);
         }
         Ok(status)
     }

@@ -108,7 +108,7 @@ pub fn brief_labels(labels: &[&str]) -> Option<(String, Vec<String>)> {
 }
 
 /// Reason why a server was not started, with the shortest understandable names.
-pub fn shortened(ruled_out: &RuledOut) -> RuledOut {
+pub fn with_short_names(ruled_out: &RuledOut) -> RuledOut {
     ruled_out.renamed(short_name, short_label)
 }
 

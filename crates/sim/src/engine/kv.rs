@@ -46,7 +46,7 @@ impl HeldBlocks {
         self.count += 1;
     }
 
-    /// Sets the number of blocks, after [`Pool::take_uncredited`].
+    /// Sets the number of blocks, after [`Pool::take_counted`].
     pub fn recount(&mut self, count: usize) {
         debug_assert!(self.ids.is_empty(), "blocks with content are counted by their ids");
         self.count = count;
@@ -131,7 +131,7 @@ impl Pool {
 
     /// Takes blocks that are only counted, of which there must be enough. The requests that hold them are corrected later, by
     /// [`HeldBlocks::recount`].
-    pub fn take_uncredited(&mut self, count: usize) {
+    pub fn take_counted(&mut self, count: usize) {
         debug_assert!(self.only_counts() && count <= self.free, "enough blocks are free");
         self.free -= count;
     }
@@ -241,7 +241,7 @@ mod tests {
         let mut pool = Pool::new(3, false);
         let mut mine = HeldBlocks::default();
         assert!(pool.take(2, &mut mine) && !pool.take(2, &mut mine));
-        pool.take_uncredited(1);
+        pool.take_counted(1);
         assert_eq!((pool.used(), mine.count()), (3, 2));
         mine.recount(3);
         pool.release(&mut mine);

@@ -115,7 +115,7 @@ impl Engine {
     /// Takes a block for each of these decoders.
     fn extend(&mut self, keys: &[Key]) {
         if self.pool.only_counts() {
-            return self.pool.take_uncredited(keys.len());
+            return self.pool.take_counted(keys.len());
         }
         for key in keys {
             let sequence = self.sequences.get_mut(key).expect("a running request is known");

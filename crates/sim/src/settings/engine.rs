@@ -48,7 +48,7 @@ pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, 
         70.0.. if gpu.name != "a100" => (8192, 1024),
         _ => (2048, 256),
     };
-    let chunked_prefill = flags.on("enable_chunked_prefill", true);
+    let chunked_prefill = flags.is_on("enable_chunked_prefill", true);
     let asked_tokens = positive(flags, "max_num_batched_tokens", "SchedulerConfig")?;
     let asked_seqs = positive(flags, "max_num_seqs", "SchedulerConfig")?;
     let max_num_seqs = asked_seqs.unwrap_or_else(|| seqs.min(asked_tokens.unwrap_or(usize::MAX)));
@@ -84,7 +84,7 @@ pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, 
         max_model_len,
         block_size: positive(flags, "block_size", "CacheConfig")?.unwrap_or(16),
         num_blocks: 0,
-        prefix_caching: flags.on("enable_prefix_caching", true),
+        prefix_caching: flags.is_on("enable_prefix_caching", true),
         chunked_prefill,
         long_prefill_token_threshold: flags.float("long_prefill_token_threshold", 0.0).max(0.0) as usize,
         by_priority: flags.text("scheduling_policy") == Some("priority"),

@@ -165,7 +165,7 @@ impl ServerSettings {
             weight_bytes,
             kv_bytes: if has_small_cache { 1.0 } else { 2.0 },
             eight_bit,
-            eager: flags.on("enforce_eager", false),
+            eager: flags.is_on("enforce_eager", false),
             speed: own::speed(flags)?,
             constants: Constants::default(),
         };
@@ -183,9 +183,9 @@ impl ServerSettings {
             port: port(flags)?,
             api_keys: flags.texts("api_key"),
             dev_mode: environment("VLLM_SERVER_DEV_MODE").is_some_and(|value| value == "1"),
-            access_log: !flags.on("disable_uvicorn_access_log", false)
+            access_log: !flags.is_on("disable_uvicorn_access_log", false)
                 && !matches!(flags.text("uvicorn_log_level"), Some("warning" | "error" | "critical")),
-            force_usage: flags.on("enable_force_include_usage", false),
+            force_usage: flags.is_on("enable_force_include_usage", false),
             shutdown_timeout: Duration::from_secs(flags.float("shutdown_timeout", 0.0).max(0.0) as u64),
             limits,
             cost,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use vsweep_metrics::rng::uniform;
 
 pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {
-    if flags.on("sim_zero", false) {
+    if flags.is_on("sim_zero", false) {
         return Ok(f64::INFINITY);
     }
     match flags.float("sim_speed", 1.0) {

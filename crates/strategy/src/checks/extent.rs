@@ -16,7 +16,7 @@ pub enum Short {
 
 /// Checks the duration of a load, in seconds, and for a closed loop the number of requests that its slots completed. Fewer requests than
 /// slots are accepted: such a run never fills the slots.
-pub fn short(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Option<Short> {
+pub fn shortfall(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Option<Short> {
     if duration_s < SHORTEST_S {
         return Some(Short::Time);
     }
@@ -26,7 +26,7 @@ pub fn short(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Opt
 
 /// Returns the number of values that a percentile needs, so that one lies beyond it. p99 needs 100: with fewer it is an interpolation
 /// towards the greatest value.
-pub fn needed(percent: f64) -> f64 {
+pub fn values_needed(percent: f64) -> f64 {
     (100.0 / (100.0 - percent) - 1e-9).ceil()
 }
 
@@ -46,16 +46,16 @@ mod tests {
 
     #[test]
     fn two_waves_of_half_a_second_are_long_enough() {
-        assert_eq!(short(0.4, None, None), Some(Short::Time));
-        assert_eq!(short(9.0, Some(70.0), Some(64.0)), Some(Short::Requests));
-        assert_eq!(short(0.5, Some(128.0), Some(64.0)), None);
-        assert_eq!(short(9.0, Some(1.0), Some(1.0)), None);
-        assert_eq!(short(9.0, None, Some(64.0)), None);
+        assert_eq!(shortfall(0.4, None, None), Some(Short::Time));
+        assert_eq!(shortfall(9.0, Some(70.0), Some(64.0)), Some(Short::Requests));
+        assert_eq!(shortfall(0.5, Some(128.0), Some(64.0)), None);
+        assert_eq!(shortfall(9.0, Some(1.0), Some(1.0)), None);
+        assert_eq!(shortfall(9.0, None, Some(64.0)), None);
     }
 
     #[test]
     fn percentiles_need_values_beyond_them() {
-        assert_eq!([50.0, 90.0, 99.0, 99.9].map(needed), [2.0, 10.0, 100.0, 1000.0]);
+        assert_eq!([50.0, 90.0, 99.0, 99.9].map(values_needed), [2.0, 10.0, 100.0, 1000.0]);
         assert_eq!(percentile("p99.9_ttft_ms"), Some((99.9, "ttft")));
         for key in ["p100_ttft_ms", "mean_ttft_ms", "prefix_ms", "p99"] {
             assert_eq!(percentile(key), None, "{key}");

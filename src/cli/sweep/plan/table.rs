@@ -174,7 +174,7 @@ fn column(head: String, cells: impl Iterator<Item = String>, fill: fn(&str, usiz
 }
 
 /// Describes the work: points with their runs, or searches.
-pub fn work(counts: &Counts) -> String {
+pub fn describe_work(counts: &Counts) -> String {
     match counts.searches {
         0 => [show_many(counts.points, "point"), show_many(counts.runs, "run")].join(", "),
         searches => show_many(searches, "search"),
@@ -187,7 +187,7 @@ pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
         show_many(counts.starts, "server start"),
         show_many(counts.pairs, "pair"),
     );
-    writeln!(out, "{starts}, {}; {pairs} of server and load", work(counts))?;
+    writeln!(out, "{starts}, {}; {pairs} of server and load", describe_work(counts))?;
     for removed in &counts.removed {
         writeln!(out, "  {} removed by {}", show_count(removed.pairs), removed.text)?;
     }

@@ -110,7 +110,7 @@ pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> Result<()> {
 }
 
 /// Returns the resources of this machine that the plan divides among servers; `None` if servers run one after the other.
-pub fn look_around(plan: &Plan) -> Option<Node> {
+pub fn find_node(plan: &Plan) -> Option<Node> {
     runtime().ok()?.block_on(Node::of(plan))
 }
 
@@ -253,7 +253,7 @@ mod tests {
         let options = Options {
             card: Some(Card {
                 gpu: Gpu::named("h100").expect("listed"),
-                whence: "by its name",
+                source: "by its name",
                 is_assumed: false,
             }),
             ..Options::default()

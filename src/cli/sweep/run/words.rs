@@ -14,7 +14,7 @@ pub fn doing(action: &Action) -> Option<&'static str> {
         Action::Reset => Some("resetting its caches"),
         Action::Stop => Some("stopping"),
         Action::Kill => Some("ending it at once"),
-        Action::Await | Action::Start(_) | Action::Look | Action::Run(_) => None,
+        Action::Await | Action::Start(_) | Action::Check | Action::Run(_) => None,
     }
 }
 

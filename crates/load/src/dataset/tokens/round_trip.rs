@@ -75,7 +75,7 @@ impl RoundTrip {
                 break;
             }
             let missing = target.saturating_sub(self.ids.len());
-            let padding: Vec<u32> = (0..missing).map(|_| pad(0..tokenizer.vocabulary())).collect();
+            let padding: Vec<u32> = (0..missing).map(|_| pad(0..tokenizer.vocabulary_size())).collect();
             self = match self.with_end(tokenizer, target, &padding)? {
                 Some(changed) => changed,
                 None => {
@@ -225,7 +225,7 @@ mod tests {
             }
             let mut ids = trip.ids;
             while ids.len() < target {
-                ids.push(random.integer(0, tokenizer.vocabulary().into()) as u32);
+                ids.push(random.integer(0, tokenizer.vocabulary_size().into()) as u32);
             }
             ids.truncate(target);
             trip = RoundTrip::of(tokenizer, &ids).expect("ids of the vocabulary");
@@ -248,7 +248,7 @@ mod tests {
             let tree = strategy.new_tree(&mut runner).expect("a case");
             let (which, ids, more, seed) = prop::strategy::ValueTree::current(&tree);
             let tokenizer = &tokenizers[which];
-            let ids: Vec<u32> = ids.iter().map(|id| id % tokenizer.vocabulary()).collect();
+            let ids: Vec<u32> = ids.iter().map(|id| id % tokenizer.vocabulary_size()).collect();
             let target = (ids.len() as i32 + more).max(1) as usize;
             let trip = RoundTrip::of(tokenizer, &ids).expect("ids of the vocabulary");
             let unpadded = trip.ids.len() > target && trip.with_end(tokenizer, target, &[]).expect("ids").is_some();

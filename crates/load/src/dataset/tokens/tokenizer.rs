@@ -63,7 +63,7 @@ impl Tokenizer {
     }
 
     /// Size of the vocabulary without added tokens.
-    pub fn vocabulary(&self) -> u32 {
+    pub fn vocabulary_size(&self) -> u32 {
         self.vocabulary
     }
 

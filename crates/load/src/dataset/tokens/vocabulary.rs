@@ -81,7 +81,7 @@ impl Vocabulary<'_> {
     /// Returns the ids that are no special tokens, ascending, or an error if there are none.
     pub(in crate::dataset) fn allowed(&self) -> Result<Vec<u32>, String> {
         let allowed: Vec<u32> = match self {
-            Vocabulary::Tokenizer(tokenizer) => (0..tokenizer.vocabulary())
+            Vocabulary::Tokenizer(tokenizer) => (0..tokenizer.vocabulary_size())
                 .filter(|id| !tokenizer.special().contains(id))
                 .collect(),
             _ => self.ids().collect(),
@@ -95,7 +95,7 @@ impl Vocabulary<'_> {
     /// Returns the ids that `tokenizer.json` does not mark as special, ascending; without a tokenizer, the allowed ids.
     pub(in crate::dataset) fn unmarked(&self) -> Result<Vec<u32>, String> {
         match self {
-            Vocabulary::Tokenizer(tokenizer) => Ok((0..tokenizer.vocabulary())
+            Vocabulary::Tokenizer(tokenizer) => Ok((0..tokenizer.vocabulary_size())
                 .filter(|id| !tokenizer.marked().contains(id))
                 .collect()),
             _ => self.allowed(),
@@ -115,7 +115,7 @@ impl Vocabulary<'_> {
     /// All ids, special tokens included, without tokens that were added to the vocabulary.
     pub(in crate::dataset) fn ids(&self) -> Range<u32> {
         match self {
-            Vocabulary::Tokenizer(tokenizer) => 0..tokenizer.vocabulary(),
+            Vocabulary::Tokenizer(tokenizer) => 0..tokenizer.vocabulary_size(),
             Vocabulary::Ids(ids) => ids.clone(),
             Vocabulary::Words | Vocabulary::Server(_) => 0..WORD_IDS,
         }

@@ -3,7 +3,7 @@
 
 use super::{Results, Shares};
 use crate::evidence::Recorded;
-use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, StartRecord, State};
+use crate::journal::{LaunchRecord, Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use crate::table::used_gpus;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vsweep_answer::{Advice, Answer, Better, Experiment, Goal, SURE, Standing, answer, standings};
@@ -84,7 +84,7 @@ impl<'a> Trials<'a> {
         }
         let starts: Vec<Results> = trials.measured().map(|(at, slot)| trials.results(at, slot)).collect();
         trials.shares = Shares::of(&starts);
-        if trials.shares.are_of_several() {
+        if trials.shares.has_several_workloads() {
             trials.better = Better::Higher;
         }
         trials
@@ -213,12 +213,12 @@ impl<'a> Trials<'a> {
     fn seconds(&self, server: &ServerId, slot: u32) -> f64 {
         let launches = || {
             self.state
-                .starts_of(server)
+                .launches_of(server)
                 .iter()
                 .filter(move |start| start.slot == slot)
         };
         let held: f64 = launches().filter_map(|start| start.exit.held_seconds).sum();
-        let ready: f64 = launches().filter_map(StartRecord::ready_seconds).sum();
+        let ready: f64 = launches().filter_map(LaunchRecord::ready_seconds).sum();
         let runs = self
             .tallies
             .get(&(server.clone(), slot))
@@ -253,7 +253,7 @@ pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
 /// Returns the settings of all servers, and the number of GPUs of each.
 fn servers(state: &State) -> BTreeMap<ServerId, (Params, f64)> {
     let of = |(id, server): (&ServerId, &ServerRecord)| {
-        let gpus = used_gpus(&server.params, &server.argv, &server.starts);
+        let gpus = used_gpus(&server.params, &server.argv, &server.launches);
         (id.clone(), (server.params.clone(), gpus))
     };
     state.servers.iter().map(of).collect()

@@ -16,7 +16,7 @@ impl State {
 
     /// Returns the doubt about a server, which is the first doubt about one of its launches.
     pub fn doubted_server(&self, server: &ServerId) -> Option<&Doubt> {
-        let mut starts = self.starts_of(server).iter();
+        let mut starts = self.launches_of(server).iter();
         starts.find_map(|start| self.doubted_for_answers(start.launch))
     }
 
@@ -27,7 +27,7 @@ impl State {
         }
         let starts = self.servers.iter().flat_map(|(id, server)| {
             let counting = server
-                .starts
+                .launches
                 .iter()
                 .filter(|start| self.retired_from(id, start.rank.line).is_none());
             counting.filter_map(move |start| match start.answers() {

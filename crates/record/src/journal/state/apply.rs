@@ -2,7 +2,7 @@
 
 use super::chains::SearchLines;
 use super::records::RunStatus;
-use super::{FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, StartRecord, State, UnlistedRuns};
+use super::{FIRST_SLOT, Launch, LaunchRecord, Retirement, RunRecord, SearchEnd, Session, State, UnlistedRuns};
 use crate::journal::declared::ProposedStart;
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
@@ -198,16 +198,16 @@ impl State {
     }
 
     /// Returns the record of a launch, and makes one if there is none yet.
-    fn start(&mut self, server: &ServerId, launch: Launch, rank: Rank) -> &mut StartRecord {
-        let starts = &mut self.servers.entry(server.clone()).or_default().starts;
+    fn start(&mut self, server: &ServerId, launch: Launch, rank: Rank) -> &mut LaunchRecord {
+        let starts = &mut self.servers.entry(server.clone()).or_default().launches;
         let at = match starts.iter().rposition(|start| start.launch == launch) {
             Some(at) => at,
             None => {
                 let at = starts.partition_point(|other| other.rank < rank);
-                let start = StartRecord {
+                let start = LaunchRecord {
                     launch,
                     rank,
-                    ..StartRecord::default()
+                    ..LaunchRecord::default()
                 };
                 starts.insert(at, start);
                 at

@@ -1,7 +1,7 @@
 //! Recognises the server behind an address: compares its properties with the record of each launch that still counts.
 
 use super::records::RunStatus;
-use super::{Launch, RunRecord, StartRecord, State};
+use super::{Launch, LaunchRecord, RunRecord, State};
 use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
 use vsweep_base::fingerprint::{Differences, Fingerprint};
@@ -23,9 +23,9 @@ impl State {
     /// count. Servers answer in turn if, within one session, a server comes back after another one has answered, or is replaced before
     /// anything was measured on it.
     pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> ServerMatch {
-        let starts = self.starts_of(server);
+        let starts = self.launches_of(server);
         let ready = starts.iter().filter_map(|start| Some((start, start.identity()?)));
-        let ready: Vec<(&StartRecord, &Fingerprint)> = ready.collect();
+        let ready: Vec<(&LaunchRecord, &Fingerprint)> = ready.collect();
         let counting = ready.iter().rev();
         let mut counting = counting.filter(|(start, _)| self.retired_from(server, start.rank.line).is_none());
         let Some(differences) = counting.find_map(|(_, before)| now.differences_from(before)) else {
@@ -50,12 +50,12 @@ impl State {
 
     /// Returns the launch on which a run was measured, for intervals over launches. All connections to one process behind a URL count as
     /// its first launch, in whatever session.
-    pub fn start_of(&self, run: &RunRecord) -> Option<Launch> {
+    pub fn launch_of(&self, run: &RunRecord) -> Option<Launch> {
         let launch = run.launch?;
-        let starts = self.starts_of(&run.server);
+        let starts = self.launches_of(&run.server);
         let own = starts.iter().find(|start| start.launch == launch);
-        let is_same_process = |start: &&StartRecord| {
-            let both = own.and_then(StartRecord::identity).zip(start.identity());
+        let is_same_process = |start: &&LaunchRecord| {
+            let both = own.and_then(LaunchRecord::identity).zip(start.identity());
             both.is_some_and(|(own, other)| other.is_same_start(own))
         };
         Some(starts.iter().find(is_same_process).map_or(launch, |first| first.launch))
@@ -93,7 +93,7 @@ impl State {
         of_line.unique_by(|run| (&run.point, run.slot, run.run)).collect()
     }
 
-    fn has_result_on(&self, start: &StartRecord) -> bool {
+    fn has_result_on(&self, start: &LaunchRecord) -> bool {
         self.attempts_with(RunStatus::Done)
             .any(|run| run.launch == Some(start.launch))
     }
@@ -180,7 +180,7 @@ mod tests {
                 launch: Some(Launch { session, n: launch }),
                 ..state.runs().next().expect("measured").clone()
             };
-            state.start_of(&run).map(|start| start.n)
+            state.launch_of(&run).map(|start| start.n)
         });
         assert_eq!(starts, [Some(1), Some(1), Some(3)]);
     }

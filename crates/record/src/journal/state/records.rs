@@ -279,7 +279,7 @@ pub struct ServerRecord {
     /// Its description.
     pub config: ServerDeclared,
     /// Its launches, oldest first.
-    pub starts: Vec<StartRecord>,
+    pub launches: Vec<LaunchRecord>,
     /// True if the server is the simulator, as the file of a run says; `None` unless that file was read in place of a lost line.
     pub(super) simulated: Option<bool>,
     /// Rank of its last declaration; `None` if no intact line has one.
@@ -294,7 +294,7 @@ impl ServerRecord {
 
     /// Returns the events of its launches that became ready, oldest first.
     pub fn ready(&self) -> impl Iterator<Item = &ServerReady> {
-        self.starts.iter().filter_map(|start| start.ready.as_deref())
+        self.launches.iter().filter_map(|start| start.ready.as_deref())
     }
 
     /// Returns true if one of its launches became ready.
@@ -314,7 +314,7 @@ impl Deref for ServerRecord {
 
 /// One launch of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct StartRecord {
+pub struct LaunchRecord {
     /// The launch.
     pub launch: Launch,
     /// The planned start, from 0.
@@ -332,7 +332,7 @@ pub struct StartRecord {
     pub(super) rank: Rank,
 }
 
-impl StartRecord {
+impl LaunchRecord {
     /// Returns the time from launch to ready, in seconds, if it became ready.
     pub fn ready_seconds(&self) -> Option<f64> {
         self.ready.as_ref().map(|ready| ready.seconds)

@@ -39,7 +39,7 @@ impl State {
     /// Returns the failure of the server if it died under this run. The last run that was begun on a launch is the one under which it died.
     fn death_under(&self, run: &RunRecord) -> Option<Failure> {
         let launch = run.launch?;
-        let starts = self.starts_of(&run.server);
+        let starts = self.launches_of(&run.server);
         let start = starts.iter().rfind(|start| start.launch == launch)?;
         let cause = start.exit.cause.filter(|_| start.ready.is_some())?;
         let on_launch = self.attempts.iter().filter(|other| other.launch == run.launch);
@@ -69,7 +69,7 @@ impl State {
     /// permanent cause, and no launch of it ever became ready.
     pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
         let record = self.servers.get(server).filter(|record| !record.was_ready())?;
-        let last = &record.starts.iter().rfind(|start| start.slot < slot)?.exit;
+        let last = &record.launches.iter().rfind(|start| start.slot < slot)?.exit;
         let cause = last.cause.filter(|cause| !cause.is_transient())?;
         Some(Failure::new(cause, last.detail.clone()))
     }
@@ -79,7 +79,7 @@ impl State {
     pub fn lacks_memory(&self, config: &ServerDeclared) -> Option<Failure> {
         let others = self.servers.values().filter(|record| record.config.env == config.env);
         for failed in others {
-            let Some(last) = failed.starts.last().filter(|_| !failed.was_ready()) else {
+            let Some(last) = failed.launches.last().filter(|_| !failed.was_ready()) else {
                 continue;
             };
             let Some(cause) = last.exit.cause else { continue };
@@ -97,7 +97,7 @@ impl State {
 
     /// Returns the number of the latest launches for a slot that failed in a row in one session, if that session was killed; 0 if it ended.
     pub fn failed_starts(&self, server: &ServerId, slot: u32) -> u32 {
-        let starts = self.starts_of(server);
+        let starts = self.launches_of(server);
         let Some(last) = starts.iter().rfind(|start| start.slot == slot) else {
             return 0;
         };

@@ -1,7 +1,7 @@
 //! Describes failures for a terminal.
 
 use super::{Detail, Group, one_line};
-use crate::texts::words::shortened;
+use crate::texts::words::with_short_names;
 use vsweep_base::printable::shorten;
 
 /// Most observations shown for a reason.
@@ -13,14 +13,19 @@ const MOST_CHARACTERS: usize = 160;
 pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> String {
     let mut text = String::new();
     for group in groups {
-        text += &format!("{} {}: {}", group.runs_in_words(), group.verb(), group.in_words());
+        text += &format!(
+            "{} {}: {}",
+            group.runs_in_words(),
+            group.status_word(),
+            group.in_words()
+        );
         text += &match group.seen.as_slice() {
             [] => String::new(),
             [only] if only.differs => format!(" (such as: {})", shorten(&only.text, MOST_CHARACTERS)),
             [only] => format!(" ({})", shorten(&only.text, MOST_CHARACTERS)),
             several => {
                 let texts = several.iter().map(|seen| match seen.ruled_out.as_deref() {
-                    Some(ruled_out) => one_line(&shortened(ruled_out).to_string()),
+                    Some(ruled_out) => one_line(&with_short_names(ruled_out).to_string()),
                     None => seen.text.clone(),
                 });
                 let texts: Vec<(String, String)> = texts.map(|text| (shorten(&text, MOST_CHARACTERS), text)).collect();

@@ -27,7 +27,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Prefix of the detail of a run that was skipped because an earlier one failed for a permanent cause.
+/// Prefix of the detail of a run that was given up without a try, because its server did not start or died in other runs.
 pub const NOT_TRIED: &str = "not tried again: ";
 
 /// Name that advice uses for the log file of a server.

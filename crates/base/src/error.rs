@@ -16,7 +16,7 @@ pub enum Error {
     /// vsweep could not go on (exit code 1).
     #[error("{0}")]
     Fatal(String),
-    /// vsweep could not go on, and every problem has already been printed (exit code 1).
+    /// The plan cannot be used, and every problem has already been printed (exit code 2).
     #[error("the plan cannot be used")]
     Reported,
     /// A file or directory could not be used (exit code 1).

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// Reads a value from a string without copying the string: a record has several such strings in each of its lines.
+/// Reads a value from a string without copying the string, because a record has several such strings in each of its lines.
 pub fn read_text<'de, D: Deserializer<'de>, T>(
     from: D,
     read: impl FnOnce(&str) -> Result<T, &'static str>,
@@ -32,7 +32,7 @@ pub fn read_text<'de, D: Deserializer<'de>, T>(
     from.deserialize_str(Text(read))
 }
 
-/// Declares identities, each a text of its own type. Copies share the text: a record names each point in all of its runs.
+/// Declares identities, each a text of its own type. Copies share the text, because a record names each point in all of its runs.
 macro_rules! identities {
     ($($(#[doc = $about:literal])+ $identity:ident;)+) => {$(
         $(#[doc = $about])+
@@ -74,7 +74,7 @@ identities! {
     SearchId;
 }
 
-/// A set of ids of 16 digits each, written as one text: a plan may have a million.
+/// A set of ids of 16 digits each, written as one text, because a plan may have a million.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ids(Vec<[u8; 16]>);
 
@@ -139,7 +139,7 @@ pub fn canonical_json(value: &Value) -> String {
     sorted.to_string()
 }
 
-/// A SHA-256, written as 64 lower-case hex digits. A record has one for each of its runs.
+/// A SHA-256, written as 64 lower-case hex digits. It is kept as bytes, because a record has one for each of its runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Hash256([u8; 32]);
 

@@ -1,4 +1,4 @@
-//! The types that every crate shares: causes, doubts, errors, ids, units, atomic files, printable text, Python's JSON, shell quoting, data
+//! The types that most crates share: causes, doubts, errors, ids, units, atomic files, printable text, Python's JSON, shell quoting, data
 //! too large for memory, and work for several threads.
 
 #[macro_use]

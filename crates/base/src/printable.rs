@@ -14,7 +14,7 @@ pub(crate) fn message(text: &str) -> String {
     printable(&shorten(text, MOST)).into_owned()
 }
 
-/// Returns a text on one line, in which characters that [act](acts) are escaped.
+/// Returns a text on one line, in which characters that [have an effect](has_effect) are escaped.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, has_effect, |c| c.escape_default().to_string())
 }
@@ -25,8 +25,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, is_escaped, |c| c.escape_default().to_string())
 }
 
-/// Returns JSON in which characters that [act](acts) are escaped, except line feeds. Other such characters occur only within strings, so
-/// the result is still JSON.
+/// Returns JSON in which characters that [have an effect](has_effect) are escaped, except line feeds. Other such characters occur only
+/// within strings, so the result is still JSON.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     let is_escaped = |c| has_effect(c) && c != '\n';
     escaped(json, is_escaped, |c| format!("\\u{:04x}", u32::from(c)))
@@ -35,7 +35,8 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
 /// Mark at the end of a text that was cut.
 pub const CUT: &str = " …";
 
-/// Returns a text of at most `most` characters. A longer text is cut between words, and [`CUT`] is added.
+/// Returns a text unchanged if it has at most `most` characters. A longer text is cut between words, within the first `most` characters,
+/// and [`CUT`] is added.
 pub fn shorten(text: &str, most: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(most) else {
         return text.to_owned();
@@ -50,7 +51,7 @@ pub struct Printable<W> {
     to: W,
     escape: fn(&str) -> Cow<'_, str>,
     /// The beginning of a character of which the rest is still to come.
-    begun: Vec<u8>,
+    partial: Vec<u8>,
 }
 
 impl<W: Write> Printable<W> {
@@ -65,17 +66,17 @@ impl<W: Write> Printable<W> {
     }
 
     fn with(to: W, escape: fn(&str) -> Cow<'_, str>) -> Printable<W> {
-        let begun = Vec::new();
-        Printable { to, escape, begun }
+        let partial = Vec::new();
+        Printable { to, escape, partial }
     }
 }
 
 impl<W: Write> Write for Printable<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.begun.extend_from_slice(bytes);
-        let mut whole = String::with_capacity(self.begun.len());
+        self.partial.extend_from_slice(bytes);
+        let mut whole = String::with_capacity(self.partial.len());
         let mut rest = Vec::new();
-        let mut chunks = self.begun.utf8_chunks().peekable();
+        let mut chunks = self.partial.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
             whole += chunk.valid();
             match chunk.invalid() {
@@ -84,7 +85,7 @@ impl<W: Write> Write for Printable<W> {
                 _ => whole.push(char::REPLACEMENT_CHARACTER),
             }
         }
-        self.begun = rest;
+        self.partial = rest;
         self.to.write_all((self.escape)(&whole).as_bytes())?;
         Ok(bytes.len())
     }

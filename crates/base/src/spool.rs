@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Number of bytes that are collected before they are written to the file: so few that writing them delays nobody.
-const PIECE: usize = 64 << 10;
+const WRITE_SIZE: usize = 64 << 10;
 
 /// Pieces of bytes in the order in which they were added. Each can be read by its place, the number of bytes before it.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Spool {
             return place;
         }
         self.tail.extend_from_slice(piece);
-        if self.tail.len() >= PIECE && !self.is_stuck {
+        if self.tail.len() >= WRITE_SIZE && !self.is_stuck {
             self.is_stuck = self.write_tail().is_err();
         }
         place
@@ -95,7 +95,7 @@ impl Spool {
             at: 0,
             end: self.in_file,
         };
-        let file = BufReader::with_capacity(PIECE, file);
+        let file = BufReader::with_capacity(WRITE_SIZE, file);
         self.head.as_slice().chain(file).chain(self.tail.as_slice())
     }
 }
@@ -145,8 +145,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_goes_in_comes_out(
-            pieces in prop::collection::vec((any::<u8>(), prop_oneof![0..40usize, 0..PIECE * 2]), 0..20),
-            most in prop_oneof![0usize..200, 0..PIECE * 3], is_stuck in any::<bool>(),
+            pieces in prop::collection::vec((any::<u8>(), prop_oneof![0..40usize, 0..WRITE_SIZE * 2]), 0..20),
+            most in prop_oneof![0usize..200, 0..WRITE_SIZE * 3], is_stuck in any::<bool>(),
         ) {
             let pieces: Vec<Vec<u8>> = pieces.into_iter().map(|(byte, length)| vec![byte; length]).collect();
             let mut spool = Spool { is_stuck, ..Spool::new(most) };

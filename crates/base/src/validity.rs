@@ -1,5 +1,5 @@
 //! Validity of a measured run: a closed list of codes, each with a name for files, a severity and a sentence of advice. The rules that
-//! assign codes are where runs are measured.
+//! assign codes are elsewhere: most of them where runs are measured, some where records are read.
 
 use crate::printable::message;
 use crate::request_error::RequestError;

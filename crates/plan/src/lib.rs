@@ -104,7 +104,7 @@ table! {
     #[derive(Debug, Clone)]
     pub struct Plan("vsweep plan", "") {
         /// Path of `schema.json`, for editors; vsweep ignores it.
-        _schema as "$schema": () = elsewhere::<String>(),
+        _schema as "$schema": () = for_schema_only::<String>(),
         /// Version of the plan format. This vsweep reads version 1, which is also the default.
         _version as "version": u32 = whole(1..=1).read_by(version),
         /// Name of the experiment and of its directory below `results/`: letters, digits, `.`, `_` and `-`. Default: the
@@ -112,7 +112,7 @@ table! {
         pub name: String = by::<String, _>(name),
         /// Path of a plan, relative to this one, whose keys apply unless this plan sets its own. Tables are merged key by key; lists,
         /// and the value of each single parameter, are replaced whole.
-        _extends as "extends": () = elsewhere::<String>(),
+        _extends as "extends": () = for_schema_only::<String>(),
         /// Number of starts of each server config; all configs are started once before any is started again. Default: 1. From 2 on,
         /// intervals show how far starts differ, and the best configs get as many fresh starts again (docs/answer.md). `[sla]` and
         /// `[explore]` search anew on each start; an exploration has no final. Not with `url`.
@@ -129,7 +129,7 @@ table! {
         pub on_failure: OnFailure = one_of::<OnFailure, _>(),
         /// Further names of variables, headers and parameters that hold secrets, in addition to those recognised by their names
         /// (docs/plan.md).
-        _secret_names as "secrets": () = elsewhere::<Vec<String>>(),
+        _secret_names as "secrets": () = for_schema_only::<Vec<String>>(),
         /// The server: what is launched, and with which settings.
         pub serve: Serve = key().required_elsewhere(),
         /// The load: what is sent, and by which program.

@@ -96,7 +96,8 @@ impl Secrets {
         }
     }
 
-    /// Remembers the variables of vsweep's own environment whose names announce secrets: programs inherit them.
+    /// Remembers the secrets in vsweep's own environment, because programs inherit it: the values of variables whose names announce
+    /// secrets, and the passwords in addresses of proxies.
     pub fn note_environment(&mut self, variables: &BTreeMap<String, String>) {
         let mut ambient = Secrets::naming(self.named.iter().cloned());
         for (name, value) in variables {

@@ -125,15 +125,15 @@ impl Plan {
         if let Some(node) = root.child("optimize") {
             self.check_optimize(reader, root, node);
         }
-        let is_spread = self.serve.protocol.members.nodes > 1 && self.exec.parallel != Parallel::No;
-        if let Some(nodes) = given(root, "serve.nodes").filter(|_| is_spread) {
+        let is_conflict = self.serve.protocol.members.nodes > 1 && self.exec.parallel != Parallel::No;
+        if let Some(nodes) = given(root, "serve.nodes").filter(|_| is_conflict) {
             let message = "servers on several nodes take them whole, so they do not run side by side";
             reader.object(nodes.key_span, message, "remove `nodes`, or exec.parallel");
         }
         if let Some(explore) = &mut self.explore {
             explore.runs = self.runs.least();
         }
-        // A comparison ends earlier if its verdict is clear.
+        // A comparison has at most this many starts; it ends earlier if its verdict is clear.
         self.starts = self.compare.as_ref().map_or(self.starts, |compare| compare.max_starts);
         let required = reader.required.drain(..).map(|(name, is_every_server)| Requirement {
             what: Required::Target(name),
@@ -146,7 +146,7 @@ impl Plan {
 
     /// Checks a plan whose benchmark loads the engine itself, and rejects settings that need a running server.
     fn check_offline(&mut self, offline: Offline, reader: &mut Reader<'_>, root: &Node) {
-        // Every run has an engine of its own.
+        // Every run loads an engine of its own. So each run is a restart, and no start can be kept apart from the runs.
         self.serve.reset = Reset::Restart;
         self.exec.starts_apart = Some(false);
         let name = offline.name();
@@ -231,12 +231,12 @@ impl Plan {
             let message = "[compare] needs the same number of runs on every start";
             refuse(message, "write a plain number, such as runs = 2");
         }
-        let others = [
+        let conflicts = [
             ("[sla]", self.sla.is_some()),
             ("[explore]", root.child("explore").is_some()),
             ("`starts`", root.child("starts").is_some()),
         ];
-        for (name, _) in others.into_iter().filter(|(_, is_there)| *is_there) {
+        for (name, _) in conflicts.into_iter().filter(|(_, is_given)| *is_given) {
             let message = format!("[compare] decides itself what is started, so it does not go with {name}");
             refuse(&message, &format!("remove {name}, or write two plans"));
         }

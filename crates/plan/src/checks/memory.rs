@@ -7,7 +7,7 @@ use vsweep_base::cause::Cause;
 
 /// Settings with a known effect on memory. Each has two directions of change that surely do not lower the need for memory: the first is for
 /// loading the model, the second for the KV cache. A lower `gpu_memory_utilization` leaves less room for the cache.
-const AXES: [(&str, Ordering, Ordering); 6] = [
+const SETTINGS: [(&str, Ordering, Ordering); 6] = [
     ("max_model_len", Ordering::Greater, Ordering::Greater),
     ("max_num_seqs", Ordering::Greater, Ordering::Greater),
     ("max_num_batched_tokens", Ordering::Greater, Ordering::Greater),
@@ -29,13 +29,13 @@ pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Opti
     let (server, failed) = (ServeCommand::of(server), ServeCommand::of(failed));
     let is_known = |command: ServeCommand<'_>| matches!(command.program(), Program::Vllm | Program::Simulator);
     // Each of these settings takes one value.
-    let is_axis = |flag: &Flag<'_>| AXES.iter().any(|(axis, ..)| flag.is(axis)).then_some(1);
-    let rest = |command: ServeCommand<'_>| [command.before(), &command.without(is_axis)].concat();
+    let is_setting = |flag: &Flag<'_>| SETTINGS.iter().any(|(name, ..)| flag.is(name)).then_some(1);
+    let rest = |command: ServeCommand<'_>| [command.before(), &command.without(is_setting)].concat();
     if !is_known(server) || !is_known(failed) || rest(server) != rest(failed) {
         return None;
     }
     let mut differences = Vec::new();
-    for (name, at_load, for_cache) in AXES {
+    for (name, at_load, for_cache) in SETTINGS {
         let (mine, theirs) = (server.value(name), failed.value(name));
         if mine == theirs {
             continue;
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_needs_as_much_on_every_axis_counts() {
+    fn only_what_needs_as_much_by_every_setting_counts() {
         let small = "vllm serve m -tp 2 --max-model-len 4096 --gpu-memory-utilization 0.9";
         let kv = |server: &str| why(server, small, Cause::KvCacheTooSmall);
         let longer = "vllm serve m --tensor-parallel-size=2 --max_model_len 8192 --gpu-memory-utilization 0.9";

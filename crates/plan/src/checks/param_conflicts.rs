@@ -105,9 +105,9 @@ fn check_zips(plan: &Plan, found: &mut Diagnostics) {
                     continue;
                 }
             };
-            let (first, other) = *expected.get_or_insert((member, length));
-            if other != length {
-                let message = format!("`{param}` has {length} values, `{}` has {other}", group[first]);
+            let (first, first_length) = *expected.get_or_insert((member, length));
+            if first_length != length {
+                let message = format!("`{param}` has {length} values, `{}` has {first_length}", group[first]);
                 let problem = Problem::new(span(member), message, "give both the same number of values");
                 found.add(problem.and(span(first), "advances with this"));
             }

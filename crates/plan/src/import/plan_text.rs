@@ -76,7 +76,7 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
             notes.push(note.to_owned());
         }
         Loads::Searched { vary, .. } => {
-            // A run never has more requests in flight than it sends.
+            // A run never has more requests in flight than it sends, so the search ends there.
             let reached = prompts.min().filter(|_| vary == "max_concurrency");
             let most = reached.map_or(HIGHEST_LOAD, |reached| reached.min(HIGHEST_LOAD));
             plan["sla"] = json!({ "vary": vary, "min": 1, "max": most, "target": read.criteria });

@@ -1,4 +1,4 @@
-//! Reimplements how `vllm bench sweep` turns parameters into command lines, links, names and folders. The code is independent of vsweep's
+//! Reimplements the command lines, links, names and folders of `vllm bench sweep`. The code is independent of vsweep's
 //! own expansion, so that the two can be compared.
 
 use crate::matrix::argv::{json_word, number_word};

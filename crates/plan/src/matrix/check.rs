@@ -60,7 +60,7 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut 
     for side in [Side::Serve, Side::Bench] {
         let space = matrix.sides.of(side);
         for dimension in 0..space.lengths.len() {
-            if let Some((first, second)) = twins(matrix, side, dimension) {
+            if let Some((first, second)) = equal_positions(matrix, side, dimension) {
                 let label = |position| space.label(space.index_at(dimension, position));
                 let (one, other) = (label(first), label(second));
                 let mut slots = space.slots.iter().filter(|slot| slot.dimension == Some(dimension));
@@ -81,7 +81,7 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut 
 }
 
 /// Returns the first two positions along a dimension that have the same identity or equal values (`1` and `1.0`).
-fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)> {
+fn equal_positions(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)> {
     let space = matrix.sides.of(side);
     if side == Side::Bench && are_distinct_numbers(matrix, dimension) {
         return None;
@@ -104,7 +104,7 @@ fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
             match matrix.plan.bench.runner.offline() {
                 None => server.id.to_string(),
                 // Flags of the HTTP server have no effect on an offline benchmark.
-                Some(offline) => format!("{:?} {:?}", matrix.without_server(offline, &server.argv), server.env),
+                Some(offline) => format!("{:?} {:?}", matrix.offline_argv(offline, &server.argv), server.env),
             }
         }
         Side::Bench => matrix.point(index, &ServerId::default()).id.to_string(),

@@ -17,7 +17,7 @@ pub(super) fn server_id(
     secrets: &Secrets,
 ) -> ServerId {
     let mut content = match &serve.target {
-        Target::Launch(_) => json!({"argv": secrets.redact_argv(argv), "env": open_env(env, secrets)}),
+        Target::Launch(_) => json!({"argv": secrets.redact_argv(argv), "env": env_without_secrets(env, secrets)}),
         Target::Attach(url) => json!({"url": secrets.redact(url), "params": secrets.redact_params(params)}),
     };
     let members = &serve.protocol.members;
@@ -79,7 +79,7 @@ impl SharedLoad {
             datasets: of_classes
                 .filter_map(|path| Some((path, self.datasets.get(path)?)))
                 .collect(),
-            env: open_env(&self.env, secrets),
+            env: env_without_secrets(&self.env, secrets),
             params: Params::new(),
             runner: self.runner,
         };
@@ -170,8 +170,8 @@ fn paths_of_classes(mix: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the environment without the variables whose names announce secrets, and with the secrets in other values hidden.
-fn open_env(env: &BTreeMap<String, String>, secrets: &Secrets) -> BTreeMap<String, String> {
-    let open = env.iter().filter(|(name, _)| !secrets.announces(name));
-    open.map(|(name, value)| (name.clone(), secrets.redact(value)))
+fn env_without_secrets(env: &BTreeMap<String, String>, secrets: &Secrets) -> BTreeMap<String, String> {
+    let kept = env.iter().filter(|(name, _)| !secrets.announces(name));
+    kept.map(|(name, value)| (name.clone(), secrets.redact(value)))
         .collect()
 }

@@ -128,8 +128,8 @@ enum FilterKind {
 }
 
 impl Matrix {
-    /// Expands a plan. Fails if links or exclusions do not fit the axes, if two servers or two loads are the same, if no point is left, or
-    /// if there are more than [`MOST_PAIRS`] pairs.
+    /// Expands a plan. Fails if links or exclusions do not fit the axes, if two servers or two loads are the same, if no point is left, if
+    /// there are more than [`MOST_PAIRS`] pairs, or if a search, a comparison or an optimisation cannot work on the servers and loads.
     pub fn expand(plan: &Plan) -> Result<Matrix, Problems> {
         let mut found = Diagnostics::default();
         match Matrix::draft(plan, &mut found) {
@@ -361,8 +361,8 @@ fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
     Some(matrix)
 }
 
-/// Returns the minimum number of starts of each server. A comparison of two servers is first judged after four pairs. On an axis, each
-/// server counts as one start.
+/// Returns the minimum number of starts of each server: in a comparison of two servers four, because the comparison is first judged after
+/// four pairs of starts; on the axis of a comparison, one.
 fn fewest_starts(plan: &Plan, servers: usize) -> u32 {
     match (&plan.compare, servers) {
         (None, _) => plan.starts,

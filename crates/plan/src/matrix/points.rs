@@ -42,7 +42,7 @@ impl Matrix {
         let mut point = self.point(place, &server.id);
         // The command line comes after the id: it follows from the server and the parameters, which the id covers.
         if let Some(offline) = offline {
-            point.argv = Some(argv::apply(&self.without_server(offline, &server.argv), &point.params));
+            point.argv = Some(argv::apply(&self.offline_argv(offline, &server.argv), &point.params));
         }
         point
     }
@@ -71,7 +71,7 @@ impl Matrix {
 
     /// Returns the command line of a benchmark on the engine of a server. A command line without `serve`, which is an error reported
     /// elsewhere, is returned as it is.
-    pub(super) fn without_server(&self, offline: Offline, argv: &[String]) -> Vec<String> {
+    pub(super) fn offline_argv(&self, offline: Offline, argv: &[String]) -> Vec<String> {
         offline.command(argv).unwrap_or_else(|_| argv.to_vec())
     }
 

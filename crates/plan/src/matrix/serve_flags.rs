@@ -34,7 +34,7 @@ impl ServeFlags {
         };
         command.take_positional(whole.positional());
         for flag in whole.flags() {
-            let words = flag.words(command.values_of(&flag));
+            let words = flag.words(command.most_values(&flag));
             let (values, alone) = flag.after.split_at(words.len() - 1);
             let given = flag
                 .attached
@@ -56,7 +56,7 @@ impl ServeFlags {
 
     /// Returns the greatest number of words after a flag that are its values. Until the model is known, the word after the values may be
     /// the model.
-    fn values_of(&self, flag: &Flag<'_>) -> usize {
+    fn most_values(&self, flag: &Flag<'_>) -> usize {
         let name = flag.name.as_deref().unwrap_or_default();
         if self.model.is_some() || is_list(name) {
             usize::MAX

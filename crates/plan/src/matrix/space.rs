@@ -63,7 +63,8 @@ pub(super) struct Space {
     pub combos: Vec<Combo>,
     /// Length of each dimension.
     pub lengths: Vec<usize>,
-    /// True if a configuration without the varied parameters follows all others: the default settings.
+    /// True if the default settings follow all other configurations. They have only those varied parameters for which [`default_of`] gives
+    /// a value.
     pub has_defaults: bool,
     /// Parameters that the other side has too, with the names that are shown for them: `serve.seed`.
     shown_as: HashMap<String, String>,
@@ -132,8 +133,8 @@ impl Space {
     /// left out, and no configuration of the axes leaves out all varied parameters by `null`.
     fn adds_defaults(&self) -> bool {
         let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
-        let is_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
-        self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(is_null)
+        let has_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
+        self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(has_null)
     }
 
     /// Returns the position of a configuration along a dimension; for the default settings, one past the last.
@@ -155,7 +156,8 @@ impl Space {
         self.combo(index)?.name.clone()
     }
 
-    /// Returns the value that a parameter's own axis has for a configuration; `None` for a derived parameter.
+    /// Returns the value that a parameter's own axis has for a configuration; `None` for a derived parameter, and for a
+    /// parameter that the default settings leave out.
     fn stated<'a>(&self, slot: &'a Slot, index: usize) -> Option<&'a Value> {
         if self.is_defaults(index) && slot.dimension.is_some() {
             return default_of(slot);

@@ -37,7 +37,7 @@ impl LoadTemplate {
         let is_plain = |slot: &Slot| match &slot.axis {
             Axis::Fixed(_) => true,
             Axis::Values(_) => !shared.decides_dataset(&slot.name),
-            // The value of a parameter that follows a derived parameter depends on the order of the plan.
+            // The value of a parameter that follows a derived parameter depends on the order of the plan, so the plan has no template.
             Axis::Derived(derived) => space.derived(&derived.per).is_none() && !shared.decides_dataset(&slot.name),
         };
         let names: Vec<String> = space.slots.iter().map(|slot| secrets.redact(&slot.name)).collect();

@@ -35,7 +35,7 @@ pub(crate) fn combos(reader: &mut Reader<'_>, table: &Node, side: Side) -> Vec<C
     }
     if let Some(node) = table.child("params_file") {
         let of_file = reader.params_file(node, side);
-        reader.names.open |= of_file.is_empty();
+        reader.names.may_lack_some |= of_file.is_empty();
         combos.extend(of_file);
     }
     check_names(&combos, &mut reader.found);

@@ -12,7 +12,7 @@ pub(crate) struct Names {
     /// The parameters in the plan's own tables, with the positions of their keys.
     places: Vec<(ParamRef, Span)>,
     /// True if names may be missing, because a parameter file could not be read.
-    pub open: bool,
+    pub may_lack_some: bool,
     /// True if [serve] was read.
     has_servers: bool,
 }
@@ -105,8 +105,8 @@ impl Reader<'_> {
         };
         match self.names.find(side, name) {
             Some(known) => Some(known.clone()),
-            // A plan without [serve] has that problem already.
-            None if self.names.open || (side == Side::Serve && !self.names.has_servers) => Some(ParamRef {
+            // A plan without [serve] is reported for that, not for each name of a server's parameter.
+            None if self.names.may_lack_some || (side == Side::Serve && !self.names.has_servers) => Some(ParamRef {
                 side,
                 name: name.to_owned(),
             }),

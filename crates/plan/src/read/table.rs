@@ -128,7 +128,7 @@ pub(crate) struct Key<T> {
     read: Box<Read<T>>,
     schema: SchemaOf,
     bounds: Option<RangeInclusive<u32>>,
-    otherwise: T,
+    default: T,
     is_required: bool,
     /// Message and remedy for a table without this key, if the table is invalid without it.
     missing: Option<(&'static str, &'static str)>,
@@ -149,7 +149,7 @@ pub(crate) fn by<W: written::Written, T: Default>(
         read: Box::new(read),
         schema: W::schema,
         bounds: None,
-        otherwise: T::default(),
+        default: T::default(),
         is_required: false,
         missing: None,
         part: None,
@@ -172,7 +172,7 @@ pub(crate) fn part<T: Table + Default + 'static>() -> Key<T> {
 }
 
 /// Declares a key that is read before or after the table, and appears here only for the schema.
-pub(crate) fn elsewhere<W: written::Written>() -> Key<()> {
+pub(crate) fn for_schema_only<W: written::Written>() -> Key<()> {
     by::<W, ()>(|_, _, _| Some(()))
 }
 
@@ -211,9 +211,9 @@ pub(crate) fn has_form(text: &str, form: &str) -> bool {
 
 impl<T> Key<T> {
     /// Sets the default value, which also takes the place of an invalid value.
-    pub fn or(self, otherwise: impl Into<T>) -> Key<T> {
-        let otherwise = otherwise.into();
-        Key { otherwise, ..self }
+    pub fn or(self, default: impl Into<T>) -> Key<T> {
+        let default = default.into();
+        Key { default, ..self }
     }
 
     /// Sets another reader.
@@ -238,8 +238,8 @@ impl<T> Key<T> {
     }
 
     /// Returns the default value of the field.
-    pub fn otherwise(self) -> T {
-        self.otherwise
+    pub fn into_default(self) -> T {
+        self.default
     }
 
     /// Reads the field from the key of this name.
@@ -254,7 +254,7 @@ impl<T> Key<T> {
             reader.object(table.node.span, message, remedy);
         }
         table.is_complete &= read.is_some() || self.missing.is_none();
-        read.unwrap_or(self.otherwise)
+        read.unwrap_or(self.default)
     }
 
     /// Returns the keys that the field contributes to the schema.
@@ -313,11 +313,11 @@ macro_rules! table {
             use $crate::syntax::node::Node;
             use $crate::read::Reader;
             #[allow(unused_imports)]
-            use $crate::read::table::{Described, Key, OpenTable, SchemaOf, Table, by, elsewhere, key, maybe, one_of, part, text, whole};
+            use $crate::read::table::{Described, Key, OpenTable, SchemaOf, Table, by, for_schema_only, key, maybe, one_of, part, text, whole};
 
             impl Default for $name {
                 fn default() -> Self {
-                    $(let $field: $type = table!(@declared $type $(, $declared)?).otherwise();)*
+                    $(let $field: $type = table!(@declared $type $(, $declared)?).into_default();)*
                     Self { $($field,)* $($($internal: Default::default(),)*)? }
                 }
             }

@@ -7,9 +7,9 @@ const NO_KEYS: [&str; 7] = ["MONKEY", "DONKEY", "TURKEY", "HOCKEY", "JOCKEY", "W
 /// Words that mean a secret at the end of a name, also in the plural except `KEYS`.
 const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATION", "COOKIE", "JWT"];
 
-/// Last words that mean a secret only after another word: `GH_PAT`, `DB_PWD`, but not `PWD`, the working directory, nor `tokens` and
-/// `keys`, which are counts and lists.
-const LATER_WORDS: [&str; 6] = ["PAT", "PATS", "PWD", "TOKENS", "KEYS", "CREDS"];
+/// Last words that mean a secret only after another word: `GH_PAT`, `DB_PWD`, but not `PWD`, the working directory, nor `keys`, which is
+/// a list.
+const LATER_WORDS: [&str; 4] = ["PAT", "PATS", "PWD", "KEYS"];
 
 /// Words that mean a password in any position.
 const PASSWORDS: [&str; 5] = ["PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "PASSKEY"];
@@ -59,7 +59,7 @@ fn has_stem(name: &str) -> bool {
     };
     let may_begin = |at: &usize| FIRST[usize::from(name.as_bytes()[*at].to_ascii_uppercase())];
     let mut rests = (0..name.len()).filter(may_begin).map(|at| &name.as_bytes()[at..]);
-    // Letters beyond ASCII may become letters of a stem in upper case.
+    // A name with letters beyond ASCII counts as one with a stem, because such letters may become letters of a stem in upper case.
     !name.is_ascii() || rests.any(|rest| STEMS.iter().any(|stem| begins(rest, stem.as_bytes())))
 }
 

@@ -78,7 +78,7 @@ impl Secrets {
         let Ok(text) = std::str::from_utf8(&json) else {
             return json;
         };
-        // A common word is hidden as well if it is a whole text, so the value itself is sought.
+        // The value itself is sought, not its places: a string that is a secret as a whole is hidden even if it is a common word.
         let is_absent = |known: &Known| !text.contains(&known.value) && known.cut(text).is_empty();
         if self.known.iter().all(is_absent) {
             return json;

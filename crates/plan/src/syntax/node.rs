@@ -128,8 +128,8 @@ impl Node {
 /// Pairs of keys of which a table may have only one: a key that is set removes the other one from the base.
 const ALTERNATIVES: [[&str; 2]; 2] = [["command", "url"], ["command", "runner"]];
 
-/// Merges `over` into `base`, and overrides it. Tables are merged key by key. Everything else, and the value of each single parameter, is
-/// replaced whole, so that two ranges never mix.
+/// Merges `over` into `base`. The values of `over` take precedence. Tables are merged key by key. Everything else, and the value of each
+/// single parameter, is replaced whole, so that two ranges never mix.
 pub fn merge(base: &mut Node, over: Node) {
     merge_below(base, over, false);
 }

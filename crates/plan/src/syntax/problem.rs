@@ -142,7 +142,7 @@ impl Problems {
         problems.collect()
     }
 
-    /// Removes the problems that are in `known` from other plans, and adds the others to `known`.
+    /// Removes the problems that are in `known`, because another plan has them too, and adds the remaining ones to `known`.
     pub fn leave_out(&mut self, known: &mut BTreeSet<String>) {
         let each = |problem: &Problem| {
             Problems {

@@ -84,7 +84,7 @@ fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Diagnostic
     Node { span, kind }
 }
 
-/// Message for whole numbers that neither parser can represent.
+/// Message for a whole number that the parser, of TOML or of JSON, cannot represent.
 pub(crate) const TOO_LARGE: &str = "this whole number does not fit 64 bits";
 
 /// Reads a decimal number. `inf`, by which `vllm bench serve` means an unlimited rate, becomes a text, because JSON has no such number.

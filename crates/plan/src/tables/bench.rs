@@ -41,12 +41,12 @@ table! {
         /// axes multiply.
         pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(params),
         /// Classes of requests that are sent as one load. Default: all requests are alike.
-        _mix as "mix": () = elsewhere::<Vec<MixClass>>(),
+        _mix as "mix": () = for_schema_only::<Vec<MixClass>>(),
         /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
         /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
-        _params_file as "params_file": () = elsewhere::<String>(),
+        _params_file as "params_file": () = for_schema_only::<String>(),
         /// Named combinations of parameters, multiplied with the axes. They override fixed values of the same name.
-        _combos as "combos": () = elsewhere::<Vec<Combo>>(),
+        _combos as "combos": () = for_schema_only::<Vec<Combo>>(),
     }
     internal {
         /// Named combinations, multiplied with the axes; empty means one empty combination.
@@ -118,7 +118,7 @@ pub enum BenchRunner {
     /// vsweep's own load generator, in this process.
     #[default]
     Native,
-    /// Batches of exactly known shape, each held in the server's queue until it is complete (`vsweep iterations`).
+    /// Batches of exactly known shape, each held back in the server's queue until all its requests are there (`vsweep iterations`).
     Iterations,
     /// Prefill and decode throughput over a window of time (`vsweep phases`).
     Phases,
@@ -165,12 +165,12 @@ impl Bench {
             self.params.splice(0..0, commands.axis());
             self.runner = BenchRunner::Command(commands);
         }
-        let other = match &self.runner {
+        let forbids_mix = match &self.runner {
             BenchRunner::Native => None,
             BenchRunner::Command(_) => Some("command"),
             _ => Some("runner"),
         };
-        let mix = mix(reader, node, other);
+        let mix = mix(reader, node, forbids_mix);
         self.params.retain(|(name, _)| name != MIX);
         self.params.extend(mix.map(|mix| (MIX.to_owned(), Axis::Fixed(mix))));
         if self.runner.offline().is_some() && node.child("timeout").is_none() {

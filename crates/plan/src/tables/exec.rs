@@ -80,8 +80,8 @@ impl FromNode for Parallel {
 }
 
 fn exclusive(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<Vec<Condition>>> {
-    if let Kind::Bool(is_each) = node.kind {
-        return Some(is_each.then(Vec::new));
+    if let Kind::Bool(is_all) = node.kind {
+        return Some(is_all.then(Vec::new));
     }
     let remedy = "write exclusive = true, or exclusive = { tensor_parallel_size = \">=4\" }";
     let conditions = reader.conditions(node, what, remedy);

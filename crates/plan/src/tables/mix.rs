@@ -15,24 +15,24 @@ table! {
     #[derive(Debug)]
     pub struct MixClass("MixTable", "bench.mix.") {
         /// Its name: letters, digits, `_` and `-`, a letter first. Its figures are called `chat.p99_ttft_ms`.
-        _name as "name": () = elsewhere::<String>().required_elsewhere(),
+        _name as "name": () = for_schema_only::<String>().required_elsewhere(),
         /// Its weight among all classes.
-        _share as "share": () = elsewhere::<f64>().required_elsewhere(),
+        _share as "share": () = for_schema_only::<f64>().required_elsewhere(),
         ..Value
     }
 }
 
-/// Reads the classes of a load; `None` if the load has none, or if they are rejected. `other` is the key, `command` or `runner`, by which
-/// the plan chooses another program than vsweep's own load generator.
-pub(crate) fn mix(reader: &mut Reader<'_>, table: &Node, other: Option<&str>) -> Option<Value> {
+/// Reads the classes of a load; `None` if the load has none, or if they are rejected. `forbidden_by` is the key, `command` or `runner`, by
+/// which the plan chooses another program than vsweep's own load generator; then the load cannot have classes.
+pub(crate) fn mix(reader: &mut Reader<'_>, table: &Node, forbidden_by: Option<&str>) -> Option<Value> {
     let remedy = "write each class below its own [[bench.mix]]";
     if let Some(entry) = table.child("params").and_then(|params| params.entry(MIX)) {
         reader.object(entry.key_span, "the classes of a load are no parameter", remedy);
     }
     let node = table.child(MIX)?;
-    if let Some(other) = other {
+    if let Some(key) = forbidden_by {
         let message = "a mix is drawn by vsweep's own load generator";
-        return reader.refuse(node.span, message, format!("remove `{other}`, or the mix"));
+        return reader.refuse(node.span, message, format!("remove `{key}`, or the mix"));
     }
     let classes = reader.list(node, "bench.mix", remedy)?;
     let read: Vec<Value> = classes.iter().filter_map(|class| reader.class(class)).collect();

@@ -22,7 +22,7 @@ table! {
     internal {
         /// Requirements on the results: `[[assert]]`, and required targets.
         pub requirements: Vec<Requirement>,
-        /// The plan's repetitions, whose figures may be wider than it asks.
+        /// The plan's repetitions, for the warning about intervals that stayed wider than the plan asks.
         pub runs: Option<Runs>,
     }
 }

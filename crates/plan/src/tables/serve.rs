@@ -52,9 +52,9 @@ table! {
         pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(flags),
         /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
         /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
-        _params_file as "params_file": () = elsewhere::<String>(),
+        _params_file as "params_file": () = for_schema_only::<String>(),
         /// Named combinations of parameters, multiplied with the axes. They override fixed values of the same name.
-        _combos as "combos": () = elsewhere::<Vec<Combo>>(),
+        _combos as "combos": () = for_schema_only::<Vec<Combo>>(),
     }
     internal {
         /// Launch a server, or attach to one.

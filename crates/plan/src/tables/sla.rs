@@ -265,8 +265,8 @@ impl Reader<'_> {
         let condition = self.text(&entry.value, &entry.key)?;
         read(&condition).map_or_else(
             |why| {
-                let otherwise = (why.as_str(), "write a bound such as \"<=500\"");
-                let (message, remedy) = why.split_once("; ").unwrap_or(otherwise);
+                let without_remedy = (why.as_str(), "write a bound such as \"<=500\"");
+                let (message, remedy) = why.split_once("; ").unwrap_or(without_remedy);
                 self.refuse(entry.value.span, message, remedy)
             },
             Some,

@@ -72,7 +72,7 @@ impl Load {
 /// Outcome of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
-    /// One timeline for each request that ended; unless the load was cut, that is every request.
+    /// One timeline for each request that ended; unless the load was cut, that is every request that began.
     pub samples: Samples,
     /// Lengths of the requests of a supply, in order.
     pub asked: Vec<Asked>,
@@ -174,7 +174,8 @@ impl<'a> Drive<'a> {
         self.is_cut || is_done
     }
 
-    /// Takes the next requests from the supply, and closes the load once the time limit of sending is over.
+    /// Takes the next requests from the supply. Closes the load once the time limit of sending is over, and no request that was ready by
+    /// then is left.
     pub fn advance(&mut self) {
         self.stock.restock(self.next);
         // Without a time limit the clock need not be read.
@@ -194,7 +195,7 @@ impl<'a> Drive<'a> {
 
     /// Returns the time after t0 until which requests in flight may end, and the error of those that do not. Returns `None` if sending has
     /// no time limit.
-    pub fn patience(&self) -> Option<(Nanos, String)> {
+    pub fn deadline(&self) -> Option<(Nanos, String)> {
         let Sending { lasts, grace } = self.load.sending?;
         let (lasts_s, grace_s) = (lasts.as_secs_f64(), grace.as_secs_f64());
         let says = format!("no complete answer within {grace_s} s after the {lasts_s} s of sending");

@@ -71,7 +71,7 @@ pub struct Generator {
     /// closed its end.
     unread: Vec<(usize, bool)>,
     /// True once the server was seen to close a connection without announcing it. From then on, each connection is closed after an answer.
-    closes_early: bool,
+    closes_unannounced: bool,
     /// Number of connections that were opened because a request had none.
     awaited: u64,
     buffer: Vec<u8>,
@@ -109,7 +109,7 @@ impl Generator {
             exchanges: vec![],
             opening: 0,
             unread: vec![],
-            closes_early: false,
+            closes_unannounced: false,
             awaited: 0,
             buffer: vec![0; 256 << 10],
             outgoing: vec![],

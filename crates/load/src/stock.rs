@@ -13,7 +13,7 @@ const AHEAD: usize = 64;
 /// Number of prompt tokens of a request, and of output tokens that it asks for.
 pub type Asked = (u32, u32);
 
-/// Requests of a load.
+/// The requests of a load that are at hand.
 pub(super) struct Stock<'a> {
     all: &'a Requests,
     /// Number of requests in `all` that have a due time.

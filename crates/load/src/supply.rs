@@ -1,5 +1,5 @@
 //! Requests that are drawn while others are sent: a queue of limited size between the thread that draws and the one that sends. The thread
-//! that draws waits while the queue is full. The thread that sends never waits for it during a load.
+//! that draws waits while the queue is full. The thread that sends never waits for requests during a load.
 
 use super::api::request::Request;
 use std::collections::VecDeque;

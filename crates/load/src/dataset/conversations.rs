@@ -49,7 +49,8 @@ const SHARE: Bounds = ("a share of at least 0 and below 1", |share| (0.0..1.0).c
 pub struct Conversations {
     /// Source of the texts.
     pub of: ConversationSource,
-    /// Number of turns of a conversation; for recorded conversations, the fewest and the most turns that are used.
+    /// Fewest and most turns of a conversation. Random conversations draw a number in this range. Of recorded ones, those with fewer turns
+    /// are left out, and turns beyond the most are not used.
     pub turns: RangeInclusive<u64>,
 }
 

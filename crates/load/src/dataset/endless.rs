@@ -1,7 +1,7 @@
 //! Draws requests for as long as they are wanted, for runs that are ended by time alone.
 //!
 //! Synthetic prompts are drawn in rounds, each with another seed. The rows of a file come in the order in which a run with a fixed number
-//! of requests uses them. Once all were used, they come again in the same order.
+//! of requests uses them. Once all were used, they come again in the same order, if they may be used again.
 
 use super::{Dataset, Draw, Item, Sampling};
 
@@ -16,8 +16,8 @@ const NEXT_SEED: u32 = 0x9e37_79b9;
 /// A function that takes drawn requests, and returns false if no more are wanted.
 pub type Take<'a> = dyn FnMut(Vec<Item>) -> Result<bool, String> + 'a;
 
-/// Draws until no more requests are wanted, or the rows of a file that may be used only once are used up. If `first` is set, the first
-/// requests are those of a run with this number of requests, and a file gives no others.
+/// Draws until no more requests are wanted. A file ends earlier if its rows may not be used again (`oversample`). If `first` is set, the
+/// first requests are those of a run with that number of requests; a file then gives only these.
 pub fn draw_endlessly(
     dataset: &dyn Dataset,
     draw: &Draw<'_>,
@@ -38,7 +38,7 @@ pub fn draw_endlessly(
         let num_prompts = match (first.take(), dataset.round_size()) {
             (Some(first), _) => first,
             (None, Some(round)) => round,
-            (None, None) if drawn == 0 => return rows(dataset, draw, &mut numbered),
+            (None, None) if drawn == 0 => return draw_rows(dataset, draw, &mut numbered),
             (None, None) => return Ok(()),
         };
         let sampling = Sampling {
@@ -67,7 +67,7 @@ pub fn draw_endlessly(
 }
 
 /// Draws the rows of a file, each time twice as many. As the seed stays the same, each draw begins with the rows of the previous one.
-fn rows(
+fn draw_rows(
     dataset: &dyn Dataset,
     draw: &Draw<'_>,
     take: &mut dyn FnMut(Vec<Item>, usize) -> Result<bool, String>,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_round_is_that_of_a_number_of_requests_and_the_next_is_new() {
+    fn the_first_round_equals_a_counted_run_and_the_next_is_new() {
         let all = first(&random(), 25, Some(10), true);
         let counted = Sampling {
             num_prompts: 10,
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_makes_its_prompts_has_rounds() {
+    fn only_synthetic_datasets_have_rounds() {
         let none = serde_json::Map::new();
         let mut reader = crate::params::ParamReader::new(&none, |_| None, str::to_owned);
         let rounds = KINDS

@@ -1,4 +1,4 @@
-//! The datasets of prompts. Each has one file, which declares its parameters and draws the prompts of `vllm bench serve` for a seed.
+//! The datasets of prompts. The file of a dataset declares its parameters, and draws the prompts of `vllm bench serve` for a seed.
 //!
 //! Datasets return prompts and lengths as data. They are turned into requests in `api`, and their due times come from `arrival`; only
 //! traces have their own times.

@@ -13,7 +13,7 @@ pub(super) const KIND: Kind = Kind::of::<Random>("random", "consecutive ids of t
 
 /// Number of prompts that are drawn at a time.
 const PART: usize = 2048;
-/// Largest number of prompt tokens of a run. All requests are in memory before the run, at about six bytes per token.
+/// Largest number of prompt tokens of a run. All requests are written out before the run, at about six bytes per token.
 const MOST_PROMPT_TOKENS: f64 = 4e9;
 
 pub(super) const INPUT_LEN: Param = param("random_input_len").or("input_len").default("1024");
@@ -72,7 +72,7 @@ impl Dataset for Random {
         limit_tokens(num_prompts, self.input_len + self.prefix_len, reader);
     }
 
-    /// Returns a large number, because only the lengths of a whole round are in memory at once.
+    /// Returns a large number, because little of a round is in memory at once: the lengths of all its prompts, and a part of the prompts.
     fn round_size(&self) -> Option<usize> {
         Some((1 << 20) * self.batch_size.max(1))
     }
@@ -99,18 +99,18 @@ impl Dataset for Random {
     ) -> Result<(), String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let mut random = NumpyPcg64::new(sampling.seed);
-        let plan = self.plan(sampling.num_prompts, vocabulary, vocabulary.allowed()?, &mut random)?;
+        let outline = self.outline(sampling.num_prompts, vocabulary, vocabulary.allowed()?, &mut random)?;
         let size = self.batch_size.max(1);
         let part = PART.next_multiple_of(size);
         for start in (0..sampling.num_prompts).step_by(part) {
             let end = sampling.num_prompts.min(start + part);
-            let drafts = (start..end).map(|i| plan.draft(i)).collect();
+            let drafts = (start..end).map(|i| outline.draft(i)).collect();
             let mut pad = |ids| random.id(ids);
             let prompts = vocabulary.settle_all(drafts, &mut pad)?;
             take(if size > 1 {
                 batches(prompts, size, start / size)
             } else {
-                let item = |(i, (prompt, length))| Item::new(i, prompt, length, plan.lengths.output[i]);
+                let item = |(i, (prompt, length))| Item::new(i, prompt, length, outline.lengths.output[i]);
                 (start..).zip(prompts).map(item).collect()
             })?;
         }
@@ -133,13 +133,13 @@ impl Random {
     }
 
     /// Draws the lengths and offsets of `n` prompts, and the common prefix from the ids in `allowed`.
-    pub(super) fn plan(
+    pub(super) fn outline(
         &self,
         n: usize,
         vocabulary: &Vocabulary<'_>,
         allowed: Vec<u32>,
         random: &mut NumpyPcg64,
-    ) -> Result<Plan, String> {
+    ) -> Result<Outline, String> {
         let added = vocabulary.added_specials();
         let input = self.input_len.saturating_sub(added);
         self.check_length(added)?;
@@ -152,7 +152,7 @@ impl Random {
             let mut pad = |ids| random.id(ids);
             prefix = vocabulary.settle(prefix, &mut pad)?.1;
         }
-        Ok(Plan {
+        Ok(Outline {
             allowed,
             lengths,
             prefix,
@@ -161,8 +161,8 @@ impl Random {
     }
 }
 
-/// Input for the prompts of a draw.
-pub(super) struct Plan {
+/// Lengths, offsets and common prefix, from which the prompts of a draw are made.
+pub(super) struct Outline {
     pub allowed: Vec<u32>,
     pub lengths: Lengths,
     pub prefix: Vec<u32>,
@@ -170,7 +170,7 @@ pub(super) struct Plan {
     pub prefix_len: u64,
 }
 
-impl Plan {
+impl Outline {
     /// The `i`-th prompt: the prefix, then consecutive ids from its offset on.
     pub fn draft(&self, i: usize) -> TextDraft {
         let length = self.lengths.input[i];

@@ -155,19 +155,19 @@ impl Dataset for RandomMm {
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let mut random = NumpyPcg64::new(sampling.seed);
-        let plan = self
+        let outline = self
             .text
-            .plan(sampling.num_prompts, vocabulary, vocabulary.unmarked()?, &mut random)?;
+            .outline(sampling.num_prompts, vocabulary, vocabulary.unmarked()?, &mut random)?;
         let mut items = Vec::with_capacity(sampling.num_prompts);
         for i in 0..sampling.num_prompts {
             let mut pad = |ids| random.id(ids);
-            let (text, ids) = vocabulary.settle(plan.draft(i), &mut pad)?;
+            let (text, ids) = vocabulary.settle(outline.draft(i), &mut pad)?;
             let mut images = vec![];
             for _ in 0..self.images.count(&mut random) {
                 let url = self.images.bucket(&mut random).image(&mut random)?;
                 images.push(json!({"type": "image_url", "image_url": {"url": url}}));
             }
-            let (length, output) = (ids.len() as u64, plan.lengths.output[i]);
+            let (length, output) = (ids.len() as u64, outline.lengths.output[i]);
             let mut item = Item::new(i, text, length, output);
             item.media = Some(images.into());
             items.push(item);

@@ -80,9 +80,9 @@ impl Dataset for Rerank {
                 self.input_len
             ));
         }
-        let starts = |lengths: &Lengths, i: usize| lengths.offset[i] as usize;
-        let mut lists = vec![ids_from(&allowed, starts(&query, 0), query.input[0]).collect()];
-        lists.extend((0..documents).map(|i| ids_from(&allowed, starts(&drawn, i) + i + 1, drawn.input[i]).collect()));
+        let offset = |lengths: &Lengths, i: usize| lengths.offset[i] as usize;
+        let mut lists = vec![ids_from(&allowed, offset(&query, 0), query.input[0]).collect()];
+        lists.extend((0..documents).map(|i| ids_from(&allowed, offset(&drawn, i) + i + 1, drawn.input[i]).collect()));
         let mut pad = |ids| random.id(ids);
         let mut settled = vocabulary.settle_all(lists, &mut pad)?.into_iter();
         let (query, query_len) = settled.next().ok_or("no query was drawn")?;

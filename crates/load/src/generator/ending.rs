@@ -25,9 +25,9 @@ impl Generator {
         let is_kept = connection.writing.is_none() && connection.exchange.keeps_alive();
         connection.idle_since = Instant::now();
         connection.has_answered = true;
-        self.closes_early |= is_kept && read_closed;
+        self.closes_unannounced |= is_kept && read_closed;
         drive.end(index, sample, at);
-        if is_kept && !self.closes_early {
+        if is_kept && !self.closes_unannounced {
             self.offer(place, drive);
         } else {
             self.discard(place);
@@ -47,7 +47,7 @@ impl Generator {
         match connection.carries.filter(|_| is_crossed) {
             Some(index) => {
                 let ready = connection.exchange.sample().ready;
-                self.closes_early = true;
+                self.closes_unannounced = true;
                 self.discard(place);
                 drive.waiting.push_front((index, ready));
                 self.awaited += 1;
@@ -73,7 +73,7 @@ impl Generator {
     /// Ends requests that took too long, drops connections that have been idle too long, and reports the requests in flight.
     pub(super) fn sweep(&mut self, drive: &mut Drive<'_>, now: Nanos) {
         let (limit, silence) = (drive.load.request_timeout, drive.load.silence_timeout);
-        let patience = drive.patience().filter(|(until, _)| now > *until);
+        let expired = drive.deadline().filter(|(until, _)| now > *until);
         for place in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[place] else {
                 continue;
@@ -86,7 +86,7 @@ impl Generator {
                 exchange.break_off(Some(format!("no complete answer within {} s", limit.as_secs_f64())));
             } else if exchange.silence(now) > nanos(silence) {
                 exchange.break_off(Some(format!("nothing came for {} s", silence.as_secs_f64())));
-            } else if let Some((_, says)) = &patience {
+            } else if let Some((_, says)) = &expired {
                 exchange.break_off(Some(says.clone()));
             } else {
                 continue;
@@ -94,12 +94,12 @@ impl Generator {
             self.end(place, drive.clock.now(), false, drive);
         }
         while let Some((index, ready)) = drive.waiting.front().copied()
-            && (now.saturating_sub(ready) > nanos(limit) || patience.is_some())
+            && (now.saturating_sub(ready) > nanos(limit) || expired.is_some())
         {
             drive.waiting.pop_front();
             let no_connection = || format!("no connection within {} s", limit.as_secs_f64());
-            // The grace may end long before the limit of a request.
-            let why = patience.as_ref().map_or_else(no_connection, |(_, says)| says.clone());
+            // The deadline of the load may come long before the limit of a request.
+            let why = expired.as_ref().map_or_else(no_connection, |(_, says)| says.clone());
             drive.fail_unsent(index, ready, why);
         }
         self.drop_stale();

@@ -21,7 +21,7 @@ pub struct Param {
     /// Type of its value.
     pub takes: Takes,
     help: &'static str,
-    stand_in: Option<&'static str>,
+    general: Option<&'static str>,
     default: Option<&'static str>,
     otherwise: Option<&'static str>,
     required: Option<&'static str>,
@@ -81,7 +81,7 @@ pub const fn param(name: &'static str) -> Param {
         name,
         takes: Takes::Text,
         help: "",
-        stand_in: None,
+        general: None,
         default: None,
         otherwise: None,
         required: None,
@@ -112,8 +112,8 @@ impl Param {
 
     /// Names a more general parameter that is used if this one is missing.
     pub const fn or(self, general: &'static str) -> Param {
-        let stand_in = Some(general);
-        Param { stand_in, ..self }
+        let general = Some(general);
+        Param { general, ..self }
     }
 
     /// Sets the minimum of a whole number.
@@ -139,14 +139,14 @@ impl Param {
 
     /// The more general parameter that is used if this one is missing.
     pub fn general(&self) -> Option<&'static str> {
-        self.stand_in
+        self.general
     }
 
     /// One line of help, with the more general parameter and the default in brackets.
     pub fn help(&self) -> String {
         let help = self.help.trim().trim_end_matches('.');
         let unset = self.otherwise.or(self.default).filter(|_| self.required.is_none());
-        match (self.stand_in, unset) {
+        match (self.general, unset) {
             (Some(general), Some(unset)) => format!("{help} [{general}, else {unset}]"),
             (Some(unset), None) | (None, Some(unset)) => format!("{help} [{unset}]"),
             (None, None) => help.to_owned(),

@@ -40,7 +40,7 @@ impl<'a> ParamReader<'a> {
     /// Returns the value of a parameter: its own value, else the value of the more general parameter, else its default. A wrong value is
     /// reported and skipped.
     pub fn take<T: FromParam>(&mut self, param: &Param) -> T {
-        let names = [Some(param.name), param.stand_in];
+        let names = [Some(param.name), param.general];
         for name in names.into_iter().flatten() {
             let Some(value) = self.values.get(name) else { continue };
             match T::from_param(&Param { name, ..*param }, value) {

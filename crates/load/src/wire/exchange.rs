@@ -31,7 +31,7 @@ pub(crate) struct Exchange {
     heard_at: Nanos,
 }
 
-/// State of a streamed response.
+/// State of one answer: a stream, an answer that is read as a whole, or an error response.
 #[derive(Debug, Default)]
 struct Stream {
     reply: Reply,
@@ -52,7 +52,7 @@ struct Stream {
     /// Beginning of an error response's body, or an answer that is read as a whole.
     body: Vec<u8>,
     /// Number of bytes of an error response's body that have arrived.
-    refused: usize,
+    refusal_bytes: usize,
 }
 
 /// Content of a response that is not a stream.
@@ -82,7 +82,7 @@ impl Exchange {
         (stream.keep_text, stream.is_complete, stream.is_over) = (load.keep_texts, false, false);
         (stream.error, stream.is_broken, stream.ending) = (None, false, None);
         stream.body.clear();
-        stream.refused = 0;
+        stream.refusal_bytes = 0;
     }
 
     pub fn sent(&mut self, now: Nanos) {
@@ -101,8 +101,8 @@ impl Exchange {
         let fed = response.feed(bytes, &mut |status, piece| {
             if status != StatusCode::OK {
                 stream.keep(piece, KEPT_OF_REFUSAL);
-                stream.refused += piece.len();
-                if stream.refused > READ_OF_REFUSAL {
+                stream.refusal_bytes += piece.len();
+                if stream.refusal_bytes > READ_OF_REFUSAL {
                     stream.fail(refusal_text(status, &stream.body));
                 }
             } else if !stream.reply.is_stream() {

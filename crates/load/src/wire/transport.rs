@@ -123,7 +123,7 @@ impl Transport {
         };
         loop {
             match tls.reader().read(buffer) {
-                // HTTP shows whether the response is complete, not the way the connection ends.
+                // Both ways to close a connection count as its end. Whether the response is complete follows from HTTP.
                 Ok(0) => return Ok(Arrived::End),
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::End),
                 Ok(count) => {

@@ -12,8 +12,8 @@ pub struct Question {
     pub workload: String,
     /// The load at which points compete; `None` if points of every load do.
     pub load: Option<String>,
-    /// The name of an earlier question about the same workload, which must not refer to another. Points compete at the load of its
-    /// winner. Without a winner this question is not answered.
+    /// The name of an earlier question about the same workload, which must have no `load_of` itself. Points compete at the load of that
+    /// question's winner. If it has no winner, this question is not answered.
     #[serde(default)]
     pub load_of: Option<String>,
     /// The figure by which entrants are compared.
@@ -41,7 +41,7 @@ pub enum Goal {
         target: String,
         /// The parameter that the searches vary, such as `max_concurrency`.
         parameter: String,
-        /// The smallest difference that matters in the load of one server: 1 for users, 0 for rates.
+        /// The largest difference in the load of one server that does not matter: 1 for users, 0 for rates.
         unit: f64,
     },
 }

@@ -122,7 +122,7 @@ impl<'k> Ratio<'k> {
         let (was, is) = (base.estimates[at]?, new.estimates[to]?);
         let (before, now) = (base.values_of(&drawn[0], at), new.values_of(&drawn[1], to));
         let draws = before.iter().zip(&now);
-        // On a linear scale draws may be negative although figures are not.
+        // On a linear scale, draws may be negative although both figures are not. Their ratios are then raised to 0.
         let least = if was.value >= 0.0 && is.value >= 0.0 {
             0.0
         } else {
@@ -179,7 +179,7 @@ impl<'k> Ratio<'k> {
                 return (below as f64 / all).clamp(0.5 / all, 1.0 - 0.5 / all);
             }
         };
-        // Holm's correction needs tails that draws would not reach.
+        // The distributions are used instead of draws, because Holm's correction needs tails that draws would not reach.
         let base = of_base.of(self.base.1).unwrap_or_default();
         let new = of_new.of(self.new.1).unwrap_or_default();
         let pairs = base.iter().flat_map(|was| new.iter().map(move |is| (was, is)));
@@ -206,7 +206,7 @@ pub fn verdict(ratio: Estimate, margin: f64, better: Better) -> Verdict {
 }
 
 fn limits(limits: &[Limit], points: &[(ComparedPoint, Ratio<'_>)]) -> Vec<ComparedLimit> {
-    let (mut asked, mut chances) = (Vec::new(), Vec::new());
+    let (mut asked, mut p_values) = (Vec::new(), Vec::new());
     for limit in limits {
         let own: Vec<&(ComparedPoint, Ratio<'_>)> = points
             .iter()
@@ -216,11 +216,11 @@ fn limits(limits: &[Limit], points: &[(ComparedPoint, Ratio<'_>)]) -> Vec<Compar
         for (point, ratio) in own {
             let below = ratio.probability_below(1.0 + limit.change, &sides);
             let kept = if limit.change >= 0.0 { below } else { 1.0 - below };
-            chances.push((2.0 * kept).min(1.0));
+            p_values.push((2.0 * kept).min(1.0));
             asked.push((limit, point));
         }
     }
-    let judged = asked.into_iter().zip(holm(&chances)).map(|((limit, point), p_value)| {
+    let judged = asked.into_iter().zip(holm(&p_values)).map(|((limit, point), p_value)| {
         let bound = 1.0 + limit.change;
         let is_met = match limit.change >= 0.0 {
             true => point.ratio.high <= bound,

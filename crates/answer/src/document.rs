@@ -28,7 +28,7 @@ pub struct Answer {
     /// The result of the plan's own comparison; `None` without `[compare]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<PlannedComparison>,
-    /// The server configs that were measured, by their ids.
+    /// The server configs, in the order of their ids.
     pub configs: Vec<Config>,
     /// The optimisation that chose the servers; `None` for a plan without `[optimize]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -314,8 +314,8 @@ pub struct Advice {
     pub expected: f64,
 }
 
-/// One answer for several workloads. A config has a share of each workload's best figure, and this config's smallest share is the largest
-/// of all.
+/// One answer for several workloads. A config has a share of each workload's best figure, and this config's smallest share is within the
+/// margin of the largest possible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Together {
     /// The questions' name.

@@ -133,7 +133,7 @@ pub struct Point {
     /// Number of runs that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// Names of doubts, by the metric that they concern. Disturbances and failed requests are left out: runs and configs have them.
+    /// Names of doubts, by the metric that they concern. Disturbances and failed requests are left out, because runs and configs have them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub doubts: BTreeMap<String, Vec<String>>,
 }

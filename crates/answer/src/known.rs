@@ -24,14 +24,14 @@ pub fn draws_of(experiment: &Experiment) -> usize {
 /// The function that finds the posterior of a metric.
 pub type Fit<'f> = dyn Fn(Observations, &Metric) -> Posterior + Sync + 'f;
 
-/// An experiment with the figures of all its runs.
+/// An experiment, with the posterior of each of its metrics.
 pub struct Known<'e> {
     /// The experiment, in canonical order.
     pub experiment: &'e Experiment,
     metrics: Vec<Figures<'e>>,
 }
 
-/// The figures of one metric.
+/// One metric of an experiment: its posterior, and the figure of every point.
 pub struct Figures<'e> {
     /// The metric.
     pub metric: &'e Metric,

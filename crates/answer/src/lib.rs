@@ -68,8 +68,8 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         rules::frontier(&known, question)
     });
     let together = rules::together(&known, &settled);
-    let settled = settled.into_iter().map(|settled| (settled.answered, settled.field));
-    let (questions, fields): (Vec<Answered>, Vec<rules::Field>) = settled.unzip();
+    let settled = settled.into_iter().map(|settled| (settled.answered, settled.entrants));
+    let (questions, entrants): (Vec<Answered>, Vec<rules::Entrants>) = settled.unzip();
     let mut answer = Answer {
         version: VERSION,
         margin: experiment.margin,
@@ -88,7 +88,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
     // Only questions whose winners are recommended get advice about more starts.
     let leading = lookup::leading(&answer.questions);
     for at in leading {
-        answer.questions[at].advice = rules::advice(&known, &answer.questions[at], &fields[at]);
+        answer.questions[at].advice = rules::advice(&known, &answer.questions[at], &entrants[at]);
     }
     answer
 }

@@ -2,7 +2,7 @@
 //! of another. They decide which configs meet a target and which one wins.
 
 use super::experiment::{Metric, Point, Scale};
-use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};
+use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, variance_of_sampling};
 use super::run_figures::Figure;
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
         return Some(share);
     }
     if metric.scale == Scale::Count {
-        let counts: Vec<f64> = figures().map(|(_, figure)| scaled(figure)).collect();
+        let counts: Vec<f64> = figures().map(|(_, figure)| in_unit(figure)).collect();
         return (!counts.is_empty()).then(|| counts.iter().sum::<f64>() / counts.len() as f64);
     }
     let mut placed = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
     // The figure of a single run is returned as it is, because the arithmetic below would round it.
     if let (Some((_, figure)), None) = (placed.next(), placed.next()) {
-        return Some(scaled(figure));
+        return Some(in_unit(figure));
     }
     let sizes = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
-    let sizes = sizes.map(|(_, figure)| scaled(figure).abs());
+    let sizes = sizes.map(|(_, figure)| in_unit(figure).abs());
     let size = match metric.scale {
         Scale::Linear => sizes.fold(0.0, f64::max).max(LEAST_SIZE),
         Scale::Log | Scale::Share | Scale::Count => 1.0,

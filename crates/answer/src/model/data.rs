@@ -49,7 +49,9 @@ pub(super) struct Block {
 /// The runs of one point on one start.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
+    /// The position of the point in the block.
     pub point: usize,
+    /// The position of the start in the block.
     pub start: usize,
     /// The indices of its runs in the block.
     runs: Range<usize>,

@@ -96,7 +96,7 @@ impl Range {
         };
         let start = |root: f64| {
             let deviation = root * root;
-            // The width of a step grows with the root.
+            // Equal steps of the root are steps of the deviation whose width is proportional to the root.
             (deviation * size, half_normal(deviation / prior.start) + root.ln())
         };
         let node = |part: f64| (part * prior.node * size, -part * part / 2.0);

@@ -12,7 +12,7 @@ const DISTURBED: f64 = 0.1;
 
 /// Smallest size of a typical figure. Neither its square nor the inverse of its square is out of the range of a number.
 pub const LEAST_SIZE: f64 = 1e-100;
-/// Figures beyond this are no measurements, and their squares would overflow.
+/// Limit of the figures and variances that count. Larger ones cannot be measurements, and the squares of some would overflow.
 const LARGEST: f64 = 1e100;
 
 impl Scale {
@@ -47,7 +47,7 @@ impl Scale {
 }
 
 /// Returns the value of a figure in the metric's unit.
-pub fn scaled(figure: Figure) -> f64 {
+pub fn in_unit(figure: Figure) -> f64 {
     match figure {
         Figure::Value { value, .. } => value,
         Figure::Share { met, of } => met / of,

@@ -11,7 +11,7 @@ use super::super::document::{Advice, Answered};
 use super::super::experiment::Scale;
 use super::super::known::{Known, moments, rounded};
 use super::contest::{Margin, SURE};
-use super::entrants::{Field, Placed};
+use super::entrants::{Entrants, Placed};
 
 /// Numbers of further starts of each config that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
@@ -23,7 +23,7 @@ const TRUTHS: usize = 150;
 const MOVED: usize = 500;
 
 /// Finds the starts that would raise the certainty of an answer; `None` if it is sure, or more starts would not help.
-pub fn advice(known: &Known<'_>, answered: &Answered, field: &Field) -> Option<Advice> {
+pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Option<Advice> {
     let experiment = known.experiment;
     let margin = Margin {
         part: experiment.margin,
@@ -32,7 +32,7 @@ pub fn advice(known: &Known<'_>, answered: &Answered, field: &Field) -> Option<A
     let winner = answered.winner.as_ref().filter(|winner| winner.probability < SURE)?;
     let is_asked = |id: &str| id == winner.config || answered.ties.iter().any(|tie| tie == id);
     let asked = |place: &&Placed| is_asked(&experiment.configs[place.config].id);
-    let placed: Vec<&Placed> = field.placed.iter().filter(asked).collect();
+    let placed: Vec<&Placed> = entrants.placed.iter().filter(asked).collect();
     // A search that meets its target at the highest load allowed needs a higher bound, not another start.
     if placed.len() < 2 || placed.iter().any(|placed| placed.at_ceiling) {
         return None;
@@ -89,19 +89,19 @@ fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
 /// relative noises.
 fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f64 {
     let mut random = Random::of(seed, &["advice"]);
-    let count = placed[0].at_point.len();
+    let count = placed[0].value_draws.len();
     let rows: Vec<usize> = (0..MOVED.min(count)).map(|_| random.below(count)).collect();
-    let now: Vec<(f64, f64)> = placed.iter().map(|placed| moments(&placed.at_point)).collect();
+    let now: Vec<(f64, f64)> = placed.iter().map(|placed| moments(&placed.value_draws)).collect();
     let mut sum = 0.0;
     for truth in rows.iter().take(TRUTHS) {
-        let see = |(placed, noise): (&&Placed, &f64)| placed.at_point[*truth] * (1.0 + noise * random.normal());
+        let see = |(placed, noise): (&&Placed, &f64)| placed.value_draws[*truth] * (1.0 + noise * random.normal());
         let seen: Vec<f64> = placed.iter().zip(noises).map(see).collect();
         let mut within = vec![0usize; placed.len()];
         for row in &rows {
             let moved = placed.iter().enumerate().map(|(at, placed)| {
                 let (mean, deviation) = now[at];
                 let (old, new) = (deviation * deviation, (seen[at] * noises[at]).powi(2));
-                let value = placed.at_point[*row];
+                let value = placed.value_draws[*row];
                 if old + new <= 0.0 {
                     return placed.contender.draws[*row];
                 }
@@ -110,7 +110,7 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
                 // The ratio keeps both differences.
                 moved * (placed.contender.draws[*row] / value)
             });
-            let held = held(&moved.collect::<Vec<f64>>(), placed, margin);
+            let held = within_margin(&moved.collect::<Vec<f64>>(), placed, margin);
             within
                 .iter_mut()
                 .zip(held)
@@ -122,9 +122,9 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
 }
 
 /// Marks the values of one draw that are within the margin of the best.
-fn held(row: &[f64], placed: &[&Placed], margin: Margin) -> Vec<bool> {
+fn within_margin(row: &[f64], placed: &[&Placed], margin: Margin) -> Vec<bool> {
     let values = row.iter().copied().filter(|value| !value.is_nan());
-    // Without values nothing is compared with the best.
+    // If all values are NaN, none is within the margin, whatever the best is.
     let best = margin.better.best(values).unwrap_or(f64::NAN);
     let pairs = row.iter().zip(placed);
     pairs

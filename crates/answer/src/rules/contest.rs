@@ -4,23 +4,25 @@
 use super::super::document::Chosen;
 use vsweep_strategy::stats::Better;
 
-/// A config that competes.
+/// An entrant, reduced to the figures by which a contest is decided.
 #[derive(Debug, Clone)]
 pub struct Contender {
-    /// Its plain figure; `None` if its plain estimates miss the targets.
+    /// Its figure by its own runs alone (see `plain`), or the load that its search reports. `None` if its plain estimates miss the targets.
     pub plain: Option<f64>,
-    /// For a search, the median and the upper end of its own posterior. A search that ended early reports a load well below its median. So
-    /// another search is near the best one only if its upper end is within the margin of the median of the best one.
+    /// For a search, the median and the upper end of its own posterior. If the search ended early, the load that it reports may lie well
+    /// below its median. So nearness to the best search is also decided by the posteriors: the upper end must be within the margin of the
+    /// median of the best search.
     pub located: Option<[f64; 2]>,
     /// Its figure in each draw; NaN where it does not meet the targets.
     pub draws: Vec<f64>,
     /// Number of changes from the defaults.
     pub changes: usize,
-    /// For a search, the number of other targets that it meets.
+    /// For a search, the number of the plan's other targets that it meets.
     pub other_targets: usize,
     /// For a search, its throughput per GPU.
     pub per_gpu: Option<f64>,
-    /// The smallest difference that matters, in the figure of all its replicas.
+    /// The largest absolute difference that does not matter, for all its replicas together: one user for each replica; 0 for rates, and for
+    /// metrics of points.
     pub unit: f64,
 }
 
@@ -169,17 +171,17 @@ fn most_per_gpu(entrants: &[Contender], near: &[usize], margin: Margin) -> Vec<u
 
 fn settled_by_changes(entrants: &[Contender], near: &[usize], prefer: impl Fn(usize, usize) -> usize) -> Option<usize> {
     let fewest = near.iter().map(|at| entrants[*at].changes).min()?;
-    let plainest = near.iter().copied().filter(|at| entrants[*at].changes == fewest);
-    plainest.reduce(prefer)
+    let least_changed = near.iter().copied().filter(|at| entrants[*at].changes == fewest);
+    least_changed.reduce(prefer)
 }
 
 /// Returns the ties of the winner. Adds entrants, always the one that raises the probability most, until the winner or one of its ties is
 /// within the margin of the best with a probability of 95 %.
 fn ties(winner: usize, entrants: &[Contender], within: &[Vec<bool>], count: f64, better: Better) -> Vec<usize> {
     let mut covered = within[winner].clone();
-    let mut chance = covered.iter().filter(|covered| **covered).count() as f64;
+    let mut covered_draws = covered.iter().filter(|covered| **covered).count() as f64;
     let mut ties: Vec<usize> = Vec::new();
-    while chance < SURE * count {
+    while covered_draws < SURE * count {
         let left = (0..entrants.len()).filter(|at| *at != winner && !ties.contains(at));
         let gains = left.map(|at| {
             let gain = within[at]
@@ -204,7 +206,7 @@ fn ties(winner: usize, entrants: &[Contender], within: &[Vec<bool>], count: f64,
             .iter_mut()
             .zip(&within[next])
             .for_each(|(covered, within)| *covered |= within);
-        chance += gain as f64;
+        covered_draws += gain as f64;
         ties.push(next);
     }
     ties

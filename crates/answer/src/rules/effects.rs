@@ -14,10 +14,10 @@ use std::collections::HashMap;
 /// metrics are those of one server.
 pub fn effects(known: &Known<'_>, winner: usize, point: usize, question: &Question) -> Vec<Effect> {
     let experiment = known.experiment;
-    let own = f64::from(replicas(experiment, &experiment.configs[winner]));
-    let at = &experiment.points[point];
+    let own_replicas = f64::from(replicas(experiment, &experiment.configs[winner]));
+    let winner_point = &experiment.points[point];
     let alike = experiment.points.iter().enumerate();
-    let alike = alike.filter(|(_, other)| other.workload == at.workload && other.load == at.load);
+    let alike = alike.filter(|(_, other)| other.workload == winner_point.workload && other.load == winner_point.load);
     let mut at_load: HashMap<&str, usize> = HashMap::new();
     alike.for_each(|(place, other)| {
         at_load.entry(&*other.config).or_insert(place);
@@ -38,7 +38,7 @@ pub fn effects(known: &Known<'_>, winner: usize, point: usize, question: &Questi
         for (other, setting, place, replicas) in &others {
             let times = match replicas {
                 0 => continue,
-                others if adds_up => own / f64::from(*others),
+                theirs if adds_up => own_replicas / f64::from(*theirs),
                 _ => 1.0,
             };
             let Some(ratio) = ratio(figures, &drawn, point, *place, times) else {

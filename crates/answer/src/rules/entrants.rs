@@ -5,7 +5,7 @@ use super::super::document::Estimate;
 use super::super::experiment::{Config, Experiment};
 use super::super::known::{Known, draws_of};
 use super::contest::Contender;
-use super::meeting::{Meetings, meets_plainly, points_of};
+use super::meeting::{TargetsMet, meets_plainly, points_of};
 use std::collections::HashMap;
 
 /// An entrant, with facts that the contest does not need.
@@ -26,12 +26,12 @@ pub struct Placed {
     /// The figure at that point, of all replicas.
     pub value: Estimate,
     /// The draws of that figure.
-    pub at_point: Vec<f64>,
+    pub value_draws: Vec<f64>,
 }
 
 /// The entrants, one for each config, and the indices of configs that need more GPUs than the user has.
 #[derive(Debug, Default)]
-pub struct Field {
+pub struct Entrants {
     pub placed: Vec<Placed>,
     pub too_large: Vec<usize>,
 }
@@ -48,12 +48,12 @@ pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
 }
 
 /// Returns the entrants of a question about a metric of points.
-pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric: &str, adds_up: bool) -> Field {
-    let mut field = Field::default();
+pub fn of_points(known: &Known<'_>, question: &Question, met: &TargetsMet, metric: &str, adds_up: bool) -> Entrants {
+    let mut entrants = Entrants::default();
     // The points of each config that is placed, and the factor of its replicas.
     let mut competing: Vec<(Vec<usize>, f64)> = Vec::new();
     let Some(figures) = known.figures(metric) else {
-        return field;
+        return entrants;
     };
     let better = figures.better();
     let count = draws_of(known.experiment);
@@ -70,12 +70,12 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         };
         let replicas = replicas(known.experiment, own);
         if replicas == 0 {
-            field.too_large.push(config);
+            entrants.too_large.push(config);
             continue;
         }
         let times = if adds_up { f64::from(replicas) } else { 1.0 };
         let value = |at: usize| figures.estimates[at].map_or(better.worst(), |estimate| estimate.value);
-        let chances: Vec<usize> = points.iter().map(|at| met.count(*at)).collect();
+        let met_draws: Vec<usize> = points.iter().map(|at| met.count(*at)).collect();
         let meeting: Vec<usize> = points
             .iter()
             .copied()
@@ -89,10 +89,10 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             }
         });
         let likeliest = || {
-            let ranked = points.iter().zip(&chances);
-            ranked.max_by_key(|(_, chance)| **chance).map(|(at, _)| *at)
+            let ranked = points.iter().zip(&met_draws);
+            ranked.max_by_key(|(_, met)| **met).map(|(at, _)| *at)
         };
-        if best.is_none() && chances.iter().all(|chance| *chance < count / ONE_DRAW_IN) {
+        if best.is_none() && met_draws.iter().all(|met| *met < count / ONE_DRAW_IN) {
             continue;
         }
         let Some(point) = best.or_else(likeliest) else {
@@ -106,7 +106,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             low: estimate.low * times,
             high: estimate.high * times,
         };
-        field.placed.push(Placed {
+        entrants.placed.push(Placed {
             contender: Contender {
                 located: None,
                 plain: best.map(|_| estimate.value),
@@ -122,7 +122,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             at_ceiling: false,
             replicas,
             value: estimate,
-            at_point: figures
+            value_draws: figures
                 .values_of(&drawn, point)
                 .iter()
                 .map(|draw| draw * times)
@@ -131,7 +131,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         competing.push((points, times));
     }
     figures.shrink(&question.workload, &mut drawn);
-    for (placed, (points, times)) in field.placed.iter_mut().zip(competing) {
+    for (placed, (points, times)) in entrants.placed.iter_mut().zip(competing) {
         let mut draws = vec![f64::NAN; count];
         for at in points {
             let values = drawn[at].iter().map(|draw| draw * times);
@@ -148,5 +148,5 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         }
         placed.contender.draws = draws;
     }
-    field
+    entrants
 }

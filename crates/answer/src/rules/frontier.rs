@@ -38,12 +38,12 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
     };
     let draws = draws_of(known.experiment) / ONE_DRAW_IN;
     let shrunk = |figures: &Figures<'_>| figures.shrunk(&question.workload, draws);
-    let (on_x, on_y) = (shrunk(x), shrunk(y));
+    let (draws_x, draws_y) = (shrunk(x), shrunk(y));
     // If no unbeaten place beats a place by more than the margin, no place at all does.
     let unbeaten: Vec<Vec<(f64, f64)>> = (0..draws)
         .map(|draw| {
             unbeaten(
-                placed.iter().map(|(at, ..)| (on_x[*at][draw], on_y[*at][draw])),
+                placed.iter().map(|(at, ..)| (draws_x[*at][draw], draws_y[*at][draw])),
                 of_x,
                 of_y,
             )
@@ -51,7 +51,7 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
         .collect();
     let probability = |at: usize| {
         let kept = unbeaten.iter().enumerate().filter(|(draw, others)| {
-            let (own_x, own_y) = (on_x[at][*draw], on_y[at][*draw]);
+            let (own_x, own_y) = (draws_x[at][*draw], draws_y[at][*draw]);
             let beats = |(x, y): &(f64, f64)| by_more(of_x, *x, own_x) && by_more(of_y, *y, own_y);
             !others.iter().any(beats)
         });

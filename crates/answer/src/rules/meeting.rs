@@ -6,7 +6,7 @@ use super::super::experiment::{Experiment, Point, Scale};
 use super::super::known::{Known, draws_of, rounded};
 
 /// The draws in which each point meets each target of a question.
-pub struct Meetings {
+pub struct TargetsMet {
     /// Number of draws.
     draws: usize,
     targets: Vec<Target>,
@@ -14,13 +14,13 @@ pub struct Meetings {
     holds: Vec<Vec<Vec<bool>>>,
 }
 
-impl Meetings {
+impl TargetsMet {
     /// Judges the targets of a question in each draw.
-    pub fn of(known: &Known<'_>, question: &Question) -> Meetings {
+    pub fn of(known: &Known<'_>, question: &Question) -> TargetsMet {
         let asked: Vec<usize> = points_of(known, &question.workload, question.load.as_deref())
             .map(|(at, _)| at)
             .collect();
-        Meetings {
+        TargetsMet {
             draws: draws_of(known.experiment),
             targets: question.targets.clone(),
             holds: question

@@ -15,7 +15,7 @@ mod warnings;
 
 pub(super) use advice::advice;
 pub use contest::SURE;
-pub(super) use entrants::Field;
+pub(super) use entrants::Entrants;
 pub(super) use frontier::frontier;
 pub(super) use question::{Settled, settle};
 pub use standings::{Standing, standings};

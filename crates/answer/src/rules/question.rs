@@ -6,8 +6,8 @@ use super::super::known::{Known, estimate_by, rounded};
 use super::alone::{alone, warning};
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
-use super::entrants::{Field, Placed, of_points};
-use super::meeting::{Meetings, distance, points_of};
+use super::entrants::{Entrants, Placed, of_points};
+use super::meeting::{TargetsMet, distance, points_of};
 use super::searches::of_searches;
 use super::warnings::warnings;
 use vsweep_strategy::stats::Better;
@@ -17,18 +17,18 @@ const EVEN: f64 = 0.5;
 /// Probability below which a config is ruled out.
 const RULED_OUT: f64 = 0.05;
 
-/// The answer to a question, with the entrants.
+/// The answer to a question, with the draws of its entrants.
 pub struct Settled {
     /// Its part of the document.
     pub answered: Answered,
     /// The entrants.
-    pub field: Field,
+    pub entrants: Entrants,
 }
 
 /// Answers a question.
 pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
-    let met = Meetings::of(known, question);
-    let (field, better) = match &question.goal {
+    let met = TargetsMet::of(known, question);
+    let (entrants, better) = match &question.goal {
         Goal::Metric { name, adds_up } => {
             let better = known.figures(name).map_or(Better::Higher, |figures| figures.better());
             (of_points(known, question, &met, name, *adds_up), better)
@@ -39,11 +39,11 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
         part: known.experiment.margin,
         better,
     };
-    let contenders: Vec<Contender> = field.placed.iter().map(|placed| placed.contender.clone()).collect();
+    let contenders: Vec<Contender> = entrants.placed.iter().map(|placed| placed.contender.clone()).collect();
     let found = decide(&contenders, margin);
-    let id = |at: usize| known.experiment.configs[field.placed[at].config].id.clone();
+    let id = |at: usize| known.experiment.configs[entrants.placed[at].config].id.clone();
     let ids = |keep: &dyn Fn(usize) -> bool| {
-        (0..field.placed.len())
+        (0..entrants.placed.len())
             .filter(|at| keep(*at))
             .map(id)
             .collect::<Vec<String>>()
@@ -66,8 +66,8 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
         ties: found.ties.iter().map(|at| id(*at)).collect(),
         as_good: ids(&|at| has_winner && !is_winner(at) && found.as_good[at] >= EVEN),
         ruled_out: ids(&|at| has_winner && !is_winner(at) && found.probability[at] < RULED_OUT),
-        entrants: entrants(known, &field, &found, better),
-        too_large: field
+        entrants: documented(known, &entrants, &found, better),
+        too_large: entrants
             .too_large
             .iter()
             .map(|at| known.experiment.configs[*at].id.clone())
@@ -78,7 +78,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
         advice: None,
     };
     if let Some((at, reason)) = found.winner {
-        let placed = &field.placed[at];
+        let placed = &entrants.placed[at];
         let config = &known.experiment.configs[placed.config];
         let winner = Winner {
             config: config.id.clone(),
@@ -96,21 +96,21 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             question,
             config,
             &winner,
-            assumed_starts(known, question).filter(|_| field.placed.len() > 1),
+            assumed_start_noise(known, question).filter(|_| entrants.placed.len() > 1),
         );
         if let Some(point) = placed.point {
             answered.effects = effects(known, placed.config, point, question);
         }
         answered.winner = Some(winner);
         answered.alone = alone(known.experiment, question, &answered);
-        let otherwise = warning(&answered.alone, &config.id);
-        answered.warnings.extend(otherwise);
+        let alone_warning = warning(&answered.alone, &config.id);
+        answered.warnings.extend(alone_warning);
     }
-    Settled { answered, field }
+    Settled { answered, entrants }
 }
 
 /// Returns the start noise of the figure that decides, if it is assumed.
-fn assumed_starts(known: &Known<'_>, question: &Question) -> Option<f64> {
+fn assumed_start_noise(known: &Known<'_>, question: &Question) -> Option<f64> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
     };
@@ -119,8 +119,9 @@ fn assumed_starts(known: &Known<'_>, question: &Question) -> Option<f64> {
     figures.posterior.assumes_starts().then_some(start.deviation)
 }
 
-fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> Vec<Entrant> {
-    let winner = found.winner.map(|(at, _)| &field.placed[at]);
+/// Returns the entrants for the document, best estimate first; after them those that miss the targets by plain estimates.
+fn documented(known: &Known<'_>, entrants: &Entrants, found: &Found, better: Better) -> Vec<Entrant> {
+    let winner = found.winner.map(|(at, _)| &entrants.placed[at]);
     let entrant = |(at, placed): (usize, &Placed)| {
         let config = &known.experiment.configs[placed.config];
         let runs = placed
@@ -143,7 +144,7 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
             is_disturbed: !runs.is_empty() && runs.iter().all(|run| run.disturbed),
         }
     };
-    let mut all: Vec<Entrant> = field.placed.iter().enumerate().map(entrant).collect();
+    let mut all: Vec<Entrant> = entrants.placed.iter().enumerate().map(entrant).collect();
     all.sort_by(|a, b| {
         let order = a.value.value.total_cmp(&b.value.value);
         let order = if better == Better::Higher {
@@ -162,7 +163,7 @@ fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
     if other.at_ceiling || better.prefers(other.value.value, winner.value.value) {
         return None;
     }
-    let draws = winner.at_point.iter().zip(&other.at_point);
+    let draws = winner.value_draws.iter().zip(&other.value_draws);
     estimate_by(
         winner.value.value / other.value.value,
         draws.map(|(one, other)| one / other),
@@ -170,7 +171,7 @@ fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
 }
 
 /// Returns the point that comes nearest to the targets, of configs that fit on the user's GPUs; `None` for a question about loads.
-fn nearest(known: &Known<'_>, question: &Question, met: &Meetings) -> Option<Nearest> {
+fn nearest(known: &Known<'_>, question: &Question, met: &TargetsMet) -> Option<Nearest> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
     };

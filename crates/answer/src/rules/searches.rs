@@ -12,9 +12,10 @@ use super::super::known::{Known, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::run_figures::Figure;
 use super::contest::Contender;
-use super::entrants::{Field, Placed, replicas};
+use super::entrants::{Entrants, Placed, replicas};
 
-/// The smallest slope that is used. With a flatter curve, the search's own interval is as wide as its range.
+/// The smallest slope that is used. With a flatter curve, the search's own interval is as wide as its range, so the noise of starts need
+/// not widen it further.
 const FLATTEST: f64 = 0.03;
 /// The probability at the upper end of a 95 % interval.
 const UPPER_END: f64 = 0.975;
@@ -22,7 +23,7 @@ const UPPER_END: f64 = 0.975;
 const LIMIT: &str = "limit";
 
 /// Returns the entrants of a question about the load for a target.
-pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f64) -> Field {
+pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f64) -> Entrants {
     let experiment = known.experiment;
     let is_asked = |search: &&Search| search.workload == question.workload && search.target == target;
     let searches: Vec<&Search> = experiment
@@ -31,18 +32,18 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         .filter(is_asked)
         .filter(|search| !search.starts.is_empty())
         .collect();
-    let starts = start_noise(&searches, experiment);
+    let start_noises = start_noise(&searches, experiment);
     let headrooms = headrooms(&searches, experiment);
     let limits: Vec<Vec<f64>> = searches
         .iter()
         .zip(&headrooms)
-        .map(|(search, headroom)| limits(search, *headroom, &starts, experiment.seed))
+        .map(|(search, headroom)| limits(search, *headroom, &start_noises, experiment.seed))
         .collect();
     let shrunk = shrunk(
         &limits,
         Random::of(experiment.seed, &["shrink", "search", &question.workload, target]),
     );
-    let mut field = Field::default();
+    let mut entrants = Entrants::default();
     for (((search, headroom), limits), shrunk) in searches.iter().zip(headrooms).zip(limits).zip(shrunk) {
         let Some(config) = experiment.configs.iter().position(|config| config.id == search.config) else {
             continue;
@@ -50,26 +51,26 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         let own = &experiment.configs[config];
         let replicas = replicas(experiment, own);
         if replicas == 0 {
-            field.too_large.push(config);
+            entrants.too_large.push(config);
             continue;
         }
         let times = f64::from(replicas);
         let ceiling = search.ceiling.unwrap_or(f64::INFINITY) * headroom;
-        let of_all = |limits: Vec<f64>| {
+        let for_replicas = |limits: Vec<f64>| {
             limits
                 .into_iter()
                 .map(|limit| limit.exp().min(ceiling) * times)
                 .collect::<Vec<f64>>()
         };
-        let draws = of_all(limits);
+        let draws = for_replicas(limits);
         let Some(value) = estimate_by(search.load * times, draws.iter().copied()) else {
             continue;
         };
-        field.placed.push(Placed {
+        entrants.placed.push(Placed {
             contender: Contender {
                 plain: Some(value.value),
                 located: Some([0.5, UPPER_END].map(|at| located(search, headroom, at).min(ceiling) * times)),
-                draws: of_all(shrunk),
+                draws: for_replicas(shrunk),
                 changes: own.changes,
                 other_targets: search.other_targets,
                 per_gpu: search.throughput_per_gpu,
@@ -81,10 +82,10 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
             at_ceiling: search.ceiling == Some(search.load),
             replicas,
             value,
-            at_point: draws,
+            value_draws: draws,
         });
     }
-    field
+    entrants
 }
 
 /// Returns for each search the highest load that any competitor's replicas may reach, divided by the highest load that its own replicas may
@@ -99,22 +100,22 @@ fn headrooms(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     highest.iter().map(|own| own.map_or(1.0, |own| of_any / own)).collect()
 }
 
-/// Draws the logarithm of the limit of one server: the mean over its starts, each drawn from its own posterior and moved by the noise of
-/// starts. A start whose draw is the highest load allowed gets headroom instead.
-fn limits(search: &Search, headroom: f64, starts: &[f64], seed: u64) -> Vec<f64> {
+/// Draws the logarithm of the limit of one server, once for each of `start_noises`: the mean over its starts, each drawn from its own
+/// posterior and moved by the noise of starts. A start whose draw is the highest load allowed gets headroom instead.
+fn limits(search: &Search, headroom: f64, start_noises: &[f64], seed: u64) -> Vec<f64> {
     let mut random = Random::of(seed, &["search", &search.workload, &search.target, &search.config]);
-    let draw = |start: &f64| {
+    let draw = |noise: &f64| {
         let limits = search.starts.iter().map(|located| {
             let limit = quantile(&located.quantiles, random.uniform());
-            let moved = limit.ln() + start * random.normal() / slope(search);
-            match headroom > 1.0 && is_open(search, limit) {
+            let moved = limit.ln() + noise * random.normal() / slope(search);
+            match headroom > 1.0 && is_at_ceiling(search, limit) {
                 true => limit.ln() + random.uniform() * headroom.ln(),
                 false => moved,
             }
         });
         limits.sum::<f64>() / search.starts.len() as f64
     };
-    starts.iter().map(draw).collect()
+    start_noises.iter().map(draw).collect()
 }
 
 /// Returns the quantile of a search's limit at a probability: the geometric mean of the quantiles of its starts, with headroom for starts
@@ -122,7 +123,7 @@ fn limits(search: &Search, headroom: f64, starts: &[f64], seed: u64) -> Vec<f64>
 fn located(search: &Search, headroom: f64, probability: f64) -> f64 {
     let loads = search.starts.iter().map(|located| {
         let load = quantile(&located.quantiles, probability);
-        let above = if is_open(search, load) {
+        let above = if is_at_ceiling(search, load) {
             headroom.powf(probability)
         } else {
             1.0
@@ -133,7 +134,7 @@ fn located(search: &Search, headroom: f64, probability: f64) -> f64 {
 }
 
 /// Returns true if a limit is the highest load allowed, up to rounding.
-fn is_open(search: &Search, limit: f64) -> bool {
+fn is_at_ceiling(search: &Search, limit: f64) -> bool {
     search.ceiling.is_some_and(|ceiling| limit >= ceiling * (1.0 - 1e-9))
 }
 
@@ -173,7 +174,7 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     let run = |search: &Search, start: &str, node: &str, quantiles: &[f64]| {
         let logs: Vec<f64> = quantiles.iter().map(|load| load.ln()).collect();
         let (mean, deviation) = moments(&logs);
-        // The model takes logarithms itself.
+        // Converted back to a figure, because the model takes logarithms itself.
         let value = (mean * slope(search)).exp();
         let error = deviation * slope(search);
         let figures = [(LIMIT.to_owned(), Figure::Value { value, error })].into();

@@ -3,7 +3,7 @@
 
 use super::super::asked::{Question, Target};
 use super::super::experiment::{Experiment, Metric, Point, Scale};
-use super::super::model::{LEAST_SIZE, PLAIN_RUN, scaled, variance_of_sampling};
+use super::super::model::{LEAST_SIZE, PLAIN_RUN, in_unit, variance_of_sampling};
 use super::super::plain::plain;
 use super::entrants::replicas;
 use super::meeting::judged;
@@ -75,7 +75,7 @@ fn relative_error(point: &Point, metric: &Metric) -> f64 {
     let figures = figures.filter_map(|run| Some((run, *run.figures.get(&metric.name)?)));
     let weights = figures.map(|(run, figure)| {
         let size = match metric.scale {
-            Scale::Linear | Scale::Count => scaled(figure).abs().max(LEAST_SIZE),
+            Scale::Linear | Scale::Count => in_unit(figure).abs().max(LEAST_SIZE),
             Scale::Log | Scale::Share => 1.0,
         };
         let sampling = variance_of_sampling(metric.scale, run, figure, size) / size.powi(2);

@@ -1,5 +1,5 @@
-//! One answer for several workloads. A config has a share of each workload's best figure, and the winner is the config whose smallest share
-//! is largest.
+//! One answer for several workloads. A config has a share of each workload's best figure. Of the configs whose smallest share is within the
+//! margin of the largest, the one with the fewest changes from the defaults wins.
 
 use super::super::document::{Share, Together};
 use super::super::known::{Known, rounded};
@@ -30,11 +30,15 @@ pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
 fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
     let configs = &known.experiment.configs;
     let best = |question: &&Settled| {
-        let values = question.field.placed.iter().filter_map(|placed| placed.contender.plain);
+        let values = question
+            .entrants
+            .placed
+            .iter()
+            .filter_map(|placed| placed.contender.plain);
         question.answered.better.best(values)
     };
     let share = |question: &&Settled, config: usize| {
-        let placed = question.field.placed.iter().find(|placed| placed.config == config)?;
+        let placed = question.entrants.placed.iter().find(|placed| placed.config == config)?;
         Some(question.answered.better.share(placed.contender.plain?, best(question)?))
     };
     let shares = |config: usize| {
@@ -87,7 +91,7 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
 fn probability(questions: &[&Settled], config: usize, configs: usize, margin: Margin) -> f64 {
     let draws = questions
         .iter()
-        .flat_map(|question| &question.field.placed)
+        .flat_map(|question| &question.entrants.placed)
         .map(|placed| placed.contender.draws.len());
     let (mut held, mut all) = (0usize, 0usize);
     for draw in 0..draws.min().unwrap_or(0) {
@@ -95,7 +99,7 @@ fn probability(questions: &[&Settled], config: usize, configs: usize, margin: Ma
         for question in questions {
             let better = question.answered.better;
             let mut values = vec![f64::NAN; configs];
-            for placed in &question.field.placed {
+            for placed in &question.entrants.placed {
                 values[placed.config] = placed.contender.draws[draw];
             }
             let best = better.best(values.iter().copied().filter(|value| !value.is_nan()));

@@ -129,10 +129,10 @@ impl Reply {
     pub fn distance(&self, other: &Reply) -> Distance {
         let pairs = || self.tokens.iter().zip(&other.tokens);
         let common = pairs().take_while(|(one, other)| one.text == other.text).count();
-        let moved = pairs()
+        let changes = pairs()
             .take(common)
             .map(|(one, other)| Some((one.logprob? - other.logprob?).abs()));
-        let mean = moved.sum::<Option<f64>>().map(|sum| sum / common.max(1) as f64);
+        let mean = changes.sum::<Option<f64>>().map(|sum| sum / common.max(1) as f64);
         let (Some(one), Some(another)) = (self.tokens.get(common), other.tokens.get(common)) else {
             return Distance {
                 parts_at: (self.tokens.len() != other.tokens.len()).then_some(common as u32),
@@ -282,8 +282,7 @@ pub struct AnsweredStart<'a> {
 }
 
 /// Returns the fault of each start's answers, if any, for starts in the order in which they were made. Starts of one model are compared
-/// with the first start of its baseline. The baseline is the faultless config with the fewest settings and, among equals, the one started
-/// first.
+/// with a baseline: of the starts whose answers alone show no fault, the one with the fewest settings and, among equals, the first.
 pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
     let mut faults: Vec<Option<String>> = starts.iter().map(|start| start.answers.fault()).collect();
     let mut baselines: BTreeMap<&str, usize> = BTreeMap::new();
@@ -295,8 +294,8 @@ pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
     }
     for (model, base) in baselines {
         let base = starts[base];
-        let alike = |start: &&AnsweredStart<'_>| start.server == base.server && start.answers.model == model;
-        let between = starts.iter().filter(alike);
+        let is_of_base = |start: &&AnsweredStart<'_>| start.server == base.server && start.answers.model == model;
+        let between = starts.iter().filter(is_of_base);
         let between = between.flat_map(|start| start.answers.paired_replies(base.answers));
         let between = between.map(|(own, other)| own.distance(other));
         let noise = between

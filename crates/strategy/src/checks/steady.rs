@@ -144,8 +144,8 @@ pub const LEAST_DRIFT: f64 = 0.05;
 /// Fewest degrees of freedom, of the runs and the prior together, with which noise can be estimated.
 const LEAST_FREEDOM: f64 = 3.0;
 
-/// Returns the change of a figure from the first run to the last, as a ratio, if noise does not explain it. With a prior of 0 degrees of
-/// freedom, the noise is estimated from the runs alone.
+/// Returns the change of a figure over the longest span of one load's runs, as a ratio, if noise does not explain it. With a prior of 0
+/// degrees of freedom, the noise is estimated from the runs alone.
 pub fn drift(steps: &[Step], prior: RunPrior) -> Option<f64> {
     let mut sorted = steps.to_vec();
     sorted.sort_by_key(|step| step.load);

@@ -183,8 +183,8 @@ impl View<'_> {
     fn beaten(&self) -> Option<(f64, String)> {
         let Settings { vary, upper, .. } = self.search.settings;
         let rival = self.rival().filter(|_| self.search.settings.skip_beaten)?;
-        // Before any failure, the position of the limit is only the search's first guess. And on a server on which every run failed
-        // altogether, the load may not be the reason.
+        // The measured limit counts only after a failure: before, its position is only the search's first guess. And it does not count if
+        // every run failed altogether, because the load may not be the reason.
         let has_failed = self.levels.iter().any(|level| level.margin > 0.0);
         let has_figures = self.search.probes.iter().any(|probe| !probe.readings.is_empty());
         let measured = (has_failed && has_figures).then(|| vary.floor(self.boundary.quantile(1.0 - RISK)));
@@ -199,7 +199,7 @@ impl View<'_> {
     /// Returns the rival's load, if it is above the answer so far, `value`, but the server may still hold it.
     fn contested(&self, value: f64) -> Option<f64> {
         let load = self.rival()?.load;
-        let is_open = value < load && load <= self.highest() && (self.runs_so_far() as f64) < self.patience();
+        let is_open = value < load && load <= self.upper_end() && (self.runs_so_far() as f64) < self.patience();
         is_open.then_some(load)
     }
 
@@ -237,7 +237,7 @@ impl View<'_> {
     /// Replaces a repeat of the lowest load by the next load, if the lowest passed and no load up to the next was tried.
     fn raise(&self, question: Question) -> Question {
         let lower = self.search.lowest();
-        let next = self.search.settings.vary.floor(self.end(lower));
+        let next = self.search.settings.vary.floor(self.tolerance_end(lower));
         let has_passed = |level: &PooledLevel| level.value == lower && level.margin <= 0.0;
         let mut tried = self.search.probes.iter().map(|probe| probe.question.value);
         let is_repeat = question.value == lower && self.levels.iter().any(has_passed);
@@ -261,7 +261,7 @@ impl View<'_> {
         }
     }
 
-    /// Returns true if a load was measured as failing, and the limit lies below it beyond reasonable doubt.
+    /// Returns true if `value` was measured as failing, and the limit lies below it beyond reasonable doubt.
     fn is_limit_below(&self, value: f64) -> bool {
         let misses = self
             .levels
@@ -312,7 +312,7 @@ impl View<'_> {
     /// Returns true if the boundary is within the tolerance above `value`, or as near as the remaining runs are likely to bring it.
     fn is_enough(&self, value: f64) -> bool {
         let has_top = !self.is_unbounded();
-        has_top && (self.is_near(value, self.highest()) || self.runs_so_far() as f64 >= self.patience())
+        has_top && (self.is_near(value, self.upper_end()) || self.runs_so_far() as f64 >= self.patience())
     }
 
     /// Returns true if every run that missed the target was disturbed, so that nothing bounds the limit from above.
@@ -326,17 +326,17 @@ impl View<'_> {
     }
 
     /// Returns the upper end of the boundary's interval.
-    fn highest(&self) -> f64 {
+    fn upper_end(&self) -> f64 {
         self.boundary.quantile(1.0 - DOUBT)
     }
 
     /// Returns true if an answer of `value` is as near to a boundary as requested.
     fn is_near(&self, value: f64, boundary: f64) -> bool {
-        boundary < self.end(value)
+        boundary < self.tolerance_end(value)
     }
 
     /// Returns the end of the tolerance of an answer of `value`: the answer is as near as requested to every boundary below this load.
-    fn end(&self, value: f64) -> f64 {
+    fn tolerance_end(&self, value: f64) -> f64 {
         let Settings { vary, tolerance, .. } = self.search.settings;
         let near = value * (1.0 + tolerance);
         match vary {

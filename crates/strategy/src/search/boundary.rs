@@ -52,20 +52,20 @@ pub(super) struct Boundary {
 const SLOPES: [f64; 12] = [0.03, 0.07, 0.15, 0.3, 0.6, 1.0, 1.7, 3.0, 6.0, 15.0, 50.0, 200.0];
 /// Sizes of the margin's jump up to zero at the boundary, with their prior probabilities. The margin jumps if a queue no longer drains, or
 /// a cache is full.
-const GAPS: [(f64, f64); 4] = [(0.0, 0.85), (0.06, 0.05), (0.15, 0.05), (0.4, 0.05)];
+const JUMPS: [(f64, f64); 4] = [(0.0, 0.85), (0.06, 0.05), (0.15, 0.05), (0.4, 0.05)];
 /// The slope below the boundary that is most likely before anything was measured.
 const TYPICAL_SLOPE: f64 = 1.0;
 /// Prior spread of the logarithm of the slope below the boundary.
 const SLOPE_SPREAD: f64 = 1.3;
 /// Distance, as a logarithm of the load, over which a jump counts as a slope.
-const JUMP: f64 = 0.03;
+const JUMP_WIDTH: f64 = 0.03;
 /// Sizes of a run's noise that are considered, relative to its stated error.
 const NOISES: [f64; 8] = [0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0, 6.3];
 /// The size of the noise that is most likely before anything was measured.
 const TYPICAL_NOISE: f64 = 1.1;
 /// Prior spread of the logarithm of the size of the noise.
 const NOISE_SPREAD: f64 = 0.75;
-/// Largest margin that counts. Larger ones say nothing more.
+/// Largest margin that counts. A larger margin says nothing more and counts as this one.
 pub(super) const FAR: f64 = 1.0;
 /// The stated error of a run that states none.
 pub(super) const TYPICAL_ERROR: f64 = 0.006;
@@ -135,8 +135,9 @@ struct Model {
     cases: Vec<Vec<LoadRun>>,
     coupling: [[f64; SLOPES.len()]; SLOPES.len()],
     /// Slopes below the boundary with their logarithms, for each jump, the first of which is 0.
-    slopes: [[(f64, f64); SLOPES.len()]; GAPS.len()],
-    noises: [f64; NOISES.len()],
+    slopes: [[(f64, f64); SLOPES.len()]; JUMPS.len()],
+    /// Prior weight of each of `NOISES`.
+    noise_priors: [f64; NOISES.len()],
     /// Mean stated error of the runs that read a percentile.
     error: f64,
 }
@@ -156,8 +157,12 @@ impl Model {
             width,
             cases: parts.iter().map(|part| case(*part)).collect(),
             coupling: coupling(),
-            slopes: GAPS.map(|(gap, _)| SLOPES.map(|slope| slope + gap / JUMP).map(|steep| (steep, steep.ln()))),
-            noises: NOISES.map(|noise| bell((noise / TYPICAL_NOISE).ln() / NOISE_SPREAD)),
+            slopes: JUMPS.map(|(jump, _)| {
+                SLOPES
+                    .map(|slope| slope + jump / JUMP_WIDTH)
+                    .map(|steep| (steep, steep.ln()))
+            }),
+            noise_priors: NOISES.map(|noise| bell((noise / TYPICAL_NOISE).ln() / NOISE_SPREAD)),
         }
     }
 
@@ -205,31 +210,31 @@ impl Model {
         let prior = prior(boundary, self.seed, self.width);
         for (i, noise) in NOISES.into_iter().enumerate() {
             let mut above = [1.0; SLOPES.len()];
-            let mut below = [[1.0; SLOPES.len()]; GAPS.len()];
+            let mut below = [[1.0; SLOPES.len()]; JUMPS.len()];
             for run in runs {
                 let distance = run.load - boundary;
                 if distance >= 0.0 {
                     run.weigh(&mut above, distance, 0.0, i);
                     continue;
                 }
-                for (weights, (gap, _)) in below.iter_mut().zip(GAPS) {
-                    run.weigh(weights, distance, gap, i);
+                for (weights, (jump, _)) in below.iter_mut().zip(JUMPS) {
+                    run.weigh(weights, distance, jump, i);
                 }
             }
-            let prior = prior * self.noises[i];
+            let prior = prior * self.noise_priors[i];
             let offset = OFFSET * noise * self.error;
-            let beyond = self.coupling.each_ref().map(|row| dot(row, &above));
-            let mut within = [0.0; SLOPES.len()];
-            for ((weights, slopes), (_, gap_prior)) in below.iter().zip(&self.slopes).zip(GAPS) {
+            let above_sums = self.coupling.each_ref().map(|row| dot(row, &above));
+            let mut below_sums = [0.0; SLOPES.len()];
+            for ((weights, slopes), (_, jump_prior)) in below.iter().zip(&self.slopes).zip(JUMPS) {
                 for (at, weight) in weights.iter().enumerate() {
-                    let weight = prior * gap_prior * weight;
-                    within[at] += weight;
-                    tally.add_side(boundary, -offset, weight * beyond[at], slopes[at]);
+                    let weight = prior * jump_prior * weight;
+                    below_sums[at] += weight;
+                    tally.add_side(boundary, -offset, weight * above_sums[at], slopes[at]);
                 }
             }
-            let whole = dot(&within, &beyond);
+            let whole = dot(&below_sums, &above_sums);
             for (at, above) in above.iter().enumerate() {
-                let below: f64 = within
+                let below: f64 = below_sums
                     .iter()
                     .zip(&self.coupling)
                     .map(|(weight, row)| weight * row[at])
@@ -292,14 +297,14 @@ impl LoadRun {
         }
     }
 
-    /// Multiplies the weight of each slope by the likelihood of the margin at this distance from the boundary, with a jump of `gap`. The
+    /// Multiplies the weight of each slope by the likelihood of the margin at this distance from the boundary, with this `jump`. The
     /// likelihood is Student's density up to a factor or, for a bound, the probability of a margin beyond the bound.
-    fn weigh(&self, weights: &mut [f64; SLOPES.len()], distance: f64, gap: f64, noise: usize) {
+    fn weigh(&self, weights: &mut [f64; SLOPES.len()], distance: f64, jump: f64, noise: usize) {
         let (variance, shift) = self.noises[noise];
         let Observation {
             margin, error, bound, ..
         } = self.run;
-        let expected = SLOPES.map(|slope| (slope * distance - gap - shift).clamp(-FAR, FAR));
+        let expected = SLOPES.map(|slope| (slope * distance - jump - shift).clamp(-FAR, FAR));
         let variance = expected.map(|expected| variance + BEND * BEND * expected * expected);
         let lines = weights.iter_mut().zip(expected).zip(variance);
         if let Some(bound) = bound {

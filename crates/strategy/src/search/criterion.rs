@@ -250,7 +250,7 @@ impl Criterion {
         }
     }
 
-    /// Returns two numbers of requests, out of `requests`, that keep the limits of a single request. With fewer than the first the
+    /// Returns two bounds of the number of requests, out of `requests`, that keep the limits of a single request. Below the first bound the
     /// criterion fails for certain; from the second on it holds for certain. Between them a percentile, which interpolates between two
     /// requests as numpy does, may be on either side.
     pub(super) fn needed(&self, requests: u64) -> Option<(u64, u64)> {
@@ -284,8 +284,8 @@ impl Criterion {
         is_goodput && !self.operator.wants_small()
     }
 
-    /// Returns true if the load itself was too small for the criterion. A goodput may also be too small because requests were late. That
-    /// counts only if the requests served, in time or late, were too few.
+    /// Returns true if the load itself was too small for the criterion. A goodput may also be too small because requests were late, so
+    /// the load was too small for a goodput only if the requests served, in time or late, were too few.
     fn is_starved(&self, value: f64, served: Option<f64>) -> bool {
         let brought = match self.is_goodput() {
             true => served,
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_brought_too_little_of_is_told_from_what_came_late() {
+    fn too_small_a_load_is_distinguished_from_late_requests() {
         let goodput = Criterion::metric("request_goodput", ">=5").expect("valid in this test");
         let served = |goodput: f64, throughput: f64| {
             move |key: &str| Some(if key == "request_goodput" { goodput } else { throughput })

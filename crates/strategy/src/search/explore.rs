@@ -9,7 +9,7 @@ use super::seed::Requests;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Spacing of levels between two others.
+/// Spacing of the levels between two measured loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spacing {
@@ -57,20 +57,20 @@ impl ExploreSettings {
         }
     }
 
-    /// Returns the number of requests of a run with `in_flight` at once. `serial` is the measured rate of one at a time, in requests per
-    /// second.
+    /// Returns the number of requests of a run with `in_flight` at once. `serial` is the measured rate with one request at a time, in
+    /// requests per second.
     fn requests_of_flight(&self, in_flight: f64, serial: f64) -> u64 {
         if !self.requests_per_rate {
             return self.requests.at(in_flight);
         }
-        // The rate is still unknown; each slot must be filled more than once.
+        // The rate under this load is still unknown, so each slot is filled at least twice, up to the maximum.
         let filled = (2.0 * in_flight).min(self.requests.max as f64) as u64;
         self.requests.at(serial).max(filled)
     }
 
     /// Returns the number of requests of a run at `rate` requests per second. A request takes `seconds` if no other one runs.
     fn requests_of_rate(&self, rate: f64, seconds: f64) -> u64 {
-        // By Little's law, the requests in flight are those that arrive while one of them runs.
+        // By Little's law, the requests in flight are those that arrive while one of them runs, here for at least a second.
         let in_flight = (rate * seconds).max(rate);
         self.requests.at(if self.requests_per_rate { rate } else { in_flight })
     }
@@ -160,7 +160,7 @@ impl Exploration {
         }
     }
 
-    /// Returns the next load; `None` once every level is measured, no other load lies between the anchors, or an anchor cannot be measured.
+    /// Returns the next load; `None` once every level is measured, no new load lies between the anchors, or an anchor cannot be measured.
     pub fn ask(&self) -> Option<Load> {
         let (settings, requests) = (&self.settings, self.settings.requests);
         if let Some(open) = self.runs.last().filter(|runs| !self.is_done(runs)) {

@@ -4,9 +4,9 @@
 use super::target::{Answer, Found};
 use crate::stats::{ALPHA, Interval, RunPrior, Start, estimate};
 
-/// Combines the answers of several starts for one target, in their order; `None` if there are none. The load is one that was measured: the
-/// highest found on any start that is not above the mean over starts. If one start has no load, the combined answer has none, unless that
-/// start was skipped: this shows only that another server holds at least as much.
+/// Combines the answers of several starts for one target, in their order; `None` if there are none. The combined load is one that was
+/// measured: of the loads found on the starts, the highest that does not exceed their geometric mean. If a start has no load, the combined
+/// answer has none. Skipped starts do not count, because a skip shows only that another server holds at least as much.
 pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let (first, others) = answers.split_first()?;
     if others.is_empty() {
@@ -33,14 +33,14 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let probes = answers.iter().map(|answer| answer.probes).sum();
     let disturbed = answers.iter().map(|answer| answer.disturbed).sum();
     let disturbances = answers.iter().flat_map(|answer| answer.disturbances.clone()).collect();
-    if let Some(without) = searched.iter().find(|answer| answer.found.value().is_none()) {
+    if let Some(without_load) = searched.iter().find(|answer| answer.found.value().is_none()) {
         return Some(Answer {
             probes,
             disturbed,
             disturbances,
             notes,
             posterior: None,
-            ..(*without).clone()
+            ..(*without_load).clone()
         });
     }
     let held: Vec<(f64, &Answer)> = searched
@@ -49,7 +49,7 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         .collect();
     let starts: Vec<Start> = held.iter().filter_map(|(load, _)| Start::of(&[*load])).collect();
     let found = estimate(&starts, RunPrior::TYPICAL)?;
-    let over = found
+    let interval = found
         .interval(ALPHA)
         .map_or((found.log, found.log), |Interval { low, high }| (low, high));
     let mean = |end: fn(&Answer) -> f64| {
@@ -59,9 +59,9 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let below = held.iter().filter(|(load, _)| *load <= found.log.exp() * (1.0 + 1e-9));
     let (load, chosen) = *below.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or(&held[0]);
     let are_all_beyond = searched.iter().all(|answer| matches!(answer.found, Found::Beyond(_)));
-    let low = over.0.exp().min(mean(|answer| answer.low)).min(load);
-    // If the upper end of one start is infinite, so is that of all.
-    let high = over.1.exp().max(mean(|answer| answer.high)).max(load);
+    let low = interval.0.exp().min(mean(|answer| answer.low)).min(load);
+    // If the upper end of one start is infinite, that of the combined answer is too.
+    let high = interval.1.exp().max(mean(|answer| answer.high)).max(load);
     Some(Answer {
         target: first.target.clone(),
         found: if are_all_beyond {

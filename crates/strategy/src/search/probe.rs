@@ -39,8 +39,8 @@ pub struct Probe {
     /// Output tokens per second; `None` if the run was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,
-    /// Codes of disturbances, such as `generator_stalled`. A disturbed run can show that a load meets a target. It can show that a load
-    /// misses it only as far as its readings include what the disturbance explains.
+    /// Codes of disturbances, such as `generator_stalled`. A disturbed run can show that a load meets a target. It shows that a load
+    /// misses a target only if the part of the miss that the disturbance explains is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<String>,
 }
@@ -58,7 +58,8 @@ impl Probe {
         }
     }
 
-    /// Returns the probe of a run whose figures mean nothing. If it is undisturbed, its load was too low for it to end in time.
+    /// Returns the probe of a run without usable figures. Unless disturbances are added, it says that the load was too low for the run to
+    /// end in time.
     pub fn unread(question: Question) -> Probe {
         Probe {
             stopped: None,

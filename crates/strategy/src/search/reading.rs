@@ -58,7 +58,7 @@ impl RequestLatencies {
             return [*self; 2];
         };
         let decode_ms = (self.e2el_ms - self.ttft_ms).max(f64::MIN_POSITIVE);
-        // An earlier first token makes the rest take longer.
+        // A first token that a stall delayed shortens the measured time of the rest, so the greatest time per token is longer.
         let tpot_ms = |part: f64| self.tpot_ms * part.max(0.0);
         let least = RequestLatencies {
             ttft_ms: (self.ttft_ms - stalls.of_ttft_ms).max(0.0),
@@ -198,7 +198,7 @@ impl Reading {
     /// Returns the bounded logarithm of the ratio: 0 at the limit itself, positive if the criterion fails.
     pub fn margin(&self) -> f64 {
         let margin = log(self.ratio);
-        // A strict comparison fails at its limit, and NaN fails everywhere.
+        // A strict comparison fails at its limit, and NaN fails always. The margin is then positive whatever the ratio is.
         if self.met {
             margin.min(0.0)
         } else {
@@ -209,7 +209,7 @@ impl Reading {
     /// Returns the standard error of the margin from the run's own requests; 0 if it has no interval.
     pub fn standard_error(&self) -> f64 {
         let below = (log(self.ratio) - log(self.low)).max(0.0) / WIDTH;
-        // With too few requests the upper end is infinite. An interval is wider above than below.
+        // With too few requests the upper end is infinite. The upper half then counts as wider than the lower one.
         let above = if self.high.is_finite() {
             (log(self.high) - log(self.ratio)).max(0.0) / WIDTH
         } else {
@@ -237,9 +237,9 @@ fn tail(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// Returns the number of independent requests with as much information as these, which are in the order of sending. With a varied
-/// concurrency, each request waits only for those sent with it. With a varied rate they queue, and slow ones come in a row: the variance of
-/// a mean grows by (1+r)/(1-r), where r is the correlation of each value with the one before. Correlation over longer distances is not
-/// included; it shows in the scatter of a search's runs.
+/// concurrency, all count as independent, because each waits only for those sent with it. With a varied rate they queue, and slow ones come
+/// in a row: the variance of a mean grows by (1+r)/(1-r), where r is the correlation of each value with the one before. Correlation over
+/// longer distances is not included; it shows in the scatter of a search's runs.
 fn independent(ratios: &[f64], vary: Vary) -> f64 {
     if vary == Vary::MaxConcurrency {
         return ratios.len() as f64;

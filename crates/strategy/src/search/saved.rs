@@ -20,7 +20,7 @@ pub struct SavedRequests {
 
 impl SavedRequests {
     /// Returns all requests, of which only the wanted latencies are reliable. `None` if a list that the wanted latencies need lacks some
-    /// requests, because the others would describe another run.
+    /// requests, because the figures of the rest would not be those of the run.
     pub fn with(&self, wanted: &[Latency]) -> Option<Vec<RequestLatencies>> {
         let count = self.latencies.len().max(self.ttfts.len());
         let wants_any = |of: &[Latency]| of.iter().any(|latency| wanted.contains(latency));

@@ -185,7 +185,7 @@ mod rival_tests {
     }
 
     #[test]
-    fn only_a_server_that_cannot_win_is_left() {
+    fn only_a_server_that_cannot_win_is_beaten() {
         assert_eq!(rival(None).beats(8192.0, None), None);
         assert_eq!(rival(Some(26.0)).beats(8192.0, Some(101.0)), None);
         let reason = |found: Option<(f64, String)>| found.expect("beaten");

@@ -140,9 +140,9 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
     let margin = reading.margin();
     let bound = match margin.abs() {
         size if is_cut => Some(size.min(CLEAR.ln())),
-        // A goodput that is met may be near its limit only because the load is hardly high enough for it.
+        // A goodput that is met may be near its limit only because the load is hardly high enough for it: only the side is known.
         _ if margin <= 0.0 && criterion.is_goodput() => Some(0.0),
-        // A ratio to zero does not exist, nor one of failed requests: only the side is known.
+        // A ratio of zero, or the infinite one of failed requests, has no margin: only the side is known.
         _ if reading.ratio == 0.0 || reading.ratio.is_infinite() => Some(0.0),
         size if size >= FAR => Some(FAR),
         _ => None,
@@ -152,7 +152,7 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
     Observation {
         value,
         margin: margin.clamp(-FAR, FAR),
-        // A run that was cut has a certain side, but no error of its figure.
+        // A run that was cut has a certain side, but its figure has no error of its own, so the typical one counts alone.
         error: match is_cut {
             true => TYPICAL_ERROR,
             false => reading.standard_error().hypot(TYPICAL_ERROR),
@@ -250,7 +250,7 @@ impl Target {
         probe.is_disturbed() && self.observe(probe).is_none()
     }
 
-    /// Returns true if the runs at one load, taken together, met the target. `None` if they do not contain its criteria.
+    /// Returns true if the runs at one load, taken together, met the target. `None` if no run shows this.
     pub fn is_met_by(&self, probes: &[&Probe]) -> Option<bool> {
         let margin = |probe: &&Probe| {
             let readings = self.criteria.iter().filter_map(|criterion| probe.reading(criterion));

@@ -21,7 +21,7 @@ const FEWEST: u64 = 100;
 
 /// Requests of a running probe, counted for one criterion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct TargetCounts {
+pub(super) struct CriterionCounts {
     /// Number of requests that the whole probe will send.
     pub planned: u64,
     /// Maximum number of requests that were in flight at once.
@@ -36,7 +36,7 @@ pub(super) struct TargetCounts {
     pub settled_attained: u64,
 }
 
-impl TargetCounts {
+impl CriterionCounts {
     /// Returns the reason why the probe certainly fails, if at least `least` requests must keep the limits; `None` if that is not certain.
     pub fn failure(&self, least: u64) -> Option<&'static str> {
         if self.attained + self.rest() < least {
@@ -59,9 +59,9 @@ impl TargetCounts {
     /// Returns almost certain bounds of the number of requests of the whole probe that will keep the limits. `None` while too few have
     /// ended.
     ///
-    /// The rest is predicted from the requests after the first wave, because a probe starts only once.
+    /// The rest is predicted from the requests after the first wave, because only the first wave meets an empty server.
     fn predicted(&self) -> Option<(f64, f64)> {
-        // Requests that end early while a system fills up are not typical.
+        // The first requests to end are not typical, so at least as many must have settled as were in flight at once.
         if self.settled < FEWEST.max(self.reached) {
             return None;
         }
@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Judges a target that this percentage of requests must attain.
-    fn judge(counts: TargetCounts, percent: u64) -> Option<Verdict> {
+    fn judge(counts: CriterionCounts, percent: u64) -> Option<Verdict> {
         let needed = (counts.planned * percent).div_ceil(100);
         let failure = counts.failure(needed).map(|_| Verdict::Fail);
         failure.or_else(|| counts.success(needed).map(|_| Verdict::Pass))
@@ -97,7 +97,7 @@ mod tests {
 
     /// Judges a target of 99 %, which the first `wave` requests that ended have attained.
     fn verdict(planned: u64, wave: u64, attained: u64, missed: u64) -> Option<Verdict> {
-        let counts = TargetCounts {
+        let counts = CriterionCounts {
             planned,
             reached: wave,
             attained,
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_first_wave_that_misses_speaks_for_itself_and_not_for_the_rest() {
         let after_a_slow_start = |settled, settled_missed| {
-            let counts = TargetCounts {
+            let counts = CriterionCounts {
                 planned: 1000,
                 reached: 100,
                 attained: 60 + settled - settled_missed,

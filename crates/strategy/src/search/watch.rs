@@ -1,14 +1,14 @@
 //! Watches a probe while it runs: counts the requests that ended or are already late, and cuts the run once its verdict is certain.
 //!
 //! Only criteria about single requests are judged, because the figures of a whole run, such as a mean or a throughput, are not known before
-//! its end. With a server that hangs or has died, all requests are late. So failed requests, or a run without any answer, do not let a
-//! probe fail before its end.
+//! its end. If a server hangs or has died, all requests are late, although the load may be right. So failed requests do not count as late,
+//! and a run without any answer does not fail before its end.
 
 use super::criterion::{RequestLimit, worst_ratio};
 use super::probe::Question;
 use super::reading::{CLEAR, RequestLatencies};
 use super::target::Target;
-use super::verdict::{TargetCounts, Verdict};
+use super::verdict::{CriterionCounts, Verdict};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct Watch {
     last_end: Duration,
 }
 
-/// One criterion, and the number of ended requests that satisfied it.
+/// One criterion, with its counts of ended requests.
 #[derive(Debug, Clone)]
 struct Watched {
     text: String,
@@ -67,8 +67,8 @@ pub struct Cut {
     pub verdict: Verdict,
     /// A sentence with the counts that decided.
     pub why: String,
-    /// The criteria whose results are certain, by their texts; true if met. The first part of a run proves nothing about the others,
-    /// because requests that end first are not typical.
+    /// The criteria whose results are certain, by their texts; true if met. The first part of a run says nothing about criteria that
+    /// are absent, because requests that end first are not typical.
     pub certain: BTreeMap<String, bool>,
 }
 
@@ -107,10 +107,10 @@ impl Watch {
         }
     }
 
-    /// Counts a request that ended while `in_flight` others continued. `span` is the time from its sending to its end, since any fixed
-    /// moment. Returns the reason to cut the run, if there is one.
+    /// Counts a request that ended while `in_flight` others continued. `span` begins when it was sent and ends when it ended, both since
+    /// any fixed moment. Returns the reason to cut the run, if there is one.
     pub fn note_end(&mut self, request: RequestLatencies, span: Range<Duration>, in_flight: u64) -> Option<Cut> {
-        // The request was probably counted as under way. The next look counts those again.
+        // The ended request was probably one of these. The next call of `note_underway` counts the requests in flight again.
         self.underway.clear();
         let is_settled = span.start >= *self.first_end.get_or_insert(span.end);
         for criterion in &mut self.criteria {
@@ -184,7 +184,7 @@ impl Watch {
     fn judge_criterion(&self, watched: &Watched) -> Option<(Verdict, String)> {
         let late = |request: &&RequestLatencies| worst_ratio(&watched.limits, request) > CLEAR;
         let late = self.underway.iter().filter(late).count() as u64;
-        let counts = |[attained, settled_attained]: [u64; 2], ended: u64, settled: u64| TargetCounts {
+        let counts = |[attained, settled_attained]: [u64; 2], ended: u64, settled: u64| CriterionCounts {
             planned: self.question.requests,
             reached: self.reached,
             attained,

@@ -33,7 +33,7 @@ pub struct Bracket {
     pub probability: f64,
     /// The logarithm of the ratio, new over old.
     pub change: Estimate,
-    /// The probability, by the model, of such measurements if nothing changed. Above 0.05 there may be no change to find.
+    /// Twice the probability, by the model, that the change has the other sign. Above 0.05 there may be no change to find.
     pub doubt: f64,
 }
 
@@ -46,7 +46,7 @@ const SURE_WHEN_SPENT: f64 = 0.98;
 const DOUBT: f64 = 0.1;
 /// Minimum number of measured starts of each end before anything is concluded.
 const FEWEST_AT_END: usize = 2;
-/// Number of measured starts of each end after which the ends count as equal.
+/// Number of measured starts of each end after which ends that still do not differ count as equal.
 const MOST_AT_END: usize = 10;
 /// Number of failures of an end that never started, after which the next entry becomes the end.
 const END_FAILURES: usize = 2;

@@ -41,7 +41,8 @@ pub struct Placed {
 
 /// Maximum number of groups that are placed in the search for a list. The search takes a fraction of a second.
 const EFFORT: usize = 300_000;
-/// Share of the length of a rule's list below which a changed list replaces it. Lists of rules suffer less from wrong durations.
+/// A changed list replaces the list of a rule only if its length is below this share of the rule's. Lists of rules are preferred, because
+/// they suffer less from wrong durations.
 const SHORT_ENOUGH: f64 = 0.995;
 
 impl Capacity {
@@ -152,7 +153,7 @@ impl<'n> Round<'n> {
         }
     }
 
-    /// Begins each group that fits now, after the end of the group `after`. It ends after its expected duration, unless [`Round::end`]
+    /// Begins each group that fits now, after the end of the group `after`. Each ends after its expected duration, unless [`Round::end`]
     /// reports another time.
     pub fn begin(&mut self, now: f64, after: Option<usize>) {
         let needs = self.needs;
@@ -322,7 +323,7 @@ fn turns_of(work: Work, place: usize) -> impl Iterator<Item = Turn> {
         activity,
         seconds,
     };
-    // A server that is up already needs no start.
+    // A server that is up already needs no start, so no run waits for it.
     let starting = match work.starts_apart && work.starting_s > 0.0 {
         true => Activity::StartApart,
         false => Activity::Start,
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_be_alone_is() {
+    fn a_group_that_must_be_alone_is() {
         let shy = Need {
             alone: true,
             ..need(1, 5.0)

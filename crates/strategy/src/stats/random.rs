@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_by_its_place_is_the_one_that_comes_then() {
+    fn a_number_by_index_equals_the_one_drawn_in_order() {
         let mut random = Random::of(7, &["by", "place"]);
         let mut normals = Normals::of(random.clone());
         let numbers: Vec<f64> = (0..50).map(|_| random.normal()).collect();

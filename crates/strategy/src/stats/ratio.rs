@@ -91,13 +91,13 @@ impl fmt::Display for Better {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The interval lies on the better side of no change.
+    /// The interval lies on the better side of a ratio of 1.
     Improved,
-    /// The interval lies on the worse side of no change.
+    /// The interval lies on the worse side of a ratio of 1.
     Regressed,
     /// The interval lies within the margin.
     Same,
-    /// The interval contains no change and exceeds the margin: more starts are needed.
+    /// The interval contains a ratio of 1 and exceeds the margin: more starts are needed.
     Undecided,
 }
 
@@ -117,7 +117,7 @@ impl Verdict {
     }
 }
 
-/// The chance that an interval misses the truth.
+/// The probability that an interval misses the truth.
 pub const ALPHA: f64 = 0.05;
 
 /// The largest change that does not matter, equal in both directions on the logarithmic scale.

@@ -71,10 +71,10 @@ pub fn estimate(starts: &[Start], prior: RunPrior) -> Option<Estimate> {
     let freedom = starts.len() as f64 - 1.0;
     let error = (starts.len() > 1).then(|| {
         let residual = |start: &Start| weight(start) * (start.mean() - log).powi(2);
-        let excess = starts.iter().map(residual).sum::<f64>() / freedom;
+        let scatter = starts.iter().map(residual).sum::<f64>() / freedom;
         let least = if run_variance > 0.0 { 1.0 } else { 0.0 };
         Error {
-            standard: (excess.max(least) / weights).sqrt(),
+            standard: (scatter.max(least) / weights).sqrt(),
             freedom,
         }
     });

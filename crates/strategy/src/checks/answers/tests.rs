@@ -129,7 +129,7 @@ fn against(base: &Answers, new: &Answers) -> Option<String> {
 }
 
 #[test]
-fn other_answers_are_found() {
+fn wrong_answers_are_found() {
     let base = server(Fault::None, 0.02, 1);
     for (fault, wanted) in [
         (Fault::Wrong, "not among the likely ones"),
@@ -222,7 +222,7 @@ fn the_baseline_is_the_plainest_config_without_fault() {
 }
 
 #[test]
-fn without_log_probabilities_only_what_agrees_nowhere_differs() {
+fn without_log_probabilities_only_answers_that_agree_nowhere_differ() {
     let words = |text: &str| Reply {
         tokens: text
             .split_inclusive(' ')

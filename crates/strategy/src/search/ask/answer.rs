@@ -21,7 +21,7 @@ impl View<'_> {
     }
 
     /// Returns the answer if even the highest load that is not too high brings too little throughput or goodput. A lower load brings less,
-    /// and a higher one brings more at most in proportion.
+    /// and a higher load at most proportionally more. So the target is out of reach if it lacks more than the interval's upper end brings.
     fn starved_answer(&self, found: Found, value: f64) -> Option<Answer> {
         let (criterion, lack) = self.target.starving(&self.search.probes, value)?;
         let reach = self.interval(found).1 / value;

@@ -27,13 +27,13 @@ impl View<'_> {
         }
         let vary = self.search.settings.vary;
         let hoped = self.hoped();
-        let width = (self.highest() / self.boundary.quantile(RISK)).ln();
-        let is_narrow =
-            width <= NARROW * (self.end(hoped) / hoped).ln() || 2.0 * self.runs_so_far() as f64 >= self.patience();
+        let width = (self.upper_end() / self.boundary.quantile(RISK)).ln();
+        let is_narrow = width <= NARROW * (self.tolerance_end(hoped) / hoped).ln()
+            || 2.0 * self.runs_so_far() as f64 >= self.patience();
         if is_narrow {
             let best = self.best().map_or(0.0, |best| best.value);
             return match best >= hoped {
-                true => self.question(vary.floor(self.end(best)), false),
+                true => self.question(vary.floor(self.tolerance_end(best)), false),
                 false => self.question(hoped, true),
             };
         }
@@ -53,10 +53,11 @@ impl View<'_> {
         let likely = quantile(0.5);
         let at = |below: f64| vary.floor((likely * (-below).exp()).clamp(lower, upper));
         // The largest standard error of the boundary with which the value is both safe and near enough.
-        let clearance = |value: f64| ((likely / value).ln() / SAFETY).min((self.end(value) / likely).ln() / CERTAINTY);
+        let clearance =
+            |value: f64| ((likely / value).ln() / SAFETY).min((self.tolerance_end(value) / likely).ln() / CERTAINTY);
         let best =
             |values: &mut dyn Iterator<Item = f64>| values.max_by(|a, b| clearance(*a).total_cmp(&clearance(*b)));
-        let widest = (self.end(likely) / likely).ln();
+        let widest = (self.tolerance_end(likely) / likely).ln();
         let placed = best(&mut (0..=PLACES).map(|i| at(widest * f64::from(i) / f64::from(PLACES)))).unwrap_or(likely);
         let spread = (quantile(0.84) / quantile(0.16)).ln() / 2.0;
         let left = spread * (self.runs_so_far() as f64 / self.patience()).sqrt();

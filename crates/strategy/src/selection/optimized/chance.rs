@@ -8,7 +8,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
 /// Number of draws over all surfaces together.
 const DRAWS: usize = 640;
-/// Standard deviation of an upper bound that a first probe showed, as a logarithm.
+/// Standard deviation of an upper bound that a beaten start showed, as a logarithm.
 pub(super) const BOUND_SD: f64 = 0.02;
 /// Maximum number of candidates that are drawn jointly. Others are so much worse that they hardly ever win.
 const MOST: usize = 200;
@@ -22,7 +22,8 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    /// Draws the values of `winner` and of at most `most` candidates with the largest expected improvement over it.
+    /// Draws the values of `winner` and of at most `most` candidates with the largest expected improvement over it. A candidate that
+    /// `is_known` works in every draw. `bound` returns a candidate's upper bound, if it has one.
     pub(super) fn of(
         view: &View,
         space: &Space,
@@ -48,8 +49,8 @@ impl Draws {
                     .map(|(at, (mean, error))| {
                         let works = view.works[*at];
                         let works = is_known(*at) || random.uniform() < works.fits * works.meets;
-                        let most = bound(*at).map_or(f64::INFINITY, |bound| bound + BOUND_SD * random.normal());
-                        works.then_some((mean + error).min(most))
+                        let ceiling = bound(*at).map_or(f64::INFINITY, |bound| bound + BOUND_SD * random.normal());
+                        works.then_some((mean + error).min(ceiling))
                     });
                 values.push(draw.collect());
             }
@@ -118,10 +119,14 @@ pub(super) fn improvement(mean: f64, sd: f64, best: f64) -> f64 {
     (sd * (z * normal.cdf(z) + normal.pdf(z))).max(0.0)
 }
 
-/// Returns the expected gain in the value of the best candidate from a start of a candidate with this belief, if the best of the others has
-/// the value `other`. A candidate cannot be chosen before its first start.
-pub(super) fn gain(belief: Belief, noise: f64, other: f64, is_known: bool) -> f64 {
+/// Returns the expected gain in the value of the best candidate from a start of a candidate with this belief. `best_other` is the value of
+/// the best other candidate. Without the start, a candidate that is not yet known cannot be chosen, so its whole improvement is a gain.
+pub(super) fn gain(belief: Belief, noise: f64, best_other: f64, is_known: bool) -> f64 {
     let sd = belief.variance / (belief.variance + noise).sqrt();
-    let without = if is_known { (belief.mean - other).max(0.0) } else { 0.0 };
-    (improvement(belief.mean, sd, other) - without).max(0.0)
+    let without_start = if is_known {
+        (belief.mean - best_other).max(0.0)
+    } else {
+        0.0
+    };
+    (improvement(belief.mean, sd, best_other) - without_start).max(0.0)
 }

@@ -6,7 +6,7 @@ use super::space::Space;
 #[derive(Debug, Clone)]
 pub(super) struct Shape(Vec<f64>);
 
-/// Position of the size of the effects of single axes.
+/// Position of the signal: the size of the effects of single axes.
 const SIGNAL: usize = 0;
 /// Position of the size of the effects of pairs of axes, relative to the signal.
 const PAIRS: usize = 1;
@@ -14,7 +14,7 @@ const PAIRS: usize = 1;
 const LOCAL: usize = 2;
 /// Position of the size of the effect that belongs to a candidate alone.
 const OWN: usize = 3;
-/// Position of the size of the difference between starts.
+/// Position of the standard deviation between starts of a candidate.
 const START: usize = 4;
 /// Number of these sizes. The weight of each axis follows, then the length of each axis.
 const COMMON: usize = 5;
@@ -27,7 +27,7 @@ const WEIGHT_PRIOR: (f64, f64) = (0.0, 1.0);
 const LENGTH_PRIOR: (f64, f64) = (0.0, 0.6);
 /// Prior standard deviation of the logarithm of the signal.
 const SIGNAL_SPREAD: f64 = 0.7;
-/// Standard deviation of the half-normal prior of the difference between starts.
+/// Scale of the half-normal prior of the standard deviation between starts.
 const START_SD: f64 = 0.02;
 /// Amount by which the logarithms of lengths are larger for a value that changes steadily.
 const STEADY: f64 = 1.25;
@@ -90,7 +90,7 @@ impl Shape {
         common + weights.sum::<f64>() + lengths.sum::<f64>()
     }
 
-    /// Variance of the difference between starts of a candidate.
+    /// Variance between starts of a candidate.
     pub(super) fn start_variance(&self) -> f64 {
         (2.0 * self.0[START]).exp()
     }
@@ -110,7 +110,7 @@ impl Shape {
     }
 
     /// Converts the sizes to variances, as covariances need them.
-    pub(super) fn mix(&self) -> Mix {
+    pub(super) fn variances(&self) -> Variances {
         let axes = (self.0.len() - COMMON) / 2;
         let weights: Vec<f64> = self.0[COMMON..COMMON + axes].iter().map(|w| (2.0 * w).exp()).collect();
         let sum = weights.iter().sum::<f64>();
@@ -122,7 +122,7 @@ impl Shape {
         } else {
             0.0
         };
-        Mix {
+        Variances {
             weights,
             signal,
             pairs,
@@ -133,14 +133,14 @@ impl Shape {
 
 /// The sizes of a shape as variances.
 #[derive(Debug, Clone)]
-pub(super) struct Mix {
+pub(super) struct Variances {
     weights: Vec<f64>,
     signal: f64,
     pairs: f64,
     local: f64,
 }
 
-impl Mix {
+impl Variances {
     /// Returns the covariance of two candidates with these correlations of their levels on each axis.
     pub(super) fn covariance(&self, correlations: impl Iterator<Item = f64>) -> f64 {
         let (mut sum, mut squares, mut product) = (0.0, 0.0, 1.0);

@@ -24,17 +24,17 @@ pub(super) struct Site {
 
 /// Number of rounds over all bounds.
 const ROUNDS: usize = 5;
-/// Part of each step that is taken.
+/// Damping: the part of each update that is applied.
 const STEP: f64 = 0.8;
 /// Precision of a site without information.
 const LEAST_PRECISION: f64 = 1e-6;
 
 /// Returns the sites of observations of values whose prior has mean zero and these covariances.
 pub(super) fn sites(observed: &[Observed], covariance: impl Fn(usize, usize) -> f64) -> Vec<Site> {
-    let open: Vec<usize> = (0..observed.len())
+    let bounds: Vec<usize> = (0..observed.len())
         .filter(|i| !matches!(observed[*i], Observed::Value(..)))
         .collect();
-    // Precision, and precision times value.
+    // Natural parameters of each site: its precision, and its precision times its value.
     let mut natural = vec![(LEAST_PRECISION, 0.0); observed.len()];
     let sites = |natural: &[(f64, f64)]| -> Vec<Site> {
         let site = |(observed, (precision, weighted)): (&Observed, &(f64, f64))| match *observed {
@@ -46,14 +46,14 @@ pub(super) fn sites(observed: &[Observed], covariance: impl Fn(usize, usize) -> 
         };
         observed.iter().zip(natural).map(site).collect()
     };
-    for _ in 0..if open.is_empty() { 0 } else { ROUNDS } {
+    for _ in 0..if bounds.is_empty() { 0 } else { ROUNDS } {
         let now = sites(&natural);
         let with_noise = |i: usize, j: usize| covariance(i, j) + if i == j { now[i].variance } else { 0.0 };
         let Some(factor) = Cholesky::of(observed.len(), with_noise) else {
             break;
         };
         let residual = factor.solve(|i| now[i].value);
-        for &i in &open {
+        for &i in &bounds {
             let column = factor.solve(|j| covariance(i, j));
             let variance = (covariance(i, i) - dot(&column, &column)).max(1e-12);
             let mean = dot(&column, &residual);

@@ -153,7 +153,7 @@ impl Positions {
 pub struct Rules {
     /// Difference of logarithms that does not matter in practice.
     pub margin: f64,
-    /// Probability of being within the margin of the best at which the best candidate is known well enough.
+    /// Required probability that the best known candidate lies within the margin of the best of all.
     pub certainty: f64,
     /// Limit of the starts or their time; `None` without a limit.
     pub budget: Option<Budget>,
@@ -187,7 +187,7 @@ pub enum Trial {
         /// Standard error of `ln_value` from the runs of this start, without the difference between starts.
         sd: f64,
     },
-    /// Its first probe showed that it cannot be better than the best candidate at that time.
+    /// Its search ended early, because it cannot be better than the best candidate at that time.
     Beaten {
         /// Upper bound of the logarithm of its value.
         ln_below: f64,

@@ -15,8 +15,8 @@ const SIGNAL: f64 = 0.3;
 /// Assumed variance of a measurement, as a logarithm.
 const NOISE: f64 = 4e-4;
 
-/// Returns the candidate whose measurement, after those in `seen`, leaves the least uncertainty about all candidates that work. `likely`
-/// has each candidate's probability to work. `None` if all were seen.
+/// Returns the candidate whose measurement, after those in `seen`, leaves the least uncertainty about all candidates that work.
+/// Candidates that are likely to work are preferred: `likely` has each candidate's probability to work. `None` if all were seen.
 pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usize> {
     let mut random = Random::of(likely.len() as u64, &["spread"]);
     let mut order: Vec<usize> = (0..likely.len()).collect();
@@ -25,14 +25,14 @@ pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usiz
     let counted: Vec<usize> = order.iter().copied().take(COUNTED).collect();
     let considered = order.iter().copied().filter(|at| !seen.contains(at)).take(CONSIDERED);
     let expected = vec![0.0; likely.len()];
-    let left = |at: usize| {
+    let uncertainty = |at: usize| {
         let observed = seen.iter().chain([&at]).map(|at| (*at, Observed::Value(0.0, NOISE)));
         let data = Data {
             space,
             level: 0.0,
             expected: &expected,
-            slopes: &[],
-            slope: (0.0, 0.0),
+            constant_slopes: &[],
+            expected_factor: (0.0, 0.0),
             signal: SIGNAL,
             observed: observed.collect(),
         };
@@ -48,6 +48,6 @@ pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usiz
             .sum::<f64>()
             / likely[at].max(0.05).sqrt()
     };
-    let scored = considered.map(|at| (at, left(at)));
+    let scored = considered.map(|at| (at, uncertainty(at)));
     scored.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }

@@ -20,8 +20,8 @@ const MOST_STARTS: usize = 6;
 const LIKELY_LOST: f64 = 0.7;
 /// Number of standard deviations between an estimate and its bounds. It is large because the surface itself may be wrong.
 const BOUND: f64 = 5.0;
-/// Least distance, as a logarithm, between an estimate that rests on a prediction and its upper bound. Where one limit takes over from
-/// another, a prediction may be off by a factor of two.
+/// Least distance, as a logarithm, between an estimate that rests on a prediction and its upper bound. If the bottleneck is another
+/// resource than predicted, the value may be off by a factor of two.
 const TWIN_BOUND: f64 = 0.8;
 /// Probability of fitting into memory below which a candidate is left out.
 const HOPELESS: f64 = 0.002;
@@ -93,7 +93,7 @@ impl Optimized {
     }
 
     /// Returns the best candidate so far: the winner by [`Optimized::judge`] or, without a judgement, the one with the best mean over its
-    /// own starts. `None` before one was measured. The first probe of every challenger is made at the load of the best candidate.
+    /// own starts. `None` before one was measured.
     pub fn best(&self) -> Option<usize> {
         if let Some(judged) = self.judged {
             return Some(judged.winner);
@@ -132,7 +132,7 @@ impl Optimized {
     }
 
     /// Returns the gain in the logarithm of the best candidate's value that is expected from `seconds` more of server time. If the measured
-    /// candidates were judged, only others can bring a gain.
+    /// candidates were judged, only candidates that were not measured can bring a gain.
     pub fn expected_gain(&self, seconds: f64) -> f64 {
         let Some(best) = self.best() else { return 0.0 };
         let mut left = seconds;
@@ -326,7 +326,7 @@ impl Optimized {
         trials.map(|(_, trial)| trial)
     }
 
-    /// Returns the lowest upper bound that first probes of a candidate showed; `None` if it was measured since.
+    /// Returns the lowest upper bound that beaten starts of a candidate showed; `None` if another start of it was measured.
     fn bound(&self, candidate: usize) -> Option<f64> {
         let bounds = self.trials_of(candidate).filter_map(|trial| match trial {
             Trial::Beaten { ln_below } => Some(*ln_below),

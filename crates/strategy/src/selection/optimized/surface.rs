@@ -1,7 +1,7 @@
-//! The values of all candidates as a Gaussian process, given the trials. The sizes of effects are drawn from their posterior, so that
-//! estimates include the uncertainty of the sizes.
+//! The values of all candidates as a Gaussian process, given the trials. The sizes of effects (together: a shape) are drawn from their
+//! posterior, so that estimates include the uncertainty of the sizes.
 
-use super::shape::{Mix, Shape};
+use super::shape::{Shape, Variances};
 use super::sites::{Observed, Site, sites};
 use super::space::Space;
 use crate::stats::{Cholesky, Random, dot};
@@ -15,9 +15,9 @@ pub(super) struct Data<'a> {
     /// The expected difference of each candidate from the level. The mean of all is zero.
     pub expected: &'a [f64],
     /// Change of each candidate's expected value if a constant of the twin is one standard deviation larger; empty if not known.
-    pub slopes: &'a [Vec<f64>],
+    pub constant_slopes: &'a [Vec<f64>],
     /// The factor of the expected differences: mean and standard deviation.
-    pub slope: (f64, f64),
+    pub expected_factor: (f64, f64),
     /// Standard deviation of effects that are not expected.
     pub signal: f64,
     /// Observations, each with its candidate.
@@ -37,18 +37,18 @@ const CLIMB_STEP: f64 = 0.6;
 /// Standard deviation of a random step of a size, as a logarithm.
 const WALK_STEP: f64 = 0.7;
 
-/// The values of candidates if effects have one shape.
+/// The values of candidates, given one shape.
 #[derive(Debug, Clone)]
 pub(super) struct Surface {
     shape: Shape,
-    mix: Mix,
+    variances: Variances,
     seen: SeenLevels,
     /// Correlations on each axis, of each observed level with each level.
     tables: Vec<Vec<Vec<f64>>>,
     /// The candidate of each observation.
     observed: Vec<usize>,
     factor: Cholesky,
-    /// The solution of the factor for the observed values.
+    /// The values of the sites, forward-substituted through the factor.
     solved: Vec<f64>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn of_shape(data: &Data<'_>, shape: Shape) -> Option<Surface> {
     Surface::new(data, &seen, shape, &sites)
 }
 
-/// Searches the likeliest shape, by steps along one size after the other. Returns it with its sites.
+/// Searches for the likeliest shape, by steps along one size after the other. Returns it with its sites.
 fn climbed(data: &Data<'_>, seen: &SeenLevels, free: &[usize]) -> (Shape, Vec<Site>) {
     let mut shape = Shape::prior(data.space, data.signal);
     let mut found = data.sites(seen, &shape);
@@ -121,18 +121,18 @@ fn climbed(data: &Data<'_>, seen: &SeenLevels, free: &[usize]) -> (Shape, Vec<Si
 impl Data<'_> {
     /// Returns the prior mean of a candidate's value.
     fn mean(&self, at: usize) -> f64 {
-        self.level + self.slope.0 * self.expected[at]
+        self.level + self.expected_factor.0 * self.expected[at]
     }
 
     /// Returns the covariance of two candidates through the common level, the factor of expected differences, and the twin's constants.
     fn common(&self, of: [usize; 2]) -> f64 {
-        let [a, b] = of.map(|at| self.slope.1 * self.expected[at]);
-        let [one, other] = of.map(|at| self.slopes.get(at).map_or(&[][..], Vec::as_slice));
+        let [a, b] = of.map(|at| self.expected_factor.1 * self.expected[at]);
+        let [one, other] = of.map(|at| self.constant_slopes.get(at).map_or(&[][..], Vec::as_slice));
         Shape::level_variance() + a * b + dot(one, other)
     }
 
-    /// Returns normal observations of the differences from the prior means. Observations of values do not include the variance between
-    /// starts, which [`Data::factor`] adds for each shape.
+    /// Returns the sites: each observation as a normal one of the difference from the prior mean. The variance of a site of
+    /// `Observed::Value` is without the variance between starts, because that depends on the shape; [`Data::factor`] adds it.
     fn sites(&self, seen: &SeenLevels, shape: &Shape) -> Vec<Site> {
         let start = shape.start_variance();
         let residual = |(at, observed): &(usize, Observed)| match *observed {
@@ -153,7 +153,7 @@ impl Data<'_> {
 
     /// Covariances of the observed candidates, the lower triangle.
     fn covariances(&self, seen: &SeenLevels, shape: &Shape) -> Vec<Vec<f64>> {
-        let mix = shape.mix();
+        let variances = shape.variances();
         let tables: Vec<Vec<Vec<f64>>> = (0..self.space.len())
             .map(|axis| seen.table(self.space, axis, shape.length(axis), &seen.levels[axis]))
             .collect();
@@ -161,7 +161,7 @@ impl Data<'_> {
             let rows = tables.iter().zip(&seen.index);
             let [at, other] = [i, j].map(|i| self.observed[i].0);
             let own = if at == other { shape.own_variance() } else { 0.0 };
-            mix.covariance(rows.map(|(table, index)| table[index[i]][index[j]])) + own + self.common([at, other])
+            variances.covariance(rows.map(|(table, index)| table[index[i]][index[j]])) + own + self.common([at, other])
         };
         (0..self.observed.len())
             .map(|i| (0..=i).map(|j| covariance(i, j)).collect())
@@ -229,7 +229,7 @@ impl Surface {
         Some(Surface {
             solved: factor.solve(|i| sites[i].value),
             factor,
-            mix: shape.mix(),
+            variances: shape.variances(),
             tables: (0..data.space.len()).map(table).collect(),
             seen: seen.clone(),
             observed: data.observed.iter().map(|(at, _)| *at).collect(),
@@ -237,12 +237,12 @@ impl Surface {
         })
     }
 
-    /// Variance of the difference between starts of a candidate.
+    /// Variance between starts of a candidate.
     pub(super) fn start_variance(&self) -> f64 {
         self.shape.start_variance()
     }
 
-    /// Returns the solution of the factor for a candidate's covariances with the observations.
+    /// Returns a candidate's covariances with the observations, forward-substituted through the factor.
     fn column(&self, data: &Data<'_>, of: usize) -> Vec<f64> {
         let levels: Vec<usize> = (0..data.space.len()).map(|axis| data.space.level(axis, of)).collect();
         self.factor.solve(|i| {
@@ -252,7 +252,7 @@ impl Surface {
             } else {
                 0.0
             };
-            self.mix
+            self.variances
                 .covariance(rows.map(|((table, index), level)| table[index[i]][*level]))
                 + own
                 + data.common([self.observed[i], of])
@@ -266,7 +266,7 @@ impl Surface {
             data.space.correlation(axis, levels, self.shape.length(axis))
         });
         let own = if of[0] == of[1] { self.shape.own_variance() } else { 0.0 };
-        self.mix.covariance(correlations) + own + data.common(of)
+        self.variances.covariance(correlations) + own + data.common(of)
     }
 
     /// Returns the belief about a candidate.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Values of 4 x 4 x 2 configs with one peak.
+/// Value of a config of the grid of 4 x 4 x 2, which has one peak.
 fn value(levels: [usize; 3]) -> f64 {
     let [a, b, c] = levels.map(|level| level as f64);
     -0.05 * (a - 2.0).powi(2) - 0.03 * (b - 1.0).powi(2) + 0.02 * a * c - 0.06 * c
@@ -16,7 +16,7 @@ fn axes() -> Vec<Axis> {
     [true, true, false].map(|is_ordered| Axis { is_ordered }).to_vec()
 }
 
-/// Candidates. Their share of memory is predicted if `is_memory_predicted`.
+/// Returns the candidates of the grid. Their share of memory is predicted if `is_memory_predicted`.
 fn candidates(is_memory_predicted: bool) -> Vec<Candidate> {
     let candidate = |levels: &[usize; 3]| Candidate {
         levels: vec![

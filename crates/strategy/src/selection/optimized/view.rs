@@ -10,9 +10,9 @@ const SIGNAL: f64 = 0.3;
 /// Least standard deviation of effects that the twin does not predict, as a logarithm.
 const LEAST_SIGNAL: f64 = 0.03;
 /// The factor of predicted differences: mean and standard deviation.
-const SLOPE: (f64, f64) = (0.9, 0.4);
-/// Size of the effects that a prediction misses, as a multiple of its usual error. Where one limit takes over from another, the twin may be
-/// far off.
+const EXPECTED_FACTOR: (f64, f64) = (0.9, 0.4);
+/// Size of the effects that a prediction misses, as a multiple of its usual error. If the bottleneck is another resource than
+/// predicted, the twin may be far off.
 const MISSED: f64 = 1.5;
 /// Difference of logarithms from the best candidate above which differences are compressed, because the value of a bad candidate says
 /// little about good ones.
@@ -27,7 +27,7 @@ const MOST_WORK: f64 = 4e8;
 pub(super) struct View {
     level: f64,
     expected: Vec<f64>,
-    slopes: Vec<Vec<f64>>,
+    constant_slopes: Vec<Vec<f64>>,
     signal: f64,
     /// The highest observed value.
     top: f64,
@@ -69,21 +69,21 @@ impl View {
                     .map_or(0.0, |of| compressed(of.ln_value, highest) - middle)
             })
             .collect();
-        let slopes = candidates.iter().map(|candidate| {
+        let constant_slopes = candidates.iter().map(|candidate| {
             let below = candidate.predicted.map_or(0.0, |of| highest - of.ln_value);
             let slopes = candidate.slopes.iter();
             slopes.map(|slope| slope * steepness(below)).collect()
         });
-        let slopes: Vec<Vec<f64>> = slopes.collect();
+        let constant_slopes: Vec<Vec<f64>> = constant_slopes.collect();
         let level = mean(&mut observed.iter().filter_map(|(at, observed)| match observed {
-            Observed::Value(value, _) => Some(value - SLOPE.0 * expected[*at]),
+            Observed::Value(value, _) => Some(value - EXPECTED_FACTOR.0 * expected[*at]),
             _ => None,
         }));
         let signal = mean(&mut predicted.iter().map(|of| of.sd)).map_or(SIGNAL, |sd| (MISSED * sd).max(LEAST_SIGNAL));
         let mut view = View {
             level: level.unwrap_or(middle),
             expected,
-            slopes,
+            constant_slopes,
             signal,
             top,
             observed,
@@ -110,8 +110,8 @@ impl View {
             space,
             level: self.level,
             expected: &self.expected,
-            slopes: &self.slopes,
-            slope: SLOPE,
+            constant_slopes: &self.constant_slopes,
+            expected_factor: EXPECTED_FACTOR,
             signal: self.signal,
             observed: self.observed.clone(),
         }

@@ -86,8 +86,8 @@ fn below(space: &Space, needs: Vec<f64>, observed: Vec<(usize, Observed)>) -> Ve
         space,
         level,
         expected: &expected,
-        slopes: &[],
-        slope: (1.0, STRETCH),
+        constant_slopes: &[],
+        expected_factor: (1.0, STRETCH),
         signal: 1.0,
         observed,
     };

@@ -95,8 +95,8 @@ impl Histogram {
         let all = self.count() as f64;
         let mut below = self.zeros;
         let first = self.buckets.keys().next().map(|bucket| self.edge(f64::from(*bucket)));
-        let zeros = (self.zeros > 0).then_some(0.0).or(first);
-        let begin = zeros.map(|at| (at, self.zeros as f64 / all));
+        let start = (self.zeros > 0).then_some(0.0).or(first);
+        let begin = start.map(|at| (at, self.zeros as f64 / all));
         let steps = self.buckets.iter().map(|(bucket, count)| {
             below += count;
             (self.edge(f64::from(*bucket) + 1.0), below as f64 / all)

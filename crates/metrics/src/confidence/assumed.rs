@@ -28,7 +28,7 @@ enum Kind {
     Unknown,
 }
 
-/// Indexes of the other figures in [`Assumption::names`].
+/// Indexes in [`Assumption::names`].
 const COUNTS: [usize; 2] = [0, 1];
 const DEVIATION: usize = 2;
 const MEAN: usize = 3;
@@ -67,12 +67,12 @@ impl Assumption {
         }
     }
 
-    /// The names of the other figures.
+    /// The names of the figures from which the error is estimated.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the relative sampling error. `of` returns another figure of the run by its index in [`Assumption::names`].
+    /// Returns the relative sampling error. `of` returns a figure of the run by the index of its name in [`Assumption::names`].
     pub fn error(&self, of: impl Fn(usize) -> Option<f64>) -> f64 {
         let of = |index: usize| of(index).filter(|value| value.is_finite() && *value > 0.0);
         let Some(count) = COUNTS.into_iter().find_map(of) else {

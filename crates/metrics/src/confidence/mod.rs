@@ -96,7 +96,7 @@ pub fn of_values(name: &str, values: Vec<f64>, wave: usize, percents: &[f64], er
     of_distribution(name, &Sequence::of_values(values), wave, percents, errors);
 }
 
-/// The error of the median of repeats; `None` if there are fewer than two.
+/// The error of the median of repeats; `None` if there are fewer than two, or none is above 0.
 pub fn of_repeats(values: Vec<f64>) -> Option<f64> {
     let is_known = values.len() > 1;
     is_known.then(|| Sequence::of_values(values).percentile_error(0.5, 1))?

@@ -41,8 +41,8 @@ impl Flow {
     }
 }
 
-/// The relative error of the number of events per second in a window of a steady load, which is divided into equal spans. `None` if there
-/// are fewer than two events per span on average.
+/// The relative error of the number of events per second in a window of a steady load, from the counts in equal spans of the window.
+/// `None` if there are fewer than two events per span on average.
 pub fn of_events(moments: impl Iterator<Item = Nanos>, window: Nanos) -> Option<f64> {
     let mut counts = [0.0; BATCHES];
     for moment in moments.filter(|moment| *moment < window) {
@@ -137,18 +137,18 @@ impl Requests {
         Some(error / sum)
     }
 
-    fn busy(&self) -> f64 {
+    fn busy_seconds(&self) -> f64 {
         self.each.iter().map(|request| request.end - request.sent).sum()
     }
 
     fn is_full(&self, slots: usize) -> bool {
-        self.busy() >= FULL * slots.min(self.each.len()) as f64 * self.duration
+        self.busy_seconds() >= FULL * slots.min(self.each.len()) as f64 * self.duration
     }
 
     /// Standard error of the sum of amounts in a closed loop. It follows from the error of a ratio, either of amounts to latencies, or of
     /// amounts to the duration of the run. The smaller of both is used.
     fn of_closed(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
-        let rate = sum / self.busy();
+        let rate = sum / self.busy_seconds();
         let deviation = |(request, amount): (&Request, &f64)| amount - rate * (request.end - request.sent);
         let deviations: Vec<f64> = self.each.iter().zip(amounts).map(deviation).collect();
         let mean = sum / amounts.len() as f64;
@@ -160,14 +160,15 @@ impl Requests {
                 .hypot(PRIOR_DEVIATION * sum / amounts.len() as f64),
             false => error_of_sum(&deviations, slots, PRIOR_DEVIATION * sum / amounts.len() as f64),
         };
-        // The run ends with the last of its slots.
+        // The run ends with the last of its slots, so its end varies like the greatest of their ends.
         let last = &self.each[self.each.len().saturating_sub(slots)..];
         let middle = last.iter().map(|request| request.end).sum::<f64>() / last.len() as f64;
         let squares = last.iter().map(|request| (request.end - middle).powi(2)).sum::<f64>();
         let of_end = DEVIATION_OF_GREATEST * (squares / last.len() as f64).sqrt() / self.duration * sum;
-        // If requests wait for each other, latencies depend on their places in the queue, but the pace does not.
+        // If requests wait for each other, latencies depend on their places in the queue, but the server's pace does not. So both errors are
+        // estimated, and the smaller one is used.
         let last_gaps = last[last.len() - 1].end - last[last.len().saturating_sub(LAST_ENDS)].end;
-        let of_pace = self.pace().hypot(0.5 * last_gaps) / self.duration * sum;
+        let of_pace = self.pace_error().hypot(0.5 * last_gaps) / self.duration * sum;
         of_latencies.hypot(of_end).min(of_amounts.hypot(of_pace))
     }
 
@@ -257,13 +258,13 @@ impl Requests {
         let late: Vec<f64> = self.each.iter().map(|request| request.end - request.due).collect();
         let middle = late.iter().sum::<f64>() / n as f64;
         let keeping_up = 2.0 * late.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / n as f64;
-        let of_end = keeping_up.sqrt().min(self.pace()) / self.duration * sum;
+        let of_end = keeping_up.sqrt().min(self.pace_error()) / self.duration * sum;
         of_amounts.hypot(of_end)
     }
 
     /// Standard error of the duration in seconds, if requests end one after the other at the server's own pace. It is estimated from the
     /// times that equal numbers of requests took; infinite for too few requests.
-    fn pace(&self) -> f64 {
+    fn pace_error(&self) -> f64 {
         let n = self.each.len();
         let batches = BATCHES.min(n / 2);
         if batches < 3 {

@@ -27,7 +27,7 @@ const MOST_VALUES: usize = 1 << 16;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sequence {
     values: Vec<f64>,
-    /// For each request, the position in `values` after its last value.
+    /// For each request with values, the position in `values` after its last value.
     ends: Vec<usize>,
     /// Logarithms of the values, ascending.
     sorted: Vec<f64>,
@@ -186,7 +186,7 @@ pub(super) fn error_of_sum(deviations: &[f64], wave: usize, prior: f64) -> f64 {
     let independent = squares + prior * prior;
     let plain = independent.sqrt() * widening(n as f64);
     let batches = BATCHES.min(n / wave.max(2));
-    // The first of few waves differs from the others in any case, because its requests did not meet earlier ones.
+    // Few batches are not compared: the first wave differs from the others in any case, because its requests did not meet earlier ones.
     if batches < FEWEST_BATCHES {
         return plain;
     }
@@ -235,8 +235,8 @@ pub(super) fn pooled(independent: f64, batches: &[f64]) -> f64 {
     };
     // Corrects the bias of an estimate from few batches, and subtracts what may be chance.
     let correlation = (correlation + (1.0 + 3.0 * correlation) / count - 0.5 / count.sqrt()).clamp(0.0, 0.8);
-    let longer = (1.0 + correlation) / (1.0 - correlation);
-    (variance * longer).sqrt() * widening(degrees / longer)
+    let inflation = (1.0 + correlation) / (1.0 - correlation);
+    (variance * inflation).sqrt() * widening(degrees / inflation)
 }
 
 /// Student's t for a two-sided interval of 95 %, in units of the normal quantile. From 3.5 degrees of freedom on, it is approximated

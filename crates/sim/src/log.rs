@@ -1,4 +1,4 @@
-//! Log lines in vLLM's format. Information goes to stdout, tracebacks go to stderr. Write errors are ignored.
+//! Log lines in vLLM's format, on standard output, and tracebacks, on standard error. Write errors are ignored.
 
 use std::io::Write;
 

@@ -100,8 +100,8 @@ impl Neighbour {
             busy |= what == Some(BUSY) && is_alive(pid);
             starting |= what == Some(STARTING) && is_alive(pid);
         }
-        let share = |is: bool, share: f64| if is { 1.0 + share } else { 1.0 };
-        share(busy, self.cross_talk.busy) * share(starting, self.cross_talk.starting)
+        let factor = |is_slowed: bool, share: f64| if is_slowed { 1.0 + share } else { 1.0 };
+        factor(busy, self.cross_talk.busy) * factor(starting, self.cross_talk.starting)
     }
 }
 

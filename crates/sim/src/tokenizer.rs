@@ -130,7 +130,7 @@ fn toy_encode(text: &str) -> Vec<u32> {
     while let Some(first) = rest.chars().next() {
         let (id, length) = word(rest, ids.is_empty()).unwrap_or_else(|| match first.is_ascii() {
             true => ascii(rest),
-            false => other(first),
+            false => non_ascii(first),
         });
         ids.push(id);
         rest = &rest[length..];
@@ -158,8 +158,9 @@ fn ascii(text: &str) -> (u32, usize) {
     (pack(&bytes[..count], 7), count)
 }
 
-/// Returns the id and length of a character of two to four bytes. One of four bytes does not fit, and becomes the replacement character.
-fn other(character: char) -> (u32, usize) {
+/// Returns the id and length of a character of two to four bytes. A character of four bytes does not fit an id, and becomes the replacement
+/// character.
+fn non_ascii(character: char) -> (u32, usize) {
     let length = character.len_utf8();
     let kept = if length > 3 {
         char::REPLACEMENT_CHARACTER

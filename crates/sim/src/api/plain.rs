@@ -22,7 +22,7 @@ pub async fn health(State(app): State<Arc<App>>) -> StatusCode {
     }
 }
 
-/// `GET /version`: says that it is the simulator, so that nobody takes its numbers for measurements.
+/// `GET /version`: names the simulator, so that nobody takes its numbers for measurements.
 pub async fn version() -> Json<Value> {
     Json(json!({"version": VERSION, "simulator": "vsweep"}))
 }

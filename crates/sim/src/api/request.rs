@@ -216,7 +216,7 @@ impl Stop {
 
     /// Returns the length, finish reason and stop text of an answer of at most `most` tokens. The seed determines its tokens, so its end is
     /// known beforehand. Stop texts and stop tokens may end any answer. An answer without a stated limit (`unlimited`) also ends by itself,
-    /// after 40 tokens and an exponentially distributed number with mean 120, unless `ignore_eos` is set. All other answers have `most`
+    /// after 40 tokens plus an exponentially distributed number of mean 120, unless `ignore_eos` is set. All other answers have `most`
     /// tokens.
     pub fn apply(&self, app: &App, seed: u64, most: usize, unlimited: bool) -> (usize, &'static str, Option<String>) {
         let natural = (40.0 - 120.0 * (1.0 - uniform(seed, 0)).ln()) as usize;

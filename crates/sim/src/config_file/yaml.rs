@@ -146,11 +146,11 @@ fn value(text: &str) -> Result<(Value, &str), String> {
 
 /// Parses the quoted text at the beginning of `text`, and returns it with the rest of the line; `None` if `text` begins with no quote.
 fn quoted(text: &str) -> Result<Option<(String, &str)>, String> {
-    let open = "has a quote that is never closed on its line; close it, and write line feeds as \"\\n\"";
+    let unclosed = "has a quote that is never closed on its line; close it, and write line feeds as \"\\n\"";
     if let Some(mut rest) = text.strip_prefix('\'') {
         let mut read = String::new();
         loop {
-            let (part, after) = rest.split_once('\'').ok_or(open)?;
+            let (part, after) = rest.split_once('\'').ok_or(unclosed)?;
             read += part;
             // Two single quotes are an escaped one.
             let Some(more) = after.strip_prefix('\'') else {
@@ -194,7 +194,7 @@ fn quoted(text: &str) -> Result<Option<(String, &str)>, String> {
             (c, _) => json.push(c),
         }
     }
-    Err(open.into())
+    Err(unclosed.into())
 }
 
 /// Characters with which a text without quotes cannot begin.

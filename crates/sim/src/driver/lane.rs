@@ -57,7 +57,7 @@ pub(super) struct Lane {
     ended: Option<EngineEvent>,
 }
 
-/// Longest delay of the thread that shorter waits make up for. After a longer one, the next step begins late.
+/// Longest delay of the thread that is made up for by shorter waits. After a longer delay, the next step begins late.
 const MAX_CATCH_UP: Duration = Duration::from_millis(200);
 
 impl Lane {

@@ -72,7 +72,9 @@ struct Shared {
     pending_faults: Mutex<Vec<(u64, TimedFault)>>,
     /// Channel for faults that occur now.
     due_faults: UnboundedSender<TimedFault>,
+    /// Number of requests that the engines have accepted.
     admitted: AtomicU64,
+    /// True once the engines hang.
     hung: AtomicBool,
 }
 

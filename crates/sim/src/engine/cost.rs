@@ -41,8 +41,8 @@ impl Work {
     }
 }
 
-/// Speculative decoding: the guesses in each step. The request's seed decides which guesses are right, so they are equal in every run,
-/// unless `falling` makes them depend on the time.
+/// Speculative decoding: the guesses in each step. The request's seed decides which guesses are right, so every run has the same right
+/// guesses, unless `falling` makes them depend on the time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speculation {
     /// Number of guesses in each step; at least one.
@@ -60,13 +60,14 @@ impl Speculation {
     /// the answer with this seed.
     pub fn accepted(&self, seed: u64, produced: usize, guesses: usize, now: f64) -> usize {
         let left = (1.0 - self.falling * now / 60.0).max(0.0);
-        let right = |index: &usize| uniform(mix(seed ^ 0x5BEC), (produced + index) as u64) < left * self.chance(*index);
+        let right =
+            |index: &usize| uniform(mix(seed ^ 0x5BEC), (produced + index) as u64) < left * self.acceptance_at(*index);
         (0..guesses).take_while(right).count()
     }
 
-    fn chance(&self, position: usize) -> f64 {
-        let chance = self.acceptance.get(position).or(self.acceptance.last());
-        chance.copied().unwrap_or(0.0)
+    fn acceptance_at(&self, position: usize) -> f64 {
+        let acceptance = self.acceptance.get(position).or(self.acceptance.last());
+        acceptance.copied().unwrap_or(0.0)
     }
 }
 

@@ -58,7 +58,7 @@ impl HeldBlocks {
 pub struct Pool {
     /// Empty if blocks are only counted.
     blocks: Vec<Block>,
-    /// Blocks by the hash of their content. Hashing the keys again would be half the cost of a cached block.
+    /// Blocks by the hash of their content. The map does not hash these keys again, which would be half the cost of a cached block.
     cached: IntMap<u64, BlockId>,
     oldest: BlockId,
     newest: BlockId,

@@ -1,6 +1,6 @@
-//! Performs many steps at once. While there are free blocks and all requests that decode are older than the others, a step is computed from
-//! its changes, so thousands of requests cost no more than one. The result equals the result of single steps, to the last bit of every
-//! time; a test of `virtual_time` compares the two.
+//! Performs many steps at once. While blocks are free and all requests that decode are older than the others, only the differences between
+//! one step and the next are computed, so thousands of requests cost no more than one. The result equals the result of single steps, to the
+//! last bit of every time; a test of `virtual_time` compares the two.
 
 use super::sequence::{Decoders, Sequence};
 use super::{Engine, Key, NewToken};
@@ -52,8 +52,8 @@ impl Engine {
         }
     }
 
-    /// Returns the requests that decode: those that got a token at `now`. `None` if they were not admitted before all others. `None` also
-    /// with speculative decoding, because the number of right guesses is known only step by step.
+    /// Returns the requests that decode: those that got a token at `now`. `None` if no request runs, if one that decodes was admitted after
+    /// one that does not, or with speculative decoding, because the number of right guesses is known only step by step.
     fn gather(&mut self, now: f64) -> Option<Decoders> {
         if self.running.is_empty() || self.cost.speculation.is_some() {
             return None;

@@ -30,7 +30,7 @@ impl Histogram {
 
     /// Counts one value several times.
     pub fn observe_many(&mut self, value: f64, times: u64) {
-        // With two clocks, a step without duration may end before the arrival of its request. No time is negative.
+        // With two clocks, a step without duration may end before its request arrives. Such a negative time counts as 0.
         let value = value.max(0.0);
         let bucket = self.bounds.iter().take_while(|bound| **bound < value).count();
         self.counts[bucket] += times;

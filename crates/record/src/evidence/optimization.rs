@@ -204,8 +204,8 @@ pub fn first_results(
     Some(trials.results(contestant, FIRST_SLOT))
 }
 
-/// Returns the starts of the record: the first start of each used server for which the optimisation did not ask, then the starts that the
-/// optimisation asked for.
+/// Returns the starts of the record: first those that the optimisation did not ask for, one for each recorded server whose first start it
+/// did not ask for; then the starts that it asked for.
 fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reason>)> {
     let proposals = state.proposals().iter();
     let asked = proposals.filter_map(|start| Some((record.position(&start.server)?, start.slot, Some(start.reason))));
@@ -215,12 +215,12 @@ fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reaso
             .iter()
             .any(|(other, slot, _)| other == contestant && *slot == FIRST_SLOT)
     };
-    let measured = record.contestants.iter().enumerate();
-    let measured = measured.filter(|(_, contestant)| state.servers.contains_key(&contestant.server));
-    let others = measured.map(|(at, _)| at).filter(|at| !is_asked(at));
-    let others: Vec<usize> = others.collect();
-    let others = others.into_iter().map(|at| (at, FIRST_SLOT, None));
-    others.chain(asked.iter().copied()).collect()
+    let recorded = record.contestants.iter().enumerate();
+    let recorded = recorded.filter(|(_, contestant)| state.servers.contains_key(&contestant.server));
+    let unasked = recorded.map(|(at, _)| at).filter(|at| !is_asked(at));
+    let unasked: Vec<usize> = unasked.collect();
+    let unasked = unasked.into_iter().map(|at| (at, FIRST_SLOT, None));
+    unasked.chain(asked.iter().copied()).collect()
 }
 
 /// Returns the durations of the measured starts as a multiple of their predictions. Before the first result this is 1 for predicted
@@ -294,7 +294,8 @@ impl Shares {
     }
 
     /// Joins the results of a start over all workloads: the smallest share, or the first result without a value. A start that failed or
-    /// missed the targets for one workload has no value at all. `None` if the start has no results.
+    /// missed the targets for one workload has no value at all. A share that is only known to be below a bound
+    /// bounds the smallest share, too. `None` if the start has no results.
     pub fn join(&self, results: &Results) -> Option<Trial> {
         let joined = results.iter().map(|(workload, trial)| self.share(workload, *trial));
         joined.reduce(|one, other| match (one, other) {

@@ -113,7 +113,7 @@ pub(super) fn runs(
     }
     for (metric, _) in metrics {
         match metric.scale {
-            Scale::Linear => spread_errors(&mut runs, &metric.name),
+            Scale::Linear => give_zeros_largest_error(&mut runs, &metric.name),
             Scale::Log => share_errors(&mut runs, &metric.name),
             Scale::Count | Scale::Share => {}
         }
@@ -142,7 +142,7 @@ fn errors_of<'r>(runs: &'r mut [Run], metric: &'r str) -> impl Iterator<Item = (
 
 /// Gives figures of 0 or less the largest error of the point's runs, because their relative error is unknown. Without it they would
 /// outweigh all others.
-fn spread_errors(runs: &mut [Run], metric: &str) {
+fn give_zeros_largest_error(runs: &mut [Run], metric: &str) {
     let largest = errors_of(runs, metric).fold(0.0, |largest: f64, (_, error)| largest.max(*error));
     let zeros = errors_of(runs, metric).filter(|(value, _)| *value <= 0.0);
     zeros.for_each(|(_, error)| *error = largest);
@@ -194,16 +194,16 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
             .map(|column| (column.name.clone(), column.cells.at(row).to_string()))
             .collect();
         let gpus = evidence.points.runs.cell("gpu_count", row).number();
-        let starts = evidence.state.launches_of(&ServerId((*id).into()));
+        let launches = evidence.state.launches_of(&ServerId((*id).into()));
         Config {
             name: evidence.names.config(row),
             changes: settings.len(),
             settings,
             gpus: gpus.filter(|gpus| gpus.fract() == 0.0).map_or(0, |gpus| gpus as u32),
-            seconds_per_start: seconds_per_start(starts, tally.seconds),
+            seconds_per_start: seconds_per_start(launches, tally.seconds),
             facts: Facts {
-                launches: starts.len() as u32,
-                deaths: starts.iter().filter(|start| start.exit.cause.is_some()).count() as u32,
+                launches: launches.len() as u32,
+                deaths: launches.iter().filter(|launch| launch.exit.cause.is_some()).count() as u32,
                 retries: retries as u32,
                 requests: tally.requests,
                 failed_requests: tally.failed_requests,
@@ -217,10 +217,10 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
 
 /// Returns the mean duration of a launch that became ready, in seconds: the time until it was ready, and its share of the time of all runs.
 /// `None` if no launch became ready.
-fn seconds_per_start(starts: &[LaunchRecord], measured: f64) -> Option<f64> {
-    let ready = starts.iter().filter_map(LaunchRecord::ready_seconds).collect_vec();
-    let launches = ready.len() as f64;
-    (launches > 0.0).then(|| (ready.iter().sum::<f64>() + measured) / launches)
+fn seconds_per_start(launches: &[LaunchRecord], measured: f64) -> Option<f64> {
+    let ready = launches.iter().filter_map(LaunchRecord::ready_seconds).collect_vec();
+    let count = ready.len() as f64;
+    (count > 0.0).then(|| (ready.iter().sum::<f64>() + measured) / count)
 }
 
 /// Sums over the runs of a config.
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_figure_of_zero_weighs_no_more_than_others() {
         let mut runs = runs(&[(0.0, 0.0), (0.2, 0.05), (0.1, 0.01)]);
-        spread_errors(&mut runs, "median_tpot_ms");
+        give_zeros_largest_error(&mut runs, "median_tpot_ms");
         assert_eq!(errors(&runs), [0.05, 0.05, 0.01]);
     }
 

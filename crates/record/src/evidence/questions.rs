@@ -1,6 +1,6 @@
 //! The questions of an experiment. A plan with searches asks for the highest load that meets each target. A comparison asks no questions,
-//! because its verdicts are the result. Any other plan asks for throughput, cost and energy, and for latency at the load of the highest
-//! throughput.
+//! because its verdicts are the result. Any other plan asks for throughput, also per GPU, for cost and energy, and for latency at the
+//! load of the highest throughput.
 
 use super::Evidence;
 use super::metrics::{COST, ENERGY, FRONTIER};

@@ -10,8 +10,8 @@ use vsweep_plan::{Params, Secrets};
 use vsweep_strategy::selection::optimized::{Axis, Candidate, Optimized, Reason, Rules, WarmStart};
 use vsweep_strategy::selection::{Member, Placement};
 
-/// A plan with all its points and searches. A point belongs to the experiment if it is in the plan that counts, which is that of the last
-/// session that did not join another.
+/// A plan with all its points and searches. A point belongs to the experiment if it is in the plan that counts: the plan of the
+/// last session that did not join another session's plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedPlan {
     /// Name of the plan.
@@ -99,7 +99,7 @@ impl ServerDeclared {
     }
 }
 
-/// A comparison of server configs: two arms in pairs of starts, or an ordered axis that is bisected.
+/// A comparison of server configs: two configs in pairs of starts, or an ordered axis that is bisected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// The configs in order; the first is the base, or the old end of the axis.
@@ -115,7 +115,7 @@ pub struct Compared {
     /// Seconds of starts and runs after which no further start begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
-    /// Placement of the starts of two arms.
+    /// Placement of the starts of two configs.
     #[serde(default, skip_serializing_if = "is_in_turn")]
     pub placement: Placement,
 }
@@ -148,7 +148,7 @@ pub struct AskedMetric {
 }
 
 impl Compared {
-    /// Returns true if the configs are an axis instead of two arms.
+    /// Returns true if the configs are an axis, instead of two that are compared in pairs of starts.
     pub fn is_axis(&self) -> bool {
         self.entrants.len() > 2
     }

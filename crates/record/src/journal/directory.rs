@@ -204,8 +204,8 @@ impl Directory {
         dated.iter().rev().map(|(_, root)| Directory::at(root)).collect()
     }
 
-    /// Returns one sentence for each of the manifest, the copies of the plan and the lock that is not a regular file, and is therefore not
-    /// read.
+    /// Checks the manifest, the copies of the plan and the lock. Returns one sentence for each of them that exists and is not read, because
+    /// it is not a regular file.
     pub(super) fn irregular(&self) -> Vec<String> {
         let paths = [
             self.manifest(),

@@ -201,7 +201,7 @@ impl Provenance {
         }
     }
 
-    /// Reads the content of the lines from a run file; `None` if it is damaged.
+    /// Reads the content of the lines from a run file, and true if the server was the simulator. `None` if the file is damaged.
     pub fn read(content: &[u8]) -> Option<(Provenance, bool)> {
         #[derive(Deserialize)]
         struct Part {
@@ -238,7 +238,7 @@ pub(super) fn encode(provenance: &Provenance, measured: Measured, secrets: &Secr
     {
         keep(key.clone(), value);
     }
-    // If both sides have a parameter of this name, the plain name holds only one of the values.
+    // If both sides have a parameter of this name, the plain name holds at most one of the values. So both are also kept with their sides.
     for (key, value) in server_params {
         if let Some(other) = spelling::find(bench_params, key) {
             keep(format!("serve.{key}"), value);

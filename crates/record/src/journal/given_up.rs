@@ -25,7 +25,7 @@ pub struct GroupGivenUp {
     /// The comparison with another server, if this server was not started because the other one ran out of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruled_out: Option<Box<RuledOut>>,
-    /// Number of the line of this journal that began the run under which the server died; `None` if the server did not start.
+    /// Number of the line of this journal that began the run during which the server died; `None` if the server did not start.
     pub blamed: Option<u64>,
     /// Parameters that have equal values in all points.
     pub common: Params,

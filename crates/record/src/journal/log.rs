@@ -42,8 +42,8 @@ impl Log {
         })
     }
 
-    /// Appends one event and waits until it is on disk. After an error, either the event is removed from the file, or the journal accepts
-    /// no more events.
+    /// Appends one event and waits until it is on disk. After an error, it removes the event from the file. If that also fails, the next
+    /// call returns an error and tries the removal again.
     pub fn append(&mut self, lamport: u64, event: Event) -> Result<Entry> {
         if !self.is_in_place() {
             return Err(Error::Fatal(format!(

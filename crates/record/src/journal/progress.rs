@@ -61,7 +61,7 @@ enum Selection {
 
 /// The next start that a selection asks for.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct AskedStart {
     entrant: usize,
     /// Its position in a pair; `None` for an axis.
     slot: Option<Slot>,
@@ -99,7 +99,7 @@ impl Compared {
                 Err(None) => return ComparisonProgress::Starts(next),
                 Ok(found) => return ended(found.on_one_node(apart), starts, apart, false),
             };
-            let Wanted { entrant, slot: in_pair } = wanted;
+            let AskedStart { entrant, slot: in_pair } = wanted;
             let slot = slots[entrant];
             let Some(start) = self.measured(entrant, slot, state, retries) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
@@ -204,10 +204,10 @@ impl Selection {
         }
     }
 
-    /// Returns the finding if the comparison has ended. Otherwise the error is the next start; `None` if a start in `pending`, which are
-    /// under way, must end first.
-    fn ask(&self, pending: &[Slot]) -> Result<ComparisonFound, Option<Wanted>> {
-        let of_pair = |slot: Slot| Wanted {
+    /// Returns the finding if the comparison has ended. Otherwise the error is the next start, or `None` if a start must end first.
+    /// `pending` are the starts under way.
+    fn ask(&self, pending: &[Slot]) -> Result<ComparisonFound, Option<AskedStart>> {
+        let of_pair = |slot: Slot| AskedStart {
             entrant: usize::from(slot.arm == Arm::New),
             slot: Some(slot),
         };
@@ -218,13 +218,13 @@ impl Selection {
             }
             Selection::Axis(bisected) => {
                 let asked = bisected.ask().map(|located| ComparisonFound::Axis(Some(located)));
-                asked.map_err(|entrant| Some(Wanted { entrant, slot: None }))
+                asked.map_err(|entrant| Some(AskedStart { entrant, slot: None }))
             }
         }
     }
 
     /// Adds the result of a start that was asked for.
-    fn add(&mut self, wanted: Wanted, logs: Option<Logs>) {
+    fn add(&mut self, wanted: AskedStart, logs: Option<Logs>) {
         match (self, wanted.slot) {
             (Selection::Pairs(paired), Some(slot)) => paired.add(slot, logs),
             (Selection::Axis(bisected), None) => {
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_that_moves_is_measured_anew_where_it_is() {
+    fn an_axis_that_moves_to_another_node_is_measured_anew_there() {
         let arms = compared(None);
         let more = [("middle", "middle-point"), ("last", "last-point")].map(|(name, point)| Entrant {
             server: ServerId(name.into()),

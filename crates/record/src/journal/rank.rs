@@ -117,7 +117,7 @@ as_text!(Hex64, LineId);
 /// Position of a line in the total order of all lines of a directory. No clock is part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank {
-    /// One more than the greatest number that the session had seen.
+    /// One more than the greatest lamport number that the session had read.
     pub lamport: u64,
     /// The line. Orders lines of equal `lamport`, from sessions that had not seen each other.
     pub line: LineId,

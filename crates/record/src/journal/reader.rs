@@ -46,7 +46,7 @@ pub(super) struct Reader {
 /// Result of reading further.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// Everything was read.
+    /// The lines were read, and further ones may follow.
     On,
     /// The file has become shorter than the part that was read.
     Changed,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_missing_moved_and_doubled_is_told_apart() {
+    fn damaged_missing_moved_and_doubled_lines_are_distinguished() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (path, lines) = journal(folder.path(), 6);
         assert_eq!(read(&path, &lines), (vec![0, 1, 2, 3, 4, 5], Vec::new()));

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn who_records_nothing_ends_with_what_is_on_disk() {
+    fn a_recorder_without_events_ends_with_the_state_on_disk() {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = Directory::at(folder.path().join("out"));
         let mut other = Recorder::join(directory.clone()).expect("free");
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lines_have_lost_is_read_in_the_run_file() {
+    fn lost_lines_are_restored_from_the_run_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let directory = Directory::at(folder.path());
         let mut recorder = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");

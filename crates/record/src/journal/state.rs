@@ -248,8 +248,8 @@ impl State {
     pub fn runs_in_progress(&self) -> Vec<&RunRecord> {
         let open = self.attempts_with(RunStatus::Open);
         let is_up = |record: &&RunRecord| {
-            let mut starts = self.launches_of(&record.server).iter();
-            starts.any(|start| Some(start.launch) == record.launch && start.exited_at.is_none())
+            let mut launches = self.launches_of(&record.server).iter();
+            launches.any(|launched| Some(launched.launch) == record.launch && launched.exited_at.is_none())
         };
         let mut last: BTreeMap<Option<Launch>, &RunRecord> = BTreeMap::new();
         for record in open.filter(is_up) {

@@ -252,12 +252,12 @@ impl Cells {
         }
     }
 
-    /// Replaces every value by the one that `other` returns for it.
-    pub fn change(&mut self, other: impl Fn(&Cell) -> Cell) {
+    /// Replaces every value by the one that `replacement` returns for it.
+    pub fn change(&mut self, replacement: impl Fn(&Cell) -> Cell) {
         match &mut self.stored {
-            Stored::Alike(same) => *same = same.as_ref().map(other),
-            Stored::Any(cells) => cells.iter_mut().for_each(|cell| *cell = other(cell)),
-            Stored::Numbers(_) => self.stored = Stored::Any(self.iter().map(|cell| other(&cell)).collect()),
+            Stored::Alike(same) => *same = same.as_ref().map(replacement),
+            Stored::Any(cells) => cells.iter_mut().for_each(|cell| *cell = replacement(cell)),
+            Stored::Numbers(_) => self.stored = Stored::Any(self.iter().map(|cell| replacement(&cell)).collect()),
         }
     }
 
@@ -359,7 +359,7 @@ mod cells_tests {
 
     proptest! {
         #[test]
-        fn they_hold_what_a_list_holds(
+        fn cells_hold_the_same_values_as_a_list(
             pushed in prop::collection::vec((cell(), 1..4usize), 0..6),
             rows in 0..12usize,
             changed in (any::<prop::sample::Index>(), cell()),

@@ -34,7 +34,7 @@ pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
         }
         line.pop();
         if line.is_empty() {
-            // Readers skip an empty line.
+            // Readers would skip an empty line, so the only field gets quotes.
             line.extend_from_slice(b"\"\"");
         }
         line.push(b'\n');

@@ -107,7 +107,7 @@ impl Filter {
             (Some(_), None) => false,
             (None, _) => match cell {
                 Cell::Missing => false,
-                // vLLM's own tables write `True`.
+                // vLLM's own tables write `True`, so the case does not matter.
                 Cell::Bool(flag) => self.target.eq_ignore_ascii_case(&flag.to_string()),
                 other => other.to_string() == self.target,
             },

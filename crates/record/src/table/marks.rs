@@ -37,7 +37,7 @@ impl Mark {
         let sum = |name: &str| -> f64 { rows.iter().filter_map(|row| runs.cell(name, *row).number()).sum() };
         match self.code {
             Code::RunTooShort => {
-                let slots = rows.first().and_then(|row| slots(runs, *row));
+                let slots = rows.first().and_then(|row| closed_loop_slots(runs, *row));
                 shortfall(sum("duration"), Some(sum("completed")), slots)?;
             }
             Code::SampleTooSmall if !self.figures.is_empty() => {
@@ -62,7 +62,7 @@ impl Mark {
 }
 
 /// Returns the number of requests that a run keeps in flight, if it is a closed loop.
-pub(super) fn slots(runs: &Table, row: usize) -> Option<f64> {
+pub(super) fn closed_loop_slots(runs: &Table, row: usize) -> Option<f64> {
     let is_paced = runs.cell("request_rate", row).number().is_some_and(f64::is_finite);
     runs.cell("max_concurrency", row).number().filter(|_| !is_paced)
 }

@@ -161,7 +161,7 @@ impl Table {
         self.column(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
             let remedy = match vsweep_plan::nearest(name, names.iter().copied()).is_empty() {
-                // All names are more than a terminal shows.
+                // The names of all columns do not fit in a terminal.
                 true => "the first line of summary.csv has the names".to_owned(),
                 false => vsweep_plan::suggest(name, names),
             };

@@ -52,7 +52,7 @@ pub struct Point {
     pub ok: usize,
     /// Number of runs that were measured with a doubt.
     pub suspect: usize,
-    /// Number of runs without figures.
+    /// Number of failed runs.
     pub failed: usize,
     /// Rows of probes of a search that were ended as soon as their verdict was certain. Figures of such partial runs never compete, and the
     /// table of points shows them only if there are no others.
@@ -218,7 +218,7 @@ impl<'t> Points<'t> {
             Column::of(format!("{}{suffix}", source.name), source.section, figures)
         };
         let mut columns = vec![column("", &|spread| Some(cell(spread.value)))];
-        // A setting that the result repeats is the same in every run.
+        // A setting that the result repeats is equal in every run, so it has no range.
         if !ECHOED.contains(&source.name.as_str()) {
             columns.push(column("_min", &|spread| Some(cell(spread.min))));
             columns.push(column("_max", &|spread| Some(cell(spread.max))));
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_run_is_one_of_its_point() {
+    fn a_disturbed_run_counts_for_its_point() {
         let stalled = [Doubt::new(Code::GeneratorStalled, "for 2 s")];
         let mut builder = TableBuilder::new();
         for (run, doubts) in [(0, &stalled[..]), (1, &[])] {

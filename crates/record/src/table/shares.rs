@@ -52,8 +52,8 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
 
 /// Returns the number of GPUs that a server used: the most that one of its launches was given, whatever its flags say, else the number that
 /// its flags ask for.
-pub fn used_gpus(params: &Params, argv: &[String], starts: &[LaunchRecord]) -> f64 {
-    match starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0) {
+pub fn used_gpus(params: &Params, argv: &[String], launches: &[LaunchRecord]) -> f64 {
+    match launches.iter().map(|launched| launched.gpus.len()).max().unwrap_or(0) {
         0 => count_gpus(params, argv),
         given => given as f64,
     }

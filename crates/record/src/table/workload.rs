@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_of_one_load_each_is_still_one_of_its_own() {
+    fn workloads_with_one_load_each_stay_separate() {
         let (names, points) = found(&[
             json!({"random_input_len": 512, "max_concurrency": 32}),
             json!({"random_input_len": 8192, "max_concurrency": 4}),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn combinations_name_the_workloads_that_they_are() {
+    fn a_combination_names_a_workload_if_it_distinguishes_the_same_points() {
         let load = |combo: &str, input: u32, output: u32, users: u32| json!({"combo": combo, "random_input_len": input, "random_output_len": output, "max_concurrency": users});
         let both = [
             load("chat", 512, 64, 8),

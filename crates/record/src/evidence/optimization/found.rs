@@ -18,7 +18,7 @@ impl OptimizationProgress<'_> {
         optimized.judge(judged(self.record, answer));
         let best = optimized.best();
         let defaults = self.record.rules.defaults;
-        let plain = |at: Option<usize>| answer.first_figure(&self.id(at?));
+        let first_figure = |at: Option<usize>| answer.first_figure(&self.id(at?));
         OptimizationFound {
             question: self.question.clone(),
             ended: self.ended(),
@@ -31,7 +31,9 @@ impl OptimizationProgress<'_> {
             grid_seconds: self.record.is_predicted.then(|| self.grid_seconds()),
             hour_gain: optimized.expected_gain(HOUR_S).exp_m1(),
             defaults: defaults.map(|at| self.id(at)),
-            over_defaults: plain(best).zip(plain(defaults)).map(|(best, other)| best / other),
+            over_defaults: first_figure(best)
+                .zip(first_figure(defaults))
+                .map(|(best, other)| best / other),
             prediction_error: self.prediction_error(),
             candidates: (0..self.record.contestants.len())
                 .map(|at| self.candidate(at, answer))

@@ -26,7 +26,7 @@ pub(super) struct Trials<'a> {
     experiment: Experiment,
     /// Standings of the servers, by slot, workload and server id.
     standings: BTreeMap<u32, BTreeMap<String, BTreeMap<String, Standing>>>,
-    /// Seconds of runs, and the cause of the last failure, by server and slot.
+    /// Seconds of runs with their preparation, and the cause of the last failure, by server and slot.
     tallies: HashMap<(ServerId, u32), Tally>,
     /// The best value of each workload.
     shares: Shares,
@@ -215,9 +215,9 @@ impl<'a> Trials<'a> {
             self.state
                 .launches_of(server)
                 .iter()
-                .filter(move |start| start.slot == slot)
+                .filter(move |launch| launch.slot == slot)
         };
-        let held: f64 = launches().filter_map(|start| start.exit.held_seconds).sum();
+        let held: f64 = launches().filter_map(|launch| launch.exit.held_seconds).sum();
         let ready: f64 = launches().filter_map(LaunchRecord::ready_seconds).sum();
         let runs = self
             .tallies

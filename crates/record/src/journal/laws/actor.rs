@@ -19,7 +19,7 @@ use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::{Params, Secrets};
 use vsweep_strategy::search::{Answer, Found, Probe, Question, Seed, Vary};
 
-/// A session in the world.
+/// A session that shares its directory with the other sessions of a test.
 pub(super) struct Actor {
     pub(super) nonce: Nonce,
     pub(super) path: PathBuf,

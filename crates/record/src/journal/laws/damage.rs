@@ -1,4 +1,4 @@
-//! Damage to the files of a directory: flipped bits, and lines and files that are lost, doubled, moved or cut.
+//! Damage to the files of a directory: flipped bits, and lines and files that are lost, doubled, copied, swapped or cut.
 
 use crate::journal::event::*;
 use crate::journal::{Check, Directory};
@@ -18,7 +18,7 @@ pub(super) enum Damage {
     DropLine(Index, Index),
     DoubleLine(Index, Index, Index),
     SwapLines(Index, Index, Index),
-    MoveToOther(Index, Index, Index),
+    CopyLine(Index, Index, Index),
     CutTail(Index, Index),
     LoseJournal(Index),
     CopyJournal(Index),
@@ -33,7 +33,7 @@ pub(super) fn damage() -> impl Strategy<Value = Damage> {
         2 => (i(), i()).prop_map(|(journal, line)| Damage::DropLine(journal, line)),
         1 => (i(), i(), i()).prop_map(|(journal, line, to)| Damage::DoubleLine(journal, line, to)),
         1 => (i(), i(), i()).prop_map(|(journal, one, other)| Damage::SwapLines(journal, one, other)),
-        1 => (i(), i(), i()).prop_map(|(journal, line, to)| Damage::MoveToOther(journal, line, to)),
+        1 => (i(), i(), i()).prop_map(|(journal, line, to)| Damage::CopyLine(journal, line, to)),
         2 => (i(), i()).prop_map(|(journal, at)| Damage::CutTail(journal, at)),
         1 => i().prop_map(Damage::LoseJournal),
         1 => i().prop_map(Damage::CopyJournal),
@@ -57,7 +57,7 @@ pub(super) struct Inflicted {
 impl Damage {
     pub(super) fn inflict(self, directory: &Directory) -> Option<Inflicted> {
         let mut journals = directory.journals().ok()?;
-        // Only the first line distinguishes a copy from a journal.
+        // A copy is not damaged further, because only its first line distinguishes it from a journal.
         journals.retain(|path| !path.ends_with(COPY));
         let lines_of = |path: &PathBuf| -> Vec<Vec<u8>> {
             let bytes = fs::read(path).unwrap_or_default();
@@ -146,7 +146,7 @@ impl Damage {
                 fs::write(path, lines.concat()).ok()?;
                 done(format!("swap {one} and {other} of {}", path.display()), b"", false)
             }
-            Damage::MoveToOther(journal, line, to) => {
+            Damage::CopyLine(journal, line, to) => {
                 let (path, to) = (pick(journal)?, pick(to)?);
                 let lines = lines_of(path);
                 let at = (!lines.is_empty()).then(|| line.index(lines.len()))?;

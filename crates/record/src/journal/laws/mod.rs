@@ -1,6 +1,6 @@
-//! Laws of the record: nothing that was measured is lost, mixed or counted twice, and nothing changes in silence. They are tried on
-//! sessions that work on one directory without knowing of each other, are killed at any line, edit the plan and try again, and on damage of
-//! every kind.
+//! Laws of the record: nothing that was measured is lost, mixed or counted twice, and nothing changes in silence. The tests run sessions
+//! that share one directory without knowing of each other. The sessions are killed at any line, edit the plan and try again, and the files
+//! are damaged in every way.
 
 mod actor;
 mod damage;
@@ -80,7 +80,7 @@ proptest! {
         let counted: Vec<(PointId, u32)> = state.runs().map(|run| (run.point.clone(), run.run)).collect();
         let once: BTreeSet<_> = counted.iter().cloned().collect();
         prop_assert_eq!(once.len(), counted.len());
-        // The expected runs exist, and no others except those given up untried.
+        // Outside searches, the runs in the tables are the expected ones and those that were given up untried.
         let found: BTreeMap<(PointId, u32), LineId> = state
             .runs()
             .filter(|run| run.search.is_none() && !run.is_given_up())
@@ -93,7 +93,7 @@ proptest! {
                 prop_assert_eq!(value, &row.5.to_string());
             }
         }
-        // A session retires everything that it knew of the server, and nothing else.
+        // A session retires every result on the server that it had read, and nothing else.
         for (rank, ..) in &world.results {
             prop_assert_eq!(state.is_retired(rank.line), world.retired.contains(&rank.line), "{:?}", rank);
         }
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_in_any_order_tell_the_same(script in script(60), order in any::<u64>()) {
+    fn lines_in_any_order_give_the_same_state(script in script(60), order in any::<u64>()) {
         let world = world(&script);
         let directory = world.directory();
         let state = load(&directory, Check::Hashes).expect("nothing is damaged");
@@ -165,8 +165,8 @@ proptest! {
         };
         let rows_after = rows(&directory, &after);
         if after.damage.is_empty() {
-            // An unfinished line cannot be distinguished from a lost one. The same holds for the plan of a session that nobody saw, and for
-            // a file lost together with its line. Every other measured run must be reported.
+            // Three losses cannot be detected: a line that looks unfinished, the plan of a session that no other session has read, and a
+            // file lost together with its line. Every other measured run must still be in the tables.
             let is_cut = done.iter().any(|done| done.cuts);
             let is_hidden = |done: &Inflicted| done.cuts && done.may_stop || is_cut && done.what.starts_with("lose");
             if !done.iter().any(is_hidden) {

@@ -41,6 +41,7 @@ pub(super) enum Move {
     Finish(Result),
     /// Writes the file and dies before the line.
     FileOnly,
+    /// Ends the search: with an answer, or with `false` given up.
     Answer(bool),
     GiveUp,
     Retire,

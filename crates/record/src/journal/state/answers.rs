@@ -16,8 +16,8 @@ impl State {
 
     /// Returns the doubt about a server, which is the first doubt about one of its launches.
     pub fn doubted_server(&self, server: &ServerId) -> Option<&Doubt> {
-        let mut starts = self.launches_of(server).iter();
-        starts.find_map(|start| self.doubted_for_answers(start.launch))
+        let mut launches = self.launches_of(server).iter();
+        launches.find_map(|launched| self.doubted_for_answers(launched.launch))
     }
 
     /// Compares the answers of all launches with each other, and marks the runs of launches whose answers differ.
@@ -25,12 +25,12 @@ impl State {
         if std::mem::replace(&mut self.are_answers_judged, true) {
             return;
         }
-        let starts = self.servers.iter().flat_map(|(id, server)| {
+        let launches = self.servers.iter().flat_map(|(id, server)| {
             let counting = server
                 .launches
                 .iter()
-                .filter(|start| self.retired_from(id, start.rank.line).is_none());
-            counting.filter_map(move |start| match start.answers() {
+                .filter(|launched| self.retired_from(id, launched.rank.line).is_none());
+            counting.filter_map(move |launched| match launched.answers() {
                 Some(AnswerCheck::Answered(answers)) => {
                     let asked = AnsweredStart {
                         server: &id.0,
@@ -38,15 +38,15 @@ impl State {
                         settings: server.params.len(),
                         answers,
                     };
-                    Some((start.rank, start.launch, asked))
+                    Some((launched.rank, launched.launch, asked))
                 }
                 _ => None,
             })
         });
-        let mut starts: Vec<_> = starts.collect();
-        starts.sort_by_key(|(rank, ..)| *rank);
-        let asked: Vec<AnsweredStart<'_>> = starts.iter().map(|(_, _, asked)| *asked).collect();
-        let judged = starts.iter().zip(judge(&asked));
+        let mut launches: Vec<_> = launches.collect();
+        launches.sort_by_key(|(rank, ..)| *rank);
+        let asked: Vec<AnsweredStart<'_>> = launches.iter().map(|(_, _, asked)| *asked).collect();
+        let judged = launches.iter().zip(judge(&asked));
         let doubted: BTreeMap<Launch, Doubt> = judged
             .filter_map(|((_, launch, _), difference)| Some((*launch, Doubt::new(Code::AnswersDiffer, difference?))))
             .collect();

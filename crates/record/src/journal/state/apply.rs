@@ -73,13 +73,13 @@ impl State {
                 launch,
                 gpus,
             } => {
-                let start = self.start(&server, launched(launch), rank);
-                start.slot = slot;
-                start.gpus = gpus;
-                start.started_at = at;
+                let record = self.launch_record(&server, launched(launch), rank);
+                record.slot = slot;
+                record.gpus = gpus;
+                record.started_at = at;
             }
             Event::ServerReady(mut ready) => {
-                let start = self.start(&ready.server, launched(ready.launch), rank);
+                let record = self.launch_record(&ready.server, launched(ready.launch), rank);
                 // Of a server that vsweep launched, no other properties are recorded or needed.
                 ready.identity.get_or_insert_with(|| {
                     Box::new(Fingerprint {
@@ -89,15 +89,15 @@ impl State {
                     })
                 });
                 let is_answered = ready.answers.is_some();
-                start.ready = Some(ready);
+                record.ready = Some(ready);
                 if is_answered {
                     self.are_answers_judged = false;
                 }
             }
             Event::ServerExited(exited) => {
-                let start = self.start(&exited.server, launched(exited.launch), rank);
-                start.exited_at = Some(at);
-                start.exit = *exited;
+                let record = self.launch_record(&exited.server, launched(exited.launch), rank);
+                record.exited_at = Some(at);
+                record.exit = *exited;
             }
             Event::RunStarted(started) => self.begin_run(rank, *started),
             Event::RunFinished(finished) => {
@@ -198,22 +198,22 @@ impl State {
     }
 
     /// Returns the record of a launch, and makes one if there is none yet.
-    fn start(&mut self, server: &ServerId, launch: Launch, rank: Rank) -> &mut LaunchRecord {
-        let starts = &mut self.servers.entry(server.clone()).or_default().launches;
-        let at = match starts.iter().rposition(|start| start.launch == launch) {
+    fn launch_record(&mut self, server: &ServerId, launch: Launch, rank: Rank) -> &mut LaunchRecord {
+        let launches = &mut self.servers.entry(server.clone()).or_default().launches;
+        let at = match launches.iter().rposition(|record| record.launch == launch) {
             Some(at) => at,
             None => {
-                let at = starts.partition_point(|other| other.rank < rank);
-                let start = LaunchRecord {
+                let at = launches.partition_point(|other| other.rank < rank);
+                let record = LaunchRecord {
                     launch,
                     rank,
                     ..LaunchRecord::default()
                 };
-                starts.insert(at, start);
+                launches.insert(at, record);
                 at
             }
         };
-        &mut starts[at]
+        &mut launches[at]
     }
 
     /// Begins a run, by its line or by the copy of that line in the run's file.

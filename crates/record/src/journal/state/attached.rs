@@ -23,17 +23,19 @@ impl State {
     /// count. Servers answer in turn if, within one session, a server comes back after another one has answered, or is replaced before
     /// anything was measured on it.
     pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> ServerMatch {
-        let starts = self.launches_of(server);
-        let ready = starts.iter().filter_map(|start| Some((start, start.identity()?)));
+        let launches = self.launches_of(server);
+        let ready = launches
+            .iter()
+            .filter_map(|launched| Some((launched, launched.identity()?)));
         let ready: Vec<(&LaunchRecord, &Fingerprint)> = ready.collect();
         let counting = ready.iter().rev();
-        let mut counting = counting.filter(|(start, _)| self.retired_from(server, start.rank.line).is_none());
+        let mut counting = counting.filter(|(launched, _)| self.retired_from(server, launched.rank.line).is_none());
         let Some(differences) = counting.find_map(|(_, before)| now.differences_from(before)) else {
             return ServerMatch::Same;
         };
         let own: Vec<_> = ready
             .into_iter()
-            .filter(|(start, _)| start.launch.session == session)
+            .filter(|(launched, _)| launched.launch.session == session)
             .collect();
         let is_in_turn = own.split_last().is_some_and(|((last, its), earlier)| {
             let replaced = earlier
@@ -52,13 +54,18 @@ impl State {
     /// its first launch, in whatever session.
     pub fn launch_of(&self, run: &RunRecord) -> Option<Launch> {
         let launch = run.launch?;
-        let starts = self.launches_of(&run.server);
-        let own = starts.iter().find(|start| start.launch == launch);
-        let is_same_process = |start: &&LaunchRecord| {
-            let both = own.and_then(LaunchRecord::identity).zip(start.identity());
+        let launches = self.launches_of(&run.server);
+        let own = launches.iter().find(|launched| launched.launch == launch);
+        let is_same_process = |launched: &&LaunchRecord| {
+            let both = own.and_then(LaunchRecord::identity).zip(launched.identity());
             both.is_some_and(|(own, other)| other.is_same_start(own))
         };
-        Some(starts.iter().find(is_same_process).map_or(launch, |first| first.launch))
+        Some(
+            launches
+                .iter()
+                .find(is_same_process)
+                .map_or(launch, |first| first.launch),
+        )
     }
 
     /// Returns true if any result of a server config counts, in the plan or not.
@@ -93,9 +100,9 @@ impl State {
         of_line.unique_by(|run| (&run.point, run.slot, run.run)).collect()
     }
 
-    fn has_result_on(&self, start: &LaunchRecord) -> bool {
+    fn has_result_on(&self, launched: &LaunchRecord) -> bool {
         self.attempts_with(RunStatus::Done)
-            .any(|run| run.launch == Some(start.launch))
+            .any(|run| run.launch == Some(launched.launch))
     }
 }
 
@@ -167,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_to_one_process_are_one_start() {
+    fn connections_to_one_process_are_one_launch() {
         let mut state = State::default();
         for (launch, started) in [(1, 10.0), (2, 10.01), (3, 99.0)] {
             let started = Some(started);

@@ -39,16 +39,16 @@ impl State {
         facts.chosen.get_or_init(|| self.choose(facts, ends)).as_ref()
     }
 
-    /// Returns true if searches do not rule out an attempt: it belongs to a point of the plan, or it is a probe of the chain that counts.
-    pub(super) fn is_admitted(&self, at: usize) -> bool {
+    /// Returns true if an attempt is a probe of a chain that does not count.
+    pub(super) fn is_off_chain(&self, at: usize) -> bool {
         let run = &self.attempts[at];
         match &run.search {
-            // A probe that was given up untried belongs to no chain.
+            // A probe that was given up untried belongs to no chain, and may count.
             Some(search) if run.after.is_some() => {
                 let chain = self.search(search, run.slot);
-                chain.is_some_and(|chain| chain.probes.contains(&at))
+                chain.is_none_or(|chain| !chain.probes.contains(&at))
             }
-            _ => true,
+            _ => false,
         }
     }
 
@@ -56,7 +56,7 @@ impl State {
         let mut next: BTreeMap<LineId, Vec<usize>> = BTreeMap::new();
         for at in &facts.asked {
             let run = &self.attempts[*at];
-            // A chain ends before its first probe that is lost.
+            // A chain ends before its first probe that is lost, retired or without a result.
             if run.status == RunStatus::Done
                 && self.retirement_of(run).is_none()
                 && let Some(after) = run.after

@@ -90,7 +90,7 @@ impl State {
     /// Returns the quality of an attempt; `None` if it cannot count.
     fn class(&self, at: usize) -> Option<Class> {
         let run = &self.attempts[at];
-        if run.status == RunStatus::Open || self.retirement_of(run).is_some() || !self.is_admitted(at) {
+        if run.status == RunStatus::Open || self.retirement_of(run).is_some() || self.is_off_chain(at) {
             return None;
         }
         Some(match (run.outcome, run.validity) {
@@ -253,7 +253,7 @@ impl State {
     }
 
     pub(in crate::journal) fn is_of_chain(&self, line: LineId) -> bool {
-        self.by_line.get(&line).is_some_and(|at| self.is_admitted(*at))
+        self.by_line.get(&line).is_some_and(|at| !self.is_off_chain(*at))
     }
 
     /// Returns the lines that began the results whose files are sound.

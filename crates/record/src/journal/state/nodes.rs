@@ -14,7 +14,7 @@ pub fn covered_s(spans: impl Iterator<Item = (Timestamp, Timestamp)>) -> f64 {
         true => Ok((one.0, one.1.max(next.1))),
         false => Err((one, next)),
     });
-    // A clock may have been set back.
+    // A span is negative if the clock was set back. It counts as none.
     merged
         .map(|(from, to)| to.duration_since(from).as_secs_f64().max(0.0))
         .sum()

@@ -282,7 +282,7 @@ pub struct ServerRecord {
     pub launches: Vec<LaunchRecord>,
     /// True if the server is the simulator, as the file of a run says; `None` unless that file was read in place of a lost line.
     pub(super) simulated: Option<bool>,
-    /// Rank of its last declaration; `None` if no intact line has one.
+    /// Rank of its last declaration; `None` if neither an intact line nor a run file that was read in its place has one.
     pub(super) declared: Option<Rank>,
 }
 
@@ -294,7 +294,7 @@ impl ServerRecord {
 
     /// Returns the events of its launches that became ready, oldest first.
     pub fn ready(&self) -> impl Iterator<Item = &ServerReady> {
-        self.launches.iter().filter_map(|start| start.ready.as_deref())
+        self.launches.iter().filter_map(|launched| launched.ready.as_deref())
     }
 
     /// Returns true if one of its launches became ready.

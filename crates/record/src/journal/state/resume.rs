@@ -39,12 +39,12 @@ impl State {
     /// Returns the failure of the server if it died under this run. The last run that was begun on a launch is the one under which it died.
     fn death_under(&self, run: &RunRecord) -> Option<Failure> {
         let launch = run.launch?;
-        let starts = self.launches_of(&run.server);
-        let start = starts.iter().rfind(|start| start.launch == launch)?;
-        let cause = start.exit.cause.filter(|_| start.ready.is_some())?;
+        let launches = self.launches_of(&run.server);
+        let launched = launches.iter().rfind(|launched| launched.launch == launch)?;
+        let cause = launched.exit.cause.filter(|_| launched.ready.is_some())?;
         let on_launch = self.attempts.iter().filter(|other| other.launch == run.launch);
         let is_last = on_launch.map(|other| other.rank).max() == Some(run.rank);
-        is_last.then(|| Failure::new(cause, start.exit.detail.clone()))
+        is_last.then(|| Failure::new(cause, launched.exit.detail.clone()))
     }
 
     /// Returns the number of latest runs in a row under which the server died, on a planned start of a server config. Only runs since the
@@ -69,7 +69,7 @@ impl State {
     /// permanent cause, and no launch of it ever became ready.
     pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
         let record = self.servers.get(server).filter(|record| !record.was_ready())?;
-        let last = &record.launches.iter().rfind(|start| start.slot < slot)?.exit;
+        let last = &record.launches.iter().rfind(|launched| launched.slot < slot)?.exit;
         let cause = last.cause.filter(|cause| !cause.is_transient())?;
         Some(Failure::new(cause, last.detail.clone()))
     }
@@ -95,10 +95,10 @@ impl State {
         None
     }
 
-    /// Returns the number of the latest launches for a slot that failed in a row in one session, if that session was killed; 0 if it ended.
+    /// Returns the number of the latest launches for a slot that failed in a row in one session; 0 if the end of that session is recorded.
     pub fn failed_starts(&self, server: &ServerId, slot: u32) -> u32 {
-        let starts = self.launches_of(server);
-        let Some(last) = starts.iter().rfind(|start| start.slot == slot) else {
+        let launches = self.launches_of(server);
+        let Some(last) = launches.iter().rfind(|launched| launched.slot == slot) else {
             return 0;
         };
         let session = self
@@ -108,10 +108,10 @@ impl State {
         if session.is_none_or(|session| session.ended.is_some()) {
             return 0;
         }
-        let starts = starts.iter().rev().filter(|start| start.slot == slot);
-        let of_session = starts.take_while(|start| start.launch.session == last.launch.session);
-        let failed = of_session.take_while(|start| start.ready.is_none() && start.exited_at.is_some());
-        failed.filter(|start| start.exit.cause.is_some()).count() as u32
+        let launches = launches.iter().rev().filter(|launched| launched.slot == slot);
+        let of_session = launches.take_while(|launched| launched.launch.session == last.launch.session);
+        let failed = of_session.take_while(|launched| launched.ready.is_none() && launched.exited_at.is_some());
+        failed.filter(|launched| launched.exit.cause.is_some()).count() as u32
     }
 
     /// Returns the number of the last line of a journal that retired earlier results on a server.

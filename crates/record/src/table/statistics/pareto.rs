@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use vsweep_strategy::stats::Better;
 
-/// Figures that differ by less than this fraction count as equal.
+/// Figures that differ by at most this fraction of the larger one count as equal.
 const EPSILON: f64 = 1e-9;
 
 /// Returns the points that no other point beats, as indices ordered from the best x to the worst.

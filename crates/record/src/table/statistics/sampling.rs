@@ -39,13 +39,13 @@ impl Table {
     /// Returns the sampling errors of a column's figures. `name` is the figure whose relative errors the column has.
     fn sampling_errors(&self, column: &Column, name: &str) -> Vec<Option<SamplingError>> {
         let assumption = Assumption::of(name);
-        let others: Vec<Option<&Column>> = assumption.names().iter().map(|other| self.column(other)).collect();
+        let inputs: Vec<Option<&Column>> = assumption.names().iter().map(|input| self.column(input)).collect();
         let error = |row: usize| {
             column.cells.at(row).number().filter(|value| *value > 0.0)?;
             let stated = self.runs.get(row)?.errors.get(name);
             Some(match stated {
                 Some(error) => SamplingError::Stated(error),
-                None => SamplingError::Assumed(assumption.error(|other| others[other]?.cells.at(row).number())),
+                None => SamplingError::Assumed(assumption.error(|input| inputs[input]?.cells.at(row).number())),
             })
         };
         (0..self.rows).map(error).collect()

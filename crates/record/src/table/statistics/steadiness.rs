@@ -1,7 +1,7 @@
 //! Doubts about the runs of a point together. The runs may differ by more than noise explains, because of a disturbance of the machine, or
 //! a property of the server that the median alone would hide. Or the server became slower or faster during a launch.
 
-use crate::table::marks::slots;
+use crate::table::marks::closed_loop_slots;
 use crate::table::{Spread, Table};
 use std::collections::BTreeMap;
 use vsweep_base::validity::Code;
@@ -120,8 +120,10 @@ fn is_long_enough(runs: &Table, row: usize) -> bool {
 /// differs.
 fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let column = runs.column(metric)?;
-    let steps = |is_wanted: bool| -> Vec<Step> {
-        let of_kind = rows.iter().filter(|(_, row)| slots(runs, *row).is_some() == is_wanted);
+    let steps = |is_closed: bool| -> Vec<Step> {
+        let of_kind = rows
+            .iter()
+            .filter(|(_, row)| closed_loop_slots(runs, *row).is_some() == is_closed);
         let step = |(load, row): &(usize, usize)| {
             let log = column.cells.at(*row).number()?.ln();
             let at = runs.runs[*row].order as f64;
@@ -131,7 +133,7 @@ fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     };
     let (mut closed, mut open) = (steps(true), steps(false));
     [&mut closed, &mut open].into_iter().for_each(|steps| renumber(steps));
-    // Arrivals decide the throughput of an open loop.
+    // Arrivals decide the throughput of an open loop, so it shows no drift of the server.
     let open = (metric != "output_throughput").then(|| drift(&open, OPEN)).flatten();
     drift(&closed, CLOSED).or(open)
 }

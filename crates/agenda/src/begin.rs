@@ -30,7 +30,7 @@ impl Hint {
     }
 }
 
-/// Returns a point that a search may ask for. The lengths of the search's requests follow from its parameters.
+/// Returns the point of a search's lowest load. The lengths of the search's requests follow from the parameters of the point.
 pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix::Point {
     let settings = &planned.settings;
     let question = Question {
@@ -57,13 +57,13 @@ pub(super) fn search_started(
     let started = SearchStarted {
         targets: targets.clone(),
         seed: forecast.map_or(Seed::UNKNOWN, Seed::forecast),
-        ..begun(planned, planned.settings.vary, slot, plan)
+        ..definition(planned, planned.settings.vary, slot, plan)
     };
     let alike: Vec<&SearchRecord> = state
         .searches()
         .filter(|record| is_alike(&record.started, &started))
         .collect();
-    // The same server on an earlier start is the best source.
+    // The server's own answers on earlier starts come first, then the latest answer about another server.
     let before = (FIRST_SLOT..slot).rev();
     let own = before.filter_map(|slot| state.search(&planned.id, slot));
     let answered = own.chain(alike.iter().rev().copied()).flat_map(SearchRecord::answers);
@@ -79,7 +79,7 @@ pub(super) fn search_started(
 }
 
 /// Returns the definition of a search or exploration, without targets, rivals and a starting load.
-pub(super) fn begun<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Plan) -> SearchStarted {
+pub(super) fn definition<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Plan) -> SearchStarted {
     SearchStarted {
         search: planned.id.clone(),
         server: planned.server.clone(),

@@ -18,8 +18,8 @@ impl Schedule<'_> {
         self.plan.compare.is_some() || self.plan.optimize.is_some()
     }
 
-    /// Returns the starts that a comparison or an optimisation wants next. The starts in `tried` are under way in this session or were
-    /// tried by it, and it does not retry them.
+    /// Returns the starts that a comparison or an optimisation wants next. The starts in `tried` are under way in this session, or were
+    /// tried by it. They are not retried.
     pub fn wanted_starts(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
         let retries = |server: &ServerId, slot: u32| {
             let is_tried = tried.iter().any(|(other, at)| other == server && *at == slot);
@@ -110,11 +110,11 @@ pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
 /// Returns the questions at one load. A metric with a limit is judged by the limit alone.
 fn metrics_at(compare: &Compare, load: usize) -> Vec<AskedMetric> {
     let limited = |metric: &String| compare.fail_on.iter().any(|limit| limit.metric == *metric);
-    let plain = compare.metrics.iter().filter(|metric| !limited(metric));
-    let plain = plain.map(|metric| (metric, None));
+    let unlimited = compare.metrics.iter().filter(|metric| !limited(metric));
+    let unlimited = unlimited.map(|metric| (metric, None));
     let limits = compare.fail_on.iter();
     let limits = limits.map(|limit| (&limit.metric, Some(Bound::percent(limit.percent))));
-    let metrics = plain.chain(limits).map(|(metric, bound)| AskedMetric {
+    let metrics = unlimited.chain(limits).map(|(metric, bound)| AskedMetric {
         member: Member {
             better: Measure::parse(metric).map_or(Better::Higher, |measure| measure.better),
             margin: Margin::percent(compare.margins.percent_of(metric)),

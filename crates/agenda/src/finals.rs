@@ -29,23 +29,23 @@ pub struct Finals {
 }
 
 /// Returns the metrics that a run keeps in the journal: those by which points are judged, and by which the number of runs is decided.
-pub(super) fn figures(plan: &Plan) -> Vec<String> {
-    let mut figures = BTreeSet::new();
+pub(super) fn kept_metrics(plan: &Plan) -> Vec<String> {
+    let mut metrics = BTreeSet::new();
     if let Runs::Until { metric, .. } = &plan.runs {
-        figures.insert(metric.clone());
+        metrics.insert(metric.clone());
     }
     if let Some(compare) = &plan.compare {
-        figures.extend(compare.metrics.iter().cloned());
-        figures.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
+        metrics.extend(compare.metrics.iter().cloned());
+        metrics.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
     } else {
-        figures.extend(MetricSet::all_metrics().map(str::to_owned));
-        figures.extend(SOURCES.map(str::to_owned));
+        metrics.extend(MetricSet::all_metrics().map(str::to_owned));
+        metrics.extend(SOURCES.map(str::to_owned));
         let required = plan.report.requirements.iter();
-        figures.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));
+        metrics.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));
         let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.clone());
-        figures.extend(objective.filter(|_| plan.sla.is_none()));
+        metrics.extend(objective.filter(|_| plan.sla.is_none()));
     }
-    figures.into_iter().collect()
+    metrics.into_iter().collect()
 }
 
 /// Returns the servers between which the planned starts do not decide, with as many fresh starts as planned ones. Empty if every winner is
@@ -57,8 +57,8 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     finalists_of(matrix, state, undecided, plan.starts..2 * plan.starts)
 }
 
-/// Returns the starts that the answer advises, which would make it surer; none if it is sure. Their slots begin with the first one after
-/// the planned starts on which one of these servers was not started.
+/// Returns the starts that the answer advises, which would make it surer; none if it is sure. Their slots begin with the first slot after
+/// the planned ones in which at least one of these servers was not started.
 pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     let found = judge(plan, matrix, state, u32::MAX);
     let advised = || found.questions.iter().filter(|answered| answered.advice.is_some());
@@ -111,7 +111,7 @@ fn finalists_of<'q>(
 }
 
 thread_local! {
-    /// The last experiment with its answer. The remaining work is asked for more often than figures change.
+    /// The last experiment and its answer. They are kept because the remaining work is asked for more often than figures change.
     static LAST: RefCell<Option<(Experiment, Answer)>> = const { RefCell::new(None) };
 }
 
@@ -147,7 +147,7 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
 
 /// Largest number of servers that are measured alone for one question in addition to the first. To measure many, one after the other on an
 /// empty machine, would take longer than the sweep.
-const TIES: usize = 3;
+const MOST_TIES: usize = 3;
 
 /// Returns the servers and points to measure alone: the winners and their ties that ran next to other servers.
 pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
@@ -158,13 +158,13 @@ pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     };
     let found = judge(plan, matrix, state, ALONE_SLOT);
     for answered in found.leading() {
-        // For a search, the report may choose any of several equal servers. The choice is not known here.
+        // For a search, the report may recommend any of the servers that are as good, so these are measured as well.
         let equals = answered
             .as_good
             .iter()
             .filter(|_| answered.is_load())
             .map(String::as_str);
-        for config in answered.finalists().chain(equals).take(1 + TIES) {
+        for config in answered.finalists().chain(equals).take(1 + MOST_TIES) {
             let entrant = answered.entrants.iter().find(|entrant| entrant.config == config);
             let point = entrant.and_then(|entrant| point_of(answered, entrant, state));
             let runs = || state.measured().filter(|run| point.as_ref() == Some(&run.point));

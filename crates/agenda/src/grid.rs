@@ -4,7 +4,7 @@
 //!
 //! A start may have a million points, so each run is made when it is asked for.
 
-use super::finals::{figures, probed_points};
+use super::finals::{kept_metrics, probed_points};
 use super::schedule::{Schedule, Start};
 use super::task::Task;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ pub struct Grid {
     dropped: BTreeSet<PointId>,
 }
 
-/// The position of a run: its repetition, and the place of its point.
+/// The position of a run: its repetition, and the place of its point among all points of the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     run: u32,
@@ -72,7 +72,7 @@ impl Grid {
             ..at
         };
         let point = self.point(schedule, at.place);
-        Some(Task::of(point, self.start.slot, at.run, figures(schedule.plan)))
+        Some(Task::of(point, self.start.slot, at.run, kept_metrics(schedule.plan)))
     }
 
     /// The position of the next remaining run: the next one of this repetition, else the earliest of all.
@@ -115,11 +115,11 @@ impl Grid {
     /// True if a remaining run failed before and is measured again.
     pub(super) fn has_failed(&self, schedule: Schedule<'_>, state: &State) -> bool {
         let has_failed = |id: &PointId, run: u32| state.outcome(id, self.start.slot, run) == Some(Outcome::Failed);
-        let has_such = |(place, id): (usize, PointId)| {
+        let has_failed_run = |(place, id): (usize, PointId)| {
             let mut left = self.runs_of(schedule, place, &id, state);
             left.any(|run| has_failed(&id, run))
         };
-        schedule.retry_failed && self.ids(schedule, 0).any(has_such)
+        schedule.retry_failed && self.ids(schedule, 0).any(has_failed_run)
     }
 
     /// True if no run remains.
@@ -128,7 +128,8 @@ impl Grid {
         ids.all(|(place, id)| self.runs_of(schedule, place, &id, state).next().is_none())
     }
 
-    /// Number of remaining runs. A server without any record has as many for each point as for the first, which saves a walk.
+    /// Number of remaining runs. A server without any record has as many for each point as for the first, so only the first point is
+    /// counted.
     pub fn count(&self, schedule: Schedule<'_>, state: &State) -> u64 {
         let ids = self.ids(schedule, 0);
         let mut counts = ids.map(|(place, id)| self.runs_of(schedule, place, &id, state).count() as u64);

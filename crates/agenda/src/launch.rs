@@ -24,7 +24,8 @@ pub(super) struct Launched {
 }
 
 impl Agenda<'_> {
-    /// Returns the first step of a start. If servers run at the same time, it waits until the activities of the others allow the start.
+    /// Returns the first step of a start. If servers run at the same time, the step is to wait until the activities of the others allow the
+    /// start.
     pub(super) fn start(&self) -> Step {
         match self.schedule.plan.exec.parallel {
             Parallel::No => self.announcement(),
@@ -59,7 +60,7 @@ impl Agenda<'_> {
         let launched = self.launched.as_mut().expect("a start was recorded");
         launched.is_ready = started.is_ok();
         match started {
-            // Offline benchmarks have no server, and nothing was started yet.
+            // Offline benchmarks have no server, so there is nothing to record.
             Ok(_) if self.schedule.plan.bench.runner.offline().is_some() => {}
             Ok(facts) => {
                 launched.kv_tokens = facts.kv_tokens;
@@ -71,7 +72,7 @@ impl Agenda<'_> {
             }
             Err(failure) => {
                 launched.exit = Some(failure.clone());
-                self.failed_start = Some(failure);
+                self.start_failure = Some(failure);
                 self.due.push_back(Step::Act(Action::Stop));
             }
         }
@@ -95,6 +96,7 @@ impl Agenda<'_> {
         (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] turns this off)"))
     }
 
+    /// Records the end of the server. `held_seconds` is the time from its launch to its end, in which it held its GPUs.
     pub(super) fn settle_stop(&mut self, seconds: f64, held_seconds: Option<f64>) {
         let launched = self.launched.take().expect("only a server that was started is stopped");
         let (cause, detail) = launched.exit.map(|failure| (failure.cause, failure.detail)).unzip();
@@ -116,7 +118,7 @@ impl Agenda<'_> {
         })
     }
 
-    /// Retires the earlier measurements after another server answered, so that all of them are made anew.
+    /// Retires the earlier measurements after a changed server answered at the same address, so that all of them are made anew.
     pub(super) fn retire(&mut self, reason: String) -> Option<Step> {
         if self.launched.is_some() {
             self.phase = AgendaPhase::Retiring(reason);
@@ -130,7 +132,8 @@ impl Agenda<'_> {
     }
 }
 
-/// The loads that a launch has served. The launch is warm for a load if it has served the same workload with at least the same limits.
+/// The loads that a launch has served. The launch is warm for a load if it has served the same workload with limits at least as high. For a
+/// load without limits, it must also have served at least as many requests at once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Warmth(Vec<ServedLoad>);
 
@@ -141,7 +144,7 @@ struct ServedLoad {
     workload: Params,
     /// Largest number of requests at once, and of requests per second; infinite without a limit.
     limits: (f64, f64),
-    /// Number of requests.
+    /// Number of requests; infinite if it is not set.
     requests: f64,
 }
 
@@ -158,7 +161,7 @@ impl ServedLoad {
 
     /// Returns true if a server that has served this load is warm for the other.
     fn covers(&self, other: &ServedLoad) -> bool {
-        // Without any limit all requests come at once.
+        // Without limits all requests come at once, so their number is the load.
         let is_at_once = other.limits == (f64::INFINITY, f64::INFINITY);
         self.workload == other.workload
             && self.limits.0 >= other.limits.0

@@ -79,12 +79,12 @@ pub struct Agenda<'p> {
     /// The run that is being tried.
     attempt: Option<Attempt>,
     /// The last run of a search or an exploration, until the strategy has checked it.
-    ended: Option<Task>,
+    unchecked: Option<Task>,
     lost_in_a_row: u32,
     /// Number of launches that failed one after the other at the end of a session that was killed. They count as used tries.
     failed_starts: u32,
     /// Reason why the server did not start, until a run reports it.
-    failed_start: Option<Failure>,
+    start_failure: Option<Failure>,
     /// Reason for the server's last death, until something is measured again.
     death: Option<Failure>,
 }
@@ -94,7 +94,7 @@ enum AgendaPhase {
     Beginning,
     Working,
     GivingUp(Box<Lost>),
-    /// Another server answers; the text is the reason for the record.
+    /// A changed server answers at the same address; the text is the reason for the record.
     Retiring(String),
     Leaving(Ending),
 }
@@ -117,10 +117,10 @@ impl<'p> Agenda<'p> {
             yields_to: None,
             launched: None,
             attempt: None,
-            ended: None,
+            unchecked: None,
             lost_in_a_row: state.lost_in_a_row(&group.server.id, group.slot),
             failed_starts: state.failed_starts(&group.server.id, group.slot),
-            failed_start: None,
+            start_failure: None,
             death: None,
             slot: group.slot,
             proposed: group.proposed,
@@ -173,8 +173,8 @@ impl<'p> Agenda<'p> {
             ActionOutcome::Admitted => self.due.push_back(self.announcement()),
             ActionOutcome::Started(started) => self.settle_start(started),
             ActionOutcome::Unchanged => {
-                let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
-                attempt.is_looked_at = true;
+                let attempt = self.attempt.as_mut().expect("a server is checked for a run");
+                attempt.is_checked = true;
             }
             ActionOutcome::Replaced(reason) => self.phase = AgendaPhase::Retiring(reason),
             ActionOutcome::Disturbed => self.settle_disturbance(),
@@ -204,7 +204,7 @@ impl<'p> Agenda<'p> {
     fn decide(&mut self, state: &State) -> Option<Step> {
         match &self.phase {
             AgendaPhase::Beginning => {
-                let begun = self.begun();
+                let begun = self.group_begun();
                 self.phase = match self.reason_not_to_start(&begun.config, state) {
                     None => AgendaPhase::Working,
                     Some(lost) => AgendaPhase::GivingUp(Box::new(lost)),
@@ -222,11 +222,11 @@ impl<'p> Agenda<'p> {
     }
 
     fn work(&mut self, state: &State) -> Option<Step> {
-        let patience = match self.attempt {
+        let least_urgent = match self.attempt {
             Some(_) => Signal::Interrupt,
             None => Signal::Drain,
         };
-        if self.signal >= Some(patience) {
+        if self.signal >= Some(least_urgent) {
             self.leave(Ending::Interrupted);
             return None;
         }
@@ -237,7 +237,7 @@ impl<'p> Agenda<'p> {
             self.leave(Ending::Finished);
             return None;
         };
-        let objection = self.ended.take().and_then(|task| strategy.objection(&task, state));
+        let objection = self.unchecked.take().and_then(|task| strategy.objection(&task, state));
         if let Some(failure) = objection {
             return self.end_search(SearchEnd::GivenUp(failure), state);
         }
@@ -266,7 +266,7 @@ impl<'p> Agenda<'p> {
                     let seed = kv_tokens.map(|tokens| Seed::kv_capacity(tokens as f64, input, output));
                     started.seed = seed.unwrap_or(started.seed);
                 }
-                None if self.failed_start.is_none() => return self.start(),
+                None if self.start_failure.is_none() => return self.start(),
                 None => {}
             }
         }
@@ -299,7 +299,7 @@ impl<'p> Agenda<'p> {
         self.phase = AgendaPhase::Leaving(ending);
     }
 
-    fn begun(&self) -> GroupBegun {
+    fn group_begun(&self) -> GroupBegun {
         GroupBegun {
             server: self.server.id.clone(),
             slot: self.slot,

@@ -14,8 +14,8 @@ use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, SearchEnd, Serv
 #[derive(Debug)]
 pub(super) struct Lost {
     failure: Failure,
-    /// The `run_started` of the run under which the server died; `None` if the server did not start.
-    under: Option<Entry>,
+    /// The `run_started` line of the run in which the server died; `None` if the server did not start.
+    died_in: Option<Entry>,
     /// The search that asked for that run, until its end is recorded.
     search: Option<SearchId>,
 }
@@ -39,7 +39,7 @@ impl Agenda<'_> {
         };
         Some(Lost {
             failure,
-            under: None,
+            died_in: None,
             search: None,
         })
     }
@@ -62,7 +62,7 @@ impl Agenda<'_> {
     ) -> Option<Step> {
         if failure.cause.is_transient() && attempt.tries < TRIES {
             attempt.tries += 1;
-            attempt.under = attempt.begin_again();
+            attempt.died_in = attempt.begin_again();
             self.attempt = Some(attempt);
             return Some(self.retrying(&failure));
         }
@@ -100,8 +100,8 @@ impl Agenda<'_> {
             self.attempt = Some(attempt);
             return Some(self.retrying(&failure));
         }
-        let failure = self.blame(failure, attempt.under.is_some());
-        match &attempt.under {
+        let failure = self.blame(failure, attempt.died_in.is_some());
+        match &attempt.died_in {
             Some(started) => self.due.push_back(failed(&attempt.task, started, &failure, 0.0)),
             None => {
                 if let Some(Strategy::Grid(grid)) = self.strategies.front_mut() {
@@ -109,16 +109,16 @@ impl Agenda<'_> {
                 }
             }
         }
-        self.give_up(failure, attempt.under);
+        self.give_up(failure, attempt.died_in);
         None
     }
 
-    fn give_up(&mut self, failure: Failure, under: Option<Entry>) {
-        let of_run = under.as_ref().and(self.strategies.front());
+    fn give_up(&mut self, failure: Failure, died_in: Option<Entry>) {
+        let of_run = died_in.as_ref().and(self.strategies.front());
         self.phase = AgendaPhase::GivingUp(Box::new(Lost {
             search: of_run.and_then(Strategy::id).cloned(),
             failure,
-            under,
+            died_in,
         }));
     }
 
@@ -133,7 +133,7 @@ impl Agenda<'_> {
             self.strategies.pop_front();
             return Some(search_finished(search, SearchEnd::GivenUp(failure), self.slot, state));
         }
-        let under = lost.under.clone();
+        let died_in = lost.died_in.clone();
         for search in self.strategies.iter_mut().filter(|strategy| strategy.id().is_some()) {
             if let Next::Begin(started) = search.ask(self.schedule, self.slot, state) {
                 return Some(record(Event::SearchStarted(started)));
@@ -148,7 +148,7 @@ impl Agenda<'_> {
         });
         let searches = self.strategies.iter().filter_map(Strategy::id);
         let searches = searches.map(|id| (id.clone(), tip(id, self.slot, state))).collect();
-        let given_up = self.given_up(points, unlisted.collect(), searches, &failure, under.as_ref());
+        let given_up = self.given_up(points, unlisted.collect(), searches, &failure, died_in.as_ref());
         self.leave(match self.schedule.plan.on_failure {
             OnFailure::Continue => Ending::Finished,
             OnFailure::Stop => Ending::StoppedOnFailure,
@@ -158,10 +158,10 @@ impl Agenda<'_> {
 
     /// Returns the failure to blame for a server that did not start. If it had died before, its death is to blame, because the later
     /// failure follows from it. For a server that vsweep launches, this holds only if it died under this run.
-    fn blame(&self, failure: Failure, died_under_run: bool) -> Failure {
+    fn blame(&self, failure: Failure, died_in_run: bool) -> Failure {
         let is_attached = matches!(self.schedule.plan.serve.target, Target::Attach(_));
         match &self.death {
-            Some(death) if died_under_run || is_attached => {
+            Some(death) if died_in_run || is_attached => {
                 let detail = format!("{}; it did not start again: {}", death.detail, failure.detail);
                 Failure::new(death.cause, detail)
             }

@@ -60,9 +60,9 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Ve
         _ => None,
     });
     let worst = values.fold(f64::INFINITY, f64::min);
-    let of_load = if plan.sla.is_some() { LOAD_ERROR } else { 1.0 };
+    let error_factor = if plan.sla.is_some() { LOAD_ERROR } else { 1.0 };
     let predicted = |(trial, error): &(Option<Trial>, f64)| {
-        let error = of_load * error;
+        let error = error_factor * error;
         match trial {
             Some(Trial::Measured { ln_value, sd }) => Some(Predicted {
                 ln_value: *ln_value,
@@ -78,13 +78,13 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Ve
     trials.iter().map(predicted).collect()
 }
 
-/// Returns the optimisation of a plan in the form that its session records; `None` if the plan asks for none. Servers in `begun`, the
-/// recorded optimisation, keep their predictions; new ones take theirs from `predictions`. Servers that need more GPUs than the user has
-/// are left out.
+/// Returns the optimisation of a plan in the form that its session records; `None` if the plan asks for none. Servers in `recorded`, the
+/// optimisation in the journal, keep their predictions; new ones take theirs from `predictions`. Servers that need more GPUs than the user
+/// has are left out.
 pub fn optimization(
     plan: &Plan,
     matrix: &Matrix,
-    begun: Option<&Optimization>,
+    recorded: Option<&Optimization>,
     predictions: &Predictions,
 ) -> Option<Optimization> {
     let optimize = plan.optimize.as_ref()?;
@@ -92,9 +92,9 @@ pub fn optimization(
     let fits = |server: &ServerConfig| plan.report.gpus.is_none_or(|gpus| gpus_of(server) <= gpus);
     let servers: Vec<ServerConfig> = matrix.servers().filter(fits).collect();
     let settings = Settings::of(&servers);
-    let known: BTreeMap<&ServerId, &Candidate> = begun
+    let known: BTreeMap<&ServerId, &Candidate> = recorded
         .into_iter()
-        .flat_map(|begun| &begun.contestants)
+        .flat_map(|recorded| &recorded.contestants)
         .map(|own| (&own.server, &own.candidate))
         .collect();
     let graphs = servers
@@ -153,7 +153,7 @@ pub fn optimization(
         max_starts: optimize.starts.map(|starts| starts as usize),
         gpus: plan.report.gpus,
         runs: plan.runs.least(),
-        is_predicted: begun.map_or(!predictions.is_empty(), |begun| begun.is_predicted),
+        is_predicted: recorded.map_or(!predictions.is_empty(), |recorded| recorded.is_predicted),
         contestants,
     })
 }
@@ -184,6 +184,7 @@ fn budget(plan: &Plan, optimize: &Optimize) -> Option<Budget> {
 struct Settings {
     columns: Vec<Vec<Level>>,
     ordered: Vec<bool>,
+    /// Number of these settings that each server sets.
     changes: Vec<u32>,
 }
 

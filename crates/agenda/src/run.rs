@@ -18,23 +18,24 @@ pub(super) struct Attempt {
     pub tries: u32,
     /// The `run_started` line of this try.
     pub started: Option<Entry>,
-    /// The `run_started` line of a try under which the server died.
-    pub under: Option<Entry>,
+    /// The `run_started` line of the try in which the server died.
+    pub died_in: Option<Entry>,
     /// True if the server was checked to be the same before this try.
-    pub is_looked_at: bool,
+    pub is_checked: bool,
     /// True if the caches were reset for this try; `refusal` is the error of the server.
     pub is_reset: bool,
     pub refusal: Option<String>,
     /// Time that the reset took, in seconds.
     pub reset_seconds: Option<f64>,
-    /// Reason for the server's death under this try, and the duration of the try until then, in seconds.
+    /// Reason for the server's death in this try, and the duration of the try until then, in seconds. If no tries are left and this one
+    /// only records the failure: the reason for the death in the last try, and 0.
     pub death: Option<(Failure, f64)>,
 }
 
 impl Attempt {
     /// Discards a try without a result. Returns its `run_started` line.
     pub fn begin_again(&mut self) -> Option<Entry> {
-        (self.is_looked_at, self.is_reset, self.reset_seconds) = (false, false, None);
+        (self.is_checked, self.is_reset, self.reset_seconds) = (false, false, None);
         self.started.take()
     }
 }
@@ -54,8 +55,8 @@ impl Agenda<'_> {
             task,
             tries,
             started: None,
-            under: None,
-            is_looked_at: false,
+            died_in: None,
+            is_checked: false,
             is_reset: false,
             refusal: None,
             reset_seconds: None,
@@ -73,7 +74,7 @@ impl Agenda<'_> {
         let needs_server = !is_begun && attempt.death.is_none();
         if needs_server
             && self.launched.is_none()
-            && let Some(failure) = self.failed_start.take()
+            && let Some(failure) = self.start_failure.take()
         {
             return self.miss_start(attempt, failure);
         }
@@ -85,7 +86,7 @@ impl Agenda<'_> {
         let step = match &attempt.started {
             None if needs_server && is_used && serve.reset == Reset::Restart => Step::Act(Action::Stop),
             None if needs_server && self.launched.is_none() => self.start(),
-            None if needs_server && is_used && is_attached && !attempt.is_looked_at => Step::Act(Action::Check),
+            None if needs_server && is_used && is_attached && !attempt.is_checked => Step::Act(Action::Check),
             None => record(Event::RunStarted(Box::new(self.run_started(&attempt.task, state)))),
             Some(_) if holds_caches && !attempt.is_reset && serve.reset != Reset::Nothing => {
                 attempt.is_reset = true;
@@ -133,9 +134,9 @@ impl Agenda<'_> {
     }
 
     /// Discards a try during which the server was restarted outside vsweep, because its figures belong to neither launch. The run is tried
-    /// again on the new one.
+    /// again on a new launch.
     pub(super) fn settle_disturbance(&mut self) {
-        let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
+        let attempt = self.attempt.as_mut().expect("a disturbance interrupts an attempt");
         attempt.begin_again();
         self.due.push_back(Step::Act(Action::Stop));
     }
@@ -144,11 +145,11 @@ impl Agenda<'_> {
     pub(super) fn end_run(&mut self, task: Task, outcome: Outcome) {
         match self.strategies.front() {
             // A search looks for loads at which runs fail.
-            Some(Strategy::Search(..)) => self.ended = Some(task),
+            Some(Strategy::Search(..)) => self.unchecked = Some(task),
             _ if outcome == Outcome::Failed && self.schedule.plan.on_failure == OnFailure::Stop => {
                 self.leave(super::Ending::StoppedOnFailure);
             }
-            Some(Strategy::Exploration(_)) => self.ended = Some(task),
+            Some(Strategy::Exploration(_)) => self.unchecked = Some(task),
             _ => {}
         }
     }

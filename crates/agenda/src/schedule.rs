@@ -1,6 +1,7 @@
 //! The remaining work, in order: all server configs in the order of the plan, then all of them again on their next start, so that the
-//! starts of a config are spread over the sweep. A start launches its server once, unless the server dies. Within a start, all points are
-//! measured once, then all again, so that drift of the machine spreads over all points instead of favouring some.
+//! starts of a config are spread over the sweep. A start launches its server once, unless the server dies or `reset = "restart"` asks for a
+//! launch before each run. Within a start, all points are measured once, then all again, so that drift of the machine spreads over all
+//! points instead of favouring some.
 
 use super::finals::{Finals, alone, finalists, is_packed};
 use std::sync::Arc;
@@ -107,7 +108,7 @@ impl<'a> Schedule<'a> {
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
         let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));
-        // Most plans have none of these starts. They need no walk over all points.
+        // Most plans have none of these starts. For them, the walk over all points is saved.
         let is_wanted = has_finals || is_packed || self.advised.is_some();
         let is_measured = is_wanted && self.is_measured(state);
         let finals = (is_measured && has_finals).then(|| finalists(self.plan, self.matrix, state));

@@ -49,12 +49,12 @@ pub struct Run {
     pub files: RunFiles,
     /// Requests before the measured ones.
     pub warmup: Warmup,
-    /// True if the server has held this load since it started.
+    /// True if the server has served this load, or a higher one, since it started.
     pub is_warm: bool,
 }
 
 impl Run {
-    /// The run of a task. The files are named after the journal line that `started` it.
+    /// The run of a task. `started` is its `run_started` line, after which its files are named.
     pub(super) fn of(task: &Task, started: &Entry, warmup: Warmup, is_warm: bool) -> Run {
         Run {
             task: task.clone(),

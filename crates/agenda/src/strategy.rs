@@ -1,7 +1,7 @@
 //! The measurements on a server: the points of a grid, a search, or an exploration. Each derives its next run from the recorded runs alone,
 //! so it continues at the same place after an interruption.
 
-use super::begin::{Hint, begun, search_started};
+use super::begin::{Hint, definition, search_started};
 use super::grid::Grid;
 use super::schedule::Schedule;
 use super::task::{RunReader, Task};
@@ -99,7 +99,7 @@ impl Strategy {
     /// Returns the reason to end a search or exploration after this run, if further runs would teach it nothing either.
     pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
         match self {
-            Strategy::Search(planned, _) => objection(planned, task, state),
+            Strategy::Search(planned, _) => search_objection(planned, task, state),
             Strategy::Exploration(_) => lacks_level(task, state),
             Strategy::Grid(_) => None,
         }
@@ -146,7 +146,7 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u
 fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
     if state.search(&planned.id, slot).is_none() {
         let vary = planned.settings.vary;
-        return Next::Begin(Box::new(begun(planned, vary, slot, schedule.plan)));
+        return Next::Begin(Box::new(definition(planned, vary, slot, schedule.plan)));
     }
     let mut exploration = Exploration::new(planned.settings.clone());
     state.levels(&planned.id, slot).for_each(|level| exploration.add(level));
@@ -185,7 +185,7 @@ fn lacks_level(task: &Task, state: &State) -> Option<Failure> {
     run.level().is_none().then(|| Failure::new(Cause::BenchFailed, detail))
 }
 
-fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure> {
+fn search_objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure> {
     let run = state.run(&task.point.id, task.slot, task.run)?;
     let probe = run.probe();
     if run.validity == Validity::Invalid && probe.is_none() {

@@ -24,11 +24,11 @@ pub struct Task {
     pub run: u32,
     /// Reader of the search or exploration that asks for it; `None` for a point of the plan.
     pub reader: Option<RunReader>,
-    /// The metrics that decide how often its point is measured.
+    /// Names of the metrics that the journal keeps of its result; empty if a search or an exploration asks for it.
     pub figures: Vec<String>,
 }
 
-/// Distance between the draws of consecutive starts, which exceeds the number of runs of a point on one start.
+/// Distance between the draws of consecutive starts: the largest number of runs that a plan may ask of a point on one start.
 const DRAWS: u32 = 10_000;
 
 /// Interprets a run for the search or exploration that asks for it.
@@ -62,7 +62,7 @@ pub struct SearchReader {
     pub endured: f64,
 }
 
-/// Result of a benchmark, as a reader sees it.
+/// Result of a benchmark, from which a task learns.
 #[derive(Debug, Clone, Copy)]
 pub struct MeasuredView<'a> {
     /// The figures.
@@ -77,7 +77,7 @@ pub struct MeasuredView<'a> {
     pub doubts: &'a [Doubt],
 }
 
-/// Returns true if a code means that something disturbed the run, or stopped it.
+/// Returns true if a code means that something disturbed the run.
 fn is_disturbance(code: Code) -> bool {
     code.is_disturbance() || code == Code::GeneratorStopped
 }
@@ -123,7 +123,7 @@ thread_local! {
 }
 
 impl Task {
-    /// Returns a run of the plan.
+    /// Returns a run of a point that no search or exploration asks for.
     pub fn of(point: Point, slot: u32, run: u32, figures: Vec<String>) -> Task {
         #[cfg(test)]
         MADE.set(MADE.get() + 1);
@@ -164,7 +164,7 @@ impl Task {
     pub fn learn(&self, seen: MeasuredView<'_>) -> Option<Learned> {
         match &self.reader {
             Some(RunReader::Search(reader)) => reader.probe(seen).map(Box::new).map(Learned::Probe),
-            Some(RunReader::Exploration { load, .. }) => Some(level(load, figures(load, seen))),
+            Some(RunReader::Exploration { load, .. }) => Some(level(load, curve_point(load, seen))),
             None if self.figures.is_empty() || seen.is_failed => None,
             None => {
                 let figure = |name: &String| Some((name.clone(), seen.metric(name).filter(|value| value.is_finite())?));
@@ -216,7 +216,7 @@ impl RunReader {
 
 impl SearchReader {
     /// Returns the answer of a run. If the run failed, the load is too high, whatever the figures. A run that only a disturbance makes
-    /// invalid is a probe without readings; any other invalid run gives none.
+    /// invalid becomes a probe without readings; any other invalid run gives no probe.
     fn probe(&self, seen: MeasuredView<'_>) -> Option<Probe> {
         let question = self.question.clone();
         let probe = if seen.is_failed {
@@ -232,8 +232,8 @@ impl SearchReader {
         Some(probe.disturbed_by(seen.disturbances()))
     }
 
-    /// Returns the answer of a run without figures: the load is too high, if the cause of the failure may come from load. A low load takes
-    /// long by itself. So if a higher one ended in time, a timeout means that this one is too low to be measured.
+    /// Returns the answer of a run without figures: the load is too high, if the failure may come from load; else `None`. A low load takes
+    /// long by itself. So a timeout below a load that ended in time only means that this load is too low to be measured.
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
         let question = self.question.clone();
         if failure.cause == Cause::BenchTimeout && question.value < self.endured {
@@ -248,7 +248,7 @@ fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
 }
 
 /// Returns the position of a run on the curve; `None` if unknown. A latency that the benchmark does not report follows from Little's law.
-fn figures(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
+fn curve_point(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
     if seen.is_failed || seen.is_invalid() {
         return None;
     }

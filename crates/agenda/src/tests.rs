@@ -50,7 +50,7 @@ fn perform_next(
                 let outcome = script(&mut agenda, &action);
                 let word = match action {
                     Action::Start(_) => "start".to_owned(),
-                    Action::Check => "look".to_owned(),
+                    Action::Check => "check".to_owned(),
                     Action::Reset => "reset".to_owned(),
                     Action::Run(run) => format!("run{}", run.task.point.params["max_concurrency"]),
                     Action::Await => "await".to_owned(),
@@ -64,7 +64,7 @@ fn perform_next(
             Step::Done(ending) => return (words.join(" "), ending),
         };
         match &mut event {
-            // The number of the start, as the recorder would count it.
+            // The number of the launch, as the recorder would count it.
             Event::ServerStarting { server, launch, .. } => *launch = state.launches_of(server).len() as u32 + 1,
             Event::RunFinished(finished) => words.push(finished.outcome.to_string()),
             Event::GroupGivenUp(given_up) => words.push(format!("lost{}", given_up.points.len())),
@@ -117,11 +117,11 @@ fn a_server_is_started_once_and_stopped_at_the_end() {
 fn caches_that_others_may_have_filled_are_reset_before_the_first_run() {
     let attached = PLAN.replace("command = \"vllm serve m\"", "url = \"http://localhost:1\"");
     let (steps, _) = perform(&attached, &mut |_, action| succeed(action));
-    assert!(steps.starts_with("start reset run1 ok look reset run2 ok"), "{steps}");
+    assert!(steps.starts_with("start reset run1 ok check reset run2 ok"), "{steps}");
 
     let kept = attached.replace("[bench.params]", "reset = \"none\"\n[bench.params]");
     let (steps, _) = perform(&kept, &mut |_, action| succeed(action));
-    assert!(steps.starts_with("start run1 ok look run2 ok"), "{steps}");
+    assert!(steps.starts_with("start run1 ok check run2 ok"), "{steps}");
 }
 
 #[test]

@@ -120,7 +120,7 @@ pub struct Tick {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly, starting at zero.
+    /// Evenly. The axis includes zero, unless it may leave out zero.
     Linear,
     /// By their logarithm; every value is positive.
     Log,

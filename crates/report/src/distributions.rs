@@ -26,7 +26,7 @@ const SHARES: [f64; 24] = [
 pub struct Distributions(BTreeMap<usize, BTreeMap<String, Histogram>>);
 
 #[derive(Deserialize)]
-struct Part {
+struct RunHistograms {
     #[serde(default)]
     histograms: BTreeMap<String, Histogram>,
 }
@@ -45,7 +45,7 @@ impl Distributions {
             let mut together: BTreeMap<String, Histogram> = BTreeMap::new();
             let runs = points.points[at].used.iter().filter_map(|row| records.get(*row));
             let contents = runs.filter_map(|run| read_content(directory.root(), run).ok());
-            for part in contents.filter_map(|content| serde_json::from_slice::<Part>(&content).ok()) {
+            for part in contents.filter_map(|content| serde_json::from_slice::<RunHistograms>(&content).ok()) {
                 for (name, histogram) in part.histograms {
                     let known = together.entry(name).and_modify(|known| known.merge(&histogram));
                     known.or_insert(histogram);

@@ -11,7 +11,9 @@ use vsweep_record::table::{Column, Points, Section, Workload};
 /// Names of the configs, loads and workloads in a table, made from the parameters that vary.
 pub struct PointNames<'a> {
     points: &'a Points<'a>,
+    /// The settings that distinguish servers.
     server: Vec<&'a Column>,
+    /// The parameters that distinguish loads within a workload.
     load: Vec<&'a Column>,
     /// The name of a server if none of its settings varies.
     only: String,

@@ -47,7 +47,7 @@ impl Phases {
         }
     }
 
-    /// The rows as a file.
+    /// The rows as JSON text.
     pub fn json(&self) -> String {
         let mut document = json!({"prefill": self.prefill, "decode": self.decode});
         if self.simulated {
@@ -56,7 +56,7 @@ impl Phases {
         serde_json::to_string_pretty(&document).expect("JSON values can be written") + "\n"
     }
 
-    /// The rows as a page.
+    /// The rows as a Markdown page.
     pub fn markdown(&self) -> String {
         let warmups = self.rows().filter_map(|row| number(row, "warmup_s"));
         let (least, most) = warmups.fold((f64::INFINITY, 0.0_f64), |(least, most), seconds| {
@@ -98,7 +98,7 @@ impl Phases {
         ratios.unique_by(|ratio| ratio.to_bits()).map(of_ratio).collect()
     }
 
-    /// A picture of each phase that was measured.
+    /// A chart of each phase that was measured.
     pub fn charts(&self) -> Vec<Chart> {
         let prefill = [("", "Prefill throughput (tokens/s)", "total_throughput")];
         let decode = [
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn each_phase_is_a_picture_with_its_levels_in_order() {
+    fn each_phase_is_a_chart_with_its_levels_in_order() {
         let charts = phases().charts();
         let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
         assert_eq!(names, ["prefill", "decode"]);

@@ -21,7 +21,7 @@ use vsweep_record::table::{COMBO, RunFigures, RunRow, Table, TableBuilder, read_
 pub struct Runs {
     /// One row for each run.
     pub table: Table,
-    /// One line for each run file that is not the recorded one.
+    /// One line for each run file that cannot be read or is not the recorded one.
     pub damaged: Vec<String>,
     /// The record of a directory of vsweep; `None` for results of other programs.
     pub state: Option<State>,
@@ -70,7 +70,7 @@ pub fn read_asked(
     let used = |server: &ServerRecord| used_gpus(&server.params, &server.argv, &server.launches);
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(|(id, server)| (id, used(server))).collect();
     let mut builder = TableBuilder::new();
-    let is_spread = nodes::has_several_nodes(state);
+    let has_several_nodes = nodes::has_several_nodes(state);
     let mut damaged = Vec::new();
     let runs: Vec<&RunRecord> = state.runs().collect();
     let mut like = RunFigures::default();
@@ -90,7 +90,7 @@ pub fn read_asked(
             let (outcome, validity, cause, figures) = match figures {
                 Ok(figures) => (run.outcome, measured, run.cause, figures),
                 Err(problem) => {
-                    // Results lost earlier are reported together elsewhere.
+                    // Lost results are not listed here, because they are reported together elsewhere.
                     if !run.is_lost() {
                         damaged.push(problem);
                     }
@@ -114,7 +114,7 @@ pub fn read_asked(
                 slot: run.slot,
                 launch: state.launch_of(run).map(|launch| launch.to_string()),
                 order: run.rank.line.seq,
-                machine: state.measured_at(run).filter(|_| is_spread),
+                machine: state.measured_at(run).filter(|_| has_several_nodes),
             });
             if let (Some(cache), Some(file)) = (&mut cache, &run.file)
                 && cause != Some(Cause::ResultDamaged)

@@ -101,10 +101,10 @@ pub(super) fn order(points: &Points<'_>, answers: &[WorkloadAnswer]) -> Vec<usiz
 }
 
 /// Reads a value from a line of a file.
-type Measured = fn(&CsvLine<'_>) -> Option<f64>;
+type ReadValue = fn(&CsvLine<'_>) -> Option<f64>;
 
 /// The lines of the charts: title and unit of the chart, name of the line if the chart has several, and value.
-const LINES: [(&str, &str, &str, Measured); 11] = [
+const LINES: [(&str, &str, &str, ReadValue); 11] = [
     ("Requests", "", "running", |line| line.number("running")),
     ("Requests", "", "waiting", |line| line.number("waiting")),
     ("KV cache in use", "%", "", |line| {
@@ -145,7 +145,7 @@ fn read(path: &Path) -> Vec<TelemetryReading> {
     let Ok(names) = reader.headers().cloned() else {
         return Vec::new();
     };
-    // The last line of a run that goes on may be half written.
+    // Reading ends at the first bad line, because the last line of a run in progress may be half written.
     let records: Vec<csv::StringRecord> = reader.records().map_while(Result::ok).collect();
     let reading = |(at, record): (usize, &csv::StringRecord)| {
         let line = CsvLine {

@@ -47,9 +47,9 @@ pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
         Series::new(name, Style::Bar(number), marks.collect())
     });
     let mut series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
-    let ends = || series.iter().flat_map(|series| &series.points);
-    let least = ends().map(|mark| mark.bar.map_or(mark.x, |(low, _)| low.min(mark.x)));
-    let most = ends().map(|mark| mark.bar.map_or(mark.x, |(_, high)| high.max(mark.x)));
+    let all_marks = || series.iter().flat_map(|series| &series.points);
+    let least = all_marks().map(|mark| mark.bar.map_or(mark.x, |(low, _)| low.min(mark.x)));
+    let most = all_marks().map(|mark| mark.bar.map_or(mark.x, |(_, high)| high.max(mark.x)));
     let (least, most) = (least.fold(0.0, f64::min), most.fold(0.0, f64::max));
     let most = most + LABEL_ROOM * (most - least);
     let (bottom, top) = (-0.6, bars.len() as f64 - 0.4);

@@ -27,8 +27,8 @@ pub struct Lines<'a> {
     pub ys: &'a [String],
     /// Parameters whose combinations make the curves; each workload has a picture of its own in any case.
     pub curve_by: Vec<&'a Column>,
-    /// True if the user chose these parameters. Their order then decides which is most important, instead of the measurements.
-    pub is_asked: bool,
+    /// True if the user chose `curve_by`. Its order then decides which parameter is most important, instead of the measurements.
+    pub is_curve_by_chosen: bool,
 }
 
 /// Smallest share of places at which curves must agree to be merged.
@@ -77,11 +77,11 @@ fn picture(
             false => swept(points, varied),
         },
     };
-    let mut by = columns(lines, workload, measured, ranked);
-    if !lines.is_asked {
-        sketch.merge_alike(&mut by, measured, &ys);
+    let mut curve_by = columns(lines, workload, measured, ranked);
+    if !lines.is_curve_by_chosen {
+        sketch.merge_alike(&mut curve_by, measured, &ys);
     }
-    let arranged = arrange(measured, by);
+    let arranged = arrange(measured, curve_by);
     let groups = arranged.panels.iter();
     let mut panels: Vec<Panel> = groups
         .flat_map(|(title, curves)| ys.iter().map(|y| sketch.panel(title, curves, y)))
@@ -110,7 +110,7 @@ fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, measured: &[&Point], 
         is_set && !set.all_equal()
     };
     let mut columns: Vec<&Column> = within(&lines.curve_by, workload).filter(differs).collect();
-    if !lines.is_asked {
+    if !lines.is_curve_by_chosen {
         sort(&mut columns, ranked);
     }
     columns
@@ -173,11 +173,11 @@ struct CurveChart<'a> {
 impl CurveChart<'_> {
     /// Removes parameters that make no difference to the curves, the least important first, while there are more curves than a reader can
     /// follow.
-    fn merge_alike(&self, by: &mut Vec<&Column>, measured: &[&Point], ys: &[&String]) {
+    fn merge_alike(&self, curve_by: &mut Vec<&Column>, measured: &[&Point], ys: &[&String]) {
         let Some(traced) = self.traced else { return };
-        for column in by.clone().into_iter().rev() {
-            let rest = without(by, Some(column));
-            if count(measured, by) <= MOST_READ || rest.is_empty() {
+        for column in curve_by.clone().into_iter().rev() {
+            let rest = without(curve_by, Some(column));
+            if count(measured, curve_by) <= MOST_READ || rest.is_empty() {
                 return;
             }
             let along = rest.iter().copied().chain([traced]).collect_vec();
@@ -189,7 +189,7 @@ impl CurveChart<'_> {
             };
             // A median over curves that differ in one of the figures would hide the difference.
             if ys.iter().all(|y| agrees(&y)) {
-                *by = rest;
+                *curve_by = rest;
             }
         }
     }

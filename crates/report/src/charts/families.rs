@@ -44,22 +44,22 @@ fn draw(
         return None;
     }
     let varying = varying_within(subject.points, &tradeoff.workload);
-    let (mut server, bench): (Vec<&Column>, Vec<&Column>) =
+    let (mut server_columns, bench): (Vec<&Column>, Vec<&Column>) =
         varying.into_iter().partition(|column| column.section == Section::Serve);
     let load = swept(subject.points, &bench)?;
-    let named = server.clone();
-    sort(&mut server, ranked);
+    let named = server_columns.clone();
+    sort(&mut server_columns, ranked);
     let load_of = |placed: &PlacedPoint<'_>| load.cells.at(placed.point.row).number().unwrap_or(f64::INFINITY);
     let placed = tradeoff.placed.iter();
     let placed = placed
         .ordered_by(|a, b| load_of(a).total_cmp(&load_of(b)))
         .collect_vec();
     // In the order of the settings, as in the charts of latency, so that a server has the same colour in both.
-    let mut families = groups(&placed, &server, |placed| placed.point.row);
+    let mut families = groups(&placed, &server_columns, |placed| placed.point.row);
     if families.len() < 2 || families.iter().all(|family| family.len() < 2) {
         return None;
     }
-    let leading = server.first().copied();
+    let leading = server_columns.first().copied();
     let each_has_colour = families.len() <= MOST_COLOURS;
     if !each_has_colour {
         let highest = |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.value).fold(f64::MIN, f64::max);
@@ -75,7 +75,7 @@ fn draw(
     for family in &families {
         let row = family[0].point.row;
         let colour = match each_has_colour {
-            true => settings(&server, row),
+            true => settings(&server_columns, row),
             false => short_setting(&leading?.name, &leading?.cells.at(row)),
         };
         // Of the servers that share a colour, only the best one and those with a point on the frontier are drawn in it.

@@ -71,13 +71,13 @@ impl Grid<'_> {
     fn figure(&self, rows: &[usize], owners: &[Option<&Point>]) -> GridPicture {
         let along = XAxis::of(self.x, self.x_is_setting, rows.iter().copied(), self.scales.0);
         let by = |columns: &[&Column]| groups(rows, columns, |row| *row);
-        let (facets, columns, curves) = (by(&self.row_by), by(&self.col_by), by(&self.curve_by));
+        let (panel_rows, panel_columns, curves) = (by(&self.row_by), by(&self.col_by), by(&self.curve_by));
         let (mut panels, mut drawn) = (Vec::new(), 0);
-        for (facet, column) in facets.iter().cartesian_product(&columns) {
-            let here = |row: &usize| order(&self.col_by, *row, column[0]).is_eq();
-            let here: Vec<usize> = facet.iter().copied().filter(here).collect();
-            let of_facet = self.row_by.iter().map(|by| (by, facet[0]));
-            let varied = of_facet.chain(self.col_by.iter().map(|by| (by, column[0])));
+        for (panel_row, column) in panel_rows.iter().cartesian_product(&panel_columns) {
+            let is_here = |row: &usize| order(&self.col_by, *row, column[0]).is_eq();
+            let here: Vec<usize> = panel_row.iter().copied().filter(is_here).collect();
+            let of_row = self.row_by.iter().map(|by| (by, panel_row[0]));
+            let varied = of_row.chain(self.col_by.iter().map(|by| (by, column[0])));
             let (series, runs) = self.series(&here, &curves, &along, owners);
             drawn += runs;
             panels.push(Panel {
@@ -105,7 +105,7 @@ impl Grid<'_> {
                 simulated: rows
                     .iter()
                     .any(|row| self.points.runs.cell("simulated", *row) == Cell::Bool(true)),
-                columns: columns.len(),
+                columns: panel_columns.len(),
                 panels,
             },
             group,

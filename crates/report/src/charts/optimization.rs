@@ -13,7 +13,7 @@ use vsweep_base::units::show_many;
 /// Fewest measured servers for a chart.
 const FEWEST: usize = 3;
 /// Horizontal distance of a prediction from its start, as a share of the axis.
-const APART: f64 = 0.01;
+const PREDICTION_SHIFT: f64 = 0.01;
 /// Maximum number of predictions that are drawn with their intervals. More intervals would hide everything else.
 const MOST_INTERVALS: usize = 40;
 /// Most settings in one line of a label.
@@ -101,7 +101,7 @@ impl Course {
             course.starts[usize::from(!is_first)].push(mark);
             let predicted = candidates.get(config).and_then(|own| own.predicted.as_ref());
             if let Some(predicted) = predicted.filter(|_| is_first) {
-                let mark = mark_of(x - APART * course.end, predicted);
+                let mark = mark_of(x - PREDICTION_SHIFT * course.end, predicted);
                 course.predicted.push(mark);
             }
         }

@@ -63,7 +63,7 @@ fn title_of(target: &Target) -> String {
 
 fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {
     let limit = limit(criterion);
-    // Series of one kind follow each other, so that the legend is in order. Rings are last, so that they are on top.
+    // Series of one kind follow each other, so that the legend is in order. Rings come after the curves, so that they are on top of them.
     let (mut stopped, mut curves, mut rings) = (Vec::new(), Vec::new(), Vec::new());
     for (colour, record) in searches.iter().enumerate() {
         let name = search_name(record, state);
@@ -94,7 +94,8 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
     Some(Panel::of(x, y, series))
 }
 
-/// Returns the label of an answer: the name of its search, because a probe that was stopped early has no colour, and the load.
+/// Returns the label of an answer: the name of its search, and the load. The name is needed because a probe that was stopped early is grey
+/// for every search.
 fn ring_label(answer: Option<&Answer>, name: String) -> Vec<String> {
     let load = answer.and_then(|answer| match answer.found {
         Found::Beyond(value) => Some(format!("{} or more", show_number(value))),
@@ -103,8 +104,8 @@ fn ring_label(answer: Option<&Answer>, name: String) -> Vec<String> {
     load.map_or_else(Vec::new, |load| vec![name, load])
 }
 
-/// Returns the measurements of a search's probes: those that were stopped early if `cut` is true, with their last measurement, else the
-/// others. Repeats at one load are drawn as their mean, with a bar from lowest to highest.
+/// Returns the measurements of the probes of a search: with `cut` the last measurement of each probe that was stopped early, else those of
+/// the complete probes. Repeats at one load are drawn as their mean, with a bar from lowest to highest.
 fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool) -> Vec<Mark> {
     let text = criterion.to_string();
     let probes = state
@@ -122,7 +123,8 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
     sorted.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()
 }
 
-/// A reading in the unit of `limit`; for an attainment of several limits, the ratio of the deciding request's latency to its limit.
+/// A reading in the unit of `limit`. For an attainment of several limits, it is the ratio of latency to limit that the criterion's share of
+/// the requests keeps.
 fn figure(criterion: &Criterion, reading: &Reading) -> f64 {
     match (&criterion.quantity, criterion.operator.wants_small()) {
         (Quantity::Attainment(_), _) => reading.ratio * limit(criterion),

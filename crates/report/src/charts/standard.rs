@@ -113,7 +113,7 @@ fn against_load(
             x,
             ys: &ys,
             curve_by: params.iter().copied().filter(|column| column.name != x.name).collect(),
-            is_asked: false,
+            is_curve_by_chosen: false,
         };
         if !ys.is_empty() {
             charts.extend(draw(subject, &lines, ranking));
@@ -151,7 +151,7 @@ pub fn requested(
         title: format!("{} against {}", title(&y.name), name(&x.name)),
         x,
         ys: std::slice::from_ref(&y.name),
-        is_asked: !asked.is_empty(),
+        is_curve_by_chosen: !asked.is_empty(),
         curve_by: match asked.is_empty() {
             true => curves_along(points, x, asked, &[]),
             false => asked,

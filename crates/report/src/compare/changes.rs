@@ -16,17 +16,17 @@ const MOST_NAMED: usize = 3;
 const MOST_PANELS: usize = 2;
 
 /// A figure with the settings of its point.
-pub(super) type Placed<'a> = (&'a str, &'a Figure);
+pub(super) type FigureAt<'a> = (&'a str, &'a Figure);
 
 /// Every figure, ordered by its verdict: worse, better, undecided, the same. Within a verdict the largest change comes first.
-pub(super) fn by_weight(comparison: &Comparison) -> Vec<Placed<'_>> {
+pub(super) fn by_weight(comparison: &Comparison) -> Vec<FigureAt<'_>> {
     let rank = |verdict| match verdict {
         Verdict::Regressed => 0,
         Verdict::Improved => 1,
         Verdict::Undecided => 2,
         Verdict::Same => 3,
     };
-    let weighed = placed(comparison).ordered_by(|(_, a), (_, b)| {
+    let weighed = figures_at(comparison).ordered_by(|(_, a), (_, b)| {
         let ranked = rank(a.verdict).cmp(&rank(b.verdict));
         ranked.then(size(b).total_cmp(&size(a)))
     });
@@ -70,7 +70,7 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Describes a metric's points with this verdict, and the range of their changes; `None` if there are none.
-fn part(all: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
+fn part(all: &[FigureAt<'_>], verdict: Verdict, word: &str) -> Option<String> {
     let found = all.iter().filter(|(_, figure)| figure.verdict == verdict).collect_vec();
     let (least, most) = found.iter().map(|(_, figure)| figure.ratio).minmax().into_option()?;
     let place = match found.as_slice() {
@@ -88,9 +88,9 @@ fn part(all: &[Placed<'_>], verdict: Verdict, word: &str) -> Option<String> {
 
 /// A picture of the metrics that changed at the most points, with their margins; `None` if nothing is known to have changed.
 pub(super) fn chart(comparison: &Comparison, is_simulated: bool) -> Option<Chart> {
-    let has_changed = |(_, figure): &Placed<'_>| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed);
+    let has_changed = |(_, figure): &FigureAt<'_>| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed);
     // Among metrics that changed at equally many points, the one with the largest change comes first.
-    let weight = |figures: &[Placed<'_>]| {
+    let weight = |figures: &[FigureAt<'_>]| {
         let sizes = figures.iter().filter(|placed| has_changed(placed));
         let sizes = sizes.map(|(_, figure)| size(figure)).collect_vec();
         let largest = sizes.iter().copied().reduce(f64::max)?;
@@ -126,17 +126,17 @@ pub(super) fn chart(comparison: &Comparison, is_simulated: bool) -> Option<Chart
     })
 }
 
-fn by_metric(comparison: &Comparison) -> Vec<(&str, Vec<Placed<'_>>)> {
+fn by_metric(comparison: &Comparison) -> Vec<(&str, Vec<FigureAt<'_>>)> {
     let metrics = comparison.figures().map(|figure| figure.metric.as_str()).unique();
     let of = |metric: &str| {
-        placed(comparison)
+        figures_at(comparison)
             .filter(|(_, figure)| figure.metric == metric)
             .collect()
     };
     metrics.map(|metric| (metric, of(metric))).collect()
 }
 
-fn placed(comparison: &Comparison) -> impl Iterator<Item = Placed<'_>> {
+fn figures_at(comparison: &Comparison) -> impl Iterator<Item = FigureAt<'_>> {
     let points = comparison.points.iter();
     points.flat_map(|pair| pair.figures.iter().map(|figure| (pair.settings.as_str(), figure)))
 }

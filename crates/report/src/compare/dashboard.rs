@@ -34,7 +34,7 @@ struct LoadRow {
 }
 
 /// All throughputs, TTFTs and TPOTs of each side at a load.
-type OfSides = Vec<[Vec<f64>; 3]>;
+type SideFigures = Vec<[Vec<f64>; 3]>;
 
 /// Returns tables in Markdown: for each workload and server, a table for each figure and one of the highest loads.
 ///
@@ -50,8 +50,8 @@ pub fn to_dashboard(sides: &[Side], speed: &Speed) -> Result<String, String> {
     }
     let keys: BTreeSet<String> = points.iter().flat_map(varying).map(full_name).collect();
     let load = load_of(&points, &keys);
-    let apart: BTreeSet<String> = keys.into_iter().filter(|key| key != load).collect();
-    let groups = gather(&points, &apart, load, &metrics);
+    let group_by: BTreeSet<String> = keys.into_iter().filter(|key| key != load).collect();
+    let groups = gather(&points, &group_by, load, &metrics);
     if groups.is_empty() {
         return Err(format!(
             "no point has one of {}; see the columns with `vsweep plot`, or choose --latency",
@@ -61,7 +61,7 @@ pub fn to_dashboard(sides: &[Side], speed: &Speed) -> Result<String, String> {
     let names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
     let mut text = format!("## {}\n\n", names.iter().map(|name| escape(name)).join(" | "));
     for (key, rows) in &groups {
-        let heading = apart.iter().zip(key).filter(|(_, value)| !value.is_empty());
+        let heading = group_by.iter().zip(key).filter(|(_, value)| !value.is_empty());
         let heading = heading
             .map(|(name, value)| format!("{} {value}", bare(name)))
             .join(", ");
@@ -84,22 +84,22 @@ fn load_of(points: &[Points<'_>], keys: &BTreeSet<String>) -> &'static str {
     found.unwrap_or(&LOADS[0])
 }
 
-/// Groups points by their values of the settings `apart`, with rows in the order of their loads. Points with equal settings are averaged,
-/// as in vLLM's table.
+/// Groups points by their values of the settings `group_by`, with rows in the order of their loads. Points with equal settings are
+/// averaged, as in vLLM's table.
 fn gather(
     points: &[Points<'_>],
-    apart: &BTreeSet<String>,
+    group_by: &BTreeSet<String>,
     load: &str,
     metrics: &[String; 3],
 ) -> BTreeMap<Vec<String>, Vec<LoadRow>> {
     let load = BTreeSet::from([load.to_owned()]);
-    let mut groups: BTreeMap<Vec<String>, BTreeMap<String, OfSides>> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<String>, BTreeMap<String, SideFigures>> = BTreeMap::new();
     for (side, of_side) in points.iter().enumerate() {
-        let (apart, load) = (values_of(of_side, apart), values_of(of_side, &load));
+        let (key, load) = (values_of(of_side, group_by), values_of(of_side, &load));
         for point in of_side.points.iter().filter(|point| !point.used.is_empty()) {
             let figures = [0, 1, 2].map(|place| of_side.spread(point, &metrics[place]));
             if figures.iter().any(Option::is_some) {
-                let loads = groups.entry(apart(point)).or_default();
+                let loads = groups.entry(key(point)).or_default();
                 let row = loads.entry(load(point).concat());
                 let row = row.or_insert_with(|| vec![Default::default(); points.len()]);
                 for (values, figure) in row[side].iter_mut().zip(figures) {
@@ -109,13 +109,13 @@ fn gather(
         }
     }
     let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let row = |(load, sides): (String, OfSides)| {
+    let row = |(load, sides): (String, SideFigures)| {
         let sides = sides.into_iter().map(|figures| figures.map(mean)).collect();
         LoadRow { load, sides }
     };
     // Non-numeric values come last.
     let number = |row: &LoadRow| row.load.parse::<f64>().unwrap_or(f64::INFINITY);
-    let in_order = |loads: BTreeMap<String, OfSides>| {
+    let in_order = |loads: BTreeMap<String, SideFigures>| {
         let rows = loads.into_iter().map(row);
         rows.ordered_by(|a, b| number(a).total_cmp(&number(b))).collect()
     };

@@ -32,19 +32,19 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     // `varying` looks at every run, so it is called once for each side.
     let (in_base, in_new) = (varying(base), varying(new));
     let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(full_name).collect();
-    let mut news = by_key(new, &keys);
+    let mut new_by_key = by_key(new, &keys);
     let (failed_in_base, failed_in_new) = (failed(base, &keys), failed(new, &keys));
     let (mut pairs, mut only_base, mut failed_new) = (Vec::new(), Vec::new(), Vec::new());
-    let bases = by_key(base, &keys).into_iter();
-    for (key, points) in bases.ordered_by_key(|(_, points)| points[0].row) {
-        match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
+    let base_by_key = by_key(base, &keys).into_iter();
+    for (key, points) in base_by_key.ordered_by_key(|(_, points)| points[0].row) {
+        match (points.as_slice(), new_by_key.get(&key).map(Vec::as_slice)) {
             ([base], Some([new])) => {
                 let settings = match in_base.is_empty() {
                     true => settings(&in_new, new.row),
                     false => settings(&in_base, base.row),
                 };
                 pairs.push(PointPair { settings, base, new });
-                news.remove(&key);
+                new_by_key.remove(&key);
             }
             (points, other) => {
                 let has_failed = other.is_none() && failed_in_new.contains(&key);
@@ -53,7 +53,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
             }
         }
     }
-    let left = news.into_iter().flat_map(|(key, points)| {
+    let left = new_by_key.into_iter().flat_map(|(key, points)| {
         let has_failed = failed_in_base.contains(&key);
         points.into_iter().map(move |point| (point, has_failed))
     });

@@ -95,7 +95,7 @@ fn with_evidence(
     })
 }
 
-/// Judges the experiment of a directory, on the GPUs of the machine that planned it. The points adopt its estimates.
+/// Judges the experiment of a directory, on the GPUs of the machine in its manifest. The points adopt its estimates.
 pub fn settle(directory: &Directory, state: &State, points: &mut Points<'_>, options: &ReportOptions) -> Answer {
     let answer = judge(state, points, options, Manifest::gpus_of(directory));
     points.adopt(&answer);

@@ -21,7 +21,7 @@ pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<S
         .value("kv_cache_dtype")
         .is_some_and(|dtype| dtype.starts_with("fp8"));
     let largest = picks(answer).into_iter().next()?.largest;
-    let known = Known {
+    let known = ServerFacts {
         is_quantised: command.has("quantization"),
         has_fp8_cache,
         largest: largest.as_deref(),
@@ -55,14 +55,14 @@ const NEAR: f64 = 0.8;
 
 /// Facts about the server that the advice depends on.
 #[derive(Default)]
-struct Known<'a> {
+struct ServerFacts<'a> {
     is_quantised: bool,
     has_fp8_cache: bool,
     /// The load and the settings of the server that are the largest tested, in words; `None` if there are none.
     largest: Option<&'a str>,
 }
 
-fn say(limit: &str, known: &Known<'_>, figure: impl Fn(&str) -> Option<f64>) -> Option<String> {
+fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64>) -> Option<String> {
     let share = |name: &str| figure(name).map(percent);
     // Advice against a limit is given only if it binds. Otherwise more load may help.
     let verb_and_advice = |name: &str, reached: f64, advice: String| {
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn each_limit_says_what_to_try_next() {
         let shares = |name: &str| Some(if name == "mfu" { 0.12 } else { 0.69 });
-        let said = |limit| say(limit, &Known::default(), shares).expect("a sentence");
+        let said = |limit| say(limit, &ServerFacts::default(), shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
             "Memory bandwidth binds: 69 % of its peak (kernels reach about 80 %); 12 % of the arithmetic is used; to read less for \
@@ -152,9 +152,9 @@ mod tests {
             "more requests may help as long as it does not bind"
         );
         let largest = Some("concurrency 32");
-        let rising = Known {
+        let rising = ServerFacts {
             largest,
-            ..Known::default()
+            ..ServerFacts::default()
         };
         assert_eq!(
             say("arithmetic", &rising, shares).expect("a sentence"),
@@ -163,14 +163,14 @@ mod tests {
         for limit in ["arithmetic", "host", "max_num_seqs", "load"] {
             assert!(said(limit).contains('%'), "{limit}");
         }
-        let quantised = Known {
+        let quantised = ServerFacts {
             is_quantised: true,
             has_fp8_cache: true,
             largest: None,
         };
         let quantised = say("kv_blocks", &quantised, shares).expect("a sentence");
         assert!(quantised.ends_with("cannot help"), "{quantised}");
-        assert_eq!(say("mfu", &Known::default(), shares), None, "no such limit");
-        assert_eq!(say("host", &Known::default(), |_| None), None, "nothing is known");
+        assert_eq!(say("mfu", &ServerFacts::default(), shares), None, "no such limit");
+        assert_eq!(say("host", &ServerFacts::default(), |_| None), None, "nothing is known");
     }
 }

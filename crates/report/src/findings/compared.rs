@@ -70,7 +70,7 @@ pub fn so_far(state: &State) -> Option<(usize, String)> {
 }
 
 /// The servers to choose, with their command lines: the better of two, the one that starts, or both if neither is known to be better; along
-/// an axis, the two next to the change. Empty until the comparison ends.
+/// an axis, the two next to the change. Empty until the comparison ends, and if no change along the axis was found.
 pub fn chosen(state: &State) -> Vec<(String, String)> {
     let Some(compared) = state.compared() else {
         return Vec::new();

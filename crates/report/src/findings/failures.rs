@@ -120,8 +120,8 @@ impl Group {
 
     fn of(reason: Reason, runs: &[Member<'_>], unlisted: &[(&UnlistedRuns, u64, u64)], state: &State) -> Group {
         let mut seen = runs.iter().map(|(_, _, seen)| *seen).counts();
-        for (lost, _, runs) in unlisted {
-            *seen.entry((&lost.detail, None, lost.ruled_out.as_ref())).or_default() += *runs as usize;
+        for (own, _, runs) in unlisted {
+            *seen.entry((&own.detail, None, own.ruled_out.as_ref())).or_default() += *runs as usize;
         }
         let details = seen.into_iter().filter(|((text, ..), _)| !text.is_empty());
         let details = details.map(|((text, request_error, ruled_out), runs)| Detail {
@@ -135,7 +135,7 @@ impl Group {
             .ordered_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
             .collect();
         let of_runs = runs.iter().map(|(_, run, _)| &run.server);
-        let mut servers = of_runs.chain(unlisted.iter().map(|(lost, ..)| &lost.server));
+        let mut servers = of_runs.chain(unlisted.iter().map(|(own, ..)| &own.server));
         let settings = shared::settings(&servers.clone().collect(), state);
         let log = servers.next().and_then(|server| log_of(server, state));
         let points = runs.iter().unique_by(|(_, run, _)| &run.point);
@@ -204,15 +204,15 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().join(" ")
 }
 
-/// The log of a server's last failed start, or of its last start if none failed, relative to the directory; `None` if vsweep did not start
-/// the server.
+/// The log of a server's last failed launch, or of its last launch if none failed, relative to the directory; `None` if vsweep did not
+/// start the server.
 pub fn log_of(server: &ServerId, state: &State) -> Option<String> {
     let record = state.servers.get(server).filter(|record| !record.argv.is_empty())?;
-    let starts = &record.launches;
-    let chosen = starts
+    let launches = &record.launches;
+    let chosen = launches
         .iter()
-        .rfind(|start| start.exit.cause.is_some())
-        .or(starts.last())?;
+        .rfind(|launched| launched.exit.cause.is_some())
+        .or(launches.last())?;
     Some(Directory::server_log_file(server, chosen.launch))
 }
 
@@ -265,7 +265,7 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
 fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
     let mut unlisted = state
         .unlisted()
-        .into_group_map_by(|(lost, ..)| Reason::Failed(lost.cause));
+        .into_group_map_by(|(own, ..)| Reason::Failed(own.cause));
     let mut groups = runs.into_group_map();
     for reason in unlisted.keys() {
         groups.entry(*reason).or_default();

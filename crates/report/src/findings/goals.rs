@@ -29,7 +29,7 @@ struct Goal {
     /// Name in tables, which is short.
     name: String,
     /// Name in sentences: the one that the plan gave it, else its bounds.
-    called: String,
+    name_in_sentences: String,
     /// Its bounds in words.
     text: String,
     is_target: bool,
@@ -74,7 +74,7 @@ impl Goals {
             let is_decided = |verdict: &Requirement| *verdict != Requirement::Undecided;
             goals.push(Goal {
                 name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
-                called: text.clone(),
+                name_in_sentences: text.clone(),
                 text: in_words(&text, &assertion.criteria),
                 is_target: false,
                 of_classes: of_classes(&assertion.criteria),
@@ -121,7 +121,7 @@ impl Goals {
     /// The condition for a recommendation: `chat or batch`, `steady and (chat or batch)`.
     pub fn wanted(&self) -> String {
         let (targets, assertions): (Vec<&Goal>, Vec<&Goal>) = self.goals.iter().partition(|goal| goal.is_target);
-        let names = |goals: &[&Goal], word: &str| goals.iter().map(|goal| &goal.called).join(word);
+        let names = |goals: &[&Goal], word: &str| goals.iter().map(|goal| &goal.name_in_sentences).join(word);
         let (targets_named, assertions_named) = (names(&targets, " or "), names(&assertions, " and "));
         match (targets.len(), assertions.len()) {
             (_, 0) => targets_named,
@@ -192,7 +192,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
         };
         Goal {
             name: target.name.clone(),
-            called: target.name.clone(),
+            name_in_sentences: target.name.clone(),
             text: in_words(&target.name, &target.criteria),
             is_target: true,
             of_classes: of_classes(&target.criteria),

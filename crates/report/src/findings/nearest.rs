@@ -42,12 +42,12 @@ fn lowest(result: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
             criteria.filter_map(|criterion| Some((criterion.clone(), *probe.readings.get(&criterion.to_string())?)));
         read.collect_vec()
     };
-    let far = lowest.into_iter().map(|(run, probe)| {
+    let candidates = lowest.into_iter().map(|(run, probe)| {
         let readings = readings(probe);
         let ratios = readings.iter().map(|(_, reading)| reading.ratio);
         (ratios.reduce(f64::max).unwrap_or(f64::INFINITY), run, probe, readings)
     });
-    let (distance, run, probe, readings) = far.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let (distance, run, probe, readings) = candidates.min_by(|one, other| one.0.total_cmp(&other.0))?;
     let is_starved = readings.iter().any(|(_, reading)| reading.starved && !reading.met);
     (!is_starved).then(|| {
         let nearest = Nearest {

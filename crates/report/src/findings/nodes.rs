@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_be_unlike_is_told_once() {
+    fn each_difference_between_nodes_is_reported_once() {
         let machines: BTreeSet<Machine> = [("a", "H100"), ("b", "H100"), ("c", "H200"), ("a", "H200")]
             .map(|(node, gpu)| machine(node, gpu))
             .into();

@@ -216,7 +216,8 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
     Some((verdict, format!("{why} at {}", run.name)))
 }
 
-/// Combines the verdicts of all servers. Before the sweep is finished another server may still change the result.
+/// Combines the verdicts of all servers. Until the sweep is finished, the requirement is undecided, unless it covers every server and one of
+/// them has broken it.
 fn conclude(required: &vsweep_plan::Requirement, workload: String, said: Vec<Said>, state: &State) -> Judged {
     let verdicts = said.iter().map(|(verdict, _)| *verdict);
     let (servers, verdict) = match required.servers {

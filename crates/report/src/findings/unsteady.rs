@@ -39,7 +39,7 @@ pub fn disagreements(points: &Points<'_>) -> Vec<String> {
     })
 }
 
-/// A line for each figure that drifted during a start, the largest drifts first.
+/// A line for each figure that drifted during a launch, the largest drifts first.
 pub fn drifts(points: &Points<'_>) -> Vec<String> {
     let mut of_server = varying(points);
     of_server.retain(|column| column.section == Section::Serve);

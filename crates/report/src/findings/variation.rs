@@ -53,7 +53,7 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     without_implied(points, kept)
 }
 
-/// Leaves out parameters that the name of a combination implies, except the load. Keeps all if the others have no parameter for an x axis.
+/// Leaves out parameters that the name of a combination implies, except the load. Keeps all if no parameter for an x axis would remain.
 fn without_implied<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Column> {
     let combos: Vec<&Column> = params.iter().copied().filter(|column| column.is_combo()).collect();
     let is_implied = |column: &Column| {
@@ -101,19 +101,20 @@ pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Colu
     load.or_else(|| side(Section::Bench)).or_else(|| side(Section::Serve))
 }
 
-/// The parameters whose combinations are separate curves along `x`: those in `asked`, then the other varied ones, except those that follow
-/// from `x`, `asked` or `apart`. A line through points of several settings would show the behaviour of none of them.
+/// The parameters whose combinations are separate curves along `x`: those in `asked`, then the other varied ones. Parameters that follow
+/// from `x`, `asked` or `facets` are left out; `facets` divide the pictures and panels. A line through points of several settings would
+/// show the behaviour of none of them.
 pub fn curves_along<'t>(
     points: &Points<'t>,
     x: &'t Column,
     asked: Vec<&'t Column>,
-    apart: &[&'t Column],
+    facets: &[&'t Column],
 ) -> Vec<&'t Column> {
     let params = varying(points);
     let is_setting = !matches!(x.section, Section::Metric | Section::Derived);
     // Figures are traced along the load.
     let traced = if is_setting { Some(x) } else { swept(points, &params) };
-    let named: Vec<&Column> = asked.iter().chain(apart).copied().collect();
+    let named: Vec<&Column> = asked.iter().chain(facets).copied().collect();
     let follows = |column: &Column| {
         traced.is_some_and(|traced| points.is_one_to_one(traced, column)) || follows_from(points, &named, column)
     };

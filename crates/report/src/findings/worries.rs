@@ -32,7 +32,7 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
             (more, _) => format!("{first} (and {more} more such)"),
         })
     });
-    let doubts = doubted.into_iter().map(doubt).chain(remarks).collect_vec();
+    let doubts = doubted.into_iter().map(describe_doubted).chain(remarks).collect_vec();
     context! {
         warned => warned,
         doubts => unit.into_iter().chain(answer.and_then(losers)).chain(doubts).collect_vec(),
@@ -41,12 +41,12 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
             [only] => Some(first_clause(&only.advice)),
             _ => None,
         },
-        lost => failed.into_iter().map(lost).collect_vec(),
+        lost => failed.into_iter().map(describe_failed).collect_vec(),
     }
 }
 
 /// Describes a group of doubtful runs: `5 runs with TP 8 suspect (generator stalled)`.
-fn doubt(group: &Group) -> String {
+fn describe_doubted(group: &Group) -> String {
     format!(
         "{} {} ({})",
         group.runs_in_words(),
@@ -56,7 +56,7 @@ fn doubt(group: &Group) -> String {
 }
 
 /// Describes a group of failed runs: `8 runs with TP 1 (out of memory at load)`.
-fn lost(group: &Group) -> String {
+fn describe_failed(group: &Group) -> String {
     format!("{} ({})", group.runs_in_words(), group.in_words())
 }
 

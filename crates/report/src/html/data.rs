@@ -252,7 +252,7 @@ fn runs(inputs: &Inputs<'_>) -> Page {
     let mut page = Page(String::new());
     page.add("servers", self::servers(inputs, began));
     page.add("server", runs.iter().map(place).collect_vec());
-    // Position of the run's launch among the starts of its server, if known.
+    // Position of the run's launch among the launches of its server, if known.
     page.add("start", runs.iter().map(start).collect_vec());
     // Time at which the first server was started.
     page.add("began", began.map(|began| began.to_string()));

@@ -16,10 +16,10 @@ use vsweep_record::journal::{ALONE_SLOT, Launch, LaunchRecord, ServerRecord, Sta
 use vsweep_record::table::{inert, used_gpus};
 
 /// One launch of a server, and its use of the machine.
-struct StartUsage<'s> {
+struct LaunchUsage<'s> {
     id: &'s ServerId,
     server: &'s ServerRecord,
-    start: &'s LaunchRecord,
+    launch: &'s LaunchRecord,
     node: String,
     gpus: f64,
     /// From its beginning to its end, or to the last line of its session if its end is unknown, by a clock that may have been set
@@ -40,13 +40,13 @@ struct Spent {
 /// Tolerated difference between two clocks, and by rounding.
 const SLACK_S: f64 = 1.0;
 
-impl StartUsage<'_> {
+impl LaunchUsage<'_> {
     /// Time for which it held its GPUs, in seconds: as measured, or by the clock if no measured time is recorded. `None` if the time by the
     /// clock is unknown, or shorter than the work done in it because the clock was set.
     fn held_s(&self) -> Option<f64> {
-        self.start.exit.held_seconds.or_else(|| {
-            let (start, spent) = (self.start, self.spent);
-            let around = start.ready_seconds().unwrap_or_default() + start.exit.seconds.unwrap_or_default();
+        self.launch.exit.held_seconds.or_else(|| {
+            let (launch, spent) = (self.launch, self.spent);
+            let around = launch.ready_seconds().unwrap_or_default() + launch.exit.seconds.unwrap_or_default();
             let done_s = around + spent.measured_s + spent.warmup_s + spent.reset_s;
             self.span_s()
                 .filter(|span_s| *span_s >= 0.0 && span_s + SLACK_S >= done_s)
@@ -76,7 +76,7 @@ impl StartUsage<'_> {
 }
 
 /// All launches, in the order in which they began.
-fn usages(state: &State) -> Vec<StartUsage<'_>> {
+fn usages(state: &State) -> Vec<LaunchUsage<'_>> {
     let mut spent: HashMap<(&ServerId, Launch), Spent> = HashMap::new();
     for run in state.runs().filter(|run| run.seconds.is_finite()) {
         if let Some(launch) = run.launch {
@@ -88,25 +88,25 @@ fn usages(state: &State) -> Vec<StartUsage<'_>> {
         }
     }
     let at = |text: &str| text.parse::<Timestamp>().ok();
-    let starts = state
+    let launches = state
         .servers
         .iter()
-        .flat_map(|(id, server)| server.launches.iter().map(move |start| (id, server, start)));
-    let usages = starts.map(|(id, server, start)| {
-        let until = start.exited_at.as_deref().or(state.last_moment(start.launch.session));
-        let machine = state.machine_of(start.launch.session);
-        StartUsage {
+        .flat_map(|(id, server)| server.launches.iter().map(move |launch| (id, server, launch)));
+    let usages = launches.map(|(id, server, launch)| {
+        let until = launch.exited_at.as_deref().or(state.last_moment(launch.launch.session));
+        let machine = state.machine_of(launch.launch.session);
+        LaunchUsage {
             id,
             server,
-            start,
+            launch,
             node: machine.map_or(String::new(), |machine| machine.node),
-            gpus: used_gpus(&server.params, &server.argv, std::slice::from_ref(start)),
-            span: at(&start.started_at).zip(until.and_then(at)),
-            spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
+            gpus: used_gpus(&server.params, &server.argv, std::slice::from_ref(launch)),
+            span: at(&launch.started_at).zip(until.and_then(at)),
+            spent: spent.get(&(id, launch.launch)).copied().unwrap_or_default(),
         }
     });
     usages
-        .ordered_by(|a, b| (&a.start.started_at, a.start.launch).cmp(&(&b.start.started_at, b.start.launch)))
+        .ordered_by(|a, b| (&a.launch.started_at, a.launch.launch).cmp(&(&b.launch.started_at, b.launch.launch)))
         .collect()
 }
 
@@ -121,28 +121,28 @@ fn show_slot(slot: u32) -> String {
 /// The table; `None` if no server was started.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let figure = |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
-    let row = |usage: StartUsage<'_>| {
-        let (start, spent) = (usage.start, usage.spent);
+    let row = |usage: LaunchUsage<'_>| {
+        let (launch, spent) = (usage.launch, usage.spent);
         let simulated = usage.server.is_simulated();
         vec![
             ("server", usage.id.to_string()),
             ("name", inert(&usage.server.name).into_owned()),
-            ("start", show_slot(start.slot)),
-            ("launch", start.launch.to_string()),
+            ("start", show_slot(launch.slot)),
+            ("launch", launch.launch.to_string()),
             ("node", inert(&usage.node).into_owned()),
-            ("gpus", start.gpus.iter().join(" ")),
+            ("gpus", launch.gpus.iter().join(" ")),
             ("gpu_count", usage.gpus.to_string()),
-            ("started", start.started_at.clone()),
-            ("startup_s", figure(start.ready_seconds(), 1)),
-            ("ended", start.exited_at.clone().unwrap_or_default()),
-            ("cause", start.exit.cause.map_or("", Cause::name).to_owned()),
+            ("started", launch.started_at.clone()),
+            ("startup_s", figure(launch.ready_seconds(), 1)),
+            ("ended", launch.exited_at.clone().unwrap_or_default()),
+            ("cause", launch.exit.cause.map_or("", Cause::name).to_owned()),
             ("simulated", simulated.map_or_else(String::new, |it| it.to_string())),
             ("runs", spent.runs.to_string()),
             ("held_s", figure(usage.held_s(), 1)),
             ("measured_s", figure(Some(spent.measured_s), 1)),
             ("warmup_s", figure(Some(spent.warmup_s), 1)),
             ("reset_s", figure(Some(spent.reset_s), 1)),
-            ("stop_s", figure(start.exit.seconds, 1)),
+            ("stop_s", figure(launch.exit.seconds, 1)),
             ("gpu_hours", figure(usage.gpu_hours(), 4)),
             ("utilisation", figure(usage.utilisation(), 3)),
         ]
@@ -169,14 +169,14 @@ impl SweepUsage {
     /// Usage of the sweep so far. The price is in dollars.
     pub fn of(state: &State, price_per_gpu_hour: Option<f64>) -> SweepUsage {
         let positive = |sum: f64| (sum > 0.0).then_some(sum);
-        let mut starts = usages(state);
-        starts.retain(|usage| usage.span.is_some());
-        let spans = starts.iter().filter_map(|usage| usage.span);
+        let mut launches = usages(state);
+        launches.retain(|usage| usage.span.is_some());
+        let spans = launches.iter().filter_map(|usage| usage.span);
         let seconds = positive(covered_s(spans));
         if price_per_gpu_hour.is_none() {
-            starts = real(state, starts);
+            launches = real(state, launches);
         }
-        let gpu_hours = positive(starts.iter().filter_map(StartUsage::gpu_hours).sum());
+        let gpu_hours = positive(launches.iter().filter_map(LaunchUsage::gpu_hours).sum());
         SweepUsage {
             seconds,
             gpu_hours,
@@ -204,21 +204,21 @@ impl SweepUsage {
 }
 
 /// The launches of real servers among these that have a span.
-fn real<'s>(state: &State, usages: Vec<StartUsage<'s>>) -> Vec<StartUsage<'s>> {
+fn real<'s>(state: &State, usages: Vec<LaunchUsage<'s>>) -> Vec<LaunchUsage<'s>> {
     // A server that never became ready has not reported its kind; it is assumed to be like the others.
     let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
     let is_real =
-        |usage: &StartUsage<'_>| !usage.server.is_simulated().unwrap_or(any_simulated) && usage.span.is_some();
+        |usage: &LaunchUsage<'_>| !usage.server.is_simulated().unwrap_or(any_simulated) && usage.span.is_some();
     usages.into_iter().filter(is_real).collect()
 }
 
 /// The GPU-hours of real servers in words: `3 in 2 server starts, 40 % of it measuring; 8 GPUs held 93 % of the time`; `None` if no real
 /// server held a GPU.
 pub(crate) fn in_words(state: &State) -> Option<String> {
-    let (usages, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) = real(state, usages(state))
+    let (usages, unknown): (Vec<LaunchUsage<'_>>, Vec<LaunchUsage<'_>>) = real(state, usages(state))
         .into_iter()
         .partition(|usage| usage.held_s().is_some());
-    let sum = |figure: fn(&StartUsage<'_>) -> f64| usages.iter().map(figure).sum::<f64>();
+    let sum = |figure: fn(&LaunchUsage<'_>) -> f64| usages.iter().map(figure).sum::<f64>();
     let hours = sum(|usage| usage.gpu_hours().unwrap_or(0.0));
     let measuring = sum(|usage| usage.gpus * usage.spent.measured_s / 3600.0);
     let share = held_share(&usages).filter(|_| unknown.is_empty());
@@ -245,23 +245,23 @@ pub(crate) fn in_words(state: &State) -> Option<String> {
 
 /// Number of GPUs ever held on all nodes, and the share of their nodes' busy time for which they were held. `None` if fewer than two were
 /// assigned, or a clock was set.
-fn held_share(usages: &[StartUsage<'_>]) -> Option<(usize, f64)> {
-    if !usages.iter().all(StartUsage::agrees_with_clock) {
+fn held_share(usages: &[LaunchUsage<'_>]) -> Option<(usize, f64)> {
+    if !usages.iter().all(LaunchUsage::agrees_with_clock) {
         return None;
     }
-    let given_out = usages.iter().filter(|usage| !usage.start.gpus.is_empty());
-    let (mut count, mut held, mut could) = (0, 0.0, 0.0);
+    let given_out = usages.iter().filter(|usage| !usage.launch.gpus.is_empty());
+    let (mut count, mut held, mut available) = (0, 0.0, 0.0);
     for of_node in given_out.into_group_map_by(|usage| &usage.node).into_values() {
-        let gpus = of_node.iter().flat_map(|usage| &usage.start.gpus).unique().count();
+        let gpus = of_node.iter().flat_map(|usage| &usage.launch.gpus).unique().count();
         let covered_s = covered_s(of_node.iter().filter_map(|usage| usage.span));
         let held_s = of_node
             .iter()
-            .map(|usage| usage.held_s().unwrap_or_default() * usage.start.gpus.len() as f64);
+            .map(|usage| usage.held_s().unwrap_or_default() * usage.launch.gpus.len() as f64);
         count += gpus;
         held += held_s.sum::<f64>();
-        could += covered_s * gpus as f64;
+        available += covered_s * gpus as f64;
     }
-    (count > 1 && could > 0.0).then(|| (count, (held / could).min(1.0)))
+    (count > 1 && available > 0.0).then(|| (count, (held / available).min(1.0)))
 }
 
 #[cfg(test)]
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_that_nobody_holds_while_others_are_held_are_told() {
+    fn gpus_that_are_idle_while_others_are_held_are_reported() {
         let mut state = State::default();
         started(&mut state, "a", 1, &[0], (0, Some(60)));
         started(&mut state, "b", 2, &[1], (0, Some(30)));

@@ -30,11 +30,12 @@ const MOST_CHARACTERS: usize = 100;
 /// Result of the check.
 #[derive(Debug, Default)]
 pub struct Verified {
-    /// Names of the files that were compared.
+    /// Names of the text files that were compared, without the copy of the plan.
     pub files: Vec<String>,
     /// Number of runs in them.
     pub runs: usize,
-    /// One sentence for each figure that differs, and for each file that is missing or superfluous.
+    /// One sentence for each figure that differs (at most `MOST_NAMED` of a file), and for each file that is missing, superfluous or
+    /// damaged.
     pub differences: Vec<String>,
 }
 
@@ -56,7 +57,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     };
     verified.differences.extend(changed_plan(directory, state));
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
-    // The folder may have another name since the pages were made.
+    // The folder may have been renamed since the page was made, so the name on the page is used.
     let page = read_text(&directory.report_html(), MOST_RESULT).ok();
     if let Some(name) = page.and_then(|page| html::name_in(&page)) {
         inputs.experiment = name;
@@ -67,10 +68,10 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
         for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
             tables.compare(root, &path, content.as_ref(), csv_differences);
         }
-        let typed = Content::Typed(&runs.table);
-        let is_other = open(&directory.summary_parquet()).is_ok_and(|stored| !has_content(&stored, &typed));
-        let other = is_other.then(|| "summary.parquet: is not what would be made of the runs".to_owned());
-        tables.differences.extend(other);
+        let parquet = Content::Parquet(&runs.table);
+        let is_changed = open(&directory.summary_parquet()).is_ok_and(|stored| !has_content(&stored, &parquet));
+        let changed = is_changed.then(|| "summary.parquet: is not what would be made of the runs".to_owned());
+        tables.differences.extend(changed);
         tables
     };
     let (tables, pages) = threads::both(compare_tables, || Pages::make(&inputs));
@@ -199,7 +200,7 @@ fn csv_differences(stored: &str, made: &str) -> Vec<String> {
     let rows = |text: &str| {
         let mut reader = csv::ReaderBuilder::new();
         let reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
-        // With this reader, any text can be read as a table.
+        // No row is dropped: this reader takes any text for a table.
         reader.into_records().filter_map(Result::ok).collect_vec()
     };
     let (stored, made) = (rows(stored), rows(made));
@@ -208,8 +209,8 @@ fn csv_differences(stored: &str, made: &str) -> Vec<String> {
         let rows = |records: &[csv::StringRecord]| records.len().saturating_sub(1);
         differences.push(format!("has {} rows, recomputed {}", rows(&stored), rows(&made)));
     }
-    for (row, (stored, of_row)) in stored.iter().zip(&made).enumerate() {
-        for (column, cells) in stored.iter().zip_longest(of_row).enumerate() {
+    for (row, (stored_row, made_row)) in stored.iter().zip(&made).enumerate() {
+        for (column, cells) in stored_row.iter().zip_longest(made_row).enumerate() {
             let (stored, cell) = cells.left_and_right();
             if stored != cell {
                 let title = made[0].get(column).unwrap_or("?");

@@ -1,5 +1,5 @@
-//! An experiment as the tree of `vllm bench sweep serve`: a folder for each combination with a file for each run and one of
-//! all of them, and a table of everything. vLLM's own plots read it, and so does [`crate::read_any`].
+//! An experiment as the tree of `vllm bench sweep serve`: a table of all runs, and for each combination a folder that has a file for each
+//! run and one for all its runs. vLLM's own plots and [`crate::read_any`] read such a tree.
 
 use crate::ordered::Order;
 use crate::rows::{detail_of, read_content, with_combo};
@@ -29,7 +29,7 @@ pub struct Exported {
     pub runs: usize,
     /// Number of runs without figures. Each has a file with the reason.
     pub failures: usize,
-    /// One line for each run file that is not the recorded one.
+    /// One line for each run file that cannot be read or is not the recorded one.
     pub damaged: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ fn is_usable(run: &RunRecord) -> bool {
     is_measured && run.validity != Validity::Invalid && run.file.is_some()
 }
 
-/// Prefix of the load's side in vLLM's sweeps; `vllm bench startup` has its own.
+/// Returns the word before the load in the names of vLLM's folders; the sweep of `vllm bench startup` has a word of its own.
 fn side_of_load(directory: &Directory, state: &State) -> &'static str {
     let first = state.runs().find(|run| is_usable(run));
     let content = first.and_then(|run| read_content(directory.root(), run).ok());
@@ -87,7 +87,7 @@ fn side_of_load(directory: &Directory, state: &State) -> &'static str {
     }
 }
 
-/// The runs of each point by its folder. A folder has vLLM's name, or the ids if that is not a valid file name or already used.
+/// Returns the runs of each point, with the name of its folder: vLLM's name, or the ids if vLLM's name is not valid or already used.
 fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)> {
     let unknown = ServerRecord::default();
     let mut runs = state.runs().into_group_map_by(|run| &run.point);
@@ -148,14 +148,14 @@ fn failure(number: usize, run: &RunRecord, server: &ServerRecord) -> Params {
     };
     let doubts = run.doubts.iter().map(|doubt| doubt.detail.as_str());
     let detail = detail_of(run);
-    let seen: Vec<&str> = std::iter::once(&*detail)
+    let reasons: Vec<&str> = std::iter::once(&*detail)
         .chain(doubts)
         .filter(|text| !text.is_empty())
         .collect();
     Map::from_iter([
         ("run_number".into(), json!(number)),
         ("error_type".into(), json!(kind)),
-        ("error".into(), json!(seen.join("; "))),
+        ("error".into(), json!(reasons.join("; "))),
         ("serve_overrides".into(), json!(server.params)),
         ("bench_overrides".into(), json!(*run.params)),
     ])
@@ -173,8 +173,8 @@ fn write_json(path: &Path, value: &impl Serialize, indent: usize) -> Result<()> 
 }
 
 /// The table as pandas writes it, without the lists of single requests: a number before each row, empty cells for missing values, values as
-/// Python prints them, and whole numbers as decimals in a column with gaps or decimals. As in our own tables, no text can act on the
-/// program that shows it.
+/// Python prints them, and whole numbers as decimals in a column with gaps or decimals. Texts are made harmless for programs that show
+/// tables, as in our own tables.
 fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
     let columns: Vec<&String> = records.iter().flat_map(Map::keys).unique().collect();
     let is_decimal = columns.iter().map(|name| {

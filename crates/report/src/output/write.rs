@@ -1,5 +1,5 @@
-//! Writes the tables and the charts of an experiment directory. Everything is replaced atomically, what no longer applies
-//! is removed, and a chart that cannot be drawn does not keep the others from being drawn.
+//! Writes the tables, charts and pages of an experiment directory. Everything is replaced atomically, what no longer applies is removed,
+//! and a chart that cannot be drawn does not keep the others from being drawn.
 
 use super::files::write_folder;
 use super::pages::Pages;
@@ -42,24 +42,24 @@ pub struct Written {
     pub runs: usize,
     /// The answer in a few lines, for a terminal.
     pub summary: String,
-    /// The last lines of a run.
+    /// The last lines of `vsweep run`.
     pub ending: String,
     /// Results of the plan's requirements.
     pub requirements: Vec<Judged>,
 }
 
-/// The tables of a sweep in progress, written after every run; only the files of new runs are read.
+/// The tables of a sweep in progress. They are written again and again, and only the files of new runs are read.
 #[derive(Debug)]
 pub struct LiveTables {
     directory: Directory,
     cache: FigureCache,
     options: ReportOptions,
-    answered: Option<Answered>,
+    last_answer: Option<LastAnswer>,
 }
 
 /// The last answer of a sweep in progress.
 #[derive(Debug)]
-struct Answered {
+struct LastAnswer {
     answer: Answer,
     at: Instant,
     took: Duration,
@@ -76,7 +76,7 @@ impl LiveTables {
             directory: directory.clone(),
             cache: FigureCache::default(),
             options: options.clone(),
-            answered: None,
+            last_answer: None,
         }
     }
 
@@ -89,14 +89,15 @@ impl LiveTables {
         write_tables(&self.directory, state, &runs, &points, &goals, &answer)
     }
 
-    /// The best server so far, with its figure and its certainty; `None` before the first answer, and if several questions lead.
+    /// The best server so far, with its figure and its certainty. `None` before the first answer, or unless one question leads and has a
+    /// winner among several entrants.
     pub fn best(&self) -> Option<Best> {
-        best(&self.answered.as_ref()?.answer)
+        best(&self.last_answer.as_ref()?.answer)
     }
 
     /// Gives the points their estimates. Makes and writes a new answer, unless the last one is too recent for the time that it took.
     fn answer(&mut self, state: &State, points: &mut Points<'_>) -> Result<Answer> {
-        if let Some(last) = &self.answered
+        if let Some(last) = &self.last_answer
             && last.at.elapsed() < last.took * ANSWER_INTERVAL
         {
             points.adopt(&last.answer);
@@ -105,7 +106,7 @@ impl LiveTables {
         let began = Instant::now();
         let answer = answer::settle(&self.directory, state, points, &self.options);
         write_atomic_with(&self.directory.answer_json(), |file| answer::write_json(&answer, file))?;
-        self.answered = Some(Answered {
+        self.last_answer = Some(LastAnswer {
             answer: answer.clone(),
             at: Instant::now(),
             took: began.elapsed(),
@@ -167,7 +168,7 @@ fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<Written>
     })
 }
 
-/// Writes the tables in text and the typed one.
+/// Writes the text tables, and the table of runs as Parquet.
 fn write_all_tables(
     directory: &Directory,
     state: &State,
@@ -177,29 +178,29 @@ fn write_all_tables(
 ) -> Result<Written> {
     let (goals, answer) = (&inputs.goals, &inputs.answers.document);
     let mut written = write_tables(directory, state, runs, points, goals, answer)?;
-    let typed = directory.summary_parquet();
-    write_atomic_with(&typed, |file| Content::Typed(&runs.table).write_to(file))?;
-    written.files.push(typed);
+    let parquet = directory.summary_parquet();
+    write_atomic_with(&parquet, |file| Content::Parquet(&runs.table).write_to(file))?;
+    written.files.push(parquet);
     Ok(written)
 }
 
-/// A chart with its picture, or why there is none.
+/// A chart with its picture, or with the reason why it has none.
 type Drawn = (Chart, Result<Vec<u8>, String>);
 
-/// The charts with their pictures, after sentences about those for which the results have no data.
+/// Returns a sentence for each chart for which the results have no data, and the other charts with their pictures.
 fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn>) {
     let (state, points) = (inputs.state, inputs.points);
-    let subject = ChartContext {
+    let context = ChartContext {
         experiment: &inputs.experiment,
         points,
     };
-    let charts = make_charts(&subject, options, &inputs.answers.recommended());
+    let charts = make_charts(&context, options, &inputs.answers.recommended());
     let origin = origin(&inputs.manifest, state);
-    let all: Vec<Chart> = make_search_charts(&subject, state)
+    let all: Vec<Chart> = make_search_charts(&context, state)
         .into_iter()
         .chain(charts.charts)
-        .chain(make_answer_charts(&subject, &inputs.answers, state))
-        .chain(cdf::charts(&subject, &inputs.answers.workloads, &inputs.distributions))
+        .chain(make_answer_charts(&context, &inputs.answers, state))
+        .chain(cdf::charts(&context, &inputs.answers.workloads, &inputs.distributions))
         .map(|chart| sign(chart, &origin))
         .collect();
     let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, Form::Png));
@@ -226,7 +227,7 @@ pub(crate) enum Content<'a> {
     /// A table as CSV.
     Table(Cow<'a, Table>),
     /// A table as Parquet.
-    Typed(&'a Table),
+    Parquet(&'a Table),
     /// The answer, as JSON.
     Answer(&'a Answer),
     /// The bytes.
@@ -238,14 +239,14 @@ impl Content<'_> {
     pub fn write_to(&self, mut to: impl Write + Send) -> io::Result<()> {
         match self {
             Content::Table(table) => write_csv(table, to),
-            Content::Typed(table) => write_parquet(table, to),
+            Content::Parquet(table) => write_parquet(table, to),
             Content::Answer(answer) => answer::write_json(answer, to),
             Content::Bytes(bytes) => to.write_all(bytes),
         }
     }
 }
 
-/// The text tables, made one after the other: the path of each, and its content unless it does not apply.
+/// Returns the path of each text table, and its content, or `None` if the table must not exist. A content is made when its turn comes.
 pub(crate) fn make_tables<'a>(
     directory: &'a Directory,
     state: &'a State,

@@ -49,9 +49,9 @@ fn is_plain_number(text: &str) -> bool {
 const RESERVED: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan"];
 
 fn is_plain_word(text: &str) -> bool {
-    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+    let begins_plainly = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let is_usual = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
-    starts && text.chars().all(is_usual) && !RESERVED.contains(&text.to_ascii_lowercase().as_str())
+    begins_plainly && text.chars().all(is_usual) && !RESERVED.contains(&text.to_ascii_lowercase().as_str())
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     use serde_json::{Map, Value};
 
     #[test]
-    fn only_what_is_read_as_it_stands_is_bare() {
+    fn only_plain_words_and_numbers_are_not_quoted() {
         let bare = [
             "8",
             "-1",

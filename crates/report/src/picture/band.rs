@@ -43,7 +43,7 @@ impl DrawingBackend for Band<'_> {
     }
 
     fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Result {
-        // Upright and level lines look the same at any position, so the bitmap may draw them at once.
+        // Upright and level lines look the same at any position, so the bitmap draws them itself.
         if (from.0 == to.0 || from.1 == to.1) && style.stroke_width() == 1 {
             return self.pixels.draw_line(self.in_band(from), self.in_band(to), style);
         }

@@ -1,12 +1,12 @@
 //! Horizontal bars, each with its interval and its figure at the end. The panel chooses their positions.
 
 use super::canvas::{Align, Canvas, Position};
-use super::font::{Type, text_width};
+use super::font::{TextStyle, text_width};
 use super::palette::{INK, WHITE, look};
 use crate::chart::Style;
 
 /// Text next to a point or a bar.
-pub const LABEL: Type = Type::light(21.0, INK);
+pub const LABEL: TextStyle = TextStyle::light(21.0, INK);
 /// Height of a bar.
 const HEIGHT: f64 = 34.0;
 /// Thickness of the edge of a hollow bar.

@@ -2,7 +2,7 @@
 
 use super::band::Band;
 use super::canvas::{Canvas, Element, Position};
-use super::font::{self, Type};
+use super::font::{self, TextStyle};
 use super::palette::Colour;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
@@ -103,11 +103,11 @@ fn draw(area: &Area<'_>, rows: &Range<i32>, element: &Element, Colour(red, green
                 .filter(|joint| *width >= 2.0 && is_seen(&[**joint], thick))
                 .try_for_each(|joint| area.draw(&Circle::new(*joint, length(width / 2.0), colour.filled())))
         }
-        Element::Text { begin, kind, .. } if !is_seen(&[pixel(begin)], length(2.0 * kind.size)) => Ok(()),
-        Element::Text { begin, text, kind } => {
+        Element::Text { begin, style, .. } if !is_seen(&[pixel(begin)], length(2.0 * style.size)) => Ok(()),
+        Element::Text { begin, text, style } => {
             let mut drawn = Ok(());
-            let (begin, size) = ((begin.0 * zoom, begin.1 * zoom), kind.size * zoom);
-            font::rasterize(text, Type { size, ..*kind }, begin, |pixel, coverage| {
+            let (begin, size) = ((begin.0 * zoom, begin.1 * zoom), style.size * zoom);
+            font::rasterize(text, TextStyle { size, ..*style }, begin, |pixel, coverage| {
                 if drawn.is_ok() && coverage > 0.0 {
                     drawn = area.draw_pixel(pixel, &colour.mix(coverage));
                 }
@@ -126,7 +126,7 @@ fn average(pixels: &[u8], width: usize, small: &mut Vec<u8>) {
         let (upper, lower) = rows.split_at(row);
         let pieces = upper.chunks(PIECE * 3 * n).zip(lower.chunks(PIECE * 3 * n));
         for ((upper, lower), small) in pieces.zip(small[before..].chunks_mut(PIECE * 3)) {
-            // Most of a picture is white, as the new row is already.
+            // White pieces, which are most of a picture, are skipped: the new row is white already.
             if is_white(upper) && is_white(lower) {
                 continue;
             }

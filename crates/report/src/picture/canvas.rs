@@ -1,7 +1,7 @@
 //! The elements of a picture: lines, shapes and text, measured in units that are pixels of a picture at its natural size. A canvas collects
 //! the elements; [`super::bitmap`] and [`super::vector`] make files from a canvas.
 
-use super::font::{Type, above_baseline, text_width};
+use super::font::{TextStyle, above_baseline, text_width};
 use super::palette::{Colour, Pattern, Shape, WHITE};
 
 /// A position: the distances from the left edge and from the upper edge.
@@ -20,7 +20,11 @@ pub enum Element {
         dashes: Option<(f64, f64)>,
     },
     /// One line of text. `begin` is the left end of its baseline.
-    Text { begin: Position, text: String, kind: Type },
+    Text {
+        begin: Position,
+        text: String,
+        style: TextStyle,
+    },
 }
 
 /// A picture being drawn.
@@ -44,12 +48,12 @@ pub enum Align {
 }
 
 impl Canvas {
-    /// A line through some places.
+    /// Adds a line through some places.
     pub fn line(&mut self, places: &[Position], width: f64, colour: Colour) {
         self.stroke(places, (width, Pattern::Solid), colour);
     }
 
-    /// A line of this width and pattern through some places.
+    /// Adds a line of this width and pattern through some places.
     pub fn stroke(&mut self, places: &[Position], (width, pattern): (f64, Pattern), colour: Colour) {
         let dashes = match pattern {
             Pattern::Solid => None,
@@ -60,23 +64,23 @@ impl Canvas {
         self.elements.push((Element::Line { places, width, dashes }, colour));
     }
 
-    /// A filled polygon.
+    /// Adds a filled polygon.
     pub fn polygon(&mut self, corners: Vec<Position>, opacity: f64, colour: Colour) {
         self.elements.push((Element::Polygon { corners, opacity }, colour));
     }
 
-    /// A filled rectangle between two corners.
+    /// Adds a filled rectangle between two corners.
     pub fn rectangle(&mut self, (left, top): Position, (right, bottom): Position, colour: Colour) {
         let corners = vec![(left, top), (right, top), (right, bottom), (left, bottom)];
         self.polygon(corners, 1.0, colour);
     }
 
-    /// A filled circle.
+    /// Adds a filled circle.
     pub fn disc(&mut self, centre: Position, radius: f64, colour: Colour) {
         self.elements.push((Element::Disc { centre, radius }, colour));
     }
 
-    /// The line of an interval between two places, with a stroke across each end that reaches `half` to both sides.
+    /// Adds the line of an interval between two places, with a stroke across each end that reaches `half` to both sides.
     pub fn interval(&mut self, ends: [Position; 2], half: f64, width: f64, colour: Colour) {
         self.line(&ends, width, colour);
         let is_level = ends[0].1 == ends[1].1;
@@ -86,7 +90,7 @@ impl Canvas {
         }
     }
 
-    /// A marker with a white edge, which separates it from lines and other markers. A ring surrounds another marker and has no edge.
+    /// Adds a marker with a white edge, which separates it from lines and other markers. A ring surrounds another marker and has no edge.
     pub fn marker(&mut self, shape: Shape, at: Position, radius: f64, colour: Colour) {
         if shape != Shape::Ring {
             self.shape(shape, at, radius + 2.0, WHITE);
@@ -117,32 +121,32 @@ impl Canvas {
         }
     }
 
-    /// One line of text whose capital letters are centred vertically on the position.
-    pub fn text(&mut self, (x, y): Position, text: &str, kind: Type, align: Align) {
+    /// Adds one line of text whose capital letters are centred vertically on the position.
+    pub fn text(&mut self, (x, y): Position, text: &str, style: TextStyle, align: Align) {
         if text.is_empty() {
             return;
         }
         let left = match align {
             Align::Left => x,
-            Align::Centre => x - text_width(text, kind) / 2.0,
-            Align::Right => x - text_width(text, kind),
+            Align::Centre => x - text_width(text, style) / 2.0,
+            Align::Right => x - text_width(text, style),
         };
         let text = Element::Text {
-            begin: (left, y + above_baseline(kind.size)),
+            begin: (left, y + above_baseline(style.size)),
             text: text.to_owned(),
-            kind,
+            style,
         };
-        self.elements.push((text, kind.colour));
+        self.elements.push((text, style.colour));
     }
 
-    /// One line of text that fits a width: in smaller letters if it is longer, and shortened if that is not enough.
-    pub fn text_within(&mut self, at: Position, text: &str, kind: Type, align: Align, width: f64) {
-        let shrunk = (width / text_width(text, kind)).clamp(SMALLEST, 1.0);
-        let kind = Type {
-            size: kind.size * shrunk,
-            ..kind
+    /// Adds one line of text that fits a width: in smaller letters if it is longer, and shortened if that is not enough.
+    pub fn text_within(&mut self, at: Position, text: &str, style: TextStyle, align: Align, width: f64) {
+        let shrunk = (width / text_width(text, style)).clamp(SMALLEST, 1.0);
+        let style = TextStyle {
+            size: style.size * shrunk,
+            ..style
         };
-        self.text(at, &fit(text, kind, width), kind, align);
+        self.text(at, &fit(text, style, width), style, align);
     }
 }
 
@@ -150,8 +154,8 @@ impl Canvas {
 pub const SMALLEST: f64 = 0.7;
 
 /// The text, or as much of its beginning and end as fits the width, with an ellipsis between.
-pub fn fit(text: &str, kind: Type, width: f64) -> String {
-    if text_width(text, kind) <= width {
+pub fn fit(text: &str, style: TextStyle, width: f64) -> String {
+    if text_width(text, style) <= width {
         return text.to_owned();
     }
     let letters: Vec<char> = text.chars().collect();
@@ -162,7 +166,7 @@ pub fn fit(text: &str, kind: Type, width: f64) -> String {
         format!("{head}…{tail}")
     };
     let mut kept = 0;
-    while kept + 1 < letters.len() && text_width(&shortened(kept + 1), kind) <= width {
+    while kept + 1 < letters.len() && text_width(&shortened(kept + 1), style) <= width {
         kept += 1;
     }
     shortened(kept)

@@ -7,26 +7,26 @@ use std::sync::LazyLock;
 
 /// Size, weight and colour of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Type {
-    /// Pixels from one line to the next, roughly.
+pub struct TextStyle {
+    /// Height of a line, roughly: in units of a canvas, or in pixels for `rasterize`.
     pub size: f64,
-    /// True for bold type.
+    /// True for bold letters.
     pub is_bold: bool,
     /// Colour.
     pub colour: Colour,
 }
 
-impl Type {
-    /// Type with strokes hardly thicker than the font's own.
-    pub const fn light(size: f64, colour: Colour) -> Type {
+impl TextStyle {
+    /// A style with strokes hardly thicker than the font's own.
+    pub const fn light(size: f64, colour: Colour) -> TextStyle {
         let is_bold = false;
-        Type { size, is_bold, colour }
+        TextStyle { size, is_bold, colour }
     }
 
-    /// Bold type.
-    pub const fn bold(size: f64, colour: Colour) -> Type {
+    /// A style with bold letters.
+    pub const fn bold(size: f64, colour: Colour) -> TextStyle {
         let is_bold = true;
-        Type { size, is_bold, colour }
+        TextStyle { size, is_bold, colour }
     }
 
     /// Distance between the two copies of a text: it is drawn twice to make its strokes thicker.
@@ -42,10 +42,10 @@ static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
 });
 
 /// Width of a text in the unit of its size.
-pub fn text_width(text: &str, kind: Type) -> f64 {
+pub fn text_width(text: &str, style: TextStyle) -> f64 {
     let mut end = 0.0;
-    layout(text, kind.size, |_, _, _, advance| end = advance);
-    end + kind.shift()
+    layout(text, style.size, |_, _, _, advance| end = advance);
+    end + style.shift()
 }
 
 /// Height of the middle of capital letters above the baseline.
@@ -55,9 +55,9 @@ pub fn above_baseline(size: f64) -> f64 {
 
 /// Calls `dot` with every pixel that the text touches and how much of it is covered, from 0 to 1. The text begins at the left end of
 /// its baseline.
-pub fn rasterize(text: &str, kind: Type, (x, y): (f64, f64), mut dot: impl FnMut((i32, i32), f64)) {
-    let size = kind.size;
-    for shift in [0.0, kind.shift()] {
+pub fn rasterize(text: &str, style: TextStyle, (x, y): (f64, f64), mut dot: impl FnMut((i32, i32), f64)) {
+    let size = style.size;
+    for shift in [0.0, style.shift()] {
         layout(text, size, |font, glyph, left, _| {
             let place = point((x + shift + left) as f32, y as f32);
             let glyph = glyph.with_scale_and_position(font.as_scaled(size as f32).scale(), place);

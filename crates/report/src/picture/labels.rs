@@ -143,7 +143,7 @@ fn candidates(label: &Label) -> impl Iterator<Item = Rect> {
     } = *label;
     let turns = move |distance: f64| {
         (0..DIRECTIONS).map(move |i| {
-            // Above and to the right of a frontier there is usually room.
+            // The first directions are above and to the right, where a frontier usually leaves room.
             let i = [14, 15, 13, 0, 12, 1, 11, 2, 10, 3, 9, 4, 8, 5, 7, 6][i];
             let angle = i as f64 / DIRECTIONS as f64 * std::f64::consts::TAU;
             let (across, down) = (angle.cos(), angle.sin());

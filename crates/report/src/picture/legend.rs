@@ -1,13 +1,13 @@
 //! The legend: below the panels, in one row if it fits, else in as many columns as its longest entry allows.
 
 use super::canvas::{Align, Canvas, Position, fit};
-use super::font::{Type, text_width};
+use super::font::{TextStyle, text_width};
 use super::palette::INK;
 use super::panel::draw_sample;
 use crate::chart::{Chart, Series, Style};
 use itertools::Itertools;
 
-const ENTRY: Type = Type::light(24.0, INK);
+const ENTRY: TextStyle = TextStyle::light(24.0, INK);
 /// Height of one entry.
 const ROW: f64 = 34.0;
 /// Width of the drawn sample and the space after it.

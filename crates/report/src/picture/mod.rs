@@ -15,12 +15,12 @@ mod vector;
 
 use super::chart::{Chart, Panel};
 use canvas::{Align, Canvas, fit};
-use font::{Type, text_width};
+use font::{TextStyle, text_width};
 use palette::{INK, MUTED, SIMULATED, WHITE};
 
 /// Natural width of a picture in units.
 const WIDTH: f64 = 1600.0;
-/// Least height of a picture in units; a long legend makes it higher.
+/// Least height in units of a picture without bars, unless the size of its panels is given.
 const LEAST_HEIGHT: f64 = 1000.0;
 /// Space between two rows of panels.
 const ROW_GAP: f64 = 30.0;
@@ -28,19 +28,19 @@ const ROW_GAP: f64 = 30.0;
 const MARGIN: f64 = 52.0;
 /// Space between two panels.
 const GUTTER: f64 = 56.0;
-/// Height of a panel if there are more than two rows of them.
+/// Height of a panel in a picture with more than two rows of them.
 const SMALL_PANEL: f64 = 430.0;
-/// Least height of a panel in one or two rows.
+/// Least height of a panel without bars in one or two rows.
 const LEAST_PANEL: f64 = 620.0;
 /// Height of a panel of bars without its bars.
 const AROUND_BARS: f64 = 200.0;
 /// Height of each bar with its margin.
 const BAR_ROOM: f64 = 90.0;
 
-const TITLE: Type = Type::bold(40.0, INK);
-const NOTE: Type = Type::light(24.0, MUTED);
-const FOOTER: Type = Type::light(21.0, MUTED);
-const BADGE: Type = Type::bold(26.0, WHITE);
+const TITLE: TextStyle = TextStyle::bold(40.0, INK);
+const NOTE: TextStyle = TextStyle::light(24.0, MUTED);
+const FOOTER: TextStyle = TextStyle::light(21.0, MUTED);
+const BADGE: TextStyle = TextStyle::bold(26.0, WHITE);
 
 /// The format of a picture's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
         None if rows > 2.0 => high(SMALL_PANEL),
         None => {
             let usual = high(LEAST_PANEL).max(LEAST_HEIGHT);
-            // A few bars would float in an empty frame.
+            // A picture of few bars is lower, because they would float in an empty frame.
             let bars = chart.panels.iter().map(Panel::bars).max();
             bars.filter(|bars| *bars > 0)
                 .map_or(usual, |bars| high(AROUND_BARS + BAR_ROOM * bars as f64).min(usual))
@@ -180,15 +180,15 @@ fn draw_badge(canvas: &mut Canvas, right: f64) {
 }
 
 /// Breaks a text into lines of at most this width.
-fn wrap(text: &str, kind: Type, width: f64) -> Vec<String> {
+fn wrap(text: &str, style: TextStyle, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if text_width(&format!("{line} {word}"), kind) <= width => {
+            Some(line) if text_width(&format!("{line} {word}"), style) <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
-            _ => lines.push(fit(word, kind, width)),
+            _ => lines.push(fit(word, style, width)),
         }
     }
     lines

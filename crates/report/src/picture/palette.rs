@@ -1,6 +1,6 @@
-//! Colours and shapes. Curves differ in colour, in the shape of their markers and, from the seventh on, in their line, so that they can be
-//! distinguished in grey and by colour-blind people. The hues maximise the distance between the nearest two as seen by a trichromat, a
-//! protanope and a deuteranope. The page uses the same hues.
+//! Colours and shapes. Curves differ in colour and in the shape of their markers, and the seventh to twelfth also in their line, so that
+//! they can be distinguished in grey and by colour-blind people. The hues maximise the distance between the nearest two as seen by a
+//! trichromat, a protanope and a deuteranope. The page uses the same hues.
 
 use crate::chart::Style;
 
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_are_told_apart_by_whoever_sees_few_colours_and_seen_on_their_ground() {
+    fn curves_differ_for_colour_blind_readers_and_from_their_ground() {
         for side in [0, 1] {
             let names: Vec<String> = (0..6).map(|number| format!("look{number}")).collect();
             let curves: Vec<&str> = names.iter().map(|name| of_page(name)[side]).collect();

@@ -2,7 +2,7 @@
 
 use super::bars::{self, LABEL};
 use super::canvas::{Align, Canvas, Position, fit};
-use super::font::{Type, text_width};
+use super::font::{TextStyle, text_width};
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
 use super::palette::{BACKGROUND, Colour, GRID, INK, Look, MARKER, MUTED, Pattern, RING_RADIUS, WHITE, look};
 use super::ticks::Span;
@@ -10,16 +10,16 @@ use crate::chart::{Axis, Mark, Panel, Series, Style, Tick};
 use itertools::Itertools;
 use std::f64::consts::TAU;
 
-const AXIS_TITLE: Type = Type::bold(27.0, INK);
-const PANEL_TITLE: Type = Type::bold(30.0, INK);
-const TICK: Type = Type::light(24.0, MUTED);
+const AXIS_TITLE: TextStyle = TextStyle::bold(27.0, INK);
+const PANEL_TITLE: TextStyle = TextStyle::bold(30.0, INK);
+const TICK: TextStyle = TextStyle::light(24.0, MUTED);
 /// Ticks that are wanted along y.
 const Y_TICKS: usize = 7;
 /// Width that a tick along x needs.
 const X_TICK: f64 = 130.0;
 /// Least number of ticks that make an axis readable.
 const FEWEST_TICKS: usize = 3;
-const RIM: Type = Type { colour: WHITE, ..LABEL };
+const RIM: TextStyle = TextStyle { colour: WHITE, ..LABEL };
 /// Height of one line of a label.
 const LABEL_LINE: f64 = 23.0;
 /// Width to which a line of a label is cut.
@@ -137,7 +137,8 @@ fn title(axis: &Axis, span: &Span) -> String {
     }
 }
 
-/// The extent of an axis and its ticks: its own, else round numbers, of which the last is not below the highest point.
+/// Returns the extent of an axis, and its ticks: those of `axis`, or else about `wanted` round numbers. The last of these is not below
+/// `most`, except on a symmetric logarithmic axis.
 fn measure(axis: &Axis, values: impl Iterator<Item = f64>, most: f64, wanted: usize) -> (Span, Vec<Tick>) {
     let span = Span::of(axis, values);
     if !axis.ticks.is_empty() {

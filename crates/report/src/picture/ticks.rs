@@ -77,7 +77,7 @@ impl Span {
     /// Ticks at round numbers within the extent, about as many as wanted.
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         let places = match self.scale {
-            Scale::Linear => self.even(wanted),
+            Scale::Linear => self.evenly_spaced(wanted),
             Scale::Log => decades(self.from, self.to),
             Scale::Symlog => self.both_ways(),
         };
@@ -93,10 +93,10 @@ impl Span {
             .collect()
     }
 
-    /// Extends the span if its last tick would lie below this value.
+    /// Extends a linear or logarithmic span if its last tick would lie below `most`.
     pub fn up_to_a_tick_above(self, most: f64, wanted: usize) -> Span {
         let to = match self.scale {
-            Scale::Linear => match self.even(wanted)[..] {
+            Scale::Linear => match self.evenly_spaced(wanted)[..] {
                 [.., before, last] if last < most => Some(last + (last - before)),
                 _ => None,
             },
@@ -113,7 +113,7 @@ impl Span {
         }
     }
 
-    fn even(&self, wanted: usize) -> Vec<f64> {
+    fn evenly_spaced(&self, wanted: usize) -> Vec<f64> {
         let rough = (self.to - self.from) / wanted.max(1) as f64;
         let decade = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|factor| factor * decade);

@@ -44,14 +44,14 @@ fn show(element: &Element, Colour(red, green, blue): Colour) -> String {
         Element::Text {
             begin: (x, y),
             text,
-            kind,
+            style,
         } => {
-            let weight = if kind.is_bold { 600 } else { 400 };
-            let width = text_width(text, *kind);
+            let weight = if style.is_bold { 600 } else { 400 };
+            let width = text_width(text, *style);
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             format!(
                 r#"<text x="{x:.2}" y="{y:.2}" font-size="{:.2}" font-weight="{weight}" textLength="{width:.2}" lengthAdjust="spacingAndGlyphs" fill="{colour}">{text}</text>"#,
-                kind.size * 0.84
+                style.size * 0.84
             )
         }
     }

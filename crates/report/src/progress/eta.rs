@@ -12,7 +12,7 @@ type PlannedStart = (ServerId, u32);
 #[derive(Debug, Clone, Default)]
 pub struct Eta {
     /// Remaining work of each start.
-    open: BTreeMap<PlannedStart, OpenWork>,
+    remaining: BTreeMap<PlannedStart, RemainingWork>,
     /// Runs that this invocation has to do in all, without those of searches.
     pub total: u64,
     /// Number of finished runs.
@@ -33,7 +33,7 @@ pub struct Eta {
 
 /// Remaining work of a start.
 #[derive(Debug, Clone, Default)]
-struct OpenWork {
+struct RemainingWork {
     runs: u64,
     searches: BTreeSet<SearchId>,
 }
@@ -46,19 +46,19 @@ impl Eta {
 
     /// Adds runs on one start of a server.
     pub fn add_runs(&mut self, server: &ServerId, slot: u32, runs: u64) {
-        self.open.entry((server.clone(), slot)).or_default().runs += runs;
+        self.remaining.entry((server.clone(), slot)).or_default().runs += runs;
         self.total += runs;
     }
 
     /// Adds a search on one start of a server.
     pub fn add_search(&mut self, server: &ServerId, slot: u32, search: &SearchId) {
-        let open = self.open.entry((server.clone(), slot)).or_default();
-        open.searches.insert(search.clone());
+        let remaining = self.remaining.entry((server.clone(), slot)).or_default();
+        remaining.searches.insert(search.clone());
     }
 
     /// Returns true if this start of a server has known remaining work.
     pub fn knows(&self, server: &ServerId, slot: u32) -> bool {
-        self.open.contains_key(&(server.clone(), slot))
+        self.remaining.contains_key(&(server.clone(), slot))
     }
 
     /// Updates the counts after an event.
@@ -106,9 +106,9 @@ impl Eta {
     /// Counts a finished run. A run that was not foreseen, such as one for a narrower confidence interval, counts only on a start that this
     /// invocation works on.
     fn finish(&mut self, server: &ServerId, slot: u32) {
-        let take_off = |open: &mut OpenWork| {
-            let is_foreseen = open.runs > 0;
-            open.runs -= u64::from(is_foreseen);
+        let take_off = |remaining: &mut RemainingWork| {
+            let is_foreseen = remaining.runs > 0;
+            remaining.runs -= u64::from(is_foreseen);
             is_foreseen
         };
         if !self.change(server, slot, take_off) {
@@ -121,18 +121,18 @@ impl Eta {
     }
 
     fn end_search(&mut self, server: &ServerId, slot: u32, search: &SearchId) {
-        self.change(server, slot, |open| open.searches.remove(search));
+        self.change(server, slot, |remaining| remaining.searches.remove(search));
     }
 
     /// Applies `take_off` to the remaining work of a start, and returns true if the work was there, as `take_off` says.
-    fn change(&mut self, server: &ServerId, slot: u32, take_off: impl FnOnce(&mut OpenWork) -> bool) -> bool {
+    fn change(&mut self, server: &ServerId, slot: u32, take_off: impl FnOnce(&mut RemainingWork) -> bool) -> bool {
         let start = (server.clone(), slot);
-        let Some(open) = self.open.get_mut(&start) else {
+        let Some(remaining) = self.remaining.get_mut(&start) else {
             return false;
         };
-        let was_there = take_off(open);
-        if open.runs == 0 && open.searches.is_empty() {
-            self.open.remove(&start);
+        let was_there = take_off(remaining);
+        if remaining.runs == 0 && remaining.searches.is_empty() {
+            self.remaining.remove(&start);
         }
         was_there
     }
@@ -145,14 +145,14 @@ impl Eta {
     /// Number of starts of servers that were begun or given up, and the number of all starts.
     pub fn servers(&self) -> (u64, u64) {
         let begun = self.begun.len() as u64;
-        let to_come = self.open.keys().filter(|start| !self.begun.contains(start));
+        let to_come = self.remaining.keys().filter(|start| !self.begun.contains(start));
         (begun, begun + to_come.count() as u64)
     }
 
     /// Expected duration of a server's start, in seconds, with the source of the number.
     pub fn expected_start(&self, state: &State) -> Option<(&'static str, f64)> {
-        let starts = state.launches();
-        let ready: Vec<f64> = starts.filter_map(LaunchRecord::ready_seconds).collect();
+        let launches = state.launches();
+        let ready: Vec<f64> = launches.filter_map(LaunchRecord::ready_seconds).collect();
         match ready.len() {
             0 => self.predicted_start.map(|seconds| ("predicted", seconds)),
             count => Some(("usually", ready.iter().sum::<f64>() / count as f64)),

@@ -95,7 +95,7 @@ fn shorten_to_two(text: &str, names: &Names, most: usize) -> String {
     if !one.ends_with('…') {
         return one;
     }
-    // The break between words takes some columns of the first line.
+    // The break between words may leave columns of the first line empty, so the longest text that fits two lines is sought.
     let roomy = (most..=2 * most).rev().map(|columns| shorten(text, names, columns));
     let mut two = roomy.filter(|line| wrap(line, most).len() <= 2);
     two.next().unwrap_or(one)
@@ -105,23 +105,23 @@ fn shorten(text: &str, Names(names): &Names, most: usize) -> String {
     if measure_text_width(text) <= most {
         return text.to_owned();
     }
-    let said = names.first().and_then(|full| text.strip_prefix(full.as_str()));
+    let rest = names.first().and_then(|full| text.strip_prefix(full.as_str()));
     // The duration is left out, because it is less important than the reason for the failure.
-    let Some((_, said)) = said.and_then(|said| said.split_once(": ")) else {
+    let Some((_, rest)) = rest.and_then(|rest| rest.split_once(": ")) else {
         return without_end(text, most);
     };
-    let parts: Vec<&str> = said.split(": ").collect();
-    // An exception's class says no more than its text.
+    let parts: Vec<&str> = rest.split(": ").collect();
+    // The class of an exception is left out, because it says no more than its text.
     let is_class = |part: &&str| part.ends_with("Error") && !part.contains(' ');
-    let said = parts.iter().filter(|part| !is_class(part)).join(": ");
+    let rest = parts.iter().filter(|part| !is_class(part)).join(": ");
     let room_after = |text: &str| most.saturating_sub(measure_text_width(text) + ": ".len());
     let name = fitting(
         names,
-        room_after(&said).max(most * 2 / 5),
+        room_after(&rest).max(most * 2 / 5),
         room_after(parts[0]).max(most / 2),
     );
     let room = room_after(&name);
-    let (cut, first) = (without_end(&said, room), said.split(": ").next().unwrap_or_default());
+    let (cut, first) = (without_end(&rest, room), rest.split(": ").next().unwrap_or_default());
     let is_better = measure_text_width(&cut) < measure_text_width(first) && measure_text_width(first) <= room;
     format!("{name}: {}", if is_better { first } else { &cut })
 }
@@ -177,7 +177,7 @@ pub fn fit(names: &Names, parts: &[String], indent: usize) -> String {
 fn fit_in(Names(names): &Names, parts: &[String], most: usize) -> String {
     let room = most.saturating_sub(room_of_figures(most)).max(most / 3);
     let mut text = fitting(names, room, room);
-    // A name that fills the line leaves no space for an obvious word.
+    // The word "requests" is obvious, so it is left out if the name fills most of the line.
     let is_narrow = measure_text_width(&text) > most.saturating_sub(room_of_figures(100));
     for part in parts.iter().filter(|part| !part.is_empty()) {
         let part = if is_narrow {

@@ -39,10 +39,10 @@ pub struct Live {
     /// Restores the terminal when it is dropped, after the lines are cleared.
     _quiet: Option<QuietControls>,
     screen: MultiProgress,
-    servers: BTreeMap<ServerId, Bar>,
-    runs: Bar,
+    servers: BTreeMap<ServerId, LiveLine>,
+    runs: LiveLine,
     /// The answer so far, below the runs once there is one.
-    result: Option<Bar>,
+    result: Option<LiveLine>,
     /// The doubts that were printed. Further runs with only these doubts are counted, but not printed.
     doubts: BTreeSet<Code>,
 }
@@ -75,18 +75,18 @@ impl Drop for QuietControls {
 }
 
 /// A line that is redrawn, and its content.
-struct Bar {
+struct LiveLine {
     bar: ProgressBar,
-    shown: Arc<Mutex<LiveLine>>,
+    shown: Arc<Mutex<LineContent>>,
     /// The GPUs of its server, in words.
     gpus: String,
 }
 
 /// Activity of a server, or progress of the runs.
-struct LiveLine {
-    /// Names of its subject, if it has one.
+struct LineContent {
+    /// Names of its subject, if it has one, and the parts of the text after the name, the most important first.
     names: Names,
-    what: Vec<String>,
+    parts: Vec<String>,
     since: Instant,
     /// Names of the run that has begun, and further text about it. They are shown once requests are sent, for example after a reset.
     run: Option<(Names, Vec<String>)>,
@@ -105,7 +105,7 @@ impl Live {
             true => ("{bar:6.cyan} {line}", SHORT_BAR),
             false => ("{bar:16.cyan} {line}", BAR),
         };
-        let runs = Bar::new(ProgressBar::new(0), template, indent, total_line);
+        let runs = LiveLine::new(ProgressBar::new(0), template, indent, total_line);
         runs.bar.set_style(runs.bar.style().progress_chars("━╸─"));
         screen.add(runs.bar.clone());
         Live {
@@ -215,7 +215,7 @@ impl Live {
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);
         let parts = [Some(what), failed, skipped, suspect, time_left(eta), server];
-        self.runs.lock().what = parts.into_iter().flatten().collect();
+        self.runs.lock().parts = parts.into_iter().flatten().collect();
     }
 
     /// Shows the current activity of a server.
@@ -239,16 +239,16 @@ impl Live {
     pub fn show_result(&mut self, text: String) {
         let screen = &self.screen;
         let line = self.result.get_or_insert_with(|| {
-            let line = Bar::new(ProgressBar::new(0), "{line}", 0, |shown| shown.what.clone());
+            let line = LiveLine::new(ProgressBar::new(0), "{line}", 0, |shown| shown.parts.clone());
             screen.insert_after(&self.runs.bar, line.bar.clone());
             line
         });
-        line.lock().what = vec![printable(&text).into_owned()];
+        line.lock().parts = vec![printable(&text).into_owned()];
         line.bar.tick();
     }
 
     fn begin(&mut self, server: &ServerId, gpus: &[u32]) {
-        let mut line = Bar::new(ProgressBar::new_spinner(), "{spinner} {line}", SPINNER, server_line);
+        let mut line = LiveLine::new(ProgressBar::new_spinner(), "{spinner} {line}", SPINNER, server_line);
         self.screen.insert_before(&self.runs.bar, line.bar.clone());
         line.bar.enable_steady_tick(REDRAW);
         line.gpus = describe_gpus(gpus);
@@ -269,16 +269,16 @@ impl Live {
     }
 
     fn print(&self, line: Option<Line>) {
-        // A terminal that went away must not end the sweep.
+        // A terminal that went away must not end the sweep, so the error is ignored.
         let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint(None)));
     }
 }
 
-impl Bar {
-    fn new(bar: ProgressBar, template: &str, indent: usize, line: fn(&LiveLine) -> Vec<String>) -> Bar {
-        let shown = Arc::new(Mutex::new(LiveLine {
+impl LiveLine {
+    fn new(bar: ProgressBar, template: &str, indent: usize, line: fn(&LineContent) -> Vec<String>) -> LiveLine {
+        let shown = Arc::new(Mutex::new(LineContent {
             names: Names::default(),
-            what: Vec::new(),
+            parts: Vec::new(),
             since: Instant::now(),
             run: None,
             so_far: None,
@@ -292,23 +292,23 @@ impl Bar {
         };
         let style = ProgressStyle::with_template(template).expect("the templates are part of the program");
         bar.set_style(style.with_key("line", draw));
-        Bar {
+        LiveLine {
             bar,
             shown,
             gpus: String::new(),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LiveLine> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LineContent> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows another activity, with a new clock. This function must not use the bar, because the drawing thread holds the bar while it
     /// waits for `shown`.
-    fn set(&self, names: Names, what: Vec<String>) {
+    fn set(&self, names: Names, parts: Vec<String>) {
         let mut shown = self.lock();
         shown.names = names;
-        shown.what = what;
+        shown.parts = parts;
         shown.since = Instant::now();
         shown.so_far = None;
     }
@@ -316,28 +316,28 @@ impl Bar {
     /// Shows the run that has begun, and its requests. The line keeps its name if a run is measured once more.
     fn watch(&self, counter: Counter) {
         let begun = self.lock().run.take();
-        if let Some((names, what)) = begun {
-            self.set(names, what);
+        if let Some((names, parts)) = begun {
+            self.set(names, parts);
         }
         self.lock().so_far = Some(Box::new(move |time| figures(&counter(), &time)));
     }
 }
 
 /// Progress and duration of the runs.
-fn total_line(shown: &LiveLine) -> Vec<String> {
-    let mut parts = shown.what.clone();
+fn total_line(shown: &LineContent) -> Vec<String> {
+    let mut parts = shown.parts.clone();
     parts.push(format!("{} so far", clock(shown.since.elapsed())));
     parts
 }
 
 /// Activity of a server, and the figures of its run so far, or its duration until there are any.
-fn server_line(shown: &LiveLine) -> Vec<String> {
+fn server_line(shown: &LineContent) -> Vec<String> {
     let time = clock(shown.since.elapsed());
     let so_far = match &shown.so_far {
         Some(so_far) => so_far(time),
         None => vec![time],
     };
-    [so_far, shown.what.clone()].concat()
+    [so_far, shown.parts.clone()].concat()
 }
 
 /// Figures of a run in progress; its duration until there are any.
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_run_is_named_while_its_requests_are_counted() {
-        let line = Bar::new(ProgressBar::hidden(), "{line}", 0, server_line);
+        let line = LiveLine::new(ProgressBar::hidden(), "{line}", 0, server_line);
         line.lock().run = Some((Names(vec!["TP 1 #0".to_owned()]), Vec::new()));
         line.set(Names(vec!["TP 1: resetting its caches".to_owned()]), Vec::new());
         line.watch(Box::new(RequestsSoFar::default));
@@ -398,8 +398,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_takes_something_else_while_it_is_drawn() {
-        let line = Bar::new(ProgressBar::hidden(), "{line}", 0, server_line);
+    fn a_line_can_change_while_it_is_drawn() {
+        let line = LiveLine::new(ProgressBar::hidden(), "{line}", 0, server_line);
         let (done, is_done) = channel();
         std::thread::scope(|threads| {
             // The bar is locked during the update, as it is while it is drawn.

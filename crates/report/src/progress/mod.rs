@@ -98,7 +98,7 @@ pub struct Progress {
 impl Progress {
     /// A display of the remaining work.
     pub fn new(mode: Mode, eta: Eta) -> Progress {
-        // A live display needs threads that draw.
+        // Where threads are not allowed, nothing could draw a live display.
         let is_live = mode == Mode::Auto && std::io::stderr().is_terminal() && threads::is_allowed();
         let live = is_live.then(Live::new);
         Progress {

@@ -1,4 +1,5 @@
-//! Names of a run or a server, from its full name to the shortest one that distinguishes it from its neighbours.
+//! Names of a run or a server: the full name, then shorter ones, in which most settings are only their values. The display shows the
+//! longest name that fits.
 
 use super::line::Names;
 use super::wording::run_name;

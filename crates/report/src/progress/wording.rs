@@ -132,7 +132,7 @@ fn starting(server: &ServerId, state: &State) -> String {
 /// Describes the work that is lost with a server, and the cause. The detail and the advice follow, unless they were just shown.
 fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     let (name, cause) = (server_name(&given_up.server, state), given_up.cause);
-    // The run under which it died was reported before.
+    // The run under which the server died was reported before, so the runs counted here are "more".
     let more = if given_up.blamed.is_some() { "more " } else { "" };
     let lost = [(given_up.runs(), "run"), (given_up.searches.len() as u64, "search")];
     let lost = lost.iter().filter(|(count, _)| *count > 0);
@@ -153,10 +153,10 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     }
 }
 
-/// Returns true if the last start of a server became ready.
+/// Returns true if the last launch of a server became ready.
 fn was_ready(server: &ServerId, state: &State) -> bool {
     let last = state.launches_of(server).last();
-    last.is_some_and(|start| start.ready.is_some())
+    last.is_some_and(|launch| launch.ready.is_some())
 }
 
 fn search_for(started: &SearchStarted, state: &State) -> String {

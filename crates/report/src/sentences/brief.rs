@@ -61,11 +61,11 @@ pub struct Brief {
     pub has_no_choice: bool,
     /// The number of further recommendations.
     pub more: usize,
-    /// The recommendation for all workloads together, unless it is that of each of them.
+    /// The recommendation for all workloads together, unless each workload has the same one.
     pub together: Option<Sentence>,
     /// Certainty of a single recommendation.
     pub sure: Option<String>,
-    /// The settings that made the difference to one or two recommendations, and those that made none, after a label.
+    /// The reasons for one or two recommendations, a line each that begins with a label; empty for more recommendations.
     pub why: Vec<String>,
     /// The other questions about a single workload that other servers win.
     pub other: Option<String>,
@@ -311,7 +311,7 @@ fn result(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool)
     measured(answer, answered, winner, has_gpus) + &cost
 }
 
-/// The figure without its interval, its load, the GPUs and the cost, as short as they can be.
+/// The figure without an interval, followed by its load, the GPUs and the cost, each as short as possible.
 fn one_of_several(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
     let reached = match &answered.goal {
         Goal::Metric { name, .. } => say(name, &parts::estimate(&winner.value).0) + &parts::at_load_of(winner),

@@ -109,7 +109,7 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
         .is_none_or(|first| first.question == answered.question);
     let choices = questions.filter(|other| other.entrants.len() > 1).count();
     let at = answered.load.as_deref().map_or(String::new(), parts::at_load);
-    // The points of a workload are listed below its name.
+    // Only a target names its workload: questions about points are listed below the workload's name.
     let workload = match (answered.is_load(), answered.workload.as_str()) {
         (true, workload) if !workload.is_empty() => format!(", {workload}"),
         _ => String::new(),
@@ -140,7 +140,7 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
     }
 }
 
-/// Returns true if there is a single config. A sweep in progress may still measure others.
+/// Returns true if a single config was measured and no other can follow: the sweep has ended, or the plan has only one server.
 fn is_only(answer: &Answer) -> bool {
     match answer.configs.as_slice() {
         [only] => answer.open == 0 || only.name == parts::ONLY_SERVER,
@@ -228,7 +228,7 @@ fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
     let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
     let next = others.find(|other| other.meets && other.winner_over.is_some());
     // No ratio is stated for a server that may be as good as the winner. The ties are the smallest set that includes the best, so they may
-    // lack a server that is as good as theirs.
+    // lack a server that is as good as one of them.
     let is_tied = |next: &Entrant| {
         let ties = &answered.ties;
         ties.contains(&next.config) || (!ties.is_empty() && answered.as_good.contains(&next.config))
@@ -270,7 +270,7 @@ fn figure(answered: &Answered, winner: &Winner) -> String {
     match &answered.goal {
         Goal::Metric { name, .. } => say(name, &value) + &range,
         Goal::Load { parameter, .. } => {
-            // A load and the ends of its interval may need different numbers of decimals.
+            // Each number is formatted alone, because a load and the ends of its interval may need different numbers of decimals.
             let [value, low, high] = [winner.value.value, winner.value.low, winner.value.high].map(show_number);
             let range = match low == high {
                 true => String::new(),
@@ -333,7 +333,7 @@ fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
     let mut missed = missed.map(|meeting| {
         let (value, range) = estimate(&meeting.value);
         match answered.is_load() {
-            // The run may have been cut short.
+            // The figure is approximate, because the run may have been cut short.
             true => say(&meeting.target.metric, &format!("about {value}")),
             false => say(&meeting.target.metric, &value) + &range,
         }

@@ -122,7 +122,7 @@ fn cost(found: &OptimizationFound) -> Option<String> {
     let rest = found
         .grid_seconds
         .map(|grid| grid * open as f64 / found.candidates.len() as f64);
-    // All that is left may take less than an hour.
+    // If all servers left take less than an hour, they are named instead of the hour.
     let more = match (rest.filter(|rest| *rest < HOUR_S), open) {
         (None, _) | (_, 0) => "another hour of servers is".to_owned(),
         (Some(rest), 1) => format!("the server left, about {}, is", seconds(rest)),

@@ -21,8 +21,8 @@ pub fn apart(name: &str, from: &str) -> String {
 
 /// The settings of a server that another one has too, and those in which it differs.
 pub fn split<'a>(name: &'a str, from: &str) -> (Vec<&'a str>, Vec<&'a str>) {
-    let own: Vec<&str> = from.split(", ").collect();
-    name.split(", ").partition(|part| own.contains(part))
+    let theirs: Vec<&str> = from.split(", ").collect();
+    name.split(", ").partition(|part| theirs.contains(part))
 }
 
 /// The name of a server whose varied settings are all left out.

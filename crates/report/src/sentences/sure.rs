@@ -80,13 +80,13 @@ fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     if !answered.ties.is_empty() {
         text += &format!("; perhaps as good: {}", list(&answered.ties.iter().collect_vec()));
     }
-    let open = answered
+    let at_top = answered
         .entrants
         .iter()
         .filter(|other| other.at_ceiling && other.config != winner.config);
-    let open = open.map(|other| &other.config).collect_vec();
-    if !open.is_empty() {
-        text += &format!("; at the highest load allowed, perhaps beyond it: {}", list(&open));
+    let at_top = at_top.map(|other| &other.config).collect_vec();
+    if !at_top.is_empty() {
+        text += &format!("; at the highest load allowed, perhaps beyond it: {}", list(&at_top));
     }
     text
 }

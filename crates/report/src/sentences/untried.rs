@@ -37,7 +37,7 @@ pub fn largest(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<
         _ => None,
     };
     let of_metric = answered.effects.iter().filter(|effect| effect.metric == metric);
-    // The number of GPUs is limited by the machine.
+    // Degrees of parallelism are left out, because the machine limits the number of GPUs.
     let of_metric = of_metric.filter(|effect| !effect.setting.ends_with("parallel_size"));
     let settings = of_metric
         .into_group_map_by(|effect| &effect.setting)

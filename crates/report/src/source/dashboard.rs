@@ -6,7 +6,7 @@ use itertools::Itertools;
 use vsweep_plan::Params;
 use vsweep_record::table::Cell;
 
-/// Column with the name of a row's test, which does not say what was measured.
+/// Column with the name of a row's test. The name is read only where several rows have equal settings.
 const TEST: &str = "Test name";
 
 const SERVE: [(&str, &str); 4] = [
@@ -75,7 +75,7 @@ fn record(row: &Params) -> Record {
     Record {
         figures: figures.map(|(name, value)| (name, Cell::from_json(&value))).collect(),
         params: named(row, &SERVE),
-        settings: named(row, &BENCH),
+        load: named(row, &BENCH),
     }
 }
 

@@ -51,11 +51,11 @@ pub fn read_any(root: &Path) -> Result<Runs> {
     )))
 }
 
-/// Reads the runs in files, each given by its name and its records. A record has the keys of `vllm bench serve`, or is a row of
+/// Reads the runs in files, each given by its name and its records. A record has the keys of vLLM's benchmarks, or is a row of
 /// `benchmark_results.json` of vLLM's dashboard. Equal settings in one file are runs of one point.
 ///
 /// # Errors
-/// If a record is neither.
+/// If a file has no row of the dashboard, and one of its records has no figure of vLLM's benchmarks.
 pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Runs, String> {
     let mut builder = TableBuilder::new();
     for (name, records) in files {
@@ -157,7 +157,8 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
     }
 }
 
-/// Prefixes of the names of parameters that only a benchmark has. A tree does not say which side of the sweep set a parameter.
+/// Prefixes of the names of parameters that only a benchmark has. The names decide, because a tree does not say whether a parameter is the
+/// server's or the benchmark's.
 const OF_LOAD: [&str; 16] = [
     "blazedit_",
     "burstgpt_",
@@ -188,7 +189,8 @@ fn is_of_load(name: &str) -> bool {
 struct Record {
     figures: RunFigures,
     /// The load: settings that a result repeats, such as `max_concurrency`, and parameters that only a benchmark has.
-    settings: Params,
+    load: Params,
+    /// The other parameters, which are taken for the server's.
     params: Params,
 }
 
@@ -204,13 +206,13 @@ impl Record {
             if name == "run_number" {
                 is_measured = false;
             } else if !is_measured && is_of_load(&name) {
-                own.settings.insert(name, value);
+                own.load.insert(name, value);
             } else if !is_measured {
                 own.params.insert(name, value);
             } else if !value.is_array() && !value.is_object() {
                 let cell = Cell::from_json(&value);
                 match ECHOED.contains(&&*name) {
-                    true => drop(own.settings.insert(name, cell.to_json())),
+                    true => drop(own.load.insert(name, cell.to_json())),
                     false => figures.push((name, cell)),
                 }
             }
@@ -221,7 +223,7 @@ impl Record {
 
     /// Its settings as one line, which identifies its point.
     fn point(&self) -> String {
-        let sides = [&self.params, &self.settings];
+        let sides = [&self.params, &self.load];
         sides.map(|side| Value::from(side.clone()).to_string()).join(" ")
     }
 
@@ -243,7 +245,7 @@ impl Record {
             validity: (outcome != Outcome::Failed).then(|| Validity::of(doubts.iter().map(|doubt| doubt.code))),
             doubts: &doubts,
             serve: Some(&self.params),
-            bench: Some(&self.settings),
+            bench: Some(&self.load),
             // Only `vsweep export` writes this key.
             simulated: (self.figures.get("simulated") == Some(&Cell::Bool(true))).then_some(true),
             gpus: Some(count_gpus(&self.gpu_params(), &[])),
@@ -267,9 +269,9 @@ impl Record {
             ),
             None => (Some(name), None),
         };
-        // If the server's combination has no name, its part of the folder's name lists its parameters.
+        // A text with `=` is not a name: it lists the parameters of a server's combination without a name.
         let serve = serve.filter(|name: &Value| bench.is_none() || !vllm_sweep::text(name).contains('='));
-        for (params, name) in [(&mut self.params, serve), (&mut self.settings, bench)] {
+        for (params, name) in [(&mut self.params, serve), (&mut self.load, bench)] {
             if let Some(name) = name {
                 params.shift_insert(0, COMBO.into(), name);
             }

@@ -1,5 +1,5 @@
-//! The last lines of a run, at most about ten whatever its size: what to run, how sure that is, why, and what to doubt. The text is in
-//! `ending.txt.jinja`, between the line of `counts.txt.jinja` and those of `brief.txt.jinja`.
+//! The last lines of `vsweep run`, at most about ten for a sweep of any size: what to run, how sure that is, why, and what to doubt. The
+//! text is in `ending.txt.jinja`, between the line of `counts.txt.jinja` and those of `brief.txt.jinja`.
 
 use super::brief;
 use super::template::plain;
@@ -19,7 +19,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
     plain(&(before + brief::TEMPLATE), context! { ..brief, ..document })
 }
 
-/// The lines of a run that finds everything done and its report current. They lack what only the files of the runs contain.
+/// The lines of a `vsweep run` that finds everything done and its report current. They lack what only the files of the runs contain.
 pub fn of_record(directory: &Directory, state: &State) -> String {
     let (answer, reasons) = (brief::read_answer(directory), group_recorded(state));
     let parts = context! {

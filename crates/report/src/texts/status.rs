@@ -141,11 +141,11 @@ impl RunningServer {
     fn of(state: &State) -> Vec<RunningServer> {
         let session = state.last_session().map(|session| session.nonce());
         let up = |server: &ServerRecord| {
-            let start = server.launches.last()?;
-            let is_up = start.exited_at.is_none() && Some(start.launch.session) == session;
+            let last = server.launches.last()?;
+            let is_up = last.exited_at.is_none() && Some(last.launch.session) == session;
             is_up.then(|| RunningServer {
                 name: short_label(&server.name),
-                gpus: start.gpus.clone(),
+                gpus: last.gpus.clone(),
             })
         };
         state.servers.values().filter_map(up).collect()
@@ -292,7 +292,7 @@ impl Status {
     pub fn to_text(&self) -> String {
         let is_done = match self.started {
             Some(_) => self.ended.as_deref() == Some("finished"),
-            // Finalists may start again after the last planned run.
+            // With several starts, finalists may start again after the last planned run, so the last session must have finished.
             None => {
                 self.left == 0
                     && self.searches_left == 0

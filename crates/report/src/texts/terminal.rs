@@ -61,7 +61,7 @@ pub fn show(text: &str, on: &Term) -> String {
         return text.to_owned();
     }
     let painted = paint(text, on.features().colors_supported());
-    // Some terminals do not say how wide they are.
+    // Lines are not broken on a terminal that does not report its width.
     width(on).map_or_else(|| painted.clone(), |width| fold_to(&painted, width))
 }
 
@@ -146,9 +146,9 @@ fn paint_line(line: &str) -> String {
         let before = |back: usize| place.checked_sub(back).map(|place| words[place]);
         let is_counted = before(1).is_some_and(is_count)
             || before(1).is_some_and(|noun| noun.starts_with("run")) && before(2).is_some_and(is_count);
-        let begins = words[..place].iter().all(|word| word.is_empty()) && word.ends_with(':');
+        let is_label = words[..place].iter().all(|word| word.is_empty()) && word.ends_with(':');
         let is_cell = before(1) == Some("") && place + 1 == words.len() && place > 2;
-        match colour(bare).filter(|_| is_counted || begins || is_cell) {
+        match colour(bare).filter(|_| is_counted || is_label || is_cell) {
             Some(colour) => format!("{}{}", style().fg(colour).apply_to(bare), &word[bare.len()..]),
             None => (*word).to_owned(),
         }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_named_by_the_begin_of_its_point() {
+    fn a_run_is_named_by_the_beginning_of_its_point() {
         let state = state(&["ab12", "ab34", "cd56"]);
         assert_eq!(find(&state, "c/0").map(|run| &*run.point.0), Ok("cd56"));
         for (wanted, why) in [

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn unlike_things_are_told_apart() {
+    fn different_observations_are_listed_separately() {
         let requests = |failed: u32, error: &str| {
             let counted = format!("{failed} of 40 requests failed");
             detail(Failure::of_requests(counted, Some(RequestError::read(error))), 1)

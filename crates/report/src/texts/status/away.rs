@@ -121,10 +121,10 @@ impl Status {
                 "no worker is at work; start some with `vsweep worker`\n".to_owned()
             }
             ([], Some(reason)) if reason == "out_of_time" => {
-                format!("not running: max_time is spent; {}\n", self.going_on_later())
+                format!("not running: max_time is spent; {}\n", self.step_with_more_time())
             }
-            ([], Some(reason)) => format!("not running: {reason}; {}\n", self.going_on()),
-            ([], None) => format!("not running: the last vsweep was killed; {}\n", self.going_on()),
+            ([], Some(reason)) => format!("not running: {reason}; {}\n", self.next_step()),
+            ([], None) => format!("not running: the last vsweep was killed; {}\n", self.next_step()),
             (pids, _) => {
                 let pids = pids.iter().join(", ");
                 let what = if self.has_begun {
@@ -139,20 +139,20 @@ impl Status {
 }
 
 impl Status {
-    fn going_on(&self) -> String {
+    fn next_step(&self) -> String {
         match &self.again {
             Some(command) => format!("continue with: {command}"),
             None => "run the plan again to continue".to_owned(),
         }
     }
 
-    /// Like `going_on`, with the advice to allow more time.
-    fn going_on_later(&self) -> String {
+    /// Like `next_step`, with the advice to allow more time.
+    fn step_with_more_time(&self) -> String {
         match &self.again {
             Some(command) if command.contains("--budget") => {
                 "run the plan again with a larger --budget to continue".to_owned()
             }
-            _ => format!("raise it in the plan, then {}", self.going_on()),
+            _ => format!("raise it in the plan, then {}", self.next_step()),
         }
     }
 

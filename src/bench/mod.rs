@@ -238,7 +238,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
 /// end.
 pub async fn measure_watched(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     if job.argv.is_some() || job.runner != BenchRunner::Native {
-        // Only the native benchmark reports the time of its first request.
+        // Only the native benchmark sets the time of its first request. For the others, the time of their start is used.
         job.counters.sending.get_or_init(Instant::now);
     }
     match (&job.argv, &job.runner) {

@@ -49,7 +49,7 @@ pub fn in_itself(result: &Params) -> Option<String> {
         .or_else(|| wrong_rate(result))
         .or_else(|| too_long(result))
         .or_else(|| ttft_above_latency(result))
-        .or_else(|| other_concurrency(result))
+        .or_else(|| impossible_concurrency(result))
         .or_else(|| more_ended_than_sent(result, number(result, "num_prompts")?))
 }
 
@@ -79,7 +79,7 @@ pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
     Some(Doubt::new(Code::OtherLoad, found))
 }
 
-/// Like `in_itself`, for a record of vLLM's sweep, in which parameters follow the figures.
+/// Like `in_itself`, for a record of vLLM's sweep. Only the figures are checked, not the parameters that follow them.
 pub fn of_figures(record: &Params) -> Option<String> {
     let measured = record.iter().take_while(|(name, _)| *name != "run_number");
     let measured = measured.map(|(name, value)| (name.clone(), value.clone()));
@@ -139,9 +139,9 @@ fn falling_percentiles(result: &Params) -> Option<String> {
 /// Looks for counts of requests that are not whole, less than one request in flight, and requests that ended in no time.
 fn impossible_count(result: &Params) -> Option<String> {
     let counts = ["completed", "failed"].into_iter();
-    let is_part = |name: &str| number(result, name).filter(|count| count.fract() != 0.0);
+    let fraction = |name: &str| number(result, name).filter(|count| count.fract() != 0.0);
     let part = counts
-        .filter_map(|name| Some((name, is_part(name)?)))
+        .filter_map(|name| Some((name, fraction(name)?)))
         .map(|(name, count)| format!("has a part of a request ({name} = {count})"))
         .next();
     let load = number(result, "max_concurrency").filter(|load| *load < 1.0);
@@ -178,7 +178,7 @@ fn ttft_above_latency(result: &Params) -> Option<String> {
 
 /// Looks for an average number of requests in flight, by Little's law, that a closed loop cannot have. Conversations are not checked,
 /// because they wait between turns. Other clients are not checked, because they may leave out the ramp of the load.
-fn other_concurrency(result: &Params) -> Option<String> {
+fn impossible_concurrency(result: &Params) -> Option<String> {
     let is_open = number(result, "request_rate").is_some_and(f64::is_finite);
     let is_exempt = result.contains_key("client") || result.contains_key("num_conversations");
     let slots = number(result, "max_concurrency").filter(|_| !is_open && !is_exempt)?;

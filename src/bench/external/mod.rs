@@ -66,10 +66,10 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
         models: &models,
     };
     let is_served = !matches!(job.runner, BenchRunner::Offline(_));
-    let other = is_served
+    let doubt = is_served
         .then(|| with_load(&measurement.result.values, asked))
         .flatten();
-    measurement.doubts.extend(other);
+    measurement.doubts.extend(doubt);
     Ok(measurement)
 }
 
@@ -144,7 +144,7 @@ impl Program {
             );
             return Err(Failure::new(Cause::BenchTimeout, detail));
         };
-        // Processes that the program left running would disturb the next run.
+        // Processes that the program left running are ended too, because they would disturb the next run.
         self.guarded.stop().await;
         match exit {
             Ok(Exit::Code(0)) => read(&self.result, &self.places),
@@ -282,8 +282,9 @@ fn warmups(job: &Job, argv: &[String]) -> usize {
 /// compatible programs with a `bench` command.
 fn speaks_vllm_bench(argv: &[String]) -> bool {
     let program = argv.first().map(|word| word.rsplit('/').next().unwrap_or(word));
-    let alike = matches!(program, Some("vllm-rs" | "vsweep")) && argv.get(1).is_some_and(|word| word == "bench");
-    alike || argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve")
+    let is_compatible =
+        matches!(program, Some("vllm-rs" | "vsweep")) && argv.get(1).is_some_and(|word| word == "bench");
+    is_compatible || argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve")
 }
 
 /// Name of aiperf's result in its output folder.

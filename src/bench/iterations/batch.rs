@@ -143,7 +143,7 @@ impl Batch {
                 thread::sleep((until - Instant::now()).min(Duration::from_millis(20)));
             }
             let woken = held.end();
-            // The answers of a server that does not continue would be awaited for ever.
+            // A server that does not continue would never answer, so the load is stopped.
             if woken.is_err() {
                 stop.stop();
             }

@@ -1,5 +1,5 @@
-//! The iterations benchmark: a batch of exactly known shape is held in the server's queue until it is complete, then released and timed.
-//! Prefill batches end with the first token, decode batches after a given number of steps.
+//! The iterations benchmark: a batch of exactly known shape is held back in the server's queue until all its requests are there, then
+//! released and timed. Prefill batches end with the first token, decode batches after a given number of steps.
 //!
 //! For each batch the servers are held, all requests are sent, the servers are released, and all answers are awaited. The server's own
 //! count of steps shows if the batch ran as one. A batch that came apart is tried again. Callers choose the shape, and repeat the benchmark

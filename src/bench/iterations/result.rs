@@ -139,7 +139,7 @@ fn warnings(settings: &IterationSettings, sequences: usize, timings: &[Timing]) 
     let context = (settings.batch.context_len * sequences) as f64;
     let counts = timings.iter().filter_map(|timing| timing.counts.as_ref());
     let found = match counts.map(ServerCounters::cached).min_by(f64::total_cmp) {
-        // Only whole blocks are cached, so a short context may not be found again.
+        // Only whole blocks are cached, so a short context may not be found again, and is not checked.
         Some(cached) if settings.batch.context_len >= 256 && cached < LEAST_CACHED * context => Some(format!(
             "only {cached:.0} of {context:.0} context tokens were in the prefix cache; figures include computing the others \
              (is the cache large enough, and prefix caching on?)"

@@ -6,7 +6,7 @@ use crate::checks::{Short, percentile, shortfall, values_needed};
 use crate::stats::{figure_of, split_class};
 use crate::validity::{Code, Doubt};
 
-/// Least share of the slots that must be in use at once. With fewer requests in flight at its peak, the load is another one.
+/// Least share of the slots that must be in use at once. With fewer requests in flight at the peak, the run measured another load.
 const ENOUGH: f64 = 0.9;
 /// Latencies with one value per request.
 const ONE_PER_REQUEST: [&str; 3] = ["ttft", "tpot", "e2el"];
@@ -70,8 +70,8 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     Some(Doubt::new(Code::SampleTooSmall, detail).about(figures))
 }
 
-/// Share of the run, and milliseconds, above both of which a standstill of the generator makes another load. The scheduler of a busy
-/// machine alone causes shorter ones.
+/// Share of the run, and milliseconds, above both of which a standstill of the generator makes another load. Shorter standstills
+/// do not, because the scheduler of a busy machine alone causes them.
 const STOPPED: (f64, f64) = (0.2, 500.0);
 /// Share of the run, and milliseconds, above both of which a standstill affects the result.
 const STALLED: (f64, f64) = (0.02, 50.0);
@@ -85,7 +85,7 @@ const BUSY: f64 = 0.9;
 const LATE: (f64, f64) = (0.05, 10.0);
 
 /// Returns a doubt if the generator was stopped, or was not scheduled. During such a time no slot is filled, and no request is sent when
-/// due. Latencies are right if the kernel stamps the arrivals.
+/// due. Unless the kernel stamps the arrivals, latencies are wrong too, so a shorter standstill also counts.
 pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     let longest_ms = seen.number("generator_longest_turn_ms")?;
     let away_ms = seen.number("generator_away_ms").unwrap_or(0.0).max(longest_ms);

@@ -1,7 +1,8 @@
 //! Judges the validity of a run by its own figures. Each check is a pure function that returns a doubt, if there is one. A new check is a
 //! function in a file of this folder and an entry in `CHECKS`.
 //!
-//! [`telemetry`] judges the telemetry of a run. The `run` room adds the rest: caches that were not reset, a server that was cold.
+//! [`telemetry`] judges the telemetry of a run. The benchmarks and the `run` room add further doubts, such as that the server
+//! was cold.
 
 mod answered;
 mod load;

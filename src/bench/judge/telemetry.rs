@@ -10,8 +10,8 @@ use crate::validity::{Code, Doubt};
 const PREEMPTED: f64 = 0.01;
 /// Fewest readings whose mean describes a load.
 const FEWEST: f64 = 10.0;
-/// Factor of the slots, and summand, by which readings may exceed the requests of a closed loop. Requests that were given up may remain at
-/// the server for a moment.
+/// Factor of the slots, and summand, by which readings may exceed the requests of a closed loop, because requests that were given up may
+/// remain at the server for a moment.
 const ABOVE_SLOTS: (f64, f64) = (1.05, 0.5);
 /// Factor by which the mean of the readings may exceed the requests in flight by Little's law.
 const ABOVE_LAW: f64 = 1.25;
@@ -59,8 +59,8 @@ fn changed(seen: RunFigures<'_>, course: &Course) -> Option<Doubt> {
         ("requests at the server", &course.in_flight),
         ("tokens per second of each request", &course.speeds),
     ];
-    let shown = if seen.is_open_loop() { series.len() } else { 1 };
-    let found = series[..shown]
+    let checked = if seen.is_open_loop() { series.len() } else { 1 };
+    let found = series[..checked]
         .iter()
         .find_map(|(what, values)| Some((what, unsteady(values)?)));
     let (what, found) = found?;
@@ -85,7 +85,7 @@ fn not_alone(seen: RunFigures<'_>) -> Option<Doubt> {
         .number("telemetry_samples")
         .filter(|readings| *readings >= FEWEST)?;
     let in_flight = seen.number("running_mean")? + seen.number("waiting_mean").unwrap_or(0.0);
-    // A request without output, such as a batch of embeddings, may be several requests to the server.
+    // A request without output, such as a batch of embeddings, may be several requests to the server, so the counts cannot be compared.
     seen.number("total_output_tokens").filter(|tokens| *tokens > 0.0)?;
     let (expected, limit) = match seen.slots() {
         Some(slots) => (slots, slots * ABOVE_SLOTS.0 + ABOVE_SLOTS.1),

@@ -35,7 +35,7 @@ crate::params! {
 const RATE: Bounds = ("a rate of at least 0", |rate| (0.0..1e9).contains(&rate));
 
 impl ArrivalParams {
-    /// Reads the values, and reports those that exclude each other. A timed dataset has its own due times.
+    /// Reads the values, and reports those that exclude each other. A timed dataset has its own due times, which exclude a rate or a ramp.
     pub(super) fn checked(reader: &mut ParamReader<'_>, is_timed: bool) -> ArrivalParams {
         let arrival = ArrivalParams::read(reader);
         match (arrival.ramp, arrival.ramp_start, arrival.ramp_end) {

@@ -1,5 +1,5 @@
-//! Converts a plan's parameters to flags of `vsweep bench`. A plan allows more spellings of a value than a command line does, and the
-//! command line has other defaults for the metrics in the result.
+//! Converts a plan's parameters to flags of `vsweep bench`. Values are spelt as a command line allows, which is stricter than a plan. The
+//! metrics in the result are always given, because a plan and the command line have different defaults for them.
 
 use super::figures::{PLAN_METRICS, PLAN_PERCENTILES};
 use super::settings::{NativeSettings, TABLE};

@@ -58,7 +58,7 @@ fn names_of_class() -> impl Iterator<Item = &'static str> {
 }
 
 /// Parameters of the whole load. A class inherits those that it does not set itself.
-pub(super) struct Whole<'a> {
+pub(super) struct WholeLoad<'a> {
     pub params: &'a Params,
     pub prompts: &'a PromptParams,
     pub turns: &'a TurnParams,
@@ -66,7 +66,7 @@ pub(super) struct Whole<'a> {
     pub table: &'a Table,
 }
 
-impl Whole<'_> {
+impl WholeLoad<'_> {
     /// Returns the mix that is asked for, if there is one. Reports its problems.
     pub fn mix(&self, asked: &MixParams, reader: &mut ParamReader<'_>) -> Option<Arc<Mix>> {
         let ClassTables(tables) = asked.given.as_ref()?;
@@ -89,11 +89,11 @@ impl Whole<'_> {
         }
         self.prompts.check_number(false, reader);
         let weights: Vec<Option<f64>> = (1..).zip(tables).map(|(n, table)| weight(n, table, reader)).collect();
-        let whole: f64 = weights.iter().flatten().sum();
+        let total_weight: f64 = weights.iter().flatten().sum();
         let names: Vec<Option<&str>> = tables.iter().map(|table| table.get(NAME)?.as_str()).collect();
         let classes = (1..).zip(tables).zip(&weights).map(|((n, table), weight)| {
             let name = name(n, table, &names[..n - 1], reader);
-            let share = weight.map_or(1.0, |weight| weight / whole);
+            let share = weight.map_or(1.0, |weight| weight / total_weight);
             let class = self.class(n, table, share, reader)?;
             let (name, weight) = name.zip(*weight)?;
             Some(Class { name, weight, ..class })
@@ -130,8 +130,8 @@ impl Whole<'_> {
             shuffle: !prompts.disable_shuffle,
             oversample: !prompts.no_oversample,
         };
-        let problems = class_reader.finish(class);
-        problems.map_or_else(
+        let class = class_reader.finish(class);
+        class.map_or_else(
             |problems| {
                 for problem in problems {
                     let about = problem.split(' ').next().unwrap_or_default();
@@ -186,13 +186,14 @@ impl Whole<'_> {
             .params
             .iter()
             .filter_map(|(key, value)| Some((self.table.find(key)?, value)));
-        let held = known.filter(|(param, _)| {
+        let inherited = known.filter(|(param, _)| {
             // A general length of the class replaces a specific one of the load, and a dataset of the class replaces the load's file.
             let is_replaced = param.general().is_some_and(|general| own.contains_key(general))
                 || (param.name == PATH && own.contains_key(DATASET));
             names_of_class().any(|name| name == param.name) && !is_replaced
         });
-        held.map(|(param, value)| (param.name.to_owned(), value.clone()))
+        inherited
+            .map(|(param, value)| (param.name.to_owned(), value.clone()))
             .collect()
     }
 }

@@ -67,7 +67,7 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
 }
 
 /// Earliest time at which the last request of a run with these parameters is sent, in seconds. `None` unless the run is ended by time
-/// alone, or sends a number of requests that does not depend on a file at a constant rate.
+/// alone, or sends at a constant rate a number of requests that does not depend on a file.
 pub fn last_due_s(params: &Params) -> Option<f64> {
     let settings = NativeSettings::read(params).ok()?;
     let arrivals = settings.arrival.arrivals();
@@ -174,7 +174,7 @@ impl NativeRun {
         let _ = self.job.counters.measured.set(Window { from, to });
 
         let probes = probe.map(Probe::finish).unwrap_or_default();
-        // A server that did not answer before the run would only cause another wait.
+        // A server that did not answer before the run is not asked again, because that would only cause another wait.
         let (after, unread) = match unread {
             None => self.read_counters(),
             unread => (None, unread),
@@ -199,7 +199,7 @@ impl NativeRun {
         warnings.extend(unread);
         let shared = self.settings.dataset.traits().shared_share;
         let hits = server.hit_rate().and_then(|share| cached(share, shared));
-        // The share that a file's texts or a chat template have in common is unknown.
+        // The share that a file's texts or a chat template have in common is unknown. Hits are then only a warning.
         let is_known = self.settings.shares_by_design_only();
         let (doubted, warned) = if is_known { (hits, None) } else { (None, hits) };
         warnings.extend(warned.map(|hits| hits.detail));
@@ -213,7 +213,7 @@ impl NativeRun {
         };
         // The result needs the turns of the load, but not its requests, of which there may be a million.
         let turns = load.turns.take();
-        // The later turns of a conversation have longer prompts, so their pace changes anyway.
+        // The later turns of a conversation have longer prompts, so the pace changes anyway and is not checked.
         let paced = check_pace(&outcome.samples).filter(|_| cut.is_none() && turns.is_none());
         drop(load);
         let errors = errors(&self.settings, &outcome.samples, outcome.duration);

@@ -17,7 +17,7 @@ impl Drawer {
         let (give, given) = channel();
         let draw = move || {
             if let Err(error) = self.with_sources(|sources| sources.draw_on(&feed, &give)) {
-                // The receiver is gone once the first requests were drawn.
+                // The receiver is gone once the first requests were drawn. Then only the feed reports the error.
                 let _ = give.send(Err(error.clone()));
                 feed.fail(error);
             }

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Time limit for a probe. The probe that is in flight at the end of the run is awaited.
+/// Time limit for a probe. It bounds the wait for the probe that is in flight at the end of the run.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns a warning if warm-ups failed.
@@ -33,8 +33,8 @@ fn failed_warmups(samples: &Samples) -> Option<String> {
 }
 
 impl NativeRun {
-    /// Performs the steps after the requests are written and before t0: the ready check, connections, warm-ups, the profiler. Returns the
-    /// time for opening the connections, and a doubt if the server may still be cold.
+    /// Performs the steps between the preparation of the first requests and t0: the ready check, connections, warm-ups, the profiler.
+    /// Returns the time for opening the connections, and a doubt if the server may still be cold.
     pub(super) fn prepare(&mut self, prompts: &Prompts) -> Result<(Duration, Option<Doubt>), Failure> {
         self.note("Starting initial single prompt test run...");
         match self.settings.limits.ready() {
@@ -200,8 +200,8 @@ pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
 }
 
 impl NativeRun {
-    /// Starts the server's profiler, if that is wanted. The profiler is stopped after the measurement, because the server may then write
-    /// traces for minutes. A server without a profiler is ignored.
+    /// Starts the server's profiler, if that is wanted. If that fails, the run goes on, with a note. [`stop_profiler`] stops the profiler
+    /// outside the measured time, because the server writes its traces at the stop, which may take minutes.
     pub(super) fn start_profiler(&self) {
         if !self.settings.side.profile {
             return;

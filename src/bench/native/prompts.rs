@@ -76,9 +76,10 @@ impl Drawer {
         let vocabulary = self.vocabulary(tokenizer.as_ref(), &mut warnings)?;
         let source = traits.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
-        let without = without_tokenizer(traits, source, counted_by);
-        if let Some(without) = without.filter(|_| tokenizer.is_none() && !settings.tokens.is_skipped) {
-            let sentence = format!("no tokenizer.json of {tokenizer_name} is here: {without}; name one with tokenizer");
+        let difference = without_tokenizer(traits, source, counted_by);
+        if let Some(difference) = difference.filter(|_| tokenizer.is_none() && !settings.tokens.is_skipped) {
+            let sentence =
+                format!("no tokenizer.json of {tokenizer_name} is here: {difference}; name one with tokenizer");
             self.job.counters.caution(sentence);
         }
         draw(Sources {
@@ -227,8 +228,8 @@ impl Sources<'_> {
             unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
         }
         // As in vLLM, warm-up requests that a user asks for have no adapter; those that imitate the load have its adapters.
-        let is_load = job.warmup == Warmup::Automatic;
-        let mut adapters = settings.api.adapters(seed).map(|name| name.filter(|_| is_load));
+        let imitates_load = job.warmup == Warmup::Automatic;
+        let mut adapters = settings.api.adapters(seed).map(|name| name.filter(|_| imitates_load));
         let unmeasured = unmeasured.iter().enumerate();
         let mut unmeasured = unmeasured.map(|(i, item)| self.drawer.write(i, item, None, adapters.next().flatten()));
         let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);

@@ -4,7 +4,7 @@
 use super::api::{Api, SAMPLING};
 use super::arrivals::ArrivalParams;
 use super::figures::FigureParams;
-use super::mix::{MixParams, Whole, dataset_of};
+use super::mix::{MixParams, WholeLoad, dataset_of};
 use crate::bench::exact_prompts::VOCABULARY;
 use crate::bench::params::{ParamGroup, ServerParams, Table};
 use crate::dataset::{Dataset, KINDS, MOST_PROMPTS, Material, Mix, PromptParams, TurnParams};
@@ -166,17 +166,17 @@ impl NativeSettings {
         let prompts = PromptParams::read(reader);
         let turns = TurnParams::read(reader);
         let asked = MixParams::read(reader);
-        let whole = Whole {
+        let load = WholeLoad {
             params,
             prompts: &prompts,
             turns: &turns,
             backend: api.backend(),
             table: &TABLE,
         };
-        let mix = whole.mix(&asked, reader);
+        let mix = load.mix(&asked, reader);
         let dataset: Arc<dyn Dataset> = match &mix {
             Some(mix) => mix.clone(),
-            // The problems of the mix are reported already.
+            // The problems of the mix are reported already, so any dataset will do.
             None if reader.has("mix") => (KINDS[0].read)(reader),
             None => dataset_of(&prompts, &turns, api.backend(), reader),
         };
@@ -329,7 +329,7 @@ macro_rules! reasons {
     ($($name:ident: $reason:literal,)*) => { &[$((stringify!($name), $reason)),*] };
 }
 
-/// Flags of `vllm bench serve` that make no sense here, with the reason.
+/// Flags of `vllm bench serve` and of its Rust client that have no counterpart here, with the reason.
 pub const REFUSED: &[(&str, &str)] = reasons! {
     trust_remote_code: "no Python code is run; give a tokenizer.json",
     tokenizer_mode: "tokenizers are read from tokenizer.json; give one",

@@ -23,7 +23,7 @@ impl NativeRun {
                 .as_mut()
                 .and_then(|watch| show_to_watch(watch, &progress, &classes))
             {
-                // Later events of the same turn do not change the decision.
+                // Later events of the same turn of the generator do not change the decision.
                 Some(cut) if decided.is_none() => decided = Some(cut),
                 _ => return ControlFlow::Continue(()),
             }
@@ -31,7 +31,7 @@ impl NativeRun {
         });
         let outcome = outcome.map_err(generator_failed)?;
         let ended = outcome.samples.len() as u64;
-        // If the last request was the decisive one, the run is complete.
+        // If the last request was the decisive one, the run is complete, and nothing was cut.
         let is_whole = load.supply.is_none() && ended >= counters.planned.load(Relaxed);
         Ok((outcome, decided.filter(|_| !is_whole)))
     }

@@ -129,7 +129,7 @@ impl ServerParams {
     }
 }
 
-/// Headers that follow from the body. A second one could give the body another length.
+/// Headers that follow from the body. A second such header could give the body another length, so it is refused.
 const OURS: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// Returns the problem with a header that cannot be sent as it is. Invalid characters could end the head of the request early.

@@ -147,9 +147,9 @@ impl PhaseRun {
             _ => cycle.max(slots as u64).min(MOST_PROMPTS),
         };
         let mut requests = Requests::default();
-        for slot in 0..slots + repeated as usize {
-            let graded = (shape.output_len * (slot + 1)).div_ceil(slots);
-            let output_len = if slot < slots { graded } else { shape.output_len };
+        for index in 0..slots + repeated as usize {
+            let graded = (shape.output_len * (index + 1)).div_ceil(slots);
+            let output_len = if index < slots { graded } else { shape.output_len };
             let prompt = self.prompts.draw(shape.input_len);
             requests.push(&exact_prompts::request(&self.endpoint, &prompt, output_len, None)?);
         }

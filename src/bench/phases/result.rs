@@ -36,7 +36,7 @@ pub(super) fn measurement(
         figures.per_s(figures.input_tokens),
         figures.per_s(figures.output_tokens),
     );
-    // In the long run, as many prompts are computed as outputs end.
+    // In the long run, as many prompts are computed as outputs end, so the total rate follows from the output rate.
     let sequence_share = (input + output) as f64 / output as f64;
     let mut result = members(json!({
         "date": date(),

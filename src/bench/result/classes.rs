@@ -34,7 +34,7 @@ pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Na
     let make = |_, own: &Samples| {
         let summary = Summary::of(own, seconds(duration), goodput.as_ref());
         let mut figures = rates(&summary);
-        // The duration is that of the whole run.
+        // The duration is that of the whole run, and is not repeated for each class.
         figures.shift_remove("duration");
         figures.insert(SHARE.to_owned(), json!(own.len() as f64 / samples.len() as f64));
         write_metrics(settings, own, &mut figures);
@@ -48,8 +48,8 @@ pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Na
 pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Errors {
     let (goodput, flow) = (settings.figures.goodput(), flow(settings, samples));
     let (metrics, percents) = (settings.metrics(), settings.percentiles());
-    let make = |place, own: &Samples| {
-        let class = (place, own);
+    let make = |index, own: &Samples| {
+        let class = (index, own);
         let mut errors = confidence::of_class(samples, class, flow, duration, metrics, percents, goodput.as_ref());
         more_errors(settings, own, 1, &mut errors);
         errors

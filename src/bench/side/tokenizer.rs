@@ -119,7 +119,7 @@ impl Endpoint {
     }
 
     /// Returns the words that are one token each, both at the start of a text and after any of the others, so that prompts have as many
-    /// tokens as words. `None` if too few words qualify.
+    /// tokens as words. `None` if too few words qualify, or if a text of all pairs of them has another number of tokens.
     fn one_token_words(&self, words: Vec<String>) -> Option<Vec<String>> {
         let doubled: Vec<String> = words.iter().map(|word| format!("{word} {word}")).collect();
         let counts = self.counts(&doubled, false);

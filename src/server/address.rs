@@ -1,8 +1,9 @@
 //! Determines the address at which a server listens: reads it from its command line in every spelling, chooses it if the command line does
 //! not, and checks before the launch that it is free.
 //!
-//! A vLLM command without `--host` would listen on every interface of the machine; vsweep adds `--host 127.0.0.1`, so
-//! that a benchmark's server is never offered to the network unless the plan says so.
+//! A vLLM command without `--host` would listen on every interface of the machine. vsweep adds `--host 127.0.0.1`, so that a benchmark's
+//! server is not offered to the network unless the plan says so. Only a command with [`PORT`] gets no host, because its server may run in a
+//! container and must then be reached from outside.
 
 use super::process::procfs::{self, Listener};
 use crate::cause::{Cause, Failure};

@@ -10,19 +10,19 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// Beginnings of the first two questions.
-const FIRST: [&str; 2] = [
+const BEGINNINGS: [&str; 2] = [
     "The code word of this text is amber. ",
     "The code word of this text is cobalt. ",
 ];
 /// End of the first two questions. A long question has filler between the beginning and the end.
-const LAST: &str = "Question: what is the code word of this text? Answer: the code word of this text is";
+const ENDING: &str = "Question: what is the code word of this text? Answer: the code word of this text is";
 /// The other questions.
-const OTHERS: [&str; 2] = [
+const OTHER_QUESTIONS: [&str; 2] = [
     "Count from one to fifty in digits: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,",
     "The quick brown fox jumps over the lazy dog. The French translation of this sentence is:",
 ];
 /// Number of questions.
-pub const PROMPTS: usize = FIRST.len() + OTHERS.len();
+pub const PROMPTS: usize = BEGINNINGS.len() + OTHER_QUESTIONS.len();
 /// Number of tokens requested for an answer.
 pub const TOKENS: u32 = 32;
 /// Number of tokens requested for the answer to a long question.
@@ -62,8 +62,8 @@ struct Asking<'a> {
 }
 
 impl Server {
-    /// Asks the fixed questions: each alone, all at once, and two of them with a long text. Asking ends if an answer takes `hangs` or
-    /// longer, the time after which a server counts as hung.
+    /// Asks the fixed questions: each alone, all at once, and two of them with a long text. Asking ends if an answer takes longer than 60 s,
+    /// or than `hangs`, the time after which a server counts as hung.
     pub async fn ask(&self, identity: &Identity, hangs: Duration) -> AnswerCheck {
         let mut asking = Asking {
             http: &self.http,
@@ -86,8 +86,8 @@ impl Server {
 
 impl Asking<'_> {
     async fn ask_all(&mut self, identity: &Identity) -> Result<Answers, Refusal> {
-        let short = FIRST.map(|first| format!("{first}{LAST}"));
-        let prompts: Vec<String> = short.into_iter().chain(OTHERS.map(str::to_owned)).collect();
+        let short = BEGINNINGS.map(|first| format!("{first}{ENDING}"));
+        let prompts: Vec<String> = short.into_iter().chain(OTHER_QUESTIONS.map(str::to_owned)).collect();
         let mut alone = vec![self.ask_first(&prompts[0]).await?];
         for prompt in &prompts[1..] {
             alone.push(self.reply(prompt, TOKENS).await?);
@@ -127,8 +127,8 @@ impl Asking<'_> {
                 .map(|line| format!("Line {line} of {lines} says nothing about the code word. "))
                 .collect();
             let mut replies = Vec::new();
-            for first in FIRST {
-                match self.reply(&format!("{first}{text}{LAST}"), LONG_TOKENS).await {
+            for first in BEGINNINGS {
+                match self.reply(&format!("{first}{text}{ENDING}"), LONG_TOKENS).await {
                     Ok(reply) => replies.push(reply),
                     Err(Refusal::Status(
                         StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY,
@@ -136,7 +136,7 @@ impl Asking<'_> {
                     Err(refusal) => return Err(refusal),
                 }
             }
-            if replies.len() == FIRST.len() {
+            if replies.len() == BEGINNINGS.len() {
                 return Ok(Some(Long { lines, replies }));
             }
         }

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::str::FromStr;
 
-/// Least number of cores for each GPU, one for its load and two for its server. With fewer, CPUs are not divided.
+/// Least number of cores of a share, one for the load and two for the server. With fewer, CPUs are not divided.
 const LEAST_CORES: usize = 3;
 
 /// Some CPUs of this machine.

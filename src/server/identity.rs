@@ -29,7 +29,7 @@ const NO_SETTINGS: [&str; 6] = [
     "num_cpu_blocks",
     "num_gpu_blocks",
 ];
-/// Settings that are read from the configuration in vLLM's development mode. The others follow from these, or have no effect.
+/// Settings that are read from the configuration in vLLM's development mode. Other settings follow from these, or have no effect.
 const CONFIG: [(&str, &str); 8] = [
     ("parallel_config", "tensor_parallel_size"),
     ("parallel_config", "pipeline_parallel_size"),

@@ -228,7 +228,8 @@ impl Server {
         }
     }
 
-    /// Stops the server and all its descendants: TERM, grace period, KILL. Returns when none is left. Does nothing to an attached server.
+    /// Stops the server and all its descendants: TERM, grace period, KILL. Returns when none is left, or at the latest soon after the grace
+    /// period. Does nothing to an attached server.
     pub async fn stop(&mut self) {
         if let Some(process) = &mut self.process {
             join_all(process.commands.iter_mut().map(|(_, guarded)| guarded.stop())).await;

@@ -35,7 +35,7 @@ pub async fn held_by_others(numbers: &[u32]) -> Vec<Gpu> {
         return Vec::new();
     }
     let mut gpus = gpu::all().await;
-    // The total is unknown for a GPU that shares the host's memory.
+    // A GPU that shares the host's memory has no known total, so it never counts as in use.
     gpus.retain(|gpu| {
         let share = gpu.memory_used_mib as f64 / gpu.memory_total_mib as f64;
         numbers.contains(&gpu.index) && gpu.memory_total_mib > 0 && share > OTHERS_SHARE
@@ -108,12 +108,12 @@ impl ReleaseWait {
     /// Reads the memory in use before the first server, which then does not wait, because no earlier server is in its way. If Slurm
     /// assigned GPUs to this job, the first server waits until they are empty, because an earlier task may not have released them yet.
     pub async fn now() -> ReleaseWait {
-        let is_given = ["SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"]
+        let is_assigned = ["SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"]
             .iter()
             .all(|name| std::env::var_os(name).is_some());
-        let limits = [if is_given { SETTLE_LIMIT } else { Duration::ZERO }, SETTLE_LIMIT];
+        let limits = [if is_assigned { SETTLE_LIMIT } else { Duration::ZERO }, SETTLE_LIMIT];
         let mut release_wait = ReleaseWait::waiting(limits).await;
-        if is_given {
+        if is_assigned {
             release_wait.used_mib.values_mut().for_each(|used| *used = 0);
         }
         release_wait

@@ -53,7 +53,7 @@ pub fn follow(log: PathBuf) -> impl Fn() -> &'static str + Send + Sync {
         let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
         let length = log.metadata().map_or(0, |log| log.len());
         if length > read.0 {
-            let begun = begun(&read_log(&log, read.0));
+            let begun = last_activity(&read_log(&log, read.0));
             *read = (length, begun.unwrap_or(read.1));
         }
         read.1
@@ -61,7 +61,7 @@ pub fn follow(log: PathBuf) -> impl Fn() -> &'static str + Send + Sync {
 }
 
 /// Returns the activity that begins last in a log.
-fn begun(log: &str) -> Option<&'static str> {
+fn last_activity(log: &str) -> Option<&'static str> {
     let of = |line: &str| BEGINNINGS.iter().find(|(words, _)| line.contains(words));
     log.lines().rev().find_map(of).map(|(_, doing)| *doing)
 }
@@ -115,7 +115,7 @@ mod tests {
         let expected = json!({"startup_weights_s": 3.25, "startup_model_s": 4.123456, "startup_graphs_s": 7.0,
             "startup_engine_s": 16.2, "startup_compile_s": 7.5});
         assert_eq!(Value::from(phases(log)), expected);
-        let so_far = |lines: usize| begun(&log.lines().take(lines).collect::<Vec<_>>().join("\n"));
+        let so_far = |lines: usize| last_activity(&log.lines().take(lines).collect::<Vec<_>>().join("\n"));
         assert_eq!(
             [0, 2, 3, 5, 7].map(so_far),
             [

@@ -14,7 +14,7 @@ const PROBE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(2);
 /// Time between two health checks of a server that should become idle.
 const IDLE_POLL: Duration = Duration::from_millis(50);
-/// Time that a server which reports an error, or refuses connections, has to end (its log then has the reason) or to recover.
+/// Time in which a server recovers or ends after it reports an error or refuses connections. If the server ends, its log has the reason.
 const DYING: Duration = Duration::from_secs(8);
 
 /// Counters of which at least one grows when the engine does anything at all.
@@ -159,7 +159,7 @@ pub(super) struct Progress {
     /// Sum of the counters at the last check.
     counted: f64,
     /// Time of the last progress.
-    moved: Instant,
+    progressed: Instant,
     /// Time of the last check.
     checked: Instant,
 }
@@ -171,7 +171,7 @@ impl Progress {
         Progress {
             limit,
             counted: f64::NAN,
-            moved: now,
+            progressed: now,
             checked: now,
         }
     }
@@ -180,24 +180,24 @@ impl Progress {
     fn record(&mut self, health: &Health, now: Instant) -> Option<String> {
         // After a pause in checking (between two runs), the clock starts anew.
         if now.duration_since(self.checked) > 2 * (PAUSE + 2 * PROBE) {
-            self.moved = now;
+            self.progressed = now;
         }
         self.checked = now;
         let what = match health {
             Health::Work { in_flight, counted } => {
                 if *in_flight == 0.0 || *counted != self.counted {
-                    self.moved = now;
+                    self.progressed = now;
                 }
                 self.counted = *counted;
                 format!("{in_flight} requests in flight")
             }
             Health::Silent => SILENT.to_owned(),
             Health::Unknown | Health::Ill(_) => {
-                self.moved = now;
+                self.progressed = now;
                 return None;
             }
         };
-        let still = now.duration_since(self.moved);
+        let still = now.duration_since(self.progressed);
         (still >= self.limit).then(|| format!("{what}, no progress for {}", show_duration(still)))
     }
 }

@@ -1,7 +1,8 @@
 //! Derives a cause of the closed list from the end of a server and from its log.
 //!
-//! The patterns come from real logs (tests/data/logs). The first pattern of the table that occurs in the log decides; lines of information
-//! and warnings are not searched. If no pattern occurs, the cause follows from the exit, and the last lines of the log are its detail.
+//! A start that ends with code 2 and a usage error has a bad flag. Otherwise the first pattern of the table that occurs in the log decides;
+//! lines of information and warnings are not searched. The patterns come from real logs (tests/data/logs). If no pattern occurs, the cause
+//! follows from the exit, and the last lines of the log are its detail.
 
 mod patterns;
 #[cfg(test)]
@@ -73,7 +74,7 @@ fn recognise<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, phase: Phase, 
     patterns.into_iter().find_map(|pattern| {
         let cause = pattern.cause(phase)?;
         let is_match =
-            |(at, line): &&(usize, String)| pattern.is_in(line) && (!pattern.is_loose || is_error(lines[*at]));
+            |(at, line): &&(usize, String)| pattern.is_in(line) && (!pattern.on_errors_only || is_error(lines[*at]));
         let (at, _) = complaints.iter().rfind(is_match)?;
         Some(Failure::new(cause, complaint(&lines, *at)))
     })

@@ -1,7 +1,7 @@
-//! Messages of failing servers and their meaning: words that occur together on an error line.
+//! Messages of failing servers and their meaning: words that occur together on a line of a log.
 //!
-//! The words come from real logs (tests/data/logs, whose index names the source of each). Whole phrases come first, then words that
-//! identify a kind of failure in any phrase, so that messages of other releases and servers are recognised as well.
+//! The words come from real logs (tests/data/logs, whose index names the source of each). Some patterns are whole phrases. Others are words
+//! that identify a kind of failure in any phrase, so that messages of other releases and servers are recognised as well.
 
 use super::Phase;
 use crate::cause::Cause;
@@ -13,18 +13,18 @@ pub(super) struct Pattern {
     pub words: &'static [&'static str],
     cause: Cause,
     /// True if the words count only on lines of errors, because they are common elsewhere.
-    pub is_loose: bool,
+    pub on_errors_only: bool,
 }
 
 const fn phrase(words: &'static [&'static str], cause: Cause) -> Pattern {
     pattern(words, cause, false)
 }
 
-const fn loose(words: &'static [&'static str], cause: Cause) -> Pattern {
+const fn on_errors(words: &'static [&'static str], cause: Cause) -> Pattern {
     pattern(words, cause, true)
 }
 
-const fn pattern(words: &'static [&'static str], cause: Cause, is_loose: bool) -> Pattern {
+const fn pattern(words: &'static [&'static str], cause: Cause, on_errors_only: bool) -> Pattern {
     let mut rest = words;
     while let [word, others @ ..] = rest {
         let mut bytes = word.as_bytes();
@@ -34,7 +34,11 @@ const fn pattern(words: &'static [&'static str], cause: Cause, is_loose: bool) -
         }
         rest = others;
     }
-    Pattern { words, cause, is_loose }
+    Pattern {
+        words,
+        cause,
+        on_errors_only,
+    }
 }
 
 /// Patterns from the most specific to the most general; the first that occurs decides.
@@ -47,7 +51,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
     phrase(&["can't allocate memory"], Cause::SystemRefused),
     phrase(&["out of memory"], Cause::OomAtLoad),
     phrase(&["outofmemoryerror"], Cause::OomAtLoad),
-    loose(&["memoryerror"], Cause::SystemRefused),
+    on_errors(&["memoryerror"], Cause::SystemRefused),
     phrase(&["address already in use"], Cause::PortTaken),
     // Messages of llama.cpp.
     phrase(&["couldn't bind", "socket"], Cause::PortTaken),
@@ -58,26 +62,26 @@ pub(super) const PATTERNS: &[Pattern] = &[
     phrase(&["nccl error"], Cause::GpuFault),
     phrase(&["ncclsystemerror"], Cause::GpuFault),
     phrase(&["cudagetdevicecount"], Cause::GpuFault),
-    // vLLM's own checks of settings do not raise `RuntimeError`.
-    loose(&["runtimeerror", "cuda"], Cause::GpuFault),
-    loose(&["free memory on device", "less than"], Cause::GpuMemoryHeld),
-    loose(&["memory on", "less than"], Cause::OomAtLoad),
-    loose(&["memory", "cache"], Cause::KvCacheTooSmall),
-    loose(&["kv cache"], Cause::KvCacheTooSmall),
-    loose(&["--mem-fraction-static"], Cause::KvCacheTooSmall),
-    loose(&["insufficient", "memory"], Cause::OomAtLoad),
-    loose(&["repository"], Cause::ModelNotFound),
-    loose(&["huggingface_hub."], Cause::ModelNotFound),
-    loose(&["model weights"], Cause::ModelNotFound),
-    loose(&["safetensor"], Cause::ModelNotFound),
-    loose(&["no adapter found"], Cause::ModelNotFound),
-    loose(&["world_size", "less than"], Cause::BadConfig),
-    loose(&["decrease dp/tp/pp"], Cause::BadConfig),
-    loose(&["validation error for"], Cause::BadConfig),
-    loose(&["value error, "], Cause::BadConfig),
-    loose(&["validationerror"], Cause::BadConfig),
-    loose(&["invalid", "parser"], Cause::BadConfig),
-    loose(&["valid options are"], Cause::BadConfig),
+    // A `RuntimeError` with CUDA is a fault of the GPU, because vLLM's checks of settings raise other errors.
+    on_errors(&["runtimeerror", "cuda"], Cause::GpuFault),
+    on_errors(&["free memory on device", "less than"], Cause::GpuMemoryHeld),
+    on_errors(&["memory on", "less than"], Cause::OomAtLoad),
+    on_errors(&["memory", "cache"], Cause::KvCacheTooSmall),
+    on_errors(&["kv cache"], Cause::KvCacheTooSmall),
+    on_errors(&["--mem-fraction-static"], Cause::KvCacheTooSmall),
+    on_errors(&["insufficient", "memory"], Cause::OomAtLoad),
+    on_errors(&["repository"], Cause::ModelNotFound),
+    on_errors(&["huggingface_hub."], Cause::ModelNotFound),
+    on_errors(&["model weights"], Cause::ModelNotFound),
+    on_errors(&["safetensor"], Cause::ModelNotFound),
+    on_errors(&["no adapter found"], Cause::ModelNotFound),
+    on_errors(&["world_size", "less than"], Cause::BadConfig),
+    on_errors(&["decrease dp/tp/pp"], Cause::BadConfig),
+    on_errors(&["validation error for"], Cause::BadConfig),
+    on_errors(&["value error, "], Cause::BadConfig),
+    on_errors(&["validationerror"], Cause::BadConfig),
+    on_errors(&["invalid", "parser"], Cause::BadConfig),
+    on_errors(&["valid options are"], Cause::BadConfig),
 ];
 
 impl Pattern {

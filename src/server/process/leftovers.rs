@@ -141,16 +141,16 @@ impl Leftovers {
 
     /// Looks for shared memory of a tree that lost its guard, of which these processes are left.
     pub fn look_at(&mut self, left: impl IntoIterator<Item = i32>) {
-        let (_, shared) = self.unclaimed(u32::MAX);
-        self.claim(held_by(left, &shared));
+        let (_, shared) = self.new_files(u32::MAX);
+        self.note_made(held_by(left, &shared));
     }
 
     /// Records new files that the tree made, among those that were looked at fewer than `looks` times.
     fn attribute(&mut self, looks: u32) {
-        let (rendezvous, shared) = self.unclaimed(looks);
+        let (rendezvous, shared) = self.new_files(looks);
         if !shared.is_empty() {
             let tree = procfs::descendants(std::process::id() as i32);
-            self.claim(held_by(tree.iter().map(|process| process.pid), &shared));
+            self.note_made(held_by(tree.iter().map(|process| process.pid), &shared));
         }
         if !rendezvous.is_empty() {
             let log = log_text();
@@ -158,13 +158,13 @@ impl Leftovers {
                 path.file_name()
                     .is_some_and(|name| log.contains(&*name.to_string_lossy()))
             };
-            self.claim(rendezvous.into_iter().filter(named));
+            self.note_made(rendezvous.into_iter().filter(named));
         }
     }
 
     /// Returns the new files of unknown origin that were looked at fewer than `looks` times, and counts this look: rendezvous files, and
     /// shared memory.
-    fn unclaimed(&mut self, looks: u32) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
+    fn new_files(&mut self, looks: u32) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
         let mut sought = present();
         sought.retain(|path| !self.before.contains(path) && !self.made.contains_key(path));
         sought.retain(|path| {
@@ -175,7 +175,7 @@ impl Leftovers {
         sought.into_iter().partition(|path| is_rendezvous(path))
     }
 
-    fn claim(&mut self, made: impl IntoIterator<Item = PathBuf>) {
+    fn note_made(&mut self, made: impl IntoIterator<Item = PathBuf>) {
         let entry = |path: PathBuf| {
             let inode = fs::symlink_metadata(&path).ok()?.ino();
             Some(Note::Made(path, inode))
@@ -208,7 +208,7 @@ impl Leftovers {
         let is_kept = !is_ended && !is_ownerless(&self.mark);
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
-            (is_of_a_kind(&path) && is_ours(&path) && is_same()).then_some(path)
+            (may_be_leftover(&path) && is_ours(&path) && is_same()).then_some(path)
         };
         let mut left: HashSet<PathBuf> = self.made.into_iter().filter_map(is_left).collect();
         let mut is_held = false;
@@ -312,12 +312,12 @@ fn present() -> HashSet<PathBuf> {
     list(Path::new(SHARED_MEMORY))
         .chain(list(&std::env::temp_dir()))
         .map(|entry| entry.path())
-        .filter(|path| is_of_a_kind(path) && is_ours(path))
+        .filter(|path| may_be_leftover(path) && is_ours(path))
         .collect()
 }
 
 /// Returns true if a file is of a kind that vLLM leaves behind, with a name that an inventory can hold.
-fn is_of_a_kind(path: &Path) -> bool {
+fn may_be_leftover(path: &Path) -> bool {
     path.to_str().is_some() && (is_rendezvous(path) || path.parent() == Some(Path::new(SHARED_MEMORY)))
 }
 

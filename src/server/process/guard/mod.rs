@@ -178,7 +178,7 @@ struct Tree {
     /// True if the leader has started the server elsewhere and ended.
     has_moved: bool,
     /// Processes that got TERM.
-    asked: HashSet<i32>,
+    got_term: HashSet<i32>,
     leftovers: Leftovers,
     log: Log,
 }
@@ -202,7 +202,7 @@ impl Tree {
             killed_from: None,
             owner_gone: false,
             has_moved: false,
-            asked: HashSet::new(),
+            got_term: HashSet::new(),
             leftovers,
             log: Log::of_stderr(),
         })
@@ -267,7 +267,7 @@ impl Tree {
             Some(killed_from) if Instant::now() < killed_from => {
                 for process in tree() {
                     // Sent once to each process: a second TERM makes some programs skip their own clean-up.
-                    if self.asked.insert(process.pid) {
+                    if self.got_term.insert(process.pid) {
                         signal(process.pid, Signal::SIGTERM);
                     }
                 }

@@ -66,7 +66,7 @@ impl ActivityLock {
             changed.as_mut().enable();
             {
                 let mut state = self.state.borrow_mut();
-                if state.admits(permit.id, activity) {
+                if state.permits(permit.id, activity) {
                     state.advance_clocks((self.now)());
                     state.waiting.retain(|(id, _)| *id != permit.id);
                     state.active.push((permit.id, activity));
@@ -94,7 +94,7 @@ impl ActivityLock {
 
 impl LockState {
     /// Returns true if an activity may go with all current ones, and with those that have waited longer.
-    fn admits(&self, id: u64, activity: Activity) -> bool {
+    fn permits(&self, id: u64, activity: Activity) -> bool {
         let earlier = self.waiting.iter().take_while(|(other, _)| *other != id);
         let mut others = self.active.iter().chain(earlier);
         others.all(|(_, other)| activity.goes_with(*other))

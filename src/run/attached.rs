@@ -61,8 +61,8 @@ pub(super) fn reason(differences: &Differences) -> String {
     format!("another server answers now: {differences}")
 }
 
-/// Returns a note for the user about a server that was started again since it was measured last. Only vLLM's development mode shows that
-/// its scheduler has the same settings.
+/// Returns a note for the user about a server that was started again since it was measured last. Only in vLLM's development mode does it
+/// show the settings of its scheduler, so without that mode the note says that they may have changed.
 pub(super) fn restarted(url: &str, read: &Fingerprint) -> String {
     let hidden = match read.settings.contains_key("max_num_seqs") {
         true => "",

@@ -15,7 +15,7 @@ use crate::validity::{Code, Doubt};
 use std::path::Path;
 
 /// Remark on every imported run.
-const LABEL: &str = "imported from a tree of vLLM; which start of the server it was measured on is not known";
+const REMARK: &str = "imported from a tree of vLLM; which start of the server it was measured on is not known";
 
 /// One run of another program.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub fn import_results(
 ) -> Result<Vec<String>> {
     begin(plan, matrix, recorder)?;
     runs.reverse();
-    let mut hidden = Vec::new();
+    let mut lost_names = Vec::new();
     for server in matrix.servers() {
         let points: Vec<(Point, Vec<Foreign>)> = matrix
             .points_of(&server)
@@ -65,16 +65,16 @@ pub fn import_results(
         recorder.record(declared(plan, &server))?;
         for (point, runs) in points {
             for run in runs {
-                record(plan, &server, &point, run, recorder, &mut hidden)?;
+                record(plan, &server, &point, run, recorder, &mut lost_names)?;
             }
         }
     }
     recorder.record(Event::SessionEnded {
         reason: "imported".into(),
     })?;
-    hidden.sort();
-    hidden.dedup();
-    Ok(hidden)
+    lost_names.sort();
+    lost_names.dedup();
+    Ok(lost_names)
 }
 
 fn begin(plan: &Plan, matrix: &Matrix, recorder: &mut Recorder) -> Result<()> {
@@ -98,7 +98,7 @@ fn record(
     point: &Point,
     run: Foreign,
     recorder: &mut Recorder,
-    hidden: &mut Vec<String>,
+    lost_names: &mut Vec<String>,
 ) -> Result<()> {
     let started = recorder.record(Event::RunStarted(Box::new(RunStarted {
         point: point.id.clone(),
@@ -115,7 +115,7 @@ fn record(
     let simulated = matches!(&run.result, Ok(result) if result.get("simulated") == Some(&true.into()));
     let mut measured = match run.result {
         Ok(result) => {
-            let figures = figures(result, server, point, hidden);
+            let figures = figures(result, server, point, lost_names);
             judge(match (plan.bench.runner.offline(), &point.argv) {
                 (Some(_), Some(argv)) => of_engine(figures, argv),
                 _ => figures,
@@ -148,8 +148,8 @@ fn record(
     };
     let (mut finished, measured) = ran.finish(&started, seconds.unwrap_or(0.0));
     finished.detail = match finished.outcome {
-        Outcome::Failed => format!("{LABEL}; {}", finished.detail),
-        _ => LABEL.to_owned(),
+        Outcome::Failed => format!("{REMARK}; {}", finished.detail),
+        _ => REMARK.to_owned(),
     };
     match measured {
         None => recorder.record(Event::RunFinished(Box::new(finished))).map(drop),
@@ -180,7 +180,7 @@ fn warms_up(point: &Point) -> bool {
 }
 
 /// Returns the client's measurements: all keys before the number of the run, except those that the sweep overwrote.
-fn figures(result: Params, server: &ServerConfig, point: &Point, hidden: &mut Vec<String>) -> Params {
+fn figures(result: Params, server: &ServerConfig, point: &Point, lost_names: &mut Vec<String>) -> Params {
     let set = |name: &str| {
         let is_set = spelling::find(&server.params, name)
             .or(spelling::find(&point.params, name))
@@ -189,6 +189,6 @@ fn figures(result: Params, server: &ServerConfig, point: &Point, hidden: &mut Ve
     };
     let measured = result.into_iter().take_while(|(name, _)| name != "run_number");
     let (lost, kept): (Params, Params) = measured.partition(|(name, _)| set(name));
-    hidden.extend(lost.into_iter().map(|(name, _)| name));
+    lost_names.extend(lost.into_iter().map(|(name, _)| name));
     kept
 }

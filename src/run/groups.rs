@@ -84,7 +84,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Works on a start of a server, and again whenever its results were retired because another server answered.
+    /// Works on a start of a server, and again whenever its results were retired because a changed server answers at the URL.
     async fn perform_group(
         &self,
         start: Start,

@@ -116,10 +116,11 @@ impl Hardware {
 
     fn totals(&self, number: &dyn Fn(&str) -> Option<f64>) -> Option<Totals> {
         let (seconds, output_tokens) = (number("duration")?, number("total_output_tokens")?);
-        // A stage of a pipeline counts steps of a part of the batch.
+        // A stage of a pipeline counts steps of a part of the batch, so its counter is not used.
         let counted = number("engine_steps").filter(|_| self.cost.pipeline_parallel == 1);
         let estimated = || {
-            // A token follows the previous one after a step. If no two sequences run together, each token takes a step of its own.
+            // A token follows the previous one after a step. There are at most as many steps as tokens: if no two sequences run together,
+            // each token takes a step of its own.
             let step_ms = number("mean_itl_ms").or_else(|| number("mean_tpot_ms"))?;
             let replicas = self.cost.data_parallel as f64;
             Some((replicas * seconds / (step_ms / 1e3)).min(output_tokens))

@@ -37,7 +37,7 @@ struct Received {
 impl SignalSource for Interrupt {
     async fn next(&mut self) -> Signal {
         let before = self.passed_on;
-        self.once(move |asked| *asked != before).await;
+        self.wait_until(move |asked| *asked != before).await;
         let asked = *self.asked.borrow();
         if asked.presses == before.presses {
             self.passed_on = asked;
@@ -91,7 +91,7 @@ impl Interrupt {
         let mut own = interrupt.clone();
         let watch = move || {
             runtime.block_on(async {
-                own.once(|asked| asked.presses > 0).await;
+                own.wait_until(|asked| asked.presses > 0).await;
                 if !own.is_heeded.load(Ordering::SeqCst) {
                     leave();
                 }
@@ -134,21 +134,21 @@ impl Interrupt {
 
     /// Resolves once the user or the time limit asked to end.
     pub async fn requested(&mut self) {
-        self.once(|asked| *asked != Received::default()).await;
+        self.wait_until(|asked| *asked != Received::default()).await;
     }
 
     /// Resolves once the user asked twice.
     pub async fn insisted(&mut self) {
-        self.once(|asked| asked.presses > 1).await;
+        self.wait_until(|asked| asked.presses > 1).await;
     }
 
     /// Resolves with the next Ctrl-C, however many came before.
     pub async fn pressed_again(&mut self) {
         let before = self.asked.borrow().presses;
-        self.once(move |asked| asked.presses > before).await;
+        self.wait_until(move |asked| asked.presses > before).await;
     }
 
-    async fn once(&mut self, holds: impl FnMut(&Received) -> bool) {
+    async fn wait_until(&mut self, holds: impl FnMut(&Received) -> bool) {
         if self.asked.wait_for(holds).await.is_err() {
             // All senders are gone.
             std::future::pending::<()>().await;

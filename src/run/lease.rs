@@ -46,7 +46,7 @@ pub struct LeaseContent {
     pub is_over: bool,
 }
 
-/// The lease of a group. No other worker takes the group as long as this value lives.
+/// The lease of a group. As long as this value lives, a thread renews the lease, so that no other worker takes the group.
 #[derive(Debug)]
 pub struct Lease {
     lost: watch::Receiver<bool>,
@@ -221,6 +221,7 @@ fn text(content: &LeaseContent) -> Vec<u8> {
 
 /// Reason for the end of a session that only recorded a plan.
 const SUBMITTED: &str = "submitted";
+
 /// Returns the name of the only lease of a plan that chooses its starts by their results, as a comparison or an optimisation does. One
 /// worker measures all its starts, because each start depends on the results of the earlier ones.
 pub fn chosen_group(plan: &Plan) -> Option<&'static str> {

@@ -253,12 +253,12 @@ impl Sweep<'_> {
         }
     }
 
-    /// Works on the remaining starts. A comparison or an optimisation asks for its starts. Other plans have planned starts, then fresh
-    /// starts of the finalists, which are known only after the planned ones.
+    /// Works on the remaining starts. A comparison or an optimisation chooses its starts by the results so far. Other plans have planned
+    /// starts, then fresh starts of the finalists, which are known only after the planned ones.
     async fn work(&self, writer: &SessionWriter<'_>, interrupt: &mut Interrupt) -> Result<Ending> {
         let schedule = self.schedule();
         let mut tried = Vec::new();
-        let asked = iter::from_fn(|| {
+        let chosen = iter::from_fn(|| {
             let group = chosen_group(self.plan);
             let has_it = |share: &Share| group.is_some_and(|group| share.leases.had(group));
             // Without the lease, another worker has had these starts, so this one has tried none.
@@ -276,7 +276,7 @@ impl Sweep<'_> {
         // Every config has its next start before any has the one after that.
         let planned = (FIRST_SLOT..self.wanted.starts()).map(|slot| schedule.starts_at(slot).collect());
         let rounds: StartQueue<'_> = match self.share {
-            _ if schedule.chooses_starts() => Box::new(asked),
+            _ if schedule.chooses_starts() => Box::new(chosen),
             Some(share) => Box::new(self.offers(share, writer)),
             // The points to measure without neighbours are known only after the finals.
             None => Box::new(planned.chain(iter::repeat_with(|| self.finals(writer)).take(2))),

@@ -71,26 +71,26 @@ impl Sampler {
 
 /// The telemetry file of a run in progress. Its seconds count from the first reading, because the beginning of the measurement is not known
 /// yet. The file's modification time is that of its last reading.
-struct Begun {
+struct GrowingFile {
     file: File,
     columns: Columns,
     first: Instant,
 }
 
-impl Begun {
+impl GrowingFile {
     /// Creates the file; `None` if that fails. The readings are then not visible before the run has ended.
-    fn create(path: &Path, first: &Reading) -> Option<Begun> {
+    fn create(path: &Path, first: &Reading) -> Option<GrowingFile> {
         let mut options = File::options();
         options.write(true).create(true).truncate(false);
         let file = files::open_with(path, &mut options).ok()?;
         file.set_len(0).ok()?;
-        let mut begun = Begun {
+        let mut growing = GrowingFile {
             file,
             columns: Columns::of(std::slice::from_ref(first)),
             first: first.at,
         };
-        begun.file.write_all(begun.columns.head().as_bytes()).ok()?;
-        Some(begun)
+        growing.file.write_all(growing.columns.head().as_bytes()).ok()?;
+        Some(growing)
     }
 
     fn append(&mut self, reading: &Reading) {
@@ -106,7 +106,7 @@ async fn sample(
     path: &Path,
 ) -> Series {
     let mut series = Series::default();
-    let mut begun = None;
+    let mut growing = None;
     let mut host = HostWatch::start();
     loop {
         let wait = match series.0.len() {
@@ -136,10 +136,10 @@ async fn sample(
             host,
         };
         if series.0.is_empty() {
-            begun = Begun::create(path, &reading);
+            growing = GrowingFile::create(path, &reading);
         }
-        if let Some(begun) = &mut begun {
-            begun.append(&reading);
+        if let Some(growing) = &mut growing {
+            growing.append(&reading);
         }
         series.0.push(reading);
         if is_last {
@@ -212,12 +212,12 @@ mod tests {
         let counted: Vec<_> = (0..series.0.len()).map(|count| Some(count as f64)).collect();
         assert_eq!(running, counted);
         // The file during the run is equal, except for the zero of its seconds.
-        let begun = fs::read_to_string(file).expect("written as it went");
+        let written = fs::read_to_string(file).expect("written as it went");
         let window = crate::telemetry::series::Window {
             from: series.0[0].at,
             to: last.at,
         };
-        assert_eq!(begun, series.to_csv(window));
+        assert_eq!(written, series.to_csv(window));
     }
 
     #[tokio::test]

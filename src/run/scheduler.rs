@@ -232,11 +232,11 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     ///
     /// The GPUs are still in use after the plan's limit, and no group of this sweep runs.
-    async fn await_others(&self, free: &[u32], is_alone: bool, writer: &SessionWriter<'_>) -> Result<()> {
-        let since = self.held_since.get().filter(|_| is_alone).unwrap_or_else(Instant::now);
+    async fn await_others(&self, free: &[u32], is_idle: bool, writer: &SessionWriter<'_>) -> Result<()> {
+        let since = self.held_since.get().filter(|_| is_idle).unwrap_or_else(Instant::now);
         self.held_since.set(Some(since));
         let limit = self.sweep.plan.exec.wait;
-        if is_alone && since.elapsed() >= limit {
+        if is_idle && since.elapsed() >= limit {
             let by = settle::holders_of(free).await;
             return Err(Error::Fatal(format!(
                 "{by} after {} (exec.wait); end it, or give the same command again later: what is recorded is kept",

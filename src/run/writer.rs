@@ -46,7 +46,7 @@ impl<'w> SessionWriter<'w> {
         match update {
             Update::Note(note) if note == state.noted => return Ok(()),
             Update::Note(note) => note.clone_into(&mut state.noted),
-            // Notes after the beginning of a new run are about that run.
+            // Notes after the beginning of a new run are about that run, so they are shown even if they repeat an earlier one.
             Update::Running(..) => state.noted.clear(),
             Update::Recorded(_) | Update::Acting(..) => {}
         }

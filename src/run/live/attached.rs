@@ -55,7 +55,7 @@ impl Live<'_, '_> {
         let (secrets, id) = (&self.plan.secrets, &self.config.id);
         let session = self.writer.with(|recorder| recorder.nonce());
         let recorded = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
-        // Properties learned after the launch was recorded are not in the record.
+        // Properties learned after the launch was recorded are not in the record, so they are compared here.
         let compare = |read: &Fingerprint| match (recorded(read), read.differences_from(known)) {
             (ServerMatch::Same, Some(differences)) => ServerMatch::Replaced(differences),
             (recognised, _) => recognised,
@@ -116,7 +116,7 @@ impl Live<'_, '_> {
     }
 }
 
-/// Returns the outcome if another server answers.
+/// Returns the outcome if the server was replaced by a different one.
 pub(super) fn replaced(differences: &Differences) -> ActionOutcome {
     ActionOutcome::Replaced(reason(differences))
 }

@@ -1,4 +1,4 @@
-//! One try of one run: the benchmark, under supervision of its server. The driver drops the future if the user interrupts.
+//! One try of one run: the benchmark, while its server is watched. The driver drops the future if the user interrupts.
 
 use super::{Live, Running};
 use crate::agenda::{self, ActionOutcome, MeasuredRun, MeasuredView, Task};
@@ -28,7 +28,8 @@ const ENDS_AFTER_DEATH: Duration = Duration::from_secs(20);
 const PROGRESS: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
-    pub(super) async fn measure(&mut self, run: &agenda::Run, admitted: Timestamp) -> Result<ActionOutcome> {
+    /// Measures a run. `permitted_at` is the time at which the activity lock permitted it. Servers that ran since then are its neighbours.
+    pub(super) async fn measure(&mut self, run: &agenda::Run, permitted_at: Timestamp) -> Result<ActionOutcome> {
         self.settle().await;
         let identity = self.ready().identity.clone().expect("a ready server has an identity");
         if let Err(failure) = check_model(&identity, &run.task) {
@@ -37,7 +38,7 @@ impl Live<'_, '_> {
         let (scratch, telemetry) = self.files(run)?;
         let (plan, writer) = (self.plan, self.writer);
         let server = self.config.id.clone();
-        let others = self.others_up();
+        let other_servers = self.others_up();
         let running = self.ready();
         let job = job(plan, run, running, &identity, scratch);
         self.scratch = Some(job.scratch.clone());
@@ -62,9 +63,9 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
         self.hide_in_scratch()?;
         let window = job.counters.measured.get().copied();
-        let (mut figures, course) = self.end_telemetry(admitted, sampler, &telemetry, window).await?;
-        let others = others.max(self.others_up());
-        figures.extend((others > 0).then(|| ("other_servers_beside".to_owned(), others.into())));
+        let (mut figures, course) = self.end_telemetry(permitted_at, sampler, &telemetry, window).await?;
+        let other_servers = other_servers.max(self.others_up());
+        figures.extend((other_servers > 0).then(|| ("other_servers_beside".to_owned(), other_servers.into())));
         let running = self.ready();
         figures.extend(running.startup.clone());
         let death = match &measured {
@@ -92,7 +93,7 @@ impl Live<'_, '_> {
                 add(shares.unwrap_or_default(), &mut measurement.result.values);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
                 measurement.doubts.extend(running.not_as_planned.clone());
-                // Extra fields of a request's body may multiply its work.
+                // Extra fields of a request's body may multiply its work, so the server's counters cannot be compared with the requests.
                 let is_plain = spelling::find(&job.params, "extra_body").is_none();
                 if let Some(course) = course.filter(|_| is_plain) {
                     let mut doubts = judge::telemetry(&measurement.result.values, &course);
@@ -127,10 +128,10 @@ impl Live<'_, '_> {
         Ok((std::path::absolute(&scratch).unwrap_or(scratch), telemetry))
     }
 
-    /// Ends the telemetry of a run. Returns its summary with the numbers of neighbouring servers, and the course of the run.
+    /// Ends the telemetry of a run. Returns its summary, with how many other servers ran and started meanwhile, and the course of the run.
     pub(super) async fn end_telemetry(
         &self,
-        admitted: Timestamp,
+        permitted_at: Timestamp,
         sampler: Option<Sampler>,
         telemetry: &Path,
         measured: Option<Window>,
@@ -138,7 +139,7 @@ impl Live<'_, '_> {
         let series = readings(sampler).await;
         let course = series.window(measured).map(|window| series.course(window));
         let mut figures = self.keep(telemetry, series, measured)?;
-        figures.extend(self.neighbours(admitted));
+        figures.extend(self.neighbours(permitted_at));
         Ok((figures, course))
     }
 
@@ -204,7 +205,7 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
     let task = &run.task;
     let mut params = task.params();
     if plan.bench.runner == BenchRunner::Phases && task.reader.is_some() {
-        // A search sets the number of requests; a window of time does not use it.
+        // A search sets the number of requests, but a window of time does not use it.
         params.shift_remove("num_prompts");
     }
     let asked = asked_model(task).filter(|model| identity.names.iter().any(|name| name == model));

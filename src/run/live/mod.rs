@@ -216,10 +216,10 @@ impl Stage for Live<'_, '_> {
             },
             Action::Run(job) => {
                 let permit = self.activity_lock.enter(Activity::Run).await;
-                let admitted = Timestamp::now();
+                let permitted_at = Timestamp::now();
                 let mut outcome = match offline {
-                    None => self.measure(&job, admitted).await?,
-                    Some(offline) => self.measure_offline(offline, &job, admitted).await?,
+                    None => self.measure(&job, permitted_at).await?,
+                    Some(offline) => self.measure_offline(offline, &job, permitted_at).await?,
                 };
                 self.note_neighbours(&mut outcome, &permit);
                 outcome

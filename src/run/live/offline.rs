@@ -16,11 +16,11 @@ use std::time::Instant;
 impl Live<'_, '_> {
     /// Waits until the machine is as it was before the first run.
     pub(super) async fn start_offline(&self, offline: Offline) -> Result<ActionOutcome> {
-        let release_wait = match offline.command(&self.config.argv) {
+        let waited = match offline.command(&self.config.argv) {
             Ok(argv) => self.release_wait.wait(&argv, &self.env()).await,
             Err(why) => Err(Failure::new(Cause::BadConfig, why)),
         };
-        Ok(ActionOutcome::Started(release_wait.map(|()| ReadyInfo::default())))
+        Ok(ActionOutcome::Started(waited.map(|()| ReadyInfo::default())))
     }
 
     /// Runs the program to its end.
@@ -28,7 +28,7 @@ impl Live<'_, '_> {
         &mut self,
         offline: Offline,
         run: &agenda::Run,
-        admitted: Timestamp,
+        permitted_at: Timestamp,
     ) -> Result<ActionOutcome> {
         let (scratch, telemetry) = self.files(run)?;
         let plan = self.plan;
@@ -57,7 +57,7 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().as_secs_f64();
         self.program = None;
         self.hide_in_scratch()?;
-        let (mut figures, course) = self.end_telemetry(admitted, sampler, &telemetry, None).await?;
+        let (mut figures, course) = self.end_telemetry(permitted_at, sampler, &telemetry, None).await?;
         if offline != Offline::Startup {
             figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join(LOG), 0)));
         }

@@ -309,11 +309,11 @@ fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &Lo
         _ => read.settings.get(name).cloned(),
     };
     let actual = answered.or_else(|| logged.get(name).cloned())?;
-    let is_same = match (plain(&planned), plain(&actual)) {
-        (Some(Plain::Number(a)), Some(Plain::Number(b))) => (a - b).abs() <= 1e-9 * a.abs(),
-        (Some(Plain::Word(a)), Some(Plain::Word(b))) => a == b,
-        (Some(Plain::Number(_)), None) => actual != NOT_GIVEN,
-        // Values such as `auto` and `8k` are resolved by the server.
+    let is_same = match (comparable(&planned), comparable(&actual)) {
+        (Some(Comparable::Number(a)), Some(Comparable::Number(b))) => (a - b).abs() <= 1e-9 * a.abs(),
+        (Some(Comparable::Word(a)), Some(Comparable::Word(b))) => a == b,
+        (Some(Comparable::Number(_)), None) => actual != NOT_GIVEN,
+        // Values such as `auto` and `8k` are resolved by the server, so they are not compared.
         _ => true,
     };
     (!is_same).then(|| format!("{name} is {actual} instead of {planned}"))
@@ -325,9 +325,10 @@ fn planned(name: &str, config: &ServerConfig) -> Option<String> {
         return spelling::find(&config.params, name).map(show);
     }
     let command = ServeCommand::of(&config.argv);
+    // The switches are `enable_…` and `enforce_eager`.
     let is_switch = name.starts_with("en");
     match command.value(name) {
-        Some(value) if !is_switch || plain(value).is_some() => Some(value.to_owned()),
+        Some(value) if !is_switch || comparable(value).is_some() => Some(value.to_owned()),
         _ if !is_switch => None,
         _ if command.has(name) => Some("true".to_owned()),
         _ => command.has(&format!("no_{name}")).then(|| "false".to_owned()),
@@ -335,16 +336,16 @@ fn planned(name: &str, config: &ServerConfig) -> Option<String> {
 }
 
 /// A value that means the same in the plan and in the server's reports.
-enum Plain {
+enum Comparable {
     Number(f64),
     Word(&'static str),
 }
 
-fn plain(value: &str) -> Option<Plain> {
+fn comparable(value: &str) -> Option<Comparable> {
     if let Some(number) = value.parse().ok().filter(|number: &f64| *number > 0.0) {
-        return Some(Plain::Number(number));
+        return Some(Comparable::Number(number));
     }
-    Some(Plain::Word(match value.trim_start_matches("torch.") {
+    Some(Comparable::Word(match value.trim_start_matches("torch.") {
         "True" | "true" => "true",
         "False" | "false" => "false",
         "bfloat16" => "bfloat16",

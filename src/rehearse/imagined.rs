@@ -33,7 +33,7 @@ impl Writer for Imagined<'_> {
         }
         let mut state = self.state.borrow_mut();
         Ok(match &event {
-            // The grid may have a million runs.
+            // The grid may have a million runs, so they are not kept.
             Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() && !self.keeps_runs => {
                 state.next_entry(event)
             }
@@ -70,7 +70,7 @@ impl<'a> Imagined<'a> {
         match event {
             Event::GroupGivenUp(given_up) => {
                 forecast.runs += given_up.runs();
-                // This is for a server that is not even started. A failed start has already reported its failure.
+                // Only a server that was not even started gets its failure here. A failed start has already reported its own.
                 if given_up.blamed.is_none() && forecast.failure.is_none() {
                     forecast.failure = Some(given_up.failure());
                 }

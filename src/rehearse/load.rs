@@ -163,7 +163,7 @@ impl<'a> Player<'a> {
             None => (server.drive(load), None),
         };
         let all = all.min(simulated.samples.len());
-        // A run that is ended by time may send more requests than are played.
+        // A run that is ended by time may send more requests than are played. The played part is then extrapolated to the whole time.
         let scale = match sending.filter(|_| settings.count().is_none() && all >= MOST_PLAYED) {
             Some(lasts) => lasts as f64 / simulated.duration.clamp(1, lasts) as f64,
             None => scale,
@@ -217,7 +217,8 @@ impl<'a> Player<'a> {
             if took >= lasts || count >= MOST_PLAYED || took == 0.0 {
                 return Ok(count);
             }
-            // The ramp and the end, with fewer requests in flight, take a smaller share of a longer run.
+            // The ramp and the end, with fewer requests in flight, take a smaller share of a longer run. So a longer run answers more
+            // requests in a second, and the count grows by more than the ratio of the times.
             count = ((1.5 * lasts / took * count as f64) as usize)
                 .max(2 * count)
                 .min(MOST_PLAYED);

@@ -48,7 +48,7 @@ pub fn moved_results(
     let with = |moved: Option<usize>| {
         let options = Options {
             moved,
-            // Timings with other constants are of no use later.
+            // Timings with other constants are of no use later, so they get a cache of their own.
             plays: Arc::default(),
             ..options.clone()
         };
@@ -177,21 +177,21 @@ impl<'a> Probing<'a> {
         };
         let above = slope_to(vary.floor(up))?;
         let below = if down > 0.0 { slope_to(vary.floor(down))? } else { None };
-        let any = above.or(below).unwrap_or(LEAST_GROWTH);
+        let either = above.or(below).unwrap_or(LEAST_GROWTH);
         Ok(Some(Growth {
             margin,
-            below: below.unwrap_or(any),
-            above: above.unwrap_or(any),
+            below: below.unwrap_or(either),
+            above: above.unwrap_or(either),
         }))
     }
 
     /// Returns the change of the load's logarithm on a server with another constant.
     fn change(&self, growth: &Growth, moved: &ModelledServer) -> Result<f64, Unknown> {
-        let more = self
+        let increase = self
             .margin(moved, self.load)?
             .map_or(0.0, |margin| margin - growth.margin);
-        let growth = if more > 0.0 { growth.below } else { growth.above };
-        Ok(-more / growth)
+        let slope = if increase > 0.0 { growth.below } else { growth.above };
+        Ok(-increase / slope)
     }
 
     /// Returns the largest logarithm of a figure divided by its limit, at a load. `None` if the load gives no figures.

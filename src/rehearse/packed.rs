@@ -54,7 +54,7 @@ pub(super) fn pack(
                 capacity.gpus
             )));
         }
-        // Every config has its first start before any has its second.
+        // Every config has its first start before any has its second, so one round of starts is played.
         let rounds = f64::from(plan.starts.max(1));
         let work = Work {
             starts: (f64::from(forecast.starts) / rounds).ceil() as u64,

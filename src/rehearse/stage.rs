@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 /// Size of the report, charts, manifest and plan of a sweep, in bytes. All sizes in this file were measured on real directories and rounded
 /// up.
 pub const BASE_BYTES: u64 = 2_000_000;
-/// Size of a run's result without its lists, its journal lines and its rows in the tables, in bytes.
+/// Size of a run's result without its lists, plus its journal lines and its rows in the tables, in bytes.
 const RUN_BYTES: u64 = 12_000;
 /// Size of a request's part of a result, in bytes.
 const REQUEST_BYTES: u64 = 45;
@@ -318,9 +318,9 @@ impl VirtualStage<'_> {
         Ok(ran(result, seconds))
     }
 
-    /// Counts a run that cannot be played. If runs were measured, it takes as long as those; then a search counts as the usual number of
-    /// runs, and an exploration as the runs that it lacks. Otherwise the time is known only for a run that starts engines itself, whose
-    /// first start was already counted as the start of a server.
+    /// Counts a run that cannot be played. If runs were measured, the run takes as long as those. A search then counts as the usual number
+    /// of runs, and an exploration as the runs that it lacks. If none was measured, only the time of `vllm bench startup` is known: the
+    /// benchmark starts engines, and the first of these starts was already counted as the start of a server.
     fn count_unplayed(&mut self, job: &Run) -> ActionOutcome {
         let (point, calibration) = (&job.task.point, self.rehearser.calibration);
         let searched = job.task.reader.is_some();
@@ -340,12 +340,12 @@ impl VirtualStage<'_> {
             self.forecast.borrow_mut().unknown_runs += 1;
             return ran(Ok(MeasuredRun::default()), 0.0);
         }
-        let usual = [("num_iters_cold", 3), ("num_iters_warmup", 1), ("num_iters_warm", 3)];
-        let count = |(name, usual): (&str, u64)| {
+        let defaults = [("num_iters_cold", 3), ("num_iters_warmup", 1), ("num_iters_warm", 3)];
+        let count = |(name, default): (&str, u64)| {
             let given = spelling::find(&point.params, name).and_then(Value::as_u64);
-            given.unwrap_or(usual)
+            given.unwrap_or(default)
         };
-        let more = usual.map(count).iter().sum::<u64>().saturating_sub(1);
+        let more = defaults.map(count).iter().sum::<u64>().saturating_sub(1);
         let seconds = more as f64 * self.stand_in.start_s;
         self.count(point, 0, [calibration.start.time(seconds)]);
         ran(Ok(MeasuredRun::default()), seconds)

@@ -1,7 +1,7 @@
 //! Plays the starts of a plan's servers in virtual time, several at once. Starts do not affect each other, with two exceptions. A search
-//! takes its first guess from its neighbour's answer, and if a server does not start, others may not be started either. Starts with such
+//! takes its first guess from its neighbour's answer, and a server that lacks memory may rule out larger servers. Starts with such
 //! dependencies are played first, in the order of the plan, so that the result is that of a single thread. An optimisation starts its
-//! servers in an unknown order, so all its searches take their first guess from the first one that finds a load.
+//! servers in an unknown order, so all its searches take their first guess from the first search that finds a load.
 
 use super::Rehearser;
 use super::moved::objective;
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 const PARTS: usize = 4;
 
 /// Result of playing a start, with its position in the plan.
-type Placed = (usize, Result<(Forecast, Ending), Unknown>);
+type PlayedStart = (usize, Result<(Forecast, Ending), Unknown>);
 
 impl Rehearser<'_> {
     /// Returns the forecasts of all servers on which something is left to do after `done`, in the order of the plan. Each is the sum over
@@ -27,7 +27,7 @@ impl Rehearser<'_> {
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
         let (mut played, independent, known) = self.perform_dependent(done);
         let searches = self.schedule.plan.sla.is_some();
-        // Each part begins with a copy of the state, which may be large.
+        // Each part begins with a copy of the state, which may be large, so a part holds several starts.
         let part_size = independent.len().div_ceil(PARTS * threads::cores()).max(1);
         let play = |part: &&[(usize, Start)]| {
             let mut state = known.clone();
@@ -38,7 +38,7 @@ impl Rehearser<'_> {
                 }
                 Some((*position, self.play(start, &mut state)?))
             };
-            part.iter().filter_map(forecast).collect::<Vec<Placed>>()
+            part.iter().filter_map(forecast).collect::<Vec<PlayedStart>>()
         };
         let parts: Vec<_> = independent.chunks(part_size).collect();
         let more = threads::map(threads::cores(), &parts, play);
@@ -64,7 +64,7 @@ impl Rehearser<'_> {
 
     /// Plays the starts that depend on each other, up to one that ends the sweep. Returns their results, the independent starts before that
     /// one, and the state with which these begin.
-    fn perform_dependent(&self, done: &State) -> (Vec<Placed>, Vec<(usize, Start)>, State) {
+    fn perform_dependent(&self, done: &State) -> (Vec<PlayedStart>, Vec<(usize, Start)>, State) {
         let (mut played, mut independent) = (Vec::new(), Vec::new());
         let mut state = done.clone();
         let mut found = None;
@@ -109,7 +109,7 @@ impl Rehearser<'_> {
     fn play(&self, start: &Start, state: &mut State) -> Option<Result<(Forecast, Ending), Unknown>> {
         let mut group = self.schedule.sure_group(start, state)?;
         if self.optimization.is_some() {
-            // The order decides which servers are beaten, and it is not known.
+            // The order of the starts decides which servers are beaten. It is not known, so no search is skipped.
             let searches = group.searches.iter_mut();
             searches.for_each(|search| search.settings.skip_beaten = false);
         }

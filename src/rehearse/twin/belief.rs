@@ -8,8 +8,8 @@ use crate::stats::{Cholesky, dot};
 /// Number of figures of a run.
 pub const FIGURES: usize = 3;
 
-/// Error of the model in the duration, TPOT and TTFT, as a multiple of its error in durations. The TTFT depends on the prompts that happen
-/// to share a step.
+/// Error of the model in the duration, TPOT and TTFT, as a multiple of its error in durations. The error of the TTFT is larger, because the
+/// TTFT depends on the prompts that happen to share a step.
 const SCALES: [f64; FIGURES] = [1.0, 1.0, 2.0];
 
 /// Correlation between the model's errors for a server in figures of different kinds.
@@ -76,7 +76,7 @@ impl Belief {
             return Belief::prior();
         }
         let sizes = SHARED.iter().flat_map(|shared| OWN.iter().map(|own| (*shared, *own)));
-        let weighed: Vec<(f64, Belief)> = sizes.filter_map(|(shared, own)| given(rows, shared, own)).collect();
+        let weighed: Vec<(f64, Belief)> = sizes.filter_map(|(shared, own)| weigh(rows, shared, own)).collect();
         let most = weighed.iter().map(|(evidence, _)| *evidence).fold(f64::MIN, f64::max);
         let weights: Vec<f64> = weighed.iter().map(|(evidence, _)| (evidence - most).exp()).collect();
         let whole: f64 = weights.iter().sum();
@@ -125,7 +125,7 @@ impl Belief {
 
 /// Returns the logarithm of the evidence for these sizes of errors times their prior density, up to a constant, and the belief under these
 /// sizes; `None` if the figures are not finite.
-fn given(rows: &[Row], shared: f64, own: f64) -> Option<(f64, Belief)> {
+fn weigh(rows: &[Row], shared: f64, own: f64) -> Option<(f64, Belief)> {
     let prior = CONSTANTS.map(|constant| constant.prior.powi(2));
     let covariance = |at: usize, other: usize| {
         let (a, b) = (&rows[at], &rows[other]);

@@ -17,7 +17,7 @@ const ROUNDS: usize = 2;
 /// A load on a modelled server.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// The server. Its constants do not matter.
+    /// The server. Of its constants, only those of KV blocks and starts matter; the others are replaced.
     pub server: ModelledServer,
     /// The parameters of the benchmark, with its seed.
     pub params: Params,
@@ -115,19 +115,18 @@ pub fn log(value: f64) -> Option<f64> {
 /// Returns the belief about the constants after some runs, and the comparison of measured and modelled figures at its mean.
 pub fn fit(cases: &[Case], budget: &Budget) -> Result<(Belief, Vec<Row>), Unknown> {
     let mut at = [0.0; COUNT];
-    let mut slopes = Vec::new();
+    let mut modelled = Vec::new();
     for _ in 0..ROUNDS {
-        let modelled = threads::map(threads::cores(), cases, |case| case.load.modelled(&at, budget));
-        let modelled = modelled.into_iter().collect::<Result<Vec<Modelled>, Unknown>>()?;
+        let results = threads::map(threads::cores(), cases, |case| case.load.modelled(&at, budget));
+        modelled = results.into_iter().collect::<Result<Vec<Modelled>, Unknown>>()?;
         at = Belief::after(&rows(cases, &modelled, &at)).mean;
-        slopes = modelled;
     }
     // The figures are computed again for the final constants; the last derivatives are kept.
     let logs = threads::map(threads::cores(), cases, |case| case.load.figures(&at, budget));
-    for (modelled, logs) in slopes.iter_mut().zip(logs) {
+    for (modelled, logs) in modelled.iter_mut().zip(logs) {
         (modelled.logs, modelled.throughput) = logs?;
     }
-    let rows = rows(cases, &slopes, &at);
+    let rows = rows(cases, &modelled, &at);
     Ok((Belief::after(&rows), rows))
 }
 
@@ -140,11 +139,11 @@ fn rows(cases: &[Case], modelled: &[Modelled], at: &Vector) -> Vec<Row> {
                 continue;
             };
             let slopes = modelled.slopes[figure];
-            let moved: f64 = slopes.iter().zip(at).map(|(slope, at)| slope * at).sum();
+            let linear: f64 = slopes.iter().zip(at).map(|(slope, at)| slope * at).sum();
             rows.push(Row {
                 server: case.server,
                 figure,
-                value: value - predicted + moved,
+                value: value - predicted + linear,
                 slopes,
                 sampling,
             });

@@ -107,7 +107,7 @@ fn gather_other(into: &mut Measurements, directory: &Directory, like: &CostModel
     let Some((_, _, text)) = state.plan_that_counts() else {
         return;
     };
-    // A plan that depends on the environment of its time cannot be read again.
+    // A plan that depends on the environment of its time cannot be read again, so its runs are left out.
     if let Ok(plan) = plan::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()) {
         into.gather((&state, directory), &plan, like, options);
     }

@@ -114,7 +114,7 @@ impl Measurements {
     }
 }
 
-/// Returns the model of a recorded server, if it is a real one that starts, with this model and GPU.
+/// Returns a recorded server as modelled, if it is a real one that starts, with the model and the GPU of `like`.
 fn modelled(
     id: &ServerId,
     config: crate::journal::ServerDeclared,
@@ -182,6 +182,6 @@ fn kv_blocks(number: &dyn Fn(&str) -> Option<f64>, server: &ModelledServer) -> O
     let context = (number("total_input_tokens")? + number("total_output_tokens")? / 2.0) / requests;
     let block = settings.limits.block_size as f64;
     let ratio = running * (context / block + 0.5) / usage / blocks;
-    // If the ratio is far off, the reason is the shape of the load: shared prefixes, or requests that wait.
+    // A ratio that is far off is left out, because its reason is the shape of the load: shared prefixes, or requests that wait.
     (ratio.ln().abs() < 5.0 * KV_PRIOR.own).then_some(ratio)
 }

@@ -1,4 +1,4 @@
-//! Finds the directory of a plan's results and reads its record. Nothing here writes; `vsweep run` and `vsweep submit` begin an experiment.
+//! Finds the directory of a plan's results and reads its record. Nothing here writes; `vsweep run`, `submit` and `import` begin experiments.
 
 use super::output;
 use super::plan_file::{asking, show_all};
@@ -59,12 +59,12 @@ pub fn ours(path: &Path) -> Result<Directory> {
     }
 }
 
-/// Refuses a directory whose results all belong to another plan. `otherwise` is a further remedy for the message.
-pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &State, otherwise: &str) -> Result<()> {
+/// Refuses a directory whose results all belong to another plan. `remedy` is a further one for the message.
+pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &State, remedy: &str) -> Result<()> {
     match changes.foreign(state) {
         None => Ok(()),
         Some(other) => Err(Error::Usage(format!(
-            "{} holds the results of another plan, {other}, and nothing of them is in this one; choose another directory with -o{otherwise}",
+            "{} holds the results of another plan, {other}, and nothing of them is in this one; choose another directory with -o{remedy}",
             directory.root().display()
         ))),
     }
@@ -122,7 +122,7 @@ pub fn read_plan(
     let format = Format::of_text(text);
     let extension = if format == Format::Json { "json" } else { "toml" };
     let given = Manifest::plan_of(directory).unwrap_or_default();
-    // A plan without a name has the name of its file.
+    // A plan without a name has the name of its file, so the path ends in the recorded name.
     let path = given.with_file_name(format!("{name}.{extension}"));
     let mut draft = plan::draft_of(text, format, &path).map_err(|errors| refuse(errors.into()))?;
     adapt(&mut draft.plan);

@@ -124,7 +124,7 @@ pub fn print_forecast(sweep: &Sweep<'_>, estimate: &Result<Rehearsal, String>) {
             }
             failing(rehearsal)
         }
-        // The plan is too large to be played at once.
+        // Without a rehearsal, only the starts of the servers are predicted.
         Err(_) => misfits(plan, wanted),
     };
     failures_in_words(&failing).into_iter().for_each(output::print_note);
@@ -157,7 +157,7 @@ struct Shared {
 
 impl Countdown {
     /// Starts a countdown of the remaining work of a schedule, on a thread of `scope`. `options` has the results of earlier forecasts of
-    /// it.
+    /// this schedule.
     pub fn start<'s, 'e>(scope: &'s Scope<'s, 'e>, schedule: Schedule<'e>, options: &Options) -> Countdown {
         let limits = limits(MOST_TOKENS_MEANWHILE);
         let is_cancelled = Arc::clone(&limits.is_cancelled);

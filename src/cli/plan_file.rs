@@ -1,4 +1,4 @@
-//! The arguments of every subcommand that takes a plan, and the output of the plan's problems.
+//! The arguments of the subcommands that take one plan, and the output of the problems of a plan.
 
 use super::output::{inform, print_styled};
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ impl PlanFile {
         Ok((read.plan, read.matrix, is_doubtful))
     }
 
-    /// Like [`open`](Self::open), without output.
+    /// Like [`open`](Self::open), but returns the problems and warnings instead of printing them.
     pub fn read(&self, asks: Asks, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
         let mut draft = plan::draft(&self.plan, &self.overrides, self.budget.as_deref())?;
         adapt(&mut draft.plan);

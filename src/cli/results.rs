@@ -17,7 +17,7 @@ pub fn read(path: &Path) -> Result<Runs> {
     let files = match file(path) {
         _ if Directory::at(path).is_experiment() => Vec::new(),
         Some(file) => vec![file],
-        None => loose_files(path),
+        None => json_files(path),
     };
     let read_all = || {
         let named = |file: &PathBuf| Ok((file.display().to_string(), records(file)?));
@@ -45,7 +45,7 @@ pub fn records(file: &Path) -> Result<Vec<Params>> {
 
 /// Returns the JSON files directly in a folder, in the order of their names. `summary.json` is left out, because it is part of a result
 /// tree of vLLM's sweep.
-fn loose_files(folder: &Path) -> Vec<PathBuf> {
+fn json_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.path())

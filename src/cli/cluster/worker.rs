@@ -35,7 +35,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(args.directory)?;
     args.owner.check(directory.root())?;
     let mut recorder = Recorder::join(directory.clone())?;
-    let (plan, whole) = recorded_plan(&directory, recorder.state(), |plan| {
+    let (plan, matrix) = recorded_plan(&directory, recorder.state(), |plan| {
         settle_margins(plan, &directory, true);
         settle_gpus(plan, &directory);
     })?;
@@ -48,7 +48,7 @@ pub fn run(args: Args) -> Result<Exit> {
         retry_failed: args.retry_failed,
         node: node.as_ref(),
         share: Some(&share),
-        ..Sweep::of(&plan, &whole)
+        ..Sweep::of(&plan, &matrix)
     };
     if !has_work(&sweep, &share, recorder.state())? {
         output::say(format_args!("nothing is left to do in {}", directory.root().display()));
@@ -56,7 +56,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     check_machine(&sweep, recorder.state())?;
     recorder.hide(plan.secrets.clone());
-    let changes = Changes::between(recorder.state(), &whole, &plan);
+    let changes = Changes::between(recorder.state(), &matrix, &plan);
     let state = recorder.snapshot();
     let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
     let ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, None)?;
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result<Exit> {
             format!("stopped: another plan was submitted to {root}, which counts now; its own workers go on"),
             Exit::CannotGoOn,
         ),
-        // A failed run is a row of the tables; a scheduler must not try it again.
+        // A failed run is a row of the tables. The exit code is 0, so that a scheduler does not try the run again.
         Ending::NothingLeft | Ending::Finished | Ending::StoppedOnFailure => {
             output::say(format_args!(
                 "nothing is left to take; `vsweep report {root}` makes the tables"

@@ -129,7 +129,7 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
         }
         false => block(&result.values),
     };
-    // The warnings include the reasons why the figures need care.
+    // The warnings include the failure and the doubts, so these are not printed separately.
     warnings_of(result).for_each(print_note);
     if let Some(path) = saved? {
         print_note(format_args!("the result is in {}", path.display()));
@@ -279,7 +279,7 @@ fn try_folder(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!(".vsweep-{}.tmp", std::process::id()));
     File::create(&path)?;
     match fs::remove_file(path) {
-        // A process with the same id in another container may have checked the same folder.
+        // A process with the same id in another container may have checked the same folder, and removed the file.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
@@ -297,7 +297,7 @@ fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
 fn append(path: &Path, result: &impl Serialize) -> io::Result<()> {
     let file = File::options().append(true).create(true).open(path)?;
     match file.lock() {
-        // Some network file systems have no locks.
+        // Some network file systems have no locks. The line is then appended without one.
         Err(error) if error.kind() != ErrorKind::Unsupported => return Err(error),
         _ => {}
     }

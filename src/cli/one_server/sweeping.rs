@@ -17,7 +17,7 @@ use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Time limit for the answer that lists the models.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MODELS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for one measurement.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -54,7 +54,7 @@ impl MeasuredServer {
         };
         let client = client_for(&base_url).tls_danger_accept_invalid_certs(server.insecure);
         let client = client.build().map_err(|error| failed(&error))?;
-        let request = client.get(&url).timeout(PATIENCE);
+        let request = client.get(&url).timeout(MODELS_TIMEOUT);
         let headers = server.all_headers(None).into_iter();
         let request = headers.fold(request, |request, (name, value)| request.header(name, value));
         let answer = request.send().await.map_err(|error| failed(&Silence::from(error)))?;

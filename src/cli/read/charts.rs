@@ -201,7 +201,7 @@ pub fn deliver<'a>(
 fn content(chart: &Chart) -> String {
     let columns = chart.columns.max(1);
     let rows = chart.panels.len().div_ceil(columns);
-    // Rings surround points of other series, and limits are not measured.
+    // Rings surround points of other series, and limits are not measured, so neither count.
     let is_measured = |series: &&Series| !matches!(series.style, Style::Ring | Style::Limit);
     let series = chart.panels.iter().flat_map(|panel| &panel.series);
     let marks = series.filter(is_measured).map(|series| series.points.len());

@@ -66,7 +66,7 @@ pub fn run(mut args: Args) -> Result<Exit> {
             x.metric
         )));
     }
-    // Tables count users by the default column anyway. A sweep without limits may lack it, which is then no error.
+    // Tables count users by the default column anyway, so it is not passed on: a sweep without limits may lack it.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
     let recount = |table: &mut Table| {
         table

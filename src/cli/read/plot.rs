@@ -189,7 +189,7 @@ fn grid<'a>(args: &Args, context: &ChartContext<'a>, bins: &[Bin]) -> Result<Gri
             let mut asked = columns(names)?;
             let others = curves_along(context.points, x, asked.clone(), &facets).split_off(asked.len());
             let (workloads, over): (Vec<&Column>, _) = others.into_iter().partition(|column| column.is_of_workload());
-            warn_of_others(&workloads);
+            note_added_curves(&workloads);
             asked.extend(workloads);
             (asked, over)
         }
@@ -215,9 +215,9 @@ fn grid<'a>(args: &Args, context: &ChartContext<'a>, bins: &[Bin]) -> Result<Gri
 }
 
 /// Prints the parameters for which curves were added without being requested.
-fn warn_of_others(others: &[&Column]) {
-    if !others.is_empty() {
-        let names = others.iter().map(|column| &column.name).join(", ");
+fn note_added_curves(added: &[&Column]) {
+    if !added.is_empty() {
+        let names = added.iter().map(|column| &column.name).join(", ");
         print_note(format_args!(
             "{names} varies as well, so its values have curves of their own; use --filter-by or --fig-by to part them, or \
              --curve-by \"\" for one curve through all"

@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result<Exit> {
         drop(state);
         status = watch(&directory, status, &mut known)?;
     } else {
-        // The process is about to end, and freeing every run of a large record takes a tenth of the time to read it.
+        // The record is not freed, because the process is about to end, and freeing takes a tenth of the time to read a large record.
         std::mem::forget(state);
     }
     args.format.print(|| status.to_text(), || &status)?;

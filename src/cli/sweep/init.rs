@@ -190,7 +190,7 @@ fn experiment(goal: &str, model: &str) -> String {
     }
 }
 
-/// Quotes a text for a plan, as in JSON, which TOML accepts, and escapes `${`, so that it has no variables.
+/// Quotes a text for a plan, as a JSON string, which TOML accepts. Escapes `${`, which would begin a variable.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text.replace("${", "$${")).to_string()
 }

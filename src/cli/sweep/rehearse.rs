@@ -132,7 +132,7 @@ fn print_progress_of(plays: &Arc<PlayCache>, total: Option<u64>) -> Sender<()> {
     working
 }
 
-/// Describes the progress: `rehearsed 310 of 704 runs, about 12.4 s left`. Servers that fail shorten the rehearsal.
+/// Describes the progress: `rehearsed 310 of 704 runs, about 12.4 s left`. Less is left if servers fail, because their runs are not played.
 fn progress(count: u64, total: Option<u64>, passed: Duration) -> String {
     match total {
         Some(total) if (1..=total).contains(&count) => {

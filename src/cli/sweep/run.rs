@@ -153,7 +153,7 @@ fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, Arc<Stat
     let mut recorder = Recorder::open(directory.clone(), sweep.shard)?;
     recorder.hide(plan.secrets.clone());
     if is_new {
-        // Expanding a large plan takes seconds. `vsweep status` shows the sweep meanwhile.
+        // Expanding a large plan takes seconds. The sweep is announced before, so that `vsweep status` shows it meanwhile.
         write_plan(plan, directory)?;
         recorder.announce()?;
     }
@@ -269,8 +269,8 @@ pub fn perform(
         Some(_) => lengths(estimate()),
         None => Lengths::new(),
     };
-    let is_chosen = sweep.plan.optimize.is_some() && state.optimization().is_none() && sweep.share.is_none();
-    let (forecasts, predictions) = match is_chosen.then(|| estimate().as_ref()) {
+    let begins_optimization = sweep.plan.optimize.is_some() && state.optimization().is_none() && sweep.share.is_none();
+    let (forecasts, predictions) = match begins_optimization.then(|| estimate().as_ref()) {
         Some(Ok(rehearsal)) => (
             answers(&sweep, &options, rehearsal),
             predictions(&sweep, state, &options, rehearsal),

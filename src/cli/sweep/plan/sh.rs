@@ -1,6 +1,6 @@
 //! Writes the matrix as a shell script that measures it by hand. One subshell for each server starts it, waits until it is ready, runs its
-//! benchmarks and stops it. The templates in this folder are the script; this file quotes the command lines in it. Secrets become
-//! references to variables of their name.
+//! benchmarks and stops it. The templates in `sh/` are the script; this file quotes the command lines in it. Secrets become references to
+//! variables of their name.
 
 use crate::bench::{Job, command_line, to_flags};
 use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, text};

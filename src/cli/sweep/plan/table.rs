@@ -53,7 +53,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
     )
 }
 
-/// Writes a line for each of `count` further servers, with its work.
+/// Writes a line for each of the other servers, with its work, up to [`MOST_LISTED`] lines. `count` is the number of these servers.
 pub fn write_others(
     plan: &Plan,
     count: u64,
@@ -166,7 +166,7 @@ pub fn write_points(
     }
 }
 
-/// The cells of a column with its heading, padded to the width of the longest.
+/// Returns the heading and the cells of a column, padded to the width of the longest.
 fn column(head: String, cells: impl Iterator<Item = String>, fill: fn(&str, usize) -> String) -> Vec<String> {
     let cells = [head].into_iter().chain(cells).collect_vec();
     let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
@@ -181,7 +181,8 @@ pub fn describe_work(counts: &Counts) -> String {
     }
 }
 
-/// Writes the numbers of starts, points and runs, and those that each exclusion removed.
+/// Writes the numbers of starts, of points and runs or searches, and of pairs of server and load; then the pairs that each exclusion
+/// removed.
 pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     let (starts, pairs) = (
         show_many(counts.starts, "server start"),

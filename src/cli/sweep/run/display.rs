@@ -70,7 +70,8 @@ impl<'a> Display<'a> {
         let state = recorder.state();
         let countdown = self.countdown.as_mut();
         let left = countdown.and_then(|countdown| countdown.seconds_left(entry, state));
-        // Finalists are unknown until the first start of the finals begins, and proposed servers until their start begins.
+        // Finalists are unknown until the first start of the finals begins, and proposed servers until their start begins. Their work is
+        // added then.
         if let Event::GroupBegun(begun) = &entry.event
             && (begun.slot >= self.sweep.plan.starts || begun.proposed.is_some())
             && !self.progress.eta().knows(&begun.server, begun.slot)

@@ -37,7 +37,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         directory.root().display(),
         show_many(state.measured().count() as u64, "run")
     );
-    let servers = groups().count() as u64;
+    let group_count = groups().count() as u64;
     if sweep.plan.optimize.is_some() {
         let all = show_many(sweep.wanted.counts().servers, "server");
         writeln!(out, "the next of {all}; their results decide which follow; {recorded}")?;
@@ -47,20 +47,20 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         writeln!(
             out,
             "left to do: {}, {}; {recorded}",
-            show_many(servers, "server start"),
+            show_many(group_count, "server start"),
             in_words(left)
         )?;
-        if servers > 0 {
+        if group_count > 0 {
             let options = options_at(sweep.plan, sweep.wanted, directory);
             write_estimate(&estimate(schedule, state, state, &options), out)?;
         }
     }
-    let whole = table::count_whole(servers);
+    let whole = table::count_whole(group_count);
     for group in groups().take(whole as usize) {
         writeln!(out)?;
         write_group(sweep.plan, &group, schedule, state, out)?;
     }
-    if whole == servers {
+    if whole == group_count {
         return Ok(());
     }
     let work = |group: Group| {
@@ -71,7 +71,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         };
         (group.server, work)
     };
-    table::write_others(sweep.plan, servers - 1, groups().skip(1).map(work), out)?;
+    table::write_others(sweep.plan, group_count - 1, groups().skip(1).map(work), out)?;
     writeln!(out, "\nthe first server is shown in full; --only shows others")
 }
 

@@ -212,7 +212,7 @@ fn moved_values(
                 time,
                 ..options.limits.clone()
             },
-            // Timings with other constants are of no use later.
+            // Timings with other constants are of no use later, so they get a cache of their own.
             plays: Arc::default(),
             ..options.clone()
         };

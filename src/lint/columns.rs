@@ -14,7 +14,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     };
     let params: Vec<String> = of_side(Side::Serve).chain(of_side(Side::Bench)).collect();
     let has_metadata = params.iter().any(|name| name == "bench.metadata");
-    // An incomplete plan may lack parameters.
+    // A plan with other problems may lack parameters, so its columns are not checked.
     let runner = &plan.bench.runner;
     if !found.is_empty() || matches!(runner, BenchRunner::Command(_)) || has_metadata {
         return;

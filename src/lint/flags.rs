@@ -36,11 +36,11 @@ pub fn has(offline: Offline, name: &str) -> bool {
     is_own || (!is_of_server(plain) && names().iter().any(|known| *known == plain || *known == positive))
 }
 
-/// Checks the flags of every launched server whose program is vLLM or the simulator. `asking` is called before a program is asked for its
-/// flags.
-pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
+/// Checks the flags of every launched server whose program is vLLM or the simulator. `before_asking` is called before a program is asked
+/// for its flags.
+pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
-    // Grouped by the program if that is vLLM itself and not a launcher.
+    // The keys are the program, if it is vLLM itself and can be asked for its flags, and true for the simulator.
     let mut programs: BTreeMap<(Option<String>, bool), Arguments> = BTreeMap::new();
     for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);
@@ -79,8 +79,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, asking): (Asks, fn(&Pat
             None => vec!["serve"],
         };
         let is_asked = asks == Asks::Always || !given.objections.is_empty();
-        let asking = is_asked.then_some(asking);
-        let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, asking));
+        let announce = is_asked.then_some(before_asking);
+        let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, announce));
         check_given(plan, &given, installed.as_ref(), found);
     }
 }
@@ -149,7 +149,7 @@ fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Probl
             .collect(),
     };
     let hint = suggest(flag, known);
-    let (whose, otherwise) = match installed {
+    let (program, general_remedy) = match installed {
         Some(installed) => (
             installed.program.display().to_string(),
             "correct it, or remove it".to_owned(),
@@ -161,10 +161,10 @@ fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Probl
     };
     let remedy = match hint.starts_with("did you mean") {
         true => hint,
-        false => otherwise,
+        false => general_remedy,
     };
     let place = place_of(plan, flag, Origin::key_span).unwrap_or_else(|| plan.origin.value_span(&["serve", "command"]));
-    Problem::new(place, format!("{whose} has no flag `{flag}`"), remedy)
+    Problem::new(place, format!("{program} has no flag `{flag}`"), remedy)
 }
 
 fn problem(plan: &Plan, objection: &Objection) -> Problem {

@@ -22,8 +22,8 @@ const OURS: [&str; 7] = [
     "result_filename",
 ];
 
-/// Checks the loads of a plan. Of external and offline benchmarks, only a few settings are checked. For an incomplete plan, only problems
-/// that name a parameter are reported; others may be a consequence of the missing parts.
+/// Checks the loads of a plan. Of external and offline benchmarks, only a few settings are checked. If the plan has other problems, the
+/// program's objections are reported only if they name a parameter that the plan sets. Other objections may follow from these problems.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if let BenchRunner::Command(commands) = &plan.bench.runner {
         let is_vllm = commands.iter().any(|argv| bench::params_of(argv).is_some());

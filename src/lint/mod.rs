@@ -52,18 +52,18 @@ impl From<Problems> for Objections {
 pub enum Asks {
     /// vLLM is asked unless its flags are known from an earlier time. Datasets are read.
     Always,
-    /// vLLM is asked only if the known release would reject the command line. Other mistakes show when the server starts, which takes no
-    /// longer. Datasets are left to the check of the machine.
+    /// vLLM is asked only if the release that vsweep knows would reject the command line. Other mistakes show when the server starts, which
+    /// takes no longer than asking. Datasets are left to the check of the machine.
     InDoubt,
 }
 
-/// Expands a plan and checks it. `asking` is called before a program is asked for its flags.
-pub fn examine(draft: Draft, asks: Asks, asking: fn(&Path)) -> Result<CheckedPlan, Objections> {
+/// Expands a plan and checks it. `before_asking` is called before a program is asked for its flags.
+pub fn examine(draft: Draft, asks: Asks, before_asking: fn(&Path)) -> Result<CheckedPlan, Objections> {
     let Draft { plan, mut found } = draft;
     let matrix = Matrix::draft(&plan, &mut found);
     if let Some(matrix) = &matrix {
         addresses::check(&plan, matrix, &mut found);
-        flags::check(&plan, matrix, (asks, asking), &mut found);
+        flags::check(&plan, matrix, (asks, before_asking), &mut found);
         loads::check(&plan, matrix, &mut found);
         columns::check(&plan, matrix, &mut found);
         requirements::check_choice(&plan, matrix, &mut found);

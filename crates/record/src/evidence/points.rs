@@ -1,7 +1,7 @@
 //! The points of an experiment with the runs that count, each run's figures with their sampling errors, and the server configs.
 
 use super::Evidence;
-use crate::journal::LaunchRecord;
+use crate::journal::{LaunchRecord, Spare};
 use crate::table::{self, Cell, Points, Sampling, Section, Table, Workload};
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
@@ -182,9 +182,9 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let settings = columns.filter(|column| column.section == Section::Serve && !column.is_combo());
     let differing = settings.filter(|column| !firsts.iter().map(|(_, row)| column.cells.at(*row)).all_equal());
     let differing = differing.collect_vec();
-    // Results that do not count, usually because their run was tried again.
     let spares = evidence.state.spares().into_iter();
-    let retries = spares.map(|spare| &*spare.run.server.0).counts();
+    let retried = spares.filter(|spare| spare.why == Spare::TriedAgain);
+    let retries = retried.map(|spare| &*spare.run.server.0).counts();
     let mut tallies = tallies(evidence);
     let config = |(id, row): (String, usize)| {
         let tally = tallies.remove(&id).unwrap_or_default();

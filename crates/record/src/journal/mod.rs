@@ -46,5 +46,5 @@ pub use rank::{Hex64, Launch, LineId, Nonce, Rank, Sum};
 pub use recorder::{Draft, Recorder, load};
 pub use state::{
     ALONE_SLOT, Duplicate, FIRST_SLOT, LaunchRecord, MissingRecord, RunRecord, SearchEnd, SearchRecord, ServerMatch,
-    ServerRecord, Session, State, UnlistedRuns, covered_s, number,
+    ServerRecord, Session, Spare, State, UnlistedRuns, covered_s, number,
 };

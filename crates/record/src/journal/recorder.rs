@@ -317,7 +317,7 @@ mod tests {
     use super::super::declared::RecordedPlan;
     use super::super::declared::ServerDeclared;
     use super::super::event::{GroupBegun, RunStarted, SessionStarted};
-    use super::super::state::FIRST_SLOT;
+    use super::super::state::{FIRST_SLOT, Spare};
     use super::*;
     use serde_json::{Value, json};
     use std::fs;
@@ -514,5 +514,16 @@ mod tests {
             (state.runs().count(), state.spares().len(), state.damage.len()),
             (1, 1, 0)
         );
+        assert_eq!(state.spares()[0].why, Spare::MeasuredTwice);
+        // Each loss is one sentence, but the states differ.
+        let [mut before, mut losses] = [state.basis(), String::new()];
+        for run in state.runs().chain(state.spares().into_iter().map(|spare| spare.run)) {
+            let file = run.file.as_ref().expect("measured");
+            fs::remove_file(directory.root().join(&*file.path)).expect("it is there");
+            let lost = load(&directory, Check::Hashes).expect("readable");
+            assert_ne!(lost.basis(), std::mem::replace(&mut before, lost.basis()));
+            losses += &lost.damage.len().to_string();
+        }
+        assert_eq!(losses, "11");
     }
 }

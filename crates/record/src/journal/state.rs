@@ -21,7 +21,8 @@ use super::line::Entry;
 use super::rank::{Launch, LineId, Nonce, Rank};
 pub use attached::ServerMatch;
 use chains::SearchLines;
-pub use counts::Duplicate;
+pub use counts::{Duplicate, Spare};
+use itertools::Itertools;
 pub use nodes::covered_s;
 use records::RunStatus;
 pub use records::{LaunchRecord, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, number};
@@ -299,15 +300,18 @@ impl State {
         self.lamport
     }
 
-    /// Describes the source of the state: the length and the last checksum of each journal, and the number of sentences in `damage`. Equal
-    /// texts of one directory mean equal states, unless other files are damaged.
+    /// Describes the source of the state: the length and the last checksum of each journal, the number of sentences in `damage`, and the runs
+    /// without a sound result. Equal texts of one directory mean equal states.
     pub fn basis(&self) -> String {
+        let unsound = self.attempts.iter().filter(|run| run.status != RunStatus::Done);
+        let unsound = unsound.map(|run| run.rank.line.to_string()).sorted();
         let journals = self
             .read
             .iter()
             .map(|(name, seen)| format!("{name} {} {}", seen.lines, seen.sum));
         journals
             .chain([self.damage.len().to_string()])
+            .chain(unsound)
             .collect::<Vec<_>>()
             .join("\n")
     }

@@ -32,7 +32,7 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
             ("outcome", run.outcome.to_string()),
             ("validity", run.validity.to_string()),
             ("cause", shown(run.cause)),
-            ("why", spare.why),
+            ("why", spare.why.to_string()),
             ("counts", shown(spare.counts.map(|counts| counts.started))),
         ];
         row.extend(FIGURES.into_iter().zip(own.map(shown)));

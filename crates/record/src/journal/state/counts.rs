@@ -6,6 +6,7 @@ use crate::journal::declared::{PlanContent, RecordedPlan};
 use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::collections::HashSet;
+use std::fmt;
 use vsweep_answer::MetricNoise;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{Ids, PointId, SearchId, ServerId};
@@ -31,7 +32,34 @@ pub struct Duplicate<'s> {
     /// The result that counts; `None` if the run has none.
     pub counts: Option<&'s RunRecord>,
     /// Reason why it does not count.
-    pub why: String,
+    pub why: Spare,
+}
+
+/// Reason why a result does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Spare {
+    /// Its server was replaced or is measured anew, for this reason.
+    Retired(String),
+    /// It is a probe of a chain that does not count.
+    OtherChain,
+    /// Its file is lost.
+    Lost,
+    /// It failed, and its run was tried again.
+    TriedAgain,
+    /// Its run was measured twice.
+    MeasuredTwice,
+}
+
+impl fmt::Display for Spare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Spare::Retired(reason) => write!(f, "retired: {reason}"),
+            Spare::OtherChain => f.write_str("of a chain that does not count"),
+            Spare::Lost => f.write_str("its file is lost"),
+            Spare::TriedAgain => f.write_str("tried again"),
+            Spare::MeasuredTwice => f.write_str("measured twice"),
+        }
+    }
 }
 
 impl State {
@@ -222,11 +250,11 @@ impl State {
             let run = &self.attempts[at];
             let counts = self.run(&run.point, run.slot, run.run);
             let why = match (self.retirement_of(run), self.class(at)) {
-                (Some(retired), _) => format!("retired: {}", retired.reason),
-                (None, None) => "of a chain that does not count".to_owned(),
-                (None, Some(Class::Lost)) => "its file is lost".to_owned(),
-                (None, Some(Class::Failed)) => "tried again".to_owned(),
-                (None, Some(_)) => "measured twice".to_owned(),
+                (Some(retired), _) => Spare::Retired(retired.reason.clone()),
+                (None, None) => Spare::OtherChain,
+                (None, Some(Class::Lost)) => Spare::Lost,
+                (None, Some(Class::Failed)) => Spare::TriedAgain,
+                (None, Some(_)) => Spare::MeasuredTwice,
             };
             Duplicate { run, counts, why }
         };

@@ -127,7 +127,7 @@ impl Table {
         self.rows
     }
 
-    /// Returns the columns, ordered by section and within a section by first appearance. Columns of cost and energy come last.
+    /// Returns the columns, ordered by section and within a section by first appearance.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }

@@ -80,8 +80,8 @@ const FULL: f64 = 0.9;
 
 /// Returns the number of users, which are the requests that were in flight. A full closed loop has as many users as slots, or as the
 /// observed peak if that is lower. A closed loop that was not full, because it had too few requests or long ones came last, has the mean
-/// number of requests in flight, as an open loop does. If no latency gives that mean, a closed loop counts as full, and an open loop has
-/// its limit of requests in flight, else the observed peak.
+/// number of requests in flight, as an open loop does. If no latency gives that mean, the limit of requests in flight or the observed peak
+/// counts, whichever is lower.
 fn count_users(row: &RunRow<'_>) -> Option<f64> {
     // In a decoding batch, each sequence counts as a user.
     if let Some(batch) = metric(row, "global_batch_size").filter(positive) {
@@ -91,15 +91,11 @@ fn count_users(row: &RunRow<'_>) -> Option<f64> {
     let peak = metric(row, "peak_concurrent_requests").or_else(|| metric(row, "max_concurrent_requests"));
     let peak = peak.filter(positive);
     let mean = mean_in_flight(row).filter(positive);
+    let most = limit.into_iter().chain(peak).reduce(f64::min);
     // With a rate, the limit is seldom reached, so it does not count the users.
-    let slots = limit.filter(|_| load_setting(row, "request_rate").is_none());
-    match (slots, mean) {
-        (Some(slots), mean) => {
-            let most = peak.map_or(slots, |peak| peak.min(slots));
-            Some(mean.filter(|mean| *mean < FULL * most).unwrap_or(most))
-        }
-        (None, mean) => mean.or(limit).or(peak),
-    }
+    let is_closed = limit.is_some() && load_setting(row, "request_rate").is_none();
+    let is_full = |mean: &f64| is_closed && most.is_some_and(|most| *mean >= FULL * most);
+    mean.filter(|mean| !is_full(mean)).or(most)
 }
 
 /// Little's law (1961): the mean number of requests in flight is the sum of their latencies divided by the duration. Tokens per second
@@ -226,7 +222,8 @@ impl Table {
         let figures = (0..self.rows).map(|row| figure(self, row));
         let column = Column::of(name, Section::Derived, figures);
         if self.column(name).is_none() && column.is_known() {
-            self.columns.push(column);
+            let at = self.columns.partition_point(|other| other.section <= column.section);
+            self.columns.insert(at, column);
         }
     }
 
@@ -305,7 +302,8 @@ mod tests {
     fn a_limit_beside_a_rate_is_no_number_of_users_unless_nothing_else_is() {
         let load = json!({"max_concurrency": 64, "request_rate": 10});
         assert_eq!(users(load.clone(), &MEASURED), Some(3.0));
-        assert_eq!(users(load, &MEASURED[3..]), Some(64.0));
+        assert_eq!(users(load.clone(), &MEASURED[3..]), Some(20.0), "the observed peak");
+        assert_eq!(users(load, &[]), Some(64.0));
     }
 
     #[test]
@@ -390,6 +388,10 @@ mod cost_tests {
         assert_eq!(table.cell("cost_per_million_output_tokens", 0), Cell::Float(4.0));
         assert_eq!(table.cell("cost_per_million_tokens", 0), Cell::Float(1.0));
         assert_eq!(table.cell("cost_per_million_tokens", 1), Cell::Missing);
+        assert!(
+            table.columns().is_sorted_by_key(|column| column.section),
+            "before `detail` and `advice`"
+        );
     }
 
     #[test]

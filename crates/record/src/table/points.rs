@@ -60,7 +60,8 @@ pub struct Point {
     /// Rows of the runs by which it is judged: all measured runs, in doubt or not, except invalid ones, which are no measurement of this
     /// point.
     pub used: Vec<usize>,
-    /// Rows of the runs on a start without neighbours, which are compared with the judged ones and not mixed with them.
+    /// Rows of the runs on a start without neighbours, which are compared with the judged ones and not mixed with them. A selection may have
+    /// no others; then they are the judged ones.
     pub alone: Vec<usize>,
     /// Number of launches of its server on which its judged runs were measured; `None` if unknown.
     pub starts: Option<usize>,
@@ -235,7 +236,10 @@ impl Point {
     fn of(runs: &Table, rows: &[usize]) -> Point {
         let first = rows[0];
         let is_alone = |row: &usize| runs.slot(*row) == ALONE_SLOT;
-        let (alone, rows): (Vec<usize>, Vec<usize>) = rows.iter().partition(|row| is_alone(row));
+        let (mut alone, mut rows): (Vec<usize>, Vec<usize>) = rows.iter().partition(|row| is_alone(row));
+        if rows.is_empty() {
+            std::mem::swap(&mut alone, &mut rows);
+        }
         let with = |outcome: Outcome| {
             rows.iter()
                 .copied()
@@ -424,6 +428,27 @@ mod tests {
         c,failed,,,0,0,1,1,true,,,,,,
         d,suspect,invalid,load_not_reached,0,1,0,1,true,7.0,7.0,7.0,1.0,1.0,1.0
         ");
+    }
+
+    #[test]
+    fn runs_without_neighbours_are_judged_if_there_are_no_others() {
+        let points = |slots: &[u32]| {
+            let mut builder = TableBuilder::new();
+            for slot in slots {
+                builder.push(RunRow {
+                    point: "p",
+                    slot: *slot,
+                    outcome: Outcome::Ok,
+                    validity: Some(Validity::Valid),
+                    ..RunRow::default()
+                });
+            }
+            let table = builder.finish();
+            let point = Points::of(&table).points.remove(0);
+            (point.outcome, point.used, point.alone)
+        };
+        assert_eq!(points(&[ALONE_SLOT, 0]), (PointOutcome::Ok, vec![1], vec![0]));
+        assert_eq!(points(&[ALONE_SLOT]), (PointOutcome::Ok, vec![0], vec![]));
     }
 
     #[test]

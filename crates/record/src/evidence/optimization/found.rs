@@ -3,6 +3,7 @@
 use super::trials::{judged, sign};
 use super::{BegunStart, OptimizationProgress};
 use vsweep_answer::{Answer, CandidateFound, CandidateState, Estimate, OptimizationFound, StartFound};
+use vsweep_metrics::median;
 use vsweep_strategy::selection::optimized::{self, Exclusion, Predicted, Trial};
 
 /// Standard deviations from the mean to the ends of the 95 % interval of a normal distribution.
@@ -111,9 +112,7 @@ impl OptimizationProgress<'_> {
             let mean = measured.iter().sum::<f64>() / measured.len() as f64;
             Some((mean - self.predicted(at)?.ln_value).abs()).filter(|error| error.is_finite())
         });
-        let mut errors: Vec<f64> = errors.collect();
-        errors.sort_by(f64::total_cmp);
-        errors.get(errors.len() / 2).map(|error| error.exp_m1())
+        median(errors).map(f64::exp_m1)
     }
 
     /// Returns the figure with its 95 % interval; `None` if the interval is too wide.

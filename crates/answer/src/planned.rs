@@ -3,6 +3,7 @@
 
 use super::estimate::Estimate;
 use serde::{Deserialize, Serialize};
+use vsweep_base::cause::Cause;
 use vsweep_strategy::stats::{Requirement, Verdict};
 
 /// The result of the plan's comparison, as far as it has one.
@@ -14,10 +15,23 @@ pub struct PlannedComparison {
     pub ended: bool,
     /// Number of starts used, failed ones included.
     pub starts: usize,
+    /// The server that ended the comparison of two, because its last starts gave no result.
+    pub broken: Option<BrokenServer>,
     /// For two servers: the finding on each metric at each load.
     pub findings: Vec<PairedFinding>,
     /// For an ordered axis of servers: the place at which a metric changed.
     pub change: Option<LocatedChange>,
+}
+
+/// A server whose starts give no result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BrokenServer {
+    /// Its name.
+    pub server: String,
+    /// True if it became ready on some start.
+    pub was_ready: bool,
+    /// The cause of its last failure.
+    pub cause: Option<Cause>,
 }
 
 /// One metric at one load, by pairs of starts.

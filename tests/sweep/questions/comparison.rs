@@ -5,7 +5,7 @@ use crate::deadline::ended;
 use crate::harness::{Harness, journal_lines, journals, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A plan with these servers, by name and flags.
 fn plan(servers: &[(&str, &str)], compare: &str) -> String {
@@ -154,6 +154,10 @@ fn an_arm_that_does_not_start_ends_the_comparison() {
         said(&output)
     );
     assert!(!said(&output).contains("is not known"), "{}", said(&output));
+    let answer = std::fs::read_to_string(harness.folder.path().join("out/answer.json")).expect("an answer");
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    let broken = json!({"server": "command=new", "was_ready": false, "cause": "out_of_memory_at_load"});
+    assert_eq!(answer["comparison"]["broken"], broken);
     let page = std::fs::read_to_string(harness.folder.path().join("out/report.html")).expect("a page");
     assert!(page.contains("the command line of base") && !page.contains("the command line of new"));
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);

@@ -2,10 +2,10 @@
 
 use super::recorded::push;
 use super::{MARGIN, Names, side};
-use crate::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, RunRecord, State};
+use crate::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, RunRecord, ServerRecord, State};
 use crate::table::{Measure, Points, TableBuilder, Workload};
-use vsweep_answer::{Comparing, Estimate, LocatedChange, PairedFinding, PlannedComparison, compare};
-use vsweep_strategy::selection::{Finding, Located};
+use vsweep_answer::{BrokenServer, Comparing, Estimate, LocatedChange, PairedFinding, PlannedComparison, compare};
+use vsweep_strategy::selection::{Arm, Finding, Located, PairedEnding};
 use vsweep_strategy::stats::{self, ALPHA, Interval};
 
 /// Returns the ratio of new to base in the first question of a comparison of two servers, by the model of noise. The ratio is known as soon
@@ -66,6 +66,7 @@ pub(super) fn planned(state: &State) -> Option<PlannedComparison> {
         servers: compared.entrants.iter().map(|entrant| entrant.name.clone()).collect(),
         ended: false,
         starts: 0,
+        broken: None,
         findings: Vec::new(),
         change: None,
     };
@@ -73,11 +74,28 @@ pub(super) fn planned(state: &State) -> Option<PlannedComparison> {
         found.ended = true;
         found.starts = conclusion.starts;
         match conclusion.found {
-            ComparisonFound::Pairs(outcome) => found.findings = findings(compared, &outcome.findings),
+            ComparisonFound::Pairs(outcome) => {
+                found.broken = broken(compared, outcome.ending, state);
+                found.findings = findings(compared, &outcome.findings);
+            }
             ComparisonFound::Axis(located) => found.change = located.and_then(|located| change(compared, &located)),
         }
     }
     Some(found)
+}
+
+/// Returns the server that ended a comparison because it gives no result.
+pub fn broken(compared: &Compared, ending: PairedEnding, state: &State) -> Option<BrokenServer> {
+    let PairedEnding::Unstartable(arm) = ending else {
+        return None;
+    };
+    let entrant = &compared.entrants[usize::from(arm == Arm::New)];
+    let runs = state.runs().filter(|run| run.server == entrant.server);
+    Some(BrokenServer {
+        server: entrant.name.clone(),
+        was_ready: state.servers.get(&entrant.server).is_some_and(ServerRecord::was_ready),
+        cause: runs.filter_map(|run| run.cause).last(),
+    })
 }
 
 fn findings(compared: &Compared, found: &[Finding]) -> Vec<PairedFinding> {

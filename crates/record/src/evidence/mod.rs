@@ -11,7 +11,7 @@ mod searches;
 
 use crate::journal::{Objective, RunRecord, State};
 use crate::table::{Measure, Points, Workload};
-pub use comparison::ratio_so_far;
+pub use comparison::{broken, ratio_so_far};
 use itertools::Itertools;
 pub use metrics::FRONTIER;
 use metrics::metric;

@@ -5,12 +5,11 @@ use crate::sentences::parts::name;
 use crate::texts::changes::change_within;
 use crate::texts::words::short_label;
 use itertools::Itertools;
+use vsweep_answer::BrokenServer;
 use vsweep_base::shell::shell_command;
 use vsweep_base::units::show_many;
-use vsweep_record::evidence::ratio_so_far;
-use vsweep_record::journal::{
-    AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, ServerRecord, State,
-};
+use vsweep_record::evidence::{broken, ratio_so_far};
+use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
 use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
 use vsweep_strategy::stats::{self, Estimate, Interval, Verdict};
 
@@ -138,6 +137,7 @@ fn names(compared: &Compared) -> String {
 
 fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion, state: &State) -> Vec<String> {
     let starts = show_many(outcome.starts as u64, "start");
+    let broken = broken(compared, outcome.ending, state);
     let why = match outcome.ending {
         PairedEnding::Decided => format!("decided after {starts}"),
         PairedEnding::Spent if conclusion.is_out_of_time => format!("stopped after {starts} (max_time)"),
@@ -150,11 +150,8 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion, 
             )
         }
     };
-    if let PairedEnding::Unstartable(arm) = outcome.ending
-        && Tally::of(&outcome.findings).is_undecided()
-    {
-        let broken = broken(&compared.entrants[usize::from(arm == Arm::New)], state);
-        return vec![format!("{broken}, so nothing can be compared; {why}")];
+    if let Some(broken) = broken.filter(|_| Tally::of(&outcome.findings).is_undecided()) {
+        return vec![format!("{}, so nothing can be compared; {why}", failure(&broken))];
     }
     let mut said = vec![format!("{}; {why}", verdict(compared, &outcome.findings))];
     for (asked, finding) in compared.family.iter().zip(&outcome.findings) {
@@ -168,13 +165,13 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion, 
 }
 
 /// The failure of a server that gives no result: `new does not start (out of memory at load)`.
-fn broken(entrant: &Entrant, state: &State) -> String {
-    let failed = state.runs().filter(|run| run.server == entrant.server);
-    let cause = failed.filter_map(|run| run.cause).last();
-    let cause = cause.map_or(String::new(), |cause| format!(" ({})", cause.in_words()));
-    let was_ready = state.servers.get(&entrant.server).is_some_and(ServerRecord::was_ready);
-    let verb = if was_ready { "gives no result" } else { "does not start" };
-    format!("{} {verb}{cause}", short_label(&entrant.name))
+fn failure(broken: &BrokenServer) -> String {
+    let cause = broken.cause.map(|cause| format!(" ({})", cause.in_words()));
+    let verb = match broken.was_ready {
+        true => "gives no result",
+        false => "does not start",
+    };
+    format!("{} {verb}{}", short_label(&broken.server), cause.unwrap_or_default())
 }
 
 /// The number of findings of each kind.

@@ -276,3 +276,38 @@ fn combinations_spell_a_parameter_in_one_way() {
     let names: Vec<Vec<&String>> = pairs.iter().map(|(_, load)| load.keys().collect()).collect();
     assert_eq!(names, [["max_concurrency", "num-prompts"]; 2]);
 }
+
+#[test]
+fn a_comparison_of_two_servers_is_planned_with_four_starts_each_whatever_excludes_the_others() {
+    let starts = |seqs: &[u32]| {
+        let matrix = expand(&json!({
+            "serve": {"command": "vllm serve m", "params": {"max_num_seqs": seqs}},
+            "bench": {"params": {"max_concurrency": 4}},
+            "compare": {},
+            "exclude": [{"serve.max_num_seqs": 9}],
+        }));
+        let counts = matrix.expect("a valid plan").counts();
+        (counts.servers, counts.starts)
+    };
+    assert_eq!(starts(&[7, 8, 9]), (2, 8));
+    assert_eq!(starts(&[6, 7, 8, 9]), (3, 3));
+}
+
+#[test]
+fn searches_at_every_load_have_their_remarks() {
+    let remarks = |prompts: [u32; 2]| {
+        let matrix = expand(&json!({
+            "serve": {"command": "vllm serve m", "params": {"max_num_seqs": [1, 2]}},
+            "bench": {"timeout": "5m", "params": {"num_prompts": prompts}},
+            "link": {"zip": [["serve.max_num_seqs", "bench.num_prompts"]]},
+            "sla": {"vary": "request_rate", "min": 0.5, "targets": {"chat": {"p99_ttft_ms": 500}}},
+        }));
+        matrix.expect("a valid plan").remarks()
+    };
+    let raised = remarks([100, 2000]);
+    assert!(
+        raised.iter().any(|remark| remark.contains("not at sla.min")),
+        "{raised:?}"
+    );
+    assert_eq!(raised.len(), remarks([2000, 100]).len());
+}

@@ -40,6 +40,8 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
 const BUDGET: &str = "optimize.budget";
 /// Key for the time limit of a plan that has neither a comparison nor an optimisation.
 const MAX_TIME: &str = "max_time";
+/// Most plans that one plan may extend, one through the other.
+const MOST_EXTENDED: usize = 32;
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
 
@@ -150,9 +152,13 @@ fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Read
         let parts = path.components().filter(|part| part.as_os_str() != ".");
         parts.collect::<PathBuf>()
     };
-    if chain.iter().any(|earlier| plain(earlier) == plain(&path)) || chain.len() > 32 {
+    if chain.iter().any(|earlier| plain(earlier) == plain(&path)) {
         let message = format!("`{name}` extends itself through other plans");
         return reader.refuse(extends.span, message, "remove one of the `extends` of the circle");
+    }
+    if chain.len() > MOST_EXTENDED {
+        let message = format!("more than {MOST_EXTENDED} plans extend each other");
+        return reader.refuse(extends.span, message, "join some of them");
     }
     let text = reader.file(&path, extends.span)?;
     let source = reader.sources.add(&path, text.as_str());
@@ -189,6 +195,12 @@ fn set_budget(budget: &str, key: &str, root: &mut Node, reader: &mut Reader<'_>)
             replace_leaf(&mut over, starts.value.clone());
             Some(over)
         }));
+        let repeated = entries.iter().find(|entry| entry.key == "repeat_first");
+        if let Some(repeated) = repeated.filter(|entry| entry.value.kind == Kind::Bool(true)) {
+            let message = "`repeat_first` is left out, because --budget chooses which servers are started again";
+            let remedy = "leave out --budget, or remove `repeat_first`";
+            reader.found.warn(Problem::of(message, remedy).at(repeated.value.span));
+        }
         entries.retain(|entry| !ON_REPEATED_STARTS.contains(&entry.key.as_str()));
     }
     settings.into_iter().flatten().for_each(|over| merge(root, over));
@@ -258,7 +270,36 @@ mod tests {
         let optimize = plan.optimize.expect("an optimisation");
         assert_eq!((optimize.budget, optimize.best_starts), (HOUR, Some(3)));
         assert_eq!((plan.starts, plan.repeat_first), (1, false));
+        let draft = read(
+            GRID,
+            Format::Toml,
+            Path::new("plan.toml"),
+            (&[], Some("1h")),
+            &World::empty(),
+        );
+        let draft = draft.expect("readable");
+        let warnings = draft.found.warnings(&draft.plan.origin.sources, &Secrets::default());
+        let warnings = warnings.expect("one").to_string();
+        assert!(warnings.contains("`repeat_first` is left out"), "{warnings}");
         assert!(plan.text.contains("[optimize]"), "{}", plan.text);
+    }
+
+    #[test]
+    fn a_chain_of_plans_that_is_too_long_is_no_circle() {
+        let next = |path: &Path| {
+            let number: u32 = path.file_stem()?.to_str()?.parse().ok()?;
+            Some(format!("version = 1\nextends = \"{}.toml\"\n", number + 1))
+        };
+        let world = World {
+            read: &|path| next(path).ok_or_else(|| ErrorKind::NotFound.into()),
+            ..World::empty()
+        };
+        let path = Path::new("0.toml");
+        let text = next(path).expect("a plan");
+        let problems = parse(&text, Format::Toml, path, &world)
+            .expect_err("too many")
+            .to_string();
+        assert!(problems.contains("more than 32 plans extend each other"), "{problems}");
     }
 
     #[test]

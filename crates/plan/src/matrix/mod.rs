@@ -341,7 +341,7 @@ fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
     let mut matrix = Matrix {
         template: LoadTemplate::of(plan, &sides.bench, &load, &secrets),
         load,
-        starts: fewest_starts(plan, sides.serve.len()),
+        starts: plan.starts,
         filters: filters(plan, &sides),
         sides,
         points_of_server: Vec::new(),
@@ -351,6 +351,7 @@ fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
     check::exclusions(plan, &matrix, is_whole, found);
     check::duplicates(plan, &matrix, tied, found);
     matrix.count();
+    matrix.starts = fewest_starts(plan, matrix.kept_servers().count());
     if is_whole {
         check::leftovers(plan, &matrix, found);
         check::searches(plan, &matrix, found);

@@ -88,8 +88,13 @@ impl LoadSearch {
 impl Matrix {
     /// Remarks about the plan's searches, without duplicates.
     pub fn remarks(&self) -> Vec<String> {
-        let servers = self.servers().take(1);
-        let searches = servers.flat_map(|server| self.searches_of(&server).collect::<Vec<_>>());
+        // Searches at one load differ in their servers only.
+        let firsts = (0..self.sides.bench.len()).filter_map(|bench| {
+            let mut servers = self.kept_servers();
+            Some((servers.find(|serve| self.keeps(*serve, bench))?, bench))
+        });
+        let sought = self.plan.sla.iter().cartesian_product(firsts);
+        let searches = sought.map(|(sla, (serve, bench))| self.search(sla.clone(), bench, &self.server(serve)));
         let remarks = searches.flat_map(|search| [search.remark(), search.brief()]);
         remarks.flatten().unique().collect()
     }

@@ -206,8 +206,7 @@ fn is_sure(schedule: Schedule<'_>, point: &PointId, slot: u32, run: u32, state: 
         let is_imagined = || state.run(point, slot, run).is_some_and(RunRecord::is_imagined);
         state.outcome(point, slot, run).is_some() && !is_imagined()
     };
-    is_open(schedule, point, slot, run, state)
-        && (!(runs.least() + 1..runs.most()).contains(&run) || is_measured(run - 1))
+    is_open(schedule, point, slot, run, state) && (!(runs.least()..runs.most()).contains(&run) || is_measured(run - 1))
 }
 
 /// Returns true if a run with this outcome need not be measured again.

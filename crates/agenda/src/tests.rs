@@ -287,7 +287,7 @@ fn runs_that_are_left_for_sure_are_counted_without_their_points() {
     let loads = "[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [8, 16]\n[bench.params]\nnum_prompts = 9\n\
                  max_concurrency = [1, 2, 3]\n[[exclude]]\n\"serve.max_num_seqs\" = 8\n\"bench.max_concurrency\" = 3\n";
     let until = "{ min = 2, max = 5, metric = \"p99_ttft_ms\", until = \"5 %\" }";
-    for runs in ["1", "3", until] {
+    for (runs, least) in [("1", 1), ("3", 3), (until, 2)] {
         for repeat_first in [false, true] {
             let (plan, matrix) = plan(&format!(
                 "version = 1\nruns = {runs}\nrepeat_first = {repeat_first}\nstarts = 2\n{loads}"
@@ -299,6 +299,12 @@ fn runs_that_are_left_for_sure_are_counted_without_their_points() {
                 let grid = group.grid.expect("points");
                 let left: usize = grid.left(schedule, &state).map(|(.., runs)| runs.len()).sum();
                 assert_eq!(schedule.sure_runs(&start, &state), left as u64, "{runs} {repeat_first}");
+                let points = matrix.count_of(&start.server);
+                assert_eq!(
+                    left as u64,
+                    points * least + u64::from(repeat_first),
+                    "{runs} {repeat_first}"
+                );
             }
         }
     }

@@ -38,9 +38,11 @@ pub const CUT: &str = " …";
 /// Returns a text unchanged if it has at most `most` characters. A longer text is cut between words, within the first `most` characters,
 /// and [`CUT`] is added.
 pub fn shorten(text: &str, most: usize) -> String {
-    let Some((end, _)) = text.char_indices().nth(most) else {
+    if text.chars().nth(most).is_none() {
         return text.to_owned();
-    };
+    }
+    let room = most.saturating_sub(CUT.chars().count());
+    let end = text.char_indices().nth(room).map_or(0, |(end, _)| end);
     let end = text[..end].rfind(' ').unwrap_or(end);
     format!("{}{CUT}", &text[..end])
 }
@@ -129,6 +131,16 @@ mod tests {
             "\\u{9b}31m\\u{202e}x\\u{2028}é"
         );
         assert_eq!(printable_lines("a\tb\r\nc"), "a\tb\\r\nc");
+    }
+
+    #[test]
+    fn a_short_text_has_no_more_characters_than_it_may() {
+        let text = "three weiße words";
+        for most in 2..=text.chars().count() {
+            assert!(shorten(text, most).chars().count() <= most, "{most}");
+        }
+        assert_eq!(shorten(text, 15), "three weiße …");
+        assert_eq!(shorten(text, 17), text);
     }
 
     proptest! {

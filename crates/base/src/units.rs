@@ -26,11 +26,12 @@ pub fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
 /// Returns a duration for people, in at most two units: `850 ms`, `4.2 s`, `3m 20s`, `2h 05m`.
 pub fn show_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
-    if seconds < 1.0 {
+    // Each limit is the least duration that would be rounded up to one of the next unit.
+    if seconds < 0.9995 {
         format!("{:.0} ms", seconds * 1000.0)
-    } else if seconds < 60.0 {
+    } else if seconds < 59.95 {
         format!("{seconds:.1} s")
-    } else if seconds < 3600.0 {
+    } else if seconds < 3599.5 {
         let whole = seconds.round() as u64;
         format!("{}m {:02}s", whole / 60, whole % 60)
     } else {
@@ -67,6 +68,9 @@ mod tests {
         assert_eq!(shown(4_200), "4.2 s");
         assert_eq!(shown(200_000), "3m 20s");
         assert_eq!(shown(7_500_000), "2h 05m");
+        assert_eq!(show_duration(Duration::from_micros(999_600)), "1.0 s");
+        assert_eq!(shown(59_970), "1m 00s");
+        assert_eq!(shown(3_599_700), "1h 00m");
     }
 
     #[test]

@@ -131,10 +131,13 @@ impl Posterior {
             .runs
             .iter()
             .filter_map(|run| Some((run, *run.figures.get(&observations.metric)?)));
-        let sampling: Vec<f64> = figures
-            .map(|(run, figure)| variance_of_sampling(observations.scale, run, figure, observations.size()))
-            .collect();
-        let mut starts: Vec<&str> = point.runs.iter().map(|run| &*run.start).collect();
+        let (mut starts, sampling): (Vec<&str>, Vec<f64>) = figures
+            .map(|(run, figure)| {
+                let variance = variance_of_sampling(observations.scale, run, figure, observations.size());
+                (&*run.start, variance)
+            })
+            .unzip();
+        starts.sort_unstable();
         starts.dedup();
         let runs = (sampling.len() as f64 / starts.len().max(1) as f64).max(1.0);
         let sampling = sampling.iter().sum::<f64>() / sampling.len().max(1) as f64;
@@ -467,6 +470,27 @@ mod tests {
             let inside = draws.iter().filter(|draw| low <= **draw && **draw <= high).count();
             assert!((3750..3850).contains(&inside), "{inside}");
         }
+    }
+
+    #[test]
+    fn a_start_without_the_figure_is_none_of_the_starts_that_a_further_one_is_like() {
+        let of = |starts: &[&str], others: &[&str]| {
+            let figure = Figure::Value { value: 1.0, error: 0.0 };
+            let run = |start: &&str, name: &str| Run {
+                start: (*start).to_owned(),
+                figures: [(name.to_owned(), figure)].into(),
+                ..Run::default()
+            };
+            let measured = starts.iter().map(|start| run(start, "m"));
+            Point {
+                runs: measured.chain(others.iter().map(|start| run(start, "other"))).collect(),
+                ..Point::default()
+            }
+        };
+        let (run, start, node) = (0.02, 0.0, 0.0);
+        let posterior = Posterior::known(observations(), Noise { run, start, node });
+        let noise = |point: Point| posterior.noise_of_a_start(&point);
+        assert_eq!(noise(of(&["0", "0"], &["1"])), noise(of(&["0", "0"], &[])));
     }
 
     #[test]

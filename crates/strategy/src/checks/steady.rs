@@ -24,7 +24,7 @@ pub const LEAST: f64 = 0.1;
 const FEWEST: usize = 20;
 
 /// Returns the change from the first to the last of the values after the warm-up, relative to their median. Values are means over equal
-/// spans of time, such as tokens per second. `None` if they are steady, or too few.
+/// spans of time, such as tokens per second. `None` if they are steady, too few, or mostly 0.
 pub fn unsteady(values: &[f64]) -> Option<f64> {
     changing(&values[mser5(values)..])
 }
@@ -34,7 +34,7 @@ pub fn changing(values: &[f64]) -> Option<f64> {
     let found = trend(values).filter(|_| values.len() >= FEWEST)?;
     let change = found.slope * values.len() as f64 / median(values.to_vec());
     let is_sure = found.score.abs() > normal_quantile(ALPHA / 2.0);
-    (is_sure && change.abs() > LEAST).then_some(change)
+    (is_sure && change.abs() > LEAST && change.is_finite()).then_some(change)
 }
 
 /// Returns how many values to leave out at the beginning: the multiple of five, up to half of them, for which the mean of the rest, in
@@ -236,6 +236,13 @@ mod tests {
             .collect();
         let found = unsteady(&slowing).expect("a trend");
         assert!((-0.55..-0.2).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn a_change_from_a_median_of_zero_has_no_size() {
+        let late: Vec<f64> = (0..40).map(|i| f64::from((i - 25).max(0))).collect();
+        assert!(trend(&late).expect("values").score > 3.3);
+        assert_eq!(changing(&late), None);
     }
 
     #[test]

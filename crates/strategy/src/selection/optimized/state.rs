@@ -229,13 +229,14 @@ impl Optimized {
     }
 
     fn reason(&self, candidate: usize) -> Reason {
-        let (ln_value, sd) = self.view().overall(candidate);
+        let view = self.view();
+        let (ln_value, sd) = view.overall(candidate);
         match self.trials_of(candidate).next() {
             Some(_) => Reason::Finalist,
             None => Reason::Promising {
-                ln_value,
-                ln_upper: ln_value + self.reach(candidate, sd),
-                ln_best: self.lower_bound().unwrap_or(ln_value),
+                ln_value: view.uncompressed(ln_value),
+                ln_upper: view.uncompressed(ln_value + self.reach(candidate, sd)),
+                ln_best: view.uncompressed(self.lower_bound().unwrap_or(ln_value)),
             },
         }
     }

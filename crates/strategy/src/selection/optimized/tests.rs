@@ -104,6 +104,23 @@ fn the_best_is_found_and_only_finalists_are_started_again() {
 }
 
 #[test]
+fn the_reason_for_a_start_has_the_estimate_of_its_value() {
+    let mut optimized = optimized(None);
+    let mut clearly_worse = 0;
+    while let Ok(next) = optimized.ask(1, &[]) {
+        let Proposal { candidate, reason } = next[0];
+        let estimate = optimized.estimate(candidate).ln_value;
+        if let Reason::Promising { ln_value, ln_best, .. } = reason {
+            assert_eq!(ln_value, estimate, "{candidate}");
+            clearly_worse += u32::from(ln_value < ln_best - 1.0);
+        }
+        let ln_value = 20.0 * value(grid()[candidate]);
+        optimized.add(candidate, Trial::Measured { ln_value, sd: 0.005 }, 160.0);
+    }
+    assert!(clearly_worse > 0);
+}
+
+#[test]
 fn what_failed_cannot_be_the_best() {
     for failure in [Trial::Failed, Trial::DidNotFit, Trial::Unmet] {
         let mut optimized = optimized(None);

@@ -3,8 +3,8 @@
 use super::effects::briefly;
 use super::sure::{certainty, confirmed, near, so_far};
 use super::{
-    Sentence, capital, cost, difference, figure, is_only, lower, next, none, parts, percent, preferred, sentence,
-    server, together, unit, untried, warnings,
+    Sentence, capital, cost, difference, figure, is_only, next, none, parts, percent, preferred, sentence, server,
+    together, unit, untried, warnings,
 };
 use crate::texts::words::{lower_first, say};
 use itertools::Itertools;
@@ -109,7 +109,7 @@ pub fn picks(answer: &Answer) -> Vec<Pick> {
 
 fn pick(answer: &Answer, answered: &Answered) -> Pick {
     let winner = answered.winner.as_ref();
-    let why = winner.and_then(|_| briefly(answer, answered));
+    let why = winner.and_then(|_| briefly(answer, answered, false));
     let sentence = sentence(answer, answered);
     Pick {
         lead: sentence.lead.trim_end_matches(',').to_owned(),
@@ -143,7 +143,7 @@ pub fn brief(answer: &Answer) -> Brief {
     let why = match picks.len() {
         ..=MOST_REASONS => {
             let each = leading.iter().zip(&picks);
-            each.filter_map(|(answered, own)| reason(answered, own, single.is_some()))
+            each.filter_map(|(answered, own)| reason(answer, answered, own, single.is_some()))
                 .collect()
         }
         _ => Vec::new(),
@@ -176,7 +176,7 @@ fn others_together(answer: &Answer, leading: &[&Answered]) -> Vec<String> {
     let winners = leading.iter().filter_map(|answered| answered.winner.as_ref());
     let winners = winners.map(|winner| &winner.config).collect_vec();
     let others = answer.together.iter().skip(1);
-    let others = others.filter_map(|own| Some((own.config.as_ref()?, lower(&own.question))));
+    let others = others.filter_map(|own| Some((own.config.as_ref()?, lower_first(&own.question))));
     let others = others.filter(|(config, _)| !winners.contains(config));
     // Questions with the same winner are joined.
     let others = others.into_group_map().into_iter().sorted();
@@ -194,8 +194,8 @@ fn joint(answer: &Answer, leading: &[&Answered]) -> Option<Sentence> {
 }
 
 /// The reason for a recommendation, else how far ahead it is: `Why: TP 1 instead of 2: …`, `Lead: 1.18 times the next server`. If there
-/// are several recommendations, the title follows the label.
-fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
+/// are several recommendations, the title follows the label, and only the largest effect is named.
+fn reason(answer: &Answer, answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
     let is_preferred = || {
         answered
             .winner
@@ -203,13 +203,8 @@ fn reason(answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
             .is_some_and(|winner| preferred(winner).is_some())
     };
     let (label, text) = match (&pick.why, &pick.lead_over) {
-        (Some(why), _) if is_single => ("Why", why.as_str()),
-        // For one of several recommendations, only the largest effect is named.
-        (Some(why), _) => (
-            "Why",
-            why.split("; ").flat_map(|part| part.split(", ")).next().unwrap_or(why),
-        ),
-        (None, Some(lead)) => (if is_preferred() { "Why" } else { "Lead" }, lead.as_str()),
+        (Some(_), _) => ("Why", briefly(answer, answered, !is_single)?),
+        (None, Some(lead)) => (if is_preferred() { "Why" } else { "Lead" }, lead.clone()),
         (None, None) => return None,
     };
     Some(match is_single {
@@ -252,8 +247,8 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
     let question = match (is_single, answered.workload.as_str()) {
         (true, "") => String::new(),
         (true, workload) => format!("{workload}: "),
-        (false, "") => format!("{}: ", lower(&answered.question)),
-        (false, workload) if answered.is_load() => format!("{}, {workload}: ", lower(&answered.question)),
+        (false, "") => format!("{}: ", lower_first(&answered.question)),
+        (false, workload) if answered.is_load() => format!("{}, {workload}: ", lower_first(&answered.question)),
         (false, workload) => format!("{workload}: "),
     };
     let Some(winner) = &answered.winner else {
@@ -356,7 +351,7 @@ fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternati
                 None => result(answer, other, winner, true),
             };
             let alternative = Alternative {
-                question: lower(&other.question) + &at,
+                question: lower_first(&other.question) + &at,
                 text: format!(
                     "{}, {figure}{}{}",
                     server(answer, winner),
@@ -389,7 +384,7 @@ mod tests {
     use super::super::sentence;
     use super::super::untried::tests::answer;
     use super::*;
-    use vsweep_answer::Entrant;
+    use vsweep_answer::{Entrant, Verdict};
 
     fn entrants(answered: &Answered, others: &[&str]) -> Vec<Entrant> {
         let winner = answered.winner.as_ref().expect("a winner");
@@ -420,6 +415,46 @@ mod tests {
         (winner.config, winner.probability) = ("b".to_owned(), 0.76);
         let other = brief(&answer).other.expect("another");
         assert!(other.ends_with(" (76 % sure)"), "{other}");
+    }
+
+    #[test]
+    fn a_name_that_the_user_chose_keeps_its_capitals() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        for (question, target) in answer.questions.iter_mut().zip(["Chat-RAG", "Gpu"]) {
+            question.question = format!("Target {target}");
+            question.load = None;
+            question.goal = Goal::Load {
+                target: target.to_owned(),
+                parameter: "max_concurrency".to_owned(),
+                unit: 1.0,
+            };
+        }
+        let lines = brief(&answer).run;
+        assert!(lines[0].starts_with("target Chat-RAG: "), "{lines:?}");
+        assert!(lines[1].starts_with("target Gpu: "), "{lines:?}");
+        let sentence = sentence(&answer, &answer.questions[0]);
+        assert_eq!(sentence.lead, "Target Chat-RAG,");
+    }
+
+    #[test]
+    fn settings_without_an_effect_are_named_together() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        for (question, workload) in answer.questions.iter_mut().zip(["chat", "code"]) {
+            question.workload = workload.to_owned();
+            question.effects[0].verdict = Verdict::Same;
+            let mut other = question.effects[0].clone();
+            other.setting = "max_num_batched_tokens".to_owned();
+            question.effects.push(other);
+        }
+        let why = brief(&answer).why;
+        assert_eq!(why[0], "Why: chat: no difference: seqs, batched tokens");
+        let effects = &mut answer.questions[0].effects;
+        effects[0].verdict = Verdict::Improved;
+        effects[1].verdict = Verdict::Improved;
+        effects[1].setting = "max_num_seqs".to_owned();
+        effects[1].metric = "p99_e2el_ms".to_owned();
+        let why = brief(&answer).why;
+        assert_eq!(why[0], "Why: chat: seqs 8 instead of 64: output throughput +30 %");
     }
 
     #[test]

@@ -55,8 +55,10 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
 const MOST: usize = 3;
 
 /// The largest effect of each setting in one line, in descending order of the change of the first metric: `TP 2 instead of 1: output
-/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`.
-pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
+/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, the rest is left out: `TP 2 instead of 1: output throughput
+/// +71 %`.
+pub fn briefly(answer: &Answer, answered: &Answered, only_first: bool) -> Option<String> {
+    let (settings, metrics) = if only_first { (1, 1) } else { (MOST + 1, usize::MAX) };
     let choices = answered.effects.iter().map(choice).unique();
     let choices = choices.map(|of| {
         answered
@@ -91,13 +93,13 @@ pub fn briefly(answer: &Answer, answered: &Answered) -> Option<String> {
         format!(
             "{}{sizes}: {}",
             choice(own[0]),
-            known.map(|effect| change(&effect)).join(", ")
+            known.take(metrics).map(|effect| change(&effect)).join(", ")
         )
     });
     let same = others.iter().filter(|own| own[0].verdict == Verdict::Same);
     let same = same.map(|own| short_name(&own[0].setting)).unique().join(", ");
     let same = (!same.is_empty()).then(|| format!("no difference: {same}"));
-    let text = changes.chain(same).join("; ");
+    let text = changes.chain(same).take(settings).join("; ");
     (!text.is_empty()).then_some(text)
 }
 

@@ -15,7 +15,7 @@ pub use optimization::optimization;
 pub use warnings::losers;
 
 use crate::texts::template::plain;
-use crate::texts::words::{say, short_setting_of, show_number, show_ratio};
+use crate::texts::words::{lower_first, say, short_setting_of, show_number, show_ratio};
 use itertools::Itertools;
 use minijinja::context;
 use parts::{estimate, margin, percent, target};
@@ -76,7 +76,10 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
             format!("{part} for {}", share.workload)
         });
         Some(Sentence {
-            lead: format!("For the {} of all workloads together, run", lower(&together.question)),
+            lead: format!(
+                "For the {} of all workloads together, run",
+                lower_first(&together.question)
+            ),
             server: answer.name_of(config).to_owned(),
             why: format!(
                 "{}. {}",
@@ -114,7 +117,7 @@ fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) 
         (true, workload) if !workload.is_empty() => format!(", {workload}"),
         _ => String::new(),
     };
-    let asked = format!("{}{at}{workload}", lower(&answered.question));
+    let asked = format!("{}{at}{workload}", lower_first(&answered.question));
     // A target is named if there are several questions.
     let is_alone = !answered.is_load() || answer.questions.len() == 1;
     match &answered.winner {
@@ -372,10 +375,6 @@ fn unit(answer: &Answer) -> Option<&'static str> {
     differ.then_some(
         "Figures are of one server each, though the servers differ in their GPUs; name yours with `gpus` in [report].",
     )
-}
-
-fn lower(question: &str) -> String {
-    question.to_lowercase().replace("gpu", "GPU")
 }
 
 fn capital(text: &str) -> String {

@@ -24,12 +24,12 @@ const MOST_RUNS: usize = 4_000;
 const MOST_BYTES: u64 = 1 << 27;
 /// Starts on each side of the comparison for which a margin holds.
 const STARTS: usize = 2;
-/// Fewest starts, beyond the first of each point and version, from which a margin is computed.
+/// Fewest launches, beyond the first of each server and version, from which a margin is computed.
 const FEWEST: f64 = 4.0;
 /// Least and greatest margin, in percent: a smaller change never matters, and a larger one always does.
 const MARGIN_RANGE: (f64, f64) = (0.5, 5.0);
-/// Starts that repeat each other, by their point and the version of the server.
-type Repeats = BTreeMap<String, Vec<Start>>;
+/// Starts that repeat each other, by their server with its version, and their point.
+type Repeats = BTreeMap<(String, Box<str>), Vec<Start>>;
 
 /// One experiment: its measurements of each metric.
 #[derive(Debug, Clone, Default)]
@@ -54,10 +54,11 @@ impl History {
             let Ok(state) = journal::load(&directory, Check::Lengths) else {
                 continue;
             };
-            runs += state.runs().count();
-            if runs > MOST_RUNS {
-                break;
+            let own = state.runs().count();
+            if runs + own > MOST_RUNS {
+                continue;
             }
+            runs += own;
             let past = read(&directory, &state, metrics, is_simulated);
             found.extend(Some(past).filter(|past| !past.metrics.is_empty()));
         }
@@ -66,12 +67,21 @@ impl History {
 
     /// The margin of a metric on this machine, in percent: smaller changes may be noise. `None` if too little was measured more than once.
     fn margin_percent(&self, metric: &str) -> Option<f64> {
-        let mut groups: BTreeMap<&String, Vec<Start>> = BTreeMap::new();
+        let mut groups: BTreeMap<&(String, Box<str>), Vec<Start>> = BTreeMap::new();
         for (point, starts) in self.of_metric(metric).flatten() {
             groups.entry(point).or_default().extend_from_slice(starts);
         }
+        // The points of one launch share its noise, so they are one repeat.
+        let repeats = groups.iter().map(|((server, _), starts)| (server, starts.len() - 1));
+        let repeats = repeats.into_grouping_map().max().into_values().sum::<usize>();
         let groups: Vec<Vec<Start>> = groups.into_values().collect();
-        let noise = Noise::of(&groups).filter(|noise| noise.start_freedom >= FEWEST)?;
+        let noise = Noise {
+            start_freedom: repeats as f64,
+            ..Noise::of(&groups)?
+        };
+        if noise.start_freedom < FEWEST {
+            return None;
+        }
         let starts = groups.iter().flatten();
         let runs = starts.clone().map(Start::runs).sum::<usize>() / starts.count().max(1);
         let Margin { log } = noise.margin(STARTS, runs.max(1));
@@ -142,9 +152,30 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
         {
             let version = versions.get(&launch).copied().unwrap_or_default();
             let measured = found.entry(metric.clone()).or_default();
-            let equal = measured.entry(format!("{}@{version}", point.id)).or_default();
+            let server = format!("{}@{version}", runs[point.row].server);
+            let equal = measured.entry((server, point.id.clone())).or_default();
             equal.extend(Start::of(&values));
         }
     }
     Past { metrics: found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_of_one_launch_are_one_repeat() {
+        let margin = |points: usize, launches: usize| {
+            let starts = (0..launches).filter_map(|launch| Start::of(&[100.0 + launch as f64]));
+            let starts: Vec<Start> = starts.collect();
+            let repeats = (0..points).map(|point| (("s@1".to_owned(), format!("p{point}").into()), starts.clone()));
+            let metrics = BTreeMap::from([("m".to_owned(), repeats.collect())]);
+            History(vec![Past { metrics }]).margin_percent("m")
+        };
+        assert_eq!(margin(4, 2), None);
+        assert_eq!(margin(4, 4), None);
+        assert!(margin(4, 5).is_some());
+        assert!(margin(1, 5).is_some());
+    }
 }

@@ -1,13 +1,17 @@
 //! Golden values of `vllm bench serve` 0.32, numpy and CPython (`tests/data/vectors/bench.json`).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use vsweep::load::arrival::{Arrivals, Ramp, RampShape};
 use vsweep::metrics::{Goodput, Metric, Sample, Samples, SteadyRule, SteadyState, Summary};
 use vsweep::rng::{NumpyLegacy, NumpyPcg64, PythonRandom};
 
 fn vectors() -> Value {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors/bench.json"));
-    serde_json::from_str(&text.expect("the vectors are there")).expect("valid JSON")
+    let vectors: Value = serde_json::from_str(&text.expect("the vectors are there")).expect("valid JSON");
+    for (kind, cases) in vectors.as_object().expect("kinds") {
+        assert!(*cases != json!([]) && *cases != json!({}), "no vector of {kind}");
+    }
+    vectors
 }
 
 fn floats(value: &Value) -> Vec<f64> {
@@ -108,7 +112,7 @@ fn python_draws() {
     assert_all_close(&chosen, &vectors["seed0_then_choice_of_7_x5"], "choice");
     let mut random = PythonRandom::new(0);
     let chosen: Vec<&str> = (0..8).map(|_| ["a", "b", "c"][random.below(3) as usize]).collect();
-    assert_eq!(serde_json::json!(chosen), vectors["seed0_lora_choice_3_x8"]);
+    assert_eq!(json!(chosen), vectors["seed0_lora_choice_3_x8"]);
     let mut random = PythonRandom::new(12_345);
     let chosen: Vec<f64> = (0..6).map(|_| random.choices_index(100) as f64).collect();
     assert_all_close(&chosen, &vectors["Random(12345).choices(range100,k=6)"], "choices");
@@ -197,11 +201,7 @@ fn metrics_of_a_run() {
         let goodput = Goodput::parse(&targets).expect("valid targets");
         let summary = Summary::of(&samples, float(&vector["duration_s"]), goodput.as_ref());
         let expected = &vector["expected"];
-        let check = |key: &str, found: f64| {
-            if let Some(value) = expected.get(key) {
-                assert_close(found, float(value), &format!("{name}: {key}"));
-            }
-        };
+        let check = |key: &str, found: f64| assert_close(found, float(&expected[key]), &format!("{name}: {key}"));
         check("completed", summary.completed as f64);
         check("failed", summary.failed as f64);
         check("total_input", summary.total_input as f64);
@@ -220,6 +220,7 @@ fn metrics_of_a_run() {
             check(&format!("median_{key}_ms"), stats.median);
             check(&format!("std_{key}_ms"), stats.std);
             let percentiles = expected[format!("percentiles_{key}_ms")].as_array().expect("a list");
+            assert_eq!(stats.percentiles.len(), percentiles.len(), "{name}");
             for (found, pair) in stats.percentiles.iter().zip(percentiles) {
                 assert_close(found.1, float(&pair[1]), &format!("{name}: p{} {key}", found.0));
             }

@@ -9,12 +9,13 @@ fn vectors(kind: &str) -> Vec<(String, Value, Value)> {
     let whole: Value = serde_json::from_str(include_str!("../data/vectors/sweep_pareto.json")).expect("valid JSON");
     let all = whole["vectors"].as_array().expect("a list").clone();
     let of_kind = all.into_iter().filter(|vector| vector["kind"] == kind);
-    of_kind
-        .map(|vector| {
-            let id = vector["id"].as_str().expect("a name").to_owned();
-            (id, vector["input"].clone(), vector["expected"].clone())
-        })
-        .collect()
+    let found = of_kind.map(|vector| {
+        let id = vector["id"].as_str().expect("a name").to_owned();
+        (id, vector["input"].clone(), vector["expected"].clone())
+    });
+    let found: Vec<_> = found.collect();
+    assert!(!found.is_empty(), "no vector of {kind}");
+    found
 }
 
 #[track_caller]

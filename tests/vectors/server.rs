@@ -17,9 +17,10 @@ fn vectors(kind: &str) -> Vec<(String, Vec<String>, Value)> {
     let words = |value: &Value| serde_json::from_value(value.clone()).expect("a command line");
     let id = |value: &Value| value["id"].as_str().expect("a name").to_owned();
     let of_kind = all.into_iter().filter(|vector| vector["kind"] == kind);
-    of_kind
-        .map(|vector| (id(&vector), words(&vector["input"]), vector["expected"].clone()))
-        .collect()
+    let found = of_kind.map(|vector| (id(&vector), words(&vector["input"]), vector["expected"].clone()));
+    let found: Vec<_> = found.collect();
+    assert!(!found.is_empty(), "no vector of {kind}");
+    found
 }
 
 /// Asserts that a case differs if and only if docs/differences.md lists it.

@@ -300,7 +300,7 @@ fn searches_at_every_load_have_their_remarks() {
             "serve": {"command": "vllm serve m", "params": {"max_num_seqs": [1, 2]}},
             "bench": {"timeout": "5m", "params": {"num_prompts": prompts}},
             "link": {"zip": [["serve.max_num_seqs", "bench.num_prompts"]]},
-            "sla": {"vary": "request_rate", "min": 0.5, "targets": {"chat": {"p99_ttft_ms": 500}}},
+            "sla": {"vary": "request_rate", "min": 0.5, "target": [{"p99_ttft_ms": "<=500"}]},
         }));
         matrix.expect("a valid plan").remarks()
     };

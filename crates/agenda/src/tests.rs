@@ -284,27 +284,21 @@ fn who_is_interrupted_while_it_waits_starts_nothing() {
 
 #[test]
 fn runs_that_are_left_for_sure_are_counted_without_their_points() {
-    let loads = "[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [8, 16]\n[bench.params]\nnum_prompts = 9\n\
-                 max_concurrency = [1, 2, 3]\n[[exclude]]\n\"serve.max_num_seqs\" = 8\n\"bench.max_concurrency\" = 3\n";
+    let loads = "starts = 2\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [8, 16]\n[bench.params]\n\
+                 num_prompts = 9\nmax_concurrency = [1, 2, 3]\n[[exclude]]\n\"serve.max_num_seqs\" = 8\n\"bench.max_concurrency\" = 3\n";
     let until = "{ min = 2, max = 5, metric = \"p99_ttft_ms\", until = \"5 %\" }";
     for (runs, least) in [("1", 1), ("3", 3), (until, 2)] {
         for repeat_first in [false, true] {
-            let (plan, matrix) = plan(&format!(
-                "version = 1\nruns = {runs}\nrepeat_first = {repeat_first}\nstarts = 2\n{loads}"
-            ));
+            let (plan, matrix) = plan(&format!("runs = {runs}\nrepeat_first = {repeat_first}\n{loads}"));
             let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
             let state = State::default();
             for start in schedule.starts() {
                 let group = schedule.sure_group(&start, &state).expect("nothing is done");
                 let grid = group.grid.expect("points");
                 let left: usize = grid.left(schedule, &state).map(|(.., runs)| runs.len()).sum();
-                assert_eq!(schedule.sure_runs(&start, &state), left as u64, "{runs} {repeat_first}");
-                let points = matrix.count_of(&start.server);
-                assert_eq!(
-                    left as u64,
-                    points * least + u64::from(repeat_first),
-                    "{runs} {repeat_first}"
-                );
+                let sure = matrix.count_of(&start.server) * least + u64::from(repeat_first);
+                assert_eq!(left as u64, sure, "{runs} {repeat_first}");
+                assert_eq!(schedule.sure_runs(&start, &state), sure, "{runs} {repeat_first}");
             }
         }
     }

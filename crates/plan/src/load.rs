@@ -157,8 +157,9 @@ fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Read
         return reader.refuse(extends.span, message, "remove one of the `extends` of the circle");
     }
     if chain.len() > MOST_EXTENDED {
-        let message = format!("more than {MOST_EXTENDED} plans extend each other");
-        return reader.refuse(extends.span, message, "join some of them");
+        // The same plan has many paths through `..`, so this may also be a circle.
+        let message = format!("more than {MOST_EXTENDED} plans extend each other, perhaps in a circle");
+        return reader.refuse(extends.span, message, "remove one of the `extends`");
     }
     let text = reader.file(&path, extends.span)?;
     let source = reader.sources.add(&path, text.as_str());

@@ -156,7 +156,7 @@ fn an_arm_that_does_not_start_ends_the_comparison() {
     assert!(!said(&output).contains("is not known"), "{}", said(&output));
     let answer = std::fs::read_to_string(harness.folder.path().join("out/answer.json")).expect("an answer");
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
-    let broken = json!({"server": "command=new", "was_ready": false, "cause": "out_of_memory_at_load"});
+    let broken = json!({"server": "command=new", "was_ready": false, "cause": "oom_at_load"});
     assert_eq!(answer["comparison"]["broken"], broken);
     let page = std::fs::read_to_string(harness.folder.path().join("out/report.html")).expect("a page");
     assert!(page.contains("the command line of base") && !page.contains("the command line of new"));

@@ -184,8 +184,7 @@ pub struct Entrant {
     pub probability: f64,
     /// The probability of being at most the margin worse than the winner.
     pub as_good: f64,
-    /// The winner's figure as a multiple of this one. `None` for the winner, and for an entrant with a better estimate or at the highest
-    /// load allowed.
+    /// The winner's figure as a multiple of this one. `None` for the winner, for a better estimate, and at the highest load allowed.
     pub winner_over: Option<Estimate>,
     /// True if it has the default settings of the server's own program.
     pub is_default: bool,
@@ -314,8 +313,7 @@ pub struct Advice {
     pub expected: f64,
 }
 
-/// One answer for several workloads. A config has a share of each workload's best figure, and this config's smallest share is within the
-/// margin of the largest possible.
+/// One answer for several workloads: a config whose smallest share of a workload's best is within the margin of the largest possible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Together {
     /// The questions' name.

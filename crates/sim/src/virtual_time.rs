@@ -263,7 +263,11 @@ impl<'a, 'o> Drive<'a, 'o> {
         if let Some(observer) = &mut self.observer
             && !self.is_broken_off
         {
-            self.is_broken_off = observer(LoadProgress::Ended(&self.book.samples[index], self.in_flight)).is_break();
+            // A request may have its slot before it is due.
+            let arrived_by = nanos(self.server.now - self.zero) + self.load.delay;
+            let sent = self.coming.partition_point(|(arrives, ..)| *arrives <= arrived_by);
+            let in_flight = sent + self.underway.len();
+            self.is_broken_off = observer(LoadProgress::Ended(&self.book.samples[index], in_flight)).is_break();
         }
     }
 
@@ -281,10 +285,6 @@ impl<'a, 'o> Drive<'a, 'o> {
 
     /// Marks the requests that have not ended as failed: the load was broken off, or the engine cannot finish them.
     fn fail_the_rest(&mut self) {
-        let stuck = self.server.engine.waiting() + self.server.engine.running();
-        if stuck == 0 && self.next == self.book.samples.len() {
-            return;
-        }
         self.book.keys().for_each(|key| self.server.engine.abort(key));
         let now = self.nanos(self.server.now);
         let reason = match self.is_broken_off {
@@ -488,6 +488,28 @@ mod tests {
             simulated.duration,
             simulated.samples.iter().map(|s| s.end).max().unwrap_or(0)
         );
+    }
+
+    #[test]
+    fn a_load_that_is_broken_off_while_idle_has_sent_only_what_was_due() {
+        let load = VirtualLoad {
+            limit: None,
+            due: vec![0, 0, 60_000_000_000],
+            ..closed(1, &[(50, 20), (50, 20), (50, 20)])
+        };
+        let mut in_flight = Vec::new();
+        let simulated = server("demo-8b").drive_watched(load, &mut |progress| {
+            if let LoadProgress::Ended(_, others) = progress {
+                in_flight.push(others);
+            }
+            match in_flight.len() {
+                2 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        assert_eq!(in_flight, [1, 0]);
+        let is_ok: Vec<bool> = simulated.samples.iter().map(Sample::is_ok).collect();
+        assert_eq!(is_ok, [true, true, false]);
     }
 
     #[test]

@@ -149,23 +149,22 @@ impl Engine {
         if self.limits.prefix_caching {
             sequence.extend_hashes(self.limits.block_size, self.vocabulary);
         }
-        let position = if self.limits.by_priority {
-            let rank = (sequence.request.priority, key);
-            self.waiting
-                .iter()
-                .take_while(|other| self.rank(**other) <= rank)
-                .count()
-        } else {
-            self.waiting.len()
-        };
-        self.waiting.insert(position, key);
         self.sequences.insert(key, sequence);
+        self.enqueue(key);
         key
+    }
+
+    /// Puts a new or preempted request into the queue, which is in the order of the ranks.
+    fn enqueue(&mut self, key: Key) {
+        let rank = self.rank(key);
+        let position = self.waiting.partition_point(|other| self.rank(*other) < rank);
+        self.waiting.insert(position, key);
     }
 
     /// Rank of a request by its urgency; a lower rank is more urgent.
     fn rank(&self, key: Key) -> (i64, Key) {
-        (self.sequences.get(&key).map_or(0, |s| s.request.priority), key)
+        let sequence = self.sequences.get(&key).filter(|_| self.limits.by_priority);
+        (sequence.map_or(0, |sequence| sequence.request.priority), key)
     }
 
     /// Removes a waiting or running request; its blocks are free at once.

@@ -151,6 +151,6 @@ impl Engine {
         sequence.guessed = 0;
         self.stats.preemptions += 1;
         self.running.retain(|other| *other != key);
-        self.waiting.push_front(key);
+        self.enqueue(key);
     }
 }

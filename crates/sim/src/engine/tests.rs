@@ -102,6 +102,7 @@ fn check(engine: &Engine) {
     let planned: usize = engine.sequences.values().map(|sequence| sequence.planned).sum();
     assert!(planned <= engine.limits.max_num_batched_tokens);
     assert!(engine.running() <= engine.limits.max_num_seqs);
+    assert!(engine.waiting.iter().is_sorted_by_key(|key| engine.rank(*key)));
     assert!(engine.pool.used() <= engine.limits.num_blocks);
     for sequence in engine.sequences.values() {
         let room = sequence.blocks.count() * engine.limits.block_size;

@@ -186,6 +186,7 @@ fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {
         engine_dead: AtomicBool::new(false),
         mute: AtomicBool::new(false),
         paused: AtomicBool::new(false),
+        is_draining: watch::Sender::new(false),
         requests: AtomicU64::new(0),
         in_flight: AtomicU64::new(0),
         resets: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! Answers compared with those that a real vLLM 0.32 gave (`tests/data/vllm`): the same keys in the same order, the same types, and the
 //! same values where they depend on neither the model, the request's id nor the time.
 
-use super::server::{Answer, Server};
+use super::server::{Answer, Server, wait};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -413,6 +413,81 @@ fn a_held_server_queues_and_lets_go_together() {
         }
         assert_eq!(server.get("/is_sleeping").body, r#"{"is_sleeping":false}"#);
     }
+}
+
+#[test]
+fn a_server_that_lets_requests_finish_makes_later_ones_wait() {
+    let server = Server::start(&[]);
+    let stream = |tokens: usize| {
+        let body = format!(r#"{{"prompt":"w0001","max_tokens":{tokens},"stream":true}}"#);
+        server.send("POST", "/v1/completions", "", &body).expect("taken")
+    };
+    let read = |mut stream: std::net::TcpStream| {
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
+        answer
+    };
+    let mut earlier = stream(200);
+    std::io::Read::read_exact(&mut earlier, &mut [0; 1]).expect("it has begun");
+    let pause = server.send("POST", "/pause?mode=wait", "", "").expect("taken");
+    wait("the pause", || server.get("/is_paused").body.contains("true"));
+    let later = stream(5);
+    assert!(read(pause).contains("paused"));
+    assert!(read(earlier).contains("[DONE]"));
+    let page = server.get("/metrics").body;
+    assert_eq!(sample(&page, "vllm:generation_tokens_total{"), 200.0);
+    server.post("/resume", "");
+    assert!(read(later).contains("[DONE]"));
+}
+
+#[test]
+fn a_client_that_leaves_ends_only_its_own_request() {
+    let server = Server::start(&[]);
+    let [leaving, mut staying] = [(); 2].map(|()| {
+        let body = r#"{"prompt":"w0001","max_tokens":100,"stream":true}"#;
+        let mut stream = server
+            .send("POST", "/v1/completions", "x-request-id: same\r\n", body)
+            .expect("taken");
+        std::io::Read::read_exact(&mut stream, &mut [0; 1]).expect("it has begun");
+        stream
+    });
+    drop(leaving);
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut staying, &mut answer).expect("an answer");
+    assert!(answer.contains(r#""finish_reason":"length""#), "{answer}");
+}
+
+#[test]
+fn as_many_alternatives_are_listed_as_were_asked_for() {
+    let server = Server::start(&["--sim-zero"]);
+    for asked in [0, 1, 20] {
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"x"}}],"max_tokens":1,"logprobs":true,"top_logprobs":{asked}}}"#
+        );
+        let answer = json(&server.post("/v1/chat/completions", &body).body);
+        let listed = &answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"];
+        assert_eq!(listed.as_array().map(Vec::len), Some(asked));
+    }
+}
+
+#[test]
+fn a_long_answer_may_repeat_one_token() {
+    let server = Server::start(&[
+        "--sim-zero",
+        "--max-model-len",
+        "20000",
+        "--sim-fault",
+        "repeated-tokens:1",
+    ]);
+    let answer = json(
+        &server
+            .post("/v1/completions", r#"{"prompt":"x","max_tokens":12000}"#)
+            .body,
+    );
+    let text = answer["choices"][0]["text"].as_str().expect("text");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(words.len(), 12_000);
+    assert!(words.iter().all(|word| *word == words[0]));
 }
 
 #[test]

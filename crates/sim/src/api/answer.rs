@@ -16,8 +16,8 @@ use vsweep_metrics::rng::{mix, uniform};
 
 /// Maximum number of events of a request that are received at once.
 pub const EVENTS_AT_ONCE: usize = 512;
-/// Number of tokens that are ranked by log probability at each position of an answer.
-const RANKS: usize = 5;
+/// Number of tokens that are ranked by log probability at each position of an answer. As in vLLM by default, no request gets more.
+pub const RANKS: usize = 20;
 
 /// The requested interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,8 @@ impl Choice {
 pub struct PendingAnswer {
     /// `cmpl-…` or `chatcmpl-…`.
     pub id: String,
+    /// Number of the request. Clients may give several requests one id.
+    pub number: u64,
     /// The interface.
     pub style: Style,
     /// The choices, in order.
@@ -238,10 +240,21 @@ impl PendingAnswer {
         if answer_faults.noise > 0.0 {
             ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
         }
-        if index > 0 && drawn(2) < answer_faults.repeated {
-            ranked[0].0 = self.token(choice, index - 1);
+        let origin = self.origin(choice, index);
+        if origin < index {
+            ranked[0].0 = self.token(choice, origin);
         }
         ranked
+    }
+
+    /// Returns the position whose token is repeated up to this one: the last one that does not repeat its predecessor.
+    fn origin(&self, choice: &Choice, index: usize) -> usize {
+        let share = self.answer_faults.repeated;
+        if share >= 1.0 {
+            return 0;
+        }
+        let repeats = |at: &usize| uniform(mix(choice.seed ^ 2), *at as u64) < share;
+        (1..=index).rev().find(|at| !repeats(at)).unwrap_or(0)
     }
 }
 
@@ -249,7 +262,7 @@ impl Drop for PendingAnswer {
     fn drop(&mut self) {
         self.app.in_flight.fetch_sub(1, Ordering::Relaxed);
         if !self.is_complete() {
-            self.app.driver.abort(&self.id);
+            self.app.driver.abort(self.number);
         }
     }
 }

@@ -52,17 +52,19 @@ fn parameters(query: Option<String>) -> HashMap<String, String> {
 /// them, `wait` lets them finish, `keep` freezes them.
 async fn stop_scheduling(app: &App, query: &HashMap<String, String>) {
     let is_busy = |states: Vec<Stats>| states.iter().any(|state| state.running + state.waiting > 0);
+    app.paused.store(true, Ordering::Relaxed);
     match query.get("mode").map(String::as_str) {
         Some("keep") => {}
         Some("wait") => {
+            app.is_draining.send_replace(true);
             while app.driver.inspect().await.is_some_and(is_busy) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
         _ => app.driver.abort_all(),
     }
-    app.paused.store(true, Ordering::Relaxed);
     app.driver.pause(true);
+    app.is_draining.send_replace(false);
 }
 
 /// Returns a route that resumes scheduling and sends this answer.
@@ -70,6 +72,7 @@ fn resume_with(answer: Value) -> MethodRouter<Arc<App>> {
     post(async move |State(app): State<Arc<App>>| {
         app.paused.store(false, Ordering::Relaxed);
         app.driver.pause(false);
+        app.is_draining.send_replace(false);
         Json(answer)
     })
 }

@@ -1,7 +1,7 @@
 //! Requests for text: reads the body of a completion or a chat, checks it against the limits, and hands its sequences to the engine. The
 //! modules `stream` and `answer` write the answer.
 
-use super::answer::{AnswerFaults, Choice, PendingAnswer, Style};
+use super::answer::{AnswerFaults, Choice, PendingAnswer, RANKS, Style};
 use super::error::{ApiError, ENGINE_DEAD};
 use super::request::{Body, Prompt, Stop, output_limit, prompts};
 use super::{App, answer, stream};
@@ -52,6 +52,7 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
     let (events_in, events) = unbounded_channel();
     let answer = PendingAnswer {
         id: format!("{kind}-{}", request_id(headers, number)),
+        number,
         style,
         choices,
         prompt_tokens,
@@ -66,8 +67,11 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
         events,
     };
     app.in_flight.fetch_add(1, Ordering::Relaxed);
+    // The sender of this channel lives as long as the server. While earlier requests finish before a pause, later ones wait.
+    let _ = app.is_draining.subscribe().wait_for(|draining| !draining).await;
     app.driver.submit(Submission {
         id: answer.id.clone(),
+        number,
         sequences,
         rank,
         events: events_in,
@@ -197,8 +201,10 @@ fn shortened<'p>(app: &App, mut most: usize, prompt: &'p Prompt) -> (usize, &'p 
 
 fn logprobs(style: Style, body: &Body) -> Result<Option<usize>, ApiError> {
     Ok(match style {
-        Style::Completion => body.int("logprobs")?.map(|count| count.clamp(0, 20) as usize),
-        Style::Chat if body.flag("logprobs")? => Some(body.int("top_logprobs")?.unwrap_or(0).clamp(0, 20) as usize),
+        Style::Completion => body.int("logprobs")?.map(|count| count.clamp(0, RANKS as i64) as usize),
+        Style::Chat if body.flag("logprobs")? => {
+            Some(body.int("top_logprobs")?.unwrap_or(0).clamp(0, RANKS as i64) as usize)
+        }
         Style::Chat => None,
     })
 }

@@ -25,6 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
 
 /// The version of vLLM that is imitated.
 pub const VERSION: &str = "0.32.0";
@@ -41,8 +42,10 @@ pub struct App {
     pub engine_dead: AtomicBool,
     /// True if the server no longer answers anything.
     pub mute: AtomicBool,
-    /// True while scheduling is paused.
+    /// True while scheduling is paused, or about to be.
     pub paused: AtomicBool,
+    /// True while earlier requests finish before a pause.
+    pub is_draining: watch::Sender<bool>,
     /// Number of requests for text so far. This number decides the random faults of the next request.
     pub requests: AtomicU64,
     /// Number of requests for text that are not yet answered.

@@ -15,8 +15,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// The request and the choice to which a sequence belongs.
 struct Owner {
-    /// Id of the request.
-    id: String,
+    /// Number of the request.
+    number: u64,
     choice: u32,
     events: UnboundedSender<EngineEvent>,
     /// Times for the truth file, if there is one.
@@ -211,7 +211,7 @@ impl Lane {
                 output_tokens: request.output_len,
             });
             let owner = Owner {
-                id: submission.id.clone(),
+                number: submission.number,
                 choice: choice as u32,
                 events: submission.events.clone(),
                 times,
@@ -221,9 +221,9 @@ impl Lane {
         }
     }
 
-    /// Removes the sequences of the requests whose ids satisfy `is_meant`, and sends this event for each sequence.
-    pub(super) fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&str) -> bool) {
-        for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(&owner.id)) {
+    /// Removes the sequences of the requests whose numbers satisfy `is_meant`, and sends this event for each sequence.
+    pub(super) fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(u64) -> bool) {
+        for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(owner.number)) {
             let _ = owner.events.send(event);
             if self.shared.hung.load(Ordering::Relaxed) {
                 // A hung engine does not notice, and its last state remains in the metrics.

@@ -38,8 +38,10 @@ pub enum EngineEvent {
 
 /// A request for the engine: one sequence for each choice.
 pub struct Submission {
-    /// Names the request in [`Handle::abort`] and in the truth file.
+    /// Names the request in the truth file.
     pub id: String,
+    /// Names the request in [`Handle::abort`].
+    pub number: u64,
     /// The sequences, in the order of the choices.
     pub sequences: Vec<SequenceRequest>,
     /// Index of the engine that the request names, if it names one.
@@ -121,9 +123,8 @@ impl Handle {
     }
 
     /// Ends a request whose client is gone.
-    pub fn abort(&self, id: &str) {
-        let id = id.to_owned();
-        self.send_to_all(move |lane| lane.abort(EngineEvent::Aborted, |other| other == id));
+    pub fn abort(&self, number: u64) {
+        self.send_to_all(move |lane| lane.abort(EngineEvent::Aborted, |other| other == number));
     }
 
     /// Ends every request.

@@ -54,6 +54,10 @@ pub struct Calibration {
     by_load: HashMap<String, Vec<f64>>,
     /// Durations of all measured runs, in seconds.
     all: Vec<f64>,
+    /// Durations of the warm-ups of measured runs by their point, in seconds.
+    warmups: HashMap<PointId, Vec<f64>>,
+    /// The servers that were ready at least once.
+    ready: HashSet<ServerId>,
     /// The server that stands in for those that the model cannot predict.
     measured_server: Option<ModelledServer>,
 }
@@ -84,6 +88,8 @@ impl Calibration {
             by_point: HashMap::new(),
             by_load: HashMap::new(),
             all: Vec::new(),
+            warmups: HashMap::new(),
+            ready: HashSet::new(),
             measured_server: None,
         }
     }
@@ -100,6 +106,8 @@ impl Calibration {
         if state.servers.is_empty() {
             return calibration;
         }
+        let ready = state.servers.iter().filter(|(_, server)| server.was_ready());
+        calibration.ready = ready.map(|(id, _)| id.clone()).collect();
         calibration.measured_server = is_measured(state).then(|| ModelledServer::measured(state));
         let ready = |server: ServerConfig| {
             let stand_in = calibration.stand_in(&server, options).ok()?;
@@ -121,6 +129,11 @@ impl Calibration {
         mean(self.by_point.get(point)?)
     }
 
+    /// Returns the mean measured time of a point's warm-up, in seconds; 0 if it had none.
+    pub fn warmup(&self, point: &PointId) -> f64 {
+        self.warmups.get(point).and_then(|warmups| mean(warmups)).unwrap_or(0.0)
+    }
+
     /// Predicts the duration of a run that is not played, in seconds: the mean of the measured runs of its point, else of its load, else of
     /// all.
     pub fn usual(&self, point: &Point) -> Option<f64> {
@@ -128,9 +141,15 @@ impl Calibration {
         self.measured(&point.id).or_else(by_load).or_else(|| mean(&self.all))
     }
 
-    /// Returns a server as the model predicts it. A server that the model cannot predict is assumed to be like the measured ones.
+    /// Returns a server as the model predicts it. A server that the model cannot predict is assumed to be like the measured ones. So is a
+    /// server that was ready although the model predicts its failure.
     pub fn stand_in(&self, server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
-        ModelledServer::of(server, options).or_else(|why| self.measured_server.clone().ok_or(why))
+        match ModelledServer::of(server, options) {
+            Ok(modelled) if modelled.failure.is_some() && self.ready.contains(&server.id) => {
+                Ok(self.measured_server.clone().unwrap_or_default())
+            }
+            modelled => modelled.or_else(|why| self.measured_server.clone().ok_or(why)),
+        }
     }
 
     fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, ModelledServer>) {
@@ -154,16 +173,16 @@ impl Calibration {
         }
     }
 
-    /// Learns from the times between the ends of runs, minus the runs themselves. Times with a server start are far longer, but hardly
-    /// affect the median if most runs follow another one on their server.
+    /// Learns from the times between the ends of runs on one launch of a server, minus the runs themselves and their warm-ups.
     fn learn_pauses(&mut self, state: &State) {
-        let end = |run: &RunRecord| -> Option<jiff::Timestamp> { run.finished_at.parse().ok() };
-        let mut ends: Vec<(jiff::Timestamp, f64)> =
-            state.runs().filter_map(|run| Some((end(run)?, run.seconds))).collect();
-        ends.sort_by_key(|(at, _)| *at);
-        let pauses = ends
-            .windows(2)
-            .map(|pair| pair[1].0.duration_since(pair[0].0).as_secs_f64() - pair[1].1);
+        let end = |run: &RunRecord| {
+            let at: jiff::Timestamp = run.finished_at.parse().ok()?;
+            Some((run.launch?, at, run.seconds + run.warmup_seconds.unwrap_or(0.0)))
+        };
+        let mut ends: Vec<_> = state.runs().filter_map(end).collect();
+        ends.sort_by_key(|(launch, at, _)| (*launch, *at));
+        let same_launch = ends.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+        let pauses = same_launch.map(|pair| pair[1].1.duration_since(pair[0].1).as_secs_f64() - pair[1].2);
         let mut pauses: Vec<f64> = pauses.collect();
         pauses.sort_by(f64::total_cmp);
         if let Some(median) = pauses.get(pauses.len() / 2).filter(|median| **median > 0.0) {
@@ -184,6 +203,9 @@ impl Calibration {
         }
         for run in &runs {
             self.by_point.entry(run.point.clone()).or_default().push(run.seconds);
+            if let Some(seconds) = run.warmup_seconds {
+                self.warmups.entry(run.point.clone()).or_default().push(seconds);
+            }
             self.by_load.entry(run.name.to_string()).or_default().push(run.seconds);
             self.all.push(run.seconds);
         }
@@ -246,4 +268,27 @@ pub fn played_params(run: &RunRecord, plan: &Plan) -> Option<(Params, f64)> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Format, World, parse};
+    use std::path::Path;
+
+    #[test]
+    fn a_server_that_was_ready_is_not_predicted_to_fail() {
+        let text = "version = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b --sim-fault oom-at-load\"\n[bench.params]\nnum_prompts = 1\n";
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        let server = matrix.servers().next().expect("a server");
+        let mut calibration = Calibration::prior(&ModelledServer::default());
+        let fails = |calibration: &Calibration| {
+            let stand_in = calibration.stand_in(&server, &Options::default());
+            stand_in.is_ok_and(|stand_in| stand_in.failure.is_some())
+        };
+        assert!(fails(&calibration));
+        calibration.ready.insert(server.id.clone());
+        assert!(!fails(&calibration));
+    }
 }

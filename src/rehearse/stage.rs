@@ -245,7 +245,16 @@ impl VirtualStage<'_> {
         let is_of_grid = job.task.reader.is_none();
         self.rehearser.options.plays.count_run();
         if is_of_grid && let Some(seconds) = calibration.measured(&point.id) {
-            self.count(point, 0, [REPEATED.time(seconds), calibration.pause.time(PAUSE_S)]);
+            let warmup_s = if job.is_warm {
+                0.0
+            } else {
+                calibration.warmup(&point.id)
+            };
+            self.count(
+                point,
+                0,
+                [REPEATED.time(warmup_s + seconds), calibration.pause.time(PAUSE_S)],
+            );
             return Ok(ran(Ok(MeasuredRun::default()), seconds));
         }
         let plays = &self.rehearser.options.plays;

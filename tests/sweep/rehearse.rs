@@ -97,6 +97,24 @@ fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
     assert_eq!(learned, ["2 measured server starts", "8 measured runs"]);
 }
 
+#[test]
+fn the_start_of_a_server_is_not_a_pause_between_runs() {
+    let folder = plan(
+        &SMALL
+            .replace("runs = 2", "runs = 1")
+            .replace("50ms", "1s")
+            .replace("[4, 16]", "[1, 2, 4, 8]")
+            .replace("[1, 4]", "4"),
+    );
+    let likely = |forecast: &Value| forecast["seconds"]["likely"].as_f64().expect("a number");
+    let before = likely(&rehearse(&folder, &["--shard", "2/2"]));
+    let part = vsweep(folder.path(), &["run", "plan.toml", "--shard", "1/2"]);
+    assert!(part.status.success(), "{}", String::from_utf8_lossy(&part.stderr));
+    let left = rehearse(&folder, &[]);
+    assert_eq!((&left["starts"], &left["runs"]), (&2.into(), &2.into()));
+    assert!(likely(&left) < 1.6 * before, "{left}, {before} s before");
+}
+
 /// Results of a real H100 calibrate the forecast of that experiment, and of another plan for the same GPU and model in the same folder.
 #[test]
 fn runs_of_the_same_gpu_and_model_calibrate_a_forecast() {

@@ -6,7 +6,7 @@ use crate::cli::forecast::{estimate, options_at};
 use crate::cli::output;
 use crate::cli::sweep::plan::{table, write_estimate};
 use crate::error::{Exit, Result};
-use crate::journal::{Directory, State, number};
+use crate::journal::{ALONE_SLOT, Directory, State, number};
 use crate::plan::Plan;
 use crate::run::Sweep;
 use crate::units::show_many;
@@ -115,6 +115,9 @@ fn in_words((runs, searches): (u64, u64)) -> String {
 
 /// Describes the start by its number, if the plan has several for each server.
 fn which_start(plan: &Plan, slot: u32) -> Option<String> {
+    if slot == ALONE_SLOT {
+        return Some("a start without neighbours, as the winner".to_owned());
+    }
     if plan.compare.is_some() {
         return Some(format!("start {}", slot + 1));
     }
@@ -122,4 +125,24 @@ fn which_start(plan: &Plan, slot: u32) -> Option<String> {
         None => format!("start {} of {}", slot + 1, plan.starts),
         Some(fresh) => format!("fresh start {} of {}, as a finalist", fresh + 1, plan.starts),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Format, World, parse};
+    use std::path::Path;
+
+    #[test]
+    fn each_start_has_a_name() {
+        let text = "version = 1\nstarts = 2\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nnum_prompts = 1\n";
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let names = [0, 3, ALONE_SLOT].map(|slot| which_start(&plan, slot).unwrap_or_default());
+        let expected = [
+            "start 1 of 2",
+            "fresh start 2 of 2, as a finalist",
+            "a start without neighbours, as the winner",
+        ];
+        assert_eq!(names, expected);
+    }
 }

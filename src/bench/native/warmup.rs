@@ -34,12 +34,14 @@ impl Amount {
     }
 
     fn of_load(settings: &NativeSettings) -> Amount {
-        let all = settings.count().unwrap_or(MOST).min(MOST);
+        let all = settings.count().map_or(MOST, |count| count.min(MOST));
+        // `num_prompts = 0` stands for every row of a file. Their number is not known here.
+        let most = if all == 0 { MOST } else { all };
         let arrivals = settings.arrival.arrivals();
         match settings.concurrency() {
             Some(slots) => Amount::AtOnce(slots.min(MOST)),
             // The warm-up of a ramp uses its final rate.
-            None if arrivals.is_open() => Amount::AtRate(arrivals.rate_at(1, 2), all),
+            None if arrivals.is_open() => Amount::AtRate(arrivals.rate_at(1, 2), most),
             None => Amount::AtOnce(all),
         }
     }
@@ -94,6 +96,9 @@ mod tests {
             automatic(json!({"num_prompts": 300, "request_rate": 5})),
             Amount::AtRate(5.0, 300)
         );
+        let all_rows =
+            automatic(json!({"dataset_name": "custom", "dataset_path": "p", "num_prompts": 0, "request_rate": 5}));
+        assert_eq!((all_rows, all_rows.count()), (Amount::AtRate(5.0, MOST), 5));
         assert_eq!(
             automatic(json!({"max_concurrency": 64, "num_warmups": 3})),
             Amount::AtOnce(3)

@@ -71,7 +71,9 @@ pub fn run(args: Args) -> Result<Exit> {
         let is_markdown = file.extension().is_some_and(|extension| extension == "md");
         write_one(if is_markdown { &pages.markdown } else { &pages.page }, file)?;
         let judged = report::judge(&directory, &state, &options);
-        return Ok(output::print_requirements(&judged, true).or(print_damage(&state.damage)));
+        // Standard output may be the page, which has the requirements too.
+        let is_shown = file != Path::new("-");
+        return Ok(output::print_requirements(&judged, is_shown).or(print_damage(&state.damage)));
     }
     let (state, written) = report::rewrite_all(&directory, options)?;
     let damage = print_damage(&state.damage);

@@ -103,6 +103,8 @@ fn a_copy_of_the_plan_that_was_changed_is_not_believed() {
         "{}",
         said(&output)
     );
+    let page = String::from_utf8(harness.run(&["report", "out", "-o", "-"]).stdout).expect("text");
+    assert!(page.trim_end().ends_with("</html>"), "{page}");
     let verified = verify();
     assert_eq!(verified.status.code(), Some(1), "{}", said(&verified));
     assert!(

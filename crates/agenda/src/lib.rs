@@ -34,7 +34,7 @@ pub use group::Group;
 pub use optimization::{Prediction, Predictions, optimization, predicted_values};
 pub use schedule::{Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
-pub use task::{MeasuredView, RunReader, SearchReader, Task, seeded};
+pub use task::{MeasuredView, RunReader, SearchReader, Task, seed_of, seeded};
 
 use launch::Launched;
 use loss::Lost;

@@ -6,8 +6,8 @@ use vsweep_base::cause::{Cause, Failure};
 use vsweep_base::ids::SearchId;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_metrics::RunResult;
-use vsweep_plan::Params;
 use vsweep_plan::matrix::{LoadSearch, Point};
+use vsweep_plan::{Params, number};
 use vsweep_record::journal::Learned;
 use vsweep_strategy::search::{
     CurvePoint, Cut, Level, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
@@ -109,9 +109,18 @@ impl MeasuredView<'_> {
     }
 }
 
+/// Returns the seed in bench parameters, a number or its text; 0 if there is none.
+pub fn seed_of(params: &Params) -> u64 {
+    let seed = params.get("seed").and_then(|seed| match seed {
+        Value::String(text) => text.trim().parse().ok(),
+        seed => number(seed),
+    });
+    seed.unwrap_or(0.0) as u64
+}
+
 /// Returns bench parameters with the seed of this draw.
 pub fn seeded(mut params: Params, draw: u32) -> Params {
-    let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
+    let seed = seed_of(&params);
     params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
     params
 }

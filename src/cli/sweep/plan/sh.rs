@@ -2,6 +2,7 @@
 //! benchmarks and stops it. The templates in `sh/` are the script; this file quotes the command lines in it. Secrets become references to
 //! variables of their name.
 
+use crate::agenda::seed_of;
 use crate::bench::{Job, command_line, to_flags};
 use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
@@ -209,7 +210,8 @@ impl Script<'_> {
                 ("bench", to_flags(&params, self.plan.bench.warmup), output.to_vec())
             }
         };
-        let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);
+        let seed = seed_of(&params);
+        params.remove("seed");
         let start = ["vsweep", name, "--base-url", url].map(str::to_owned);
         let [words, output] =
             [argv::apply(&start, &params), output].map(|words| self.command(&BTreeMap::new(), &words));

@@ -137,6 +137,14 @@ impl Interrupt {
         self.wait_until(|asked| *asked != Received::default()).await;
     }
 
+    /// Returns the result of the work, or `None` as soon as the user or the time limit asks to end.
+    pub async fn unless_requested<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.requested() => None,
+        }
+    }
+
     /// Resolves once the user asked twice.
     pub async fn insisted(&mut self) {
         self.wait_until(|asked| asked.presses > 1).await;

@@ -325,6 +325,34 @@ async fn an_interrupted_run_says_so_and_stops_the_profiler() {
 }
 
 #[tokio::test]
+async fn a_signal_ends_the_wait_for_a_server_that_does_not_name_its_models() {
+    let server = Server::start(|_| scripted::Answer::ThenSilence(vec![])).await;
+    for name in ["bench", "iterations", "phases"] {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        command.args([name, "--base-url", &server.url]).kill_on_drop(true);
+        let asked = server.seen.lock().expect("no panic").len();
+        let child = command.spawn().expect("the binary runs");
+        let is_asking = async {
+            while server.seen.lock().expect("no panic").len() == asked {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(scripted::PATIENCE, is_asking)
+            .await
+            .expect("it asks");
+        let process = nix::unistd::Pid::from_raw(child.id().expect("alive") as i32);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).expect("sent");
+        let output = scripted::output_of(child).await;
+        assert_eq!(
+            (name, output.status.code()),
+            (name, Some(130)),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[tokio::test]
 async fn every_wrong_target_and_a_mistyped_dataset_are_named() {
     let server = server().await;
     let output = bench(

@@ -83,15 +83,13 @@ pub fn run(args: Args) -> Result<Exit> {
 
 async fn perform(params: Params, settings: &NativeSettings, place: Option<ResultPlace>, as_json: bool) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
-    let job = tokio::select! {
-        server = MeasuredServer::find(&settings.server) => server?.job(params),
-        () = interrupt.requested() => return Ok(Exit::Interrupted),
+    let found = interrupt.unless_requested(MeasuredServer::find(&settings.server));
+    let Some(server) = found.await else {
+        return Ok(Exit::Interrupted);
     };
+    let job = server?.job(params);
     let progress = tokio::spawn(progress(job.counters.clone(), settings.output.is_quiet, as_json));
-    let measured = tokio::select! {
-        measured = native::measure(&job, None) => Some(measured),
-        () = interrupt.requested() => None,
-    };
+    let measured = interrupt.unless_requested(native::measure(&job, None)).await;
     progress.abort();
     // The task removes its progress bar before anything else is shown.
     let _ = progress.await;

@@ -51,7 +51,10 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[IterationSettin
     if let Some(endpoint) = first.endpoints().first() {
         params.base_url = Some(endpoint.clone());
     }
-    let server = MeasuredServer::find(&params).await?;
+    let Some(server) = interrupt.unless_requested(MeasuredServer::find(&params)).await else {
+        return Ok(Exit::Interrupted);
+    };
+    let server = server?;
     let mut rows: Vec<Params> = Vec::new();
     let loads = settings.iter().map(describe).zip(shapes);
     let measured = |index: usize, _: &str, measurement: &Measurement| {

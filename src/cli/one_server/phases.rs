@@ -79,8 +79,15 @@ fn levels(args: &Args) -> Vec<Params> {
 
 async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
-    let server = MeasuredServer::find(&first.server).await?;
-    let simulated = is_simulated(&server.base_url).await;
+    let find = async {
+        let server = MeasuredServer::find(&first.server).await?;
+        let simulated = is_simulated(&server.base_url).await;
+        Ok::<_, Error>((server, simulated))
+    };
+    let Some(found) = interrupt.unless_requested(find).await else {
+        return Ok(Exit::Interrupted);
+    };
+    let (server, simulated) = found?;
     create_folder(&args.output)?;
     // File names begin with the part after the last slash of the model's name.
     let name = server

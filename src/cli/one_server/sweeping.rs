@@ -104,10 +104,7 @@ pub async fn measure_each(
             timeout: LONGEST,
             ..server.job(with_seed(params))
         };
-        let done = tokio::select! {
-            done = measure(&job) => Some(done),
-            () = interrupt.requested() => None,
-        };
+        let done = interrupt.unless_requested(measure(&job)).await;
         job.counters.take_notes().iter().for_each(print_note);
         let failure = match done {
             None => return Ok(Exit::Interrupted),

@@ -45,6 +45,9 @@ const BEGINNINGS: [(&str, &str); 12] = [
     ("Capture cuda graph begin", "capturing graphs"),
 ];
 
+/// Number of bytes that are read again, because they may have been the beginning of a line.
+const READ_AGAIN: u64 = 256;
+
 /// Returns a function that reads the new part of a log at each call, and returns the activity of the engine; empty while it is unknown.
 pub fn follow(log: PathBuf) -> impl Fn() -> &'static str + Send + Sync {
     // Number of bytes read so far, and the activity.
@@ -53,7 +56,7 @@ pub fn follow(log: PathBuf) -> impl Fn() -> &'static str + Send + Sync {
         let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
         let length = log.metadata().map_or(0, |log| log.len());
         if length > read.0 {
-            let begun = last_activity(&read_log(&log, read.0));
+            let begun = last_activity(&read_log(&log, read.0.saturating_sub(READ_AGAIN)));
             *read = (length, begun.unwrap_or(read.1));
         }
         read.1
@@ -136,6 +139,8 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a folder");
         let log = folder.path().join("log");
         let phase = follow(log.clone());
+        assert_eq!(phase(), "");
+        std::fs::write(&log, "INFO Starting to lo").expect("written");
         assert_eq!(phase(), "");
         std::fs::write(&log, "INFO Starting to load model m...\n").expect("written");
         assert_eq!((phase(), phase()), ("loading weights", "loading weights"));

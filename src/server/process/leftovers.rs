@@ -269,12 +269,13 @@ pub(super) fn adopted() -> Vec<((i32, u64), String)> {
     trees.flat_map(of_tree).collect()
 }
 
-/// The marks of all trees that have an inventory.
+/// The marks of this user's trees that have an inventory.
 fn marks() -> Vec<String> {
     let entries = fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names
         .filter_map(|name| Some(name.strip_prefix(PREFIX)?.to_owned()))
+        .filter(|mark| is_ours(&inventory(mark)))
         .collect()
 }
 
@@ -408,6 +409,15 @@ mod tests {
         drop(held);
         assert_eq!(remove(), Some(vec![path.display().to_string()]));
         assert_eq!(remove(), None);
+    }
+
+    #[test]
+    fn a_foreign_inventory_is_not_awaited() {
+        let mark = format!("foreign-{}", std::process::id());
+        std::os::unix::fs::symlink("/dev/zero", inventory(&mark)).expect("made");
+        let found = marks();
+        fs::remove_file(inventory(&mark)).expect("there");
+        assert!(!found.contains(&mark));
     }
 
     #[test]

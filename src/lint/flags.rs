@@ -40,8 +40,9 @@ pub fn has(offline: Offline, name: &str) -> bool {
 /// for its flags.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
-    // The keys are the program, if it is vLLM itself and can be asked for its flags, and true for the simulator.
-    let mut programs: BTreeMap<(Option<String>, bool), Arguments> = BTreeMap::new();
+    // The keys are the program and the folders in which it is looked for, if it is vLLM itself and can be asked for its flags, and true
+    // for the simulator.
+    let mut programs: BTreeMap<(Option<(String, Option<String>)>, bool), Arguments> = BTreeMap::new();
     for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);
         if matches!(command.program(), Program::Other | Program::Sglang) {
@@ -49,7 +50,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, 
         }
         let is_vllm = matches!(&server.argv[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));
         let is_simulator = matches!(command.program(), Program::Simulator);
-        let program = (is_vllm.then(|| server.argv[0].clone()), is_simulator);
+        let named = is_vllm.then(|| (server.argv[0].clone(), server.env.get("PATH").cloned()));
+        let program = (named, is_simulator);
         let given = programs.entry(program).or_default();
         given.is_simulator = is_simulator;
         given.objections.extend(objections(&placed(command.args())));
@@ -80,7 +82,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, 
         };
         let is_asked = asks == Asks::Always || !given.objections.is_empty();
         let announce = is_asked.then_some(before_asking);
-        let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, announce));
+        let installed = program.and_then(|(program, _)| InstalledFlags::of(&program, &asked, &given.env, announce));
         check_given(plan, &given, installed.as_ref(), found);
     }
 }

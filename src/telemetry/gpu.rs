@@ -41,9 +41,9 @@ pub struct Holder {
 /// UUID, in `env` or else in vsweep's own environment.
 pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
     let mut gpus = all().await;
-    if let Some(wanted) = visible_devices(env) {
-        gpus.retain(|gpu| is_wanted(&wanted, gpu));
-    }
+    let all: Vec<(u32, &str)> = gpus.iter().map(|gpu| (gpu.index, &*gpu.uuid)).collect();
+    let wanted = choose(&all, visible_devices(env).as_deref());
+    gpus.retain(|gpu| wanted.contains(&gpu.index));
     gpus
 }
 
@@ -140,13 +140,21 @@ fn holder([uuid, pid, program]: [&str; 3]) -> Option<Holder> {
     })
 }
 
-fn is_wanted(wanted: &str, gpu: &Gpu) -> bool {
-    let mut names = wanted.split(',').map(str::trim);
-    names.any(|name| is_named(name, gpu.index, &gpu.uuid))
+/// Returns the devices, each a number and a UUID, that `CUDA_VISIBLE_DEVICES` names, in its order; all without that variable. As in CUDA,
+/// the first name that matches no device ends the list.
+pub(super) fn choose<S: AsRef<str>>(all: &[(u32, S)], wanted: Option<&str>) -> Vec<u32> {
+    let Some(wanted) = wanted else {
+        return all.iter().map(|(index, _)| *index).collect();
+    };
+    let find = |name: &str| {
+        let mut fitting = all.iter().filter(|(index, uuid)| is_named(name, *index, uuid.as_ref()));
+        fitting.next().map(|(index, _)| *index)
+    };
+    wanted.split(',').map(str::trim).map_while(find).collect()
 }
 
 /// Returns true if a name in `CUDA_VISIBLE_DEVICES`, a number or the start of a UUID, matches a GPU.
-pub(super) fn is_named(name: &str, index: u32, uuid: &str) -> bool {
+fn is_named(name: &str, index: u32, uuid: &str) -> bool {
     match name.parse::<u32>() {
         Ok(number) => number == index,
         Err(_) => !name.is_empty() && uuid.starts_with(name),
@@ -188,9 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_named_by_number_or_uuid() {
-        let gpu = split(LINE).and_then(gpu).expect("well formed");
-        assert!(is_wanted("0,3", &gpu) && is_wanted("GPU-5a", &gpu));
-        assert!(!is_wanted("", &gpu) && !is_wanted("30", &gpu) && !is_wanted("GPU-6", &gpu));
+    fn visible_devices_keep_the_order_of_the_variable() {
+        let all: Vec<(u32, String)> = (0..4).map(|index| (index, format!("GPU-{index}f"))).collect();
+        assert_eq!(choose(&all, None), [0, 1, 2, 3]);
+        assert_eq!(choose(&all, Some("3, 1")), [3, 1]);
+        assert_eq!(choose(&all, Some("GPU-2,0")), [2, 0]);
+        assert_eq!(choose(&all, Some("1,9,0")), [1]);
+        for nothing in ["", "30", "GPU-6"] {
+            assert_eq!(choose(&all, Some(nothing)), [0; 0], "{nothing}");
+        }
     }
 }

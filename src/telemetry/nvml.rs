@@ -80,7 +80,7 @@ impl Gpus {
         let all: Vec<(u32, String)> = (0..driver.device_count().unwrap_or(0))
             .filter_map(|index| Some((index, driver.device_by_index(index).ok()?.uuid().ok()?)))
             .collect();
-        let mut indices = choose(&all, gpu::visible_devices(env).as_deref());
+        let mut indices = gpu::choose(&all, gpu::visible_devices(env).as_deref());
         indices.truncate(count.unwrap_or(usize::MAX));
         Gpus {
             driver: Some(driver),
@@ -136,18 +136,6 @@ impl Gpus {
     }
 }
 
-/// Returns the devices that `CUDA_VISIBLE_DEVICES` names, in its order. As in CUDA, the first name that matches no device ends the list.
-fn choose(all: &[(u32, String)], wanted: Option<&str>) -> Vec<u32> {
-    let Some(wanted) = wanted else {
-        return all.iter().map(|(index, _)| *index).collect();
-    };
-    let find = |name: &str| {
-        let mut fitting = all.iter().filter(|(index, uuid)| gpu::is_named(name, *index, uuid));
-        fitting.next().map(|(index, _)| *index)
-    };
-    wanted.split(',').map(str::trim).map_while(find).collect()
-}
-
 /// Returns the processes that compute on a GPU; `None` if they are unknown.
 fn processes(gpu: &Device<'_>) -> Option<Vec<u32>> {
     let all = gpu.running_compute_processes().ok()?;
@@ -164,16 +152,6 @@ fn name_reasons(reasons: ThrottleReasons) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn visible_devices_keep_the_order_of_the_variable() {
-        let all: Vec<(u32, String)> = (0..4).map(|index| (index, format!("GPU-{index}f"))).collect();
-        assert_eq!(choose(&all, None), [0, 1, 2, 3]);
-        assert_eq!(choose(&all, Some("3, 1")), [3, 1]);
-        assert_eq!(choose(&all, Some("GPU-2,0")), [2, 0]);
-        assert_eq!(choose(&all, Some("1,9,0")), [1]);
-        assert_eq!(choose(&all, Some("")), [0; 0]);
-    }
 
     #[test]
     fn an_idle_gpu_is_not_slowed_down() {

@@ -199,6 +199,6 @@ fn a_server_with_very_many_loads_that_does_not_start_is_recorded_in_brief() {
         "{status}"
     );
     let again = said(&harness.run(&["run", "plan.toml", "-o", "out"]));
-    assert!(again.contains("nothing left to do: 60000 runs are recorded"), "{again}");
+    assert!(again.contains("nothing left to do: 60,000 runs recorded"), "{again}");
     assert!(said(&harness.run(&["verify", "out"])).contains("every number agrees"));
 }

@@ -12,7 +12,10 @@ use std::time::Duration;
 /// Formats a rehearsal such that it fits into the terminal. Several workloads are named above the rows, because every server runs them all.
 pub fn table(rehearsal: &Rehearsal, recorded: usize, workloads: &[String]) -> String {
     if rehearsal.servers.is_empty() {
-        return format!("nothing is left to do: {recorded} runs are recorded\n");
+        return format!(
+            "nothing is left to do: {} recorded\n",
+            show_many(recorded as u64, "run")
+        );
     }
     // Servers that will not be started are counted above the rows.
     let listed = rehearsal.servers.iter().enumerate();

@@ -37,7 +37,10 @@ pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
             "stopped: another session began here with another plan, which counts now; what this one measured of that plan counts \
              with it: see `vsweep status {root}`"
         ),
-        Ending::NothingLeft => format!("nothing left to do: {recorded} runs are recorded in {root}{retry}"),
+        Ending::NothingLeft => format!(
+            "nothing left to do: {} recorded in {root}{retry}",
+            show_many(recorded, "run")
+        ),
         Ending::Finished => {
             let page = directory.report_html();
             let results = match page.exists() {
@@ -68,8 +71,12 @@ fn progress(state: &State) -> String {
     let recorded = state.recorded_runs();
     match state.searches_left() {
         _ if state.optimization().is_some() => format!("{} recorded", show_many(recorded, "run")),
-        0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
-        left => format!("{recorded} runs are recorded; left: {}", show_many(left, "search")),
+        0 => format!("{recorded} of {} recorded", show_many(state.planned_runs(), "run")),
+        left => format!(
+            "{} recorded; left: {}",
+            show_many(recorded, "run"),
+            show_many(left, "search")
+        ),
     }
 }
 

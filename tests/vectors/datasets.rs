@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use vsweep::dataset::{
-    Bucket, Buckets, ChatTemplate, Custom, Dataset, Draw, Images, Item, OutputLen, PrefixRepetition, Random, RandomMm,
-    RangeRatio, Rerank, Sampling, ShareGpt, SpecBench, TimedTrace, Tokenizer, Vocabulary,
+    Bucket, Buckets, ChatTemplate, Custom, Dataset, Draw, Images, Item, MostImages, OutputLen, PrefixRepetition,
+    Random, RandomMm, RangeRatio, Rerank, Sampling, ShareGpt, SpecBench, TimedTrace, Tokenizer, Vocabulary,
 };
 use vsweep::params::{FromParam, param};
 use vsweep::rng::NumpyPcg64;
@@ -146,7 +146,7 @@ fn random_images() {
     let images = Images {
         mean: 3,
         ratio: 0.3,
-        limits: serde_json::Map::new(),
+        most: MostImages(255),
         buckets: Buckets(vec![bucket(256, 256), bucket(720, 1280)]),
     };
     let vector = &vectors()["random_mm_iter_rng0_5requests"];
@@ -167,7 +167,7 @@ fn random_images() {
     let images = Images {
         mean: 1,
         ratio: 0.0,
-        limits: serde_json::Map::new(),
+        most: MostImages(255),
         buckets: Buckets(vec![bucket(16, 8)]),
     };
     let one = RandomMm { text, images };

@@ -112,7 +112,7 @@ fn sync_folder_of(path: &Path) -> Result<()> {
 
 /// Returns a path in the same folder that no other process or call uses, because several vsweeps may write one directory. It identifies the
 /// process: `<name>.<machine>-<pid>-<start>-<count>.tmp`.
-fn temporary_name(path: &Path) -> PathBuf {
+pub fn temporary_name(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(

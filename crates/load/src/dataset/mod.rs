@@ -47,7 +47,7 @@ pub use prompt::{Item, Prompt, PromptSource};
 pub use prompt_params::{MOST_PROMPTS, PromptParams};
 pub use question_sets::{SpecBench, SpeedBench, Subset};
 pub use random::{Random, RangeRatio};
-pub use random_mm::{Bucket, Buckets, Images, RandomMm};
+pub use random_mm::{Bucket, Buckets, Images, MostImages, RandomMm};
 pub use rerank::Rerank;
 pub use sampling::Sampling;
 pub use sharegpt::ShareGpt;

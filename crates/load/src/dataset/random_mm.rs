@@ -7,7 +7,7 @@ use crate::params::{Declared, FromParam, Param, ParamReader, Takes, json_of};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use vsweep_metrics::rng::NumpyPcg64;
 
 pub(super) const KIND: Kind =
@@ -46,9 +46,27 @@ crate::params! {
             .within("a number from 0 to 1", |ratio| (0.0..=1.0).contains(&ratio))
             .default("0"),
         /// Most images a request.
-        limits: Map<String, Value> = param("random_mm_limit_mm_per_prompt").default("{\"image\": 255}"),
+        most: MostImages = param("random_mm_limit_mm_per_prompt").default("{\"image\": 255}"),
         /// Sizes of images and their shares.
         buckets: Buckets = param("random_mm_bucket_config").default("{(256, 256, 1): 0.5, (720, 1280, 1): 0.5}"),
+    }
+}
+
+/// Most images of a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MostImages(pub u64);
+
+/// Accepts `{"image": 4}`. Limits of other media are ignored.
+impl FromParam for MostImages {
+    const TAKES: Takes = Takes::Json;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        let limits = json_of(value);
+        let image = limits
+            .as_object()
+            .map(|limits| limits.get("image").map_or(Some(255), Value::as_u64));
+        let wrong = || param.wrong(value, "{\"image\": 4}, with a whole number");
+        image.flatten().map(MostImages).ok_or_else(wrong)
     }
 }
 
@@ -181,14 +199,8 @@ impl Images {
     pub fn count(&self, random: &mut NumpyPcg64) -> u64 {
         let least = (self.mean as f64 * (1.0 - self.ratio)).floor().max(0.0) as u64;
         let most = (self.mean as f64 * (1.0 + self.ratio)).ceil() as u64;
-        let most = most.min(self.limit());
+        let most = most.min(self.most.0);
         random.integer(least.min(most), most + 1)
-    }
-
-    /// Largest number of images of a request.
-    fn limit(&self) -> u64 {
-        let limit = self.limits.get("image");
-        limit.map_or(255, |limit| limit.as_u64().unwrap_or(0))
     }
 
     /// Draws the size of an image.
@@ -202,6 +214,21 @@ impl Images {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_is_a_whole_number() {
+        let read = |value: &Value| MostImages::from_param(&crate::params::param("most"), value);
+        assert_eq!(read(&json!({"image": 2, "video": 0})), Ok(MostImages(2)));
+        assert_eq!(read(&json!("{}")), Ok(MostImages(255)));
+        for wrong in [
+            json!({"image": 2.5}),
+            json!({"image": "2"}),
+            json!({"image": -1}),
+            json!(2),
+        ] {
+            assert!(read(&wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_are_read_in_both_forms() {

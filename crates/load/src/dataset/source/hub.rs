@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vsweep_base::files::temporary_name;
 
 const ENDPOINT: &str = "https://huggingface.co";
 /// Time limit for an answer to begin, and for each next piece of a file.
@@ -165,7 +166,7 @@ impl Hub {
         let unwritable = |error: std::io::Error| format!("cannot write {}: {error}; set HF_HOME", path.display());
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(unwritable)?;
-        let partial = path.with_extension(format!("partial-{}", std::process::id()));
+        let partial = temporary_name(path);
         let mut file = fs::File::create(&partial).map_err(unwritable)?;
         loop {
             let written = match answer.chunk().await {
@@ -279,6 +280,20 @@ mod tests {
             hub.fetch("org/e", all)
                 .is_err_and(|problem| problem.contains("HF_HUB_OFFLINE"))
         );
+    }
+
+    #[test]
+    fn a_file_may_be_downloaded_by_several_threads_at_once() {
+        let (url, _) = start(None);
+        let folder = tempfile::tempdir().expect("a folder");
+        let hub = hub(&url, None, folder.path());
+        let fetch = || hub.fetch("org/d", all).expect("downloaded");
+        thread::scope(|scope| {
+            let threads = [(); 16].map(|()| scope.spawn(fetch));
+            threads.map(|thread| thread.join().expect("no panic"))
+        });
+        let text = fs::read_to_string(&fetch()[0]).expect("readable");
+        assert_eq!(text, "prompt\nhello\n");
     }
 
     #[test]

@@ -48,6 +48,7 @@ impl SteadyState {
         // At equal times ends come first.
         let mut edges: Vec<(Nanos, i64)> = samples
             .ok()
+            .filter(|sample| sample.sent < sample.end)
             .flat_map(|sample| [(sample.sent, 1), (sample.end, -1)])
             .collect();
         edges.sort_unstable();
@@ -99,5 +100,28 @@ impl SteadyState {
     /// Length of the window, in seconds.
     pub fn duration_s(&self) -> f64 {
         seconds(self.end - self.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sample;
+
+    #[test]
+    fn a_request_that_ends_at_once_was_not_open() {
+        let sample = |sent, end| Sample {
+            sent,
+            end,
+            output_tokens: Some(1),
+            ..Sample::default()
+        };
+        let samples = Samples::from(vec![sample(0, 0), sample(5, 9)]);
+        let rule = SteadyRule {
+            target: 1,
+            threshold: 1.0,
+        };
+        let found = SteadyState::find(&samples, rule, &[]).expect("a window");
+        assert_eq!((found.start, found.end, found.peak), (5, 9, 1));
     }
 }

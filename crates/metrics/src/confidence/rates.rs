@@ -154,7 +154,7 @@ impl Requests {
         let mean = sum / amounts.len() as f64;
         let drawn: Vec<f64> = amounts.iter().map(|amount| amount - mean).collect();
         let of_amounts = error_of_sum(&drawn, 1, PRIOR_DEVIATION * mean);
-        let of_latencies = match slots >= FEWEST_SLOTS && self.each.len() < FEW_WAVES * slots {
+        let of_latencies = match slots.min(amounts.len()) >= FEWEST_SLOTS && self.each.len() < FEW_WAVES * slots {
             true => self
                 .of_slots(&deviations, slots)
                 .hypot(PRIOR_DEVIATION * sum / amounts.len() as f64),

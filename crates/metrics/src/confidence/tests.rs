@@ -92,6 +92,14 @@ fn requests_that_do_not_depend_on_each_other() {
 }
 
 #[test]
+fn a_single_request_leaves_every_error_finite() {
+    for flow in [Flow::Closed(1), Flow::Closed(8), Flow::Scheduled, Flow::Open] {
+        let (_, _, errors) = figures(vec![sample(0.0, 0.0, 1.0, 100)], flow);
+        assert!(errors["request_throughput"].is_finite(), "{flow:?}: {errors:?}");
+    }
+}
+
+#[test]
 fn an_open_loop_of_poisson_arrivals() {
     for count in [60, 200, 1000] {
         let run = |random: &mut NumpyLegacy| {

@@ -155,7 +155,7 @@ impl Bench {
         if let (Some(command), Some(named)) = (node.entry("command"), node.entry("runner")) {
             let message = "the load comes from a runner of vsweep or from a command";
             let problem = Problem::new(command.key_span, message, "keep `runner` or `command`, not both");
-            reader.found.add(problem.and(named.key_span, "native here"));
+            reader.found.add(problem.and(named.key_span, "a runner here"));
         }
         if let (Some(result), None) = (node.entry("result"), node.entry("command")) {
             let message = "`result` is for the result of a benchmark `command`";

@@ -4,7 +4,7 @@ use super::load::{Play, Player, overhead_s};
 use super::server::ModelledServer;
 use super::spread::TimeFactor;
 use super::{Budget, Options};
-use crate::agenda::{Task, seeded};
+use crate::agenda::{Run, Task, seeded};
 use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
@@ -12,6 +12,7 @@ use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
+use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Most recorded runs that are played for comparison. More would add little and take time.
@@ -55,7 +56,7 @@ pub struct Calibration {
     /// Durations of all measured runs, in seconds.
     all: Vec<f64>,
     /// Durations of the warm-ups of measured runs by their point, in seconds.
-    warmups: HashMap<PointId, Vec<f64>>,
+    warmups: BTreeMap<PointId, Vec<f64>>,
     /// The servers that were ready at least once.
     ready: HashSet<ServerId>,
     /// The server that stands in for those that the model cannot predict.
@@ -88,7 +89,7 @@ impl Calibration {
             by_point: HashMap::new(),
             by_load: HashMap::new(),
             all: Vec::new(),
-            warmups: HashMap::new(),
+            warmups: BTreeMap::new(),
             ready: HashSet::new(),
             measured_server: None,
         }
@@ -129,9 +130,14 @@ impl Calibration {
         mean(self.by_point.get(point)?)
     }
 
-    /// Returns the mean measured time of a point's warm-up, in seconds; 0 if it had none.
-    pub fn warmup(&self, point: &PointId) -> f64 {
-        self.warmups.get(point).and_then(|warmups| mean(warmups)).unwrap_or(0.0)
+    /// Predicts the duration of the warm-up of a run that is not played, in seconds: the mean of those of its point, else of all.
+    pub fn usual_warmup(&self, run: &Run) -> f64 {
+        if run.is_warm {
+            return 0.0;
+        }
+        let of_point = self.warmups.get(&run.task.point.id).and_then(|warmups| mean(warmups));
+        let all = || self.warmups.values().flatten().copied().collect_vec();
+        of_point.or_else(|| mean(&all())).unwrap_or(0.0)
     }
 
     /// Predicts the duration of a run that is not played, in seconds: the mean of the measured runs of its point, else of its load, else of

@@ -245,16 +245,8 @@ impl VirtualStage<'_> {
         let is_of_grid = job.task.reader.is_none();
         self.rehearser.options.plays.count_run();
         if is_of_grid && let Some(seconds) = calibration.measured(&point.id) {
-            let warmup_s = if job.is_warm {
-                0.0
-            } else {
-                calibration.warmup(&point.id)
-            };
-            self.count(
-                point,
-                0,
-                [REPEATED.time(warmup_s + seconds), calibration.pause.time(PAUSE_S)],
-            );
+            let load = REPEATED.time(calibration.usual_warmup(job) + seconds);
+            self.count(point, 0, [load, calibration.pause.time(PAUSE_S)]);
             return Ok(ran(Ok(MeasuredRun::default()), seconds));
         }
         let plays = &self.rehearser.options.plays;
@@ -339,7 +331,8 @@ impl VirtualStage<'_> {
                 Some(RunReader::Search(_)) => USUAL_PROBES,
                 Some(RunReader::Exploration { id, .. }) => self.runs_left.get(id).map_or(1.0, |left| *left as f64),
             };
-            let times = [USUAL.time(runs * seconds), calibration.pause.time(runs * PAUSE_S)];
+            let load = USUAL.time(runs * (calibration.usual_warmup(job) + seconds));
+            let times = [load, calibration.pause.time(runs * PAUSE_S)];
             self.count(point, 0, times);
             self.forecast.borrow_mut().unknown_runs += u64::from(searched);
             return ran(Ok(MeasuredRun::default()), seconds);

@@ -206,6 +206,16 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
     let new = plan("vllm serve m --brand-new a");
     assert_eq!((new.status.code(), asked()), (Some(0), 2), "{}", said(&new));
 
+    // A server with other folders of programs has another vLLM, or none.
+    let silent = check(&format!(
+        "vllm serve m --brand-new a\"\n[serve.env]\nPATH = [\"/nowhere\", \"{path}\"]\n[report]\ntitle = \"x"
+    ));
+    assert!(
+        said(&silent).contains("warning: vLLM 0.32 has no flag `--brand-new`"),
+        "{}",
+        said(&silent)
+    );
+
     // Another installation replaces the program. Its help fails.
     install(folder.path(), "1 # broken");
     let broken = check("vllm serve m --brand-nev a --max-model-len 4");

@@ -327,9 +327,11 @@ async fn an_interrupted_run_says_so_and_stops_the_profiler() {
 #[tokio::test]
 async fn a_signal_ends_the_wait_for_a_server_that_does_not_name_its_models() {
     let server = Server::start(|_| scripted::Answer::ThenSilence(vec![])).await;
-    for name in ["bench", "iterations", "phases"] {
+    let decode = ["iterations", "--mode", "decode", "--context-len", "8"];
+    let commands: [&[&str]; 3] = [&["bench"], &decode, &["phases"]];
+    for args in commands {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vsweep"));
-        command.args([name, "--base-url", &server.url]).kill_on_drop(true);
+        command.args(args).args(["--base-url", &server.url]).kill_on_drop(true);
         let asked = server.seen.lock().expect("no panic").len();
         let child = command.spawn().expect("the binary runs");
         let is_asking = async {
@@ -344,8 +346,8 @@ async fn a_signal_ends_the_wait_for_a_server_that_does_not_name_its_models() {
         nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).expect("sent");
         let output = scripted::output_of(child).await;
         assert_eq!(
-            (name, output.status.code()),
-            (name, Some(130)),
+            (args, output.status.code()),
+            (args, Some(130)),
             "{}",
             text(&output.stderr)
         );

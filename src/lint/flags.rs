@@ -36,13 +36,15 @@ pub fn has(offline: Offline, name: &str) -> bool {
     is_own || (!is_of_server(plain) && names().iter().any(|known| *known == plain || *known == positive))
 }
 
+/// A program and the folders in which it is looked for.
+type Located = (String, Option<String>);
+
 /// Checks the flags of every launched server whose program is vLLM or the simulator. `before_asking` is called before a program is asked
 /// for its flags.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
-    // The keys are the program and the folders in which it is looked for, if it is vLLM itself and can be asked for its flags, and true
-    // for the simulator.
-    let mut programs: BTreeMap<(Option<(String, Option<String>)>, bool), Arguments> = BTreeMap::new();
+    // The keys are the program, if it is vLLM itself and can be asked for its flags, and true for the simulator.
+    let mut programs: BTreeMap<(Option<Located>, bool), Arguments> = BTreeMap::new();
     for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);
         if matches!(command.program(), Program::Other | Program::Sglang) {

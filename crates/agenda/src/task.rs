@@ -269,3 +269,17 @@ fn curve_point(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
     let latency_ms = measured.or_else(|| seen.metric("mean_e2el_ms")).or(of_slots)?;
     Some(CurvePoint { throughput, latency_ms })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_may_be_written_as_a_text() {
+        for (seed, value) in [("7", 7), ("\"7\"", 7), ("7.0", 7), ("null", 0)] {
+            let params = format!("{{\"seed\": {seed}}}");
+            let params = serde_json::from_str(&params).expect("an object");
+            assert_eq!(seed_of(&seeded(params, 2)), value + 2, "{seed}");
+        }
+    }
+}

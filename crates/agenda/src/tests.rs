@@ -398,12 +398,3 @@ fn a_search_begins_within_its_range() {
     };
     assert_eq!(seed, 64.0);
 }
-
-#[test]
-fn a_seed_may_be_written_as_a_text() {
-    for (seed, value) in [("7", 7), ("\"7\"", 7), ("7.0", 7), ("null", 0)] {
-        let params = format!("{{\"seed\": {seed}}}");
-        let params = serde_json::from_str(&params).expect("an object");
-        assert_eq!(crate::seed_of(&crate::seeded(params, 2)), value + 2, "{seed}");
-    }
-}

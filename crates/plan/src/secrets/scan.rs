@@ -58,7 +58,9 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
         if is_bearer || is_signature || announces(name) {
             let is_flag = word.as_str().starts_with("--");
             let values = values_after(text, begin..end, is_bearer || is_flag);
-            at = values.last().map_or(at, |(value, _)| value.end);
+            // The members of a table may have names of their own.
+            let whole = values.iter().filter(|(_, is_table)| !is_table);
+            at = whole.last().map_or(at, |(value, _)| value.end);
             found.extend(values.into_iter().map(|(value, is_table)| Announced {
                 name: if is_signature { URL_SIGNATURE } else { name }.to_owned(),
                 begin,
@@ -270,7 +272,16 @@ mod tests {
 
     #[test]
     fn values_are_found_beside_their_names() {
-        let cases: [(&str, &[&str]); 16] = [
+        let cases: [(&str, &[&str]); 17] = [
+            (
+                r#"{"auth": {"x": 1, "api_key": "abc", "tokens": [{"hf_token": "xyz"}]}}"#,
+                &[
+                    r#""x": 1, "api_key": "abc", "tokens": [{"hf_token": "xyz""#,
+                    "abc",
+                    r#""hf_token": "xyz""#,
+                    "xyz",
+                ],
+            ),
             ("args: {'model': 'm', 'api_key': ['sk-123'], 'seed': 1}", &["sk-123"]),
             ("HF_TOKEN=hf_abc --api-key xyz --port 80", &["hf_abc", "xyz"]),
             (

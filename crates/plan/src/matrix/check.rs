@@ -1,7 +1,9 @@
 //! Checks that need both sides of a plan expanded: size, duplicates, exclusions that match nothing, points that are left, and what a
 //! search, a comparison or an optimisation needs.
 
+use super::search::NUM_PROMPTS;
 use super::space::{MOST_PAIRS, Sides, Space, zip_group};
+use super::starved::place;
 use super::{FilterKind, Matrix};
 use crate::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
 use serde_json::Value;
@@ -138,9 +140,16 @@ fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, posit
     }
 }
 
-/// Reports searches that cannot work: the requests of a run are not sent within `bench.timeout` at any rate, or are fewer than a number in
-/// flight that the search may try.
+/// Reports searches that cannot work: the number of requests of a run is not known, they are not sent within `bench.timeout` at any rate, or
+/// are fewer than a number in flight that the search may try.
 pub(super) fn searches(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+    let mut uncounted = (0..matrix.sides.bench.len()).filter(|bench| matrix.is_uncounted(*bench));
+    if let Some(bench) = uncounted.next().filter(|_| matrix.finds_its_loads()) {
+        let message =
+            "num_prompts = 0 stands for every row of a file, and a search has to know how many requests it sends";
+        let span = place(plan, &matrix.sides.bench, bench, NUM_PROMPTS).unwrap_or_default();
+        found.object(span, message, "write the number of rows");
+    }
     let Some(sla) = &plan.sla else { return };
     let span = plan.origin.key_span(&["sla"]);
     let mut loads = 0..matrix.sides.bench.len();

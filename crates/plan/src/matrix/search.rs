@@ -293,11 +293,22 @@ impl Matrix {
         Some(parse_duration(&show(&given)).ok()?.as_secs_f64())
     }
 
-    /// Returns the number of requests of a run by `num_prompts`, which may follow the load; `None` if the plan does not set it.
+    /// Returns true if a run of a load sends every row of a file, so that a search cannot know how many requests that are.
+    pub(super) fn is_uncounted(&self, index: usize) -> bool {
+        let count = self
+            .sides
+            .bench
+            .value(index, NUM_PROMPTS)
+            .and_then(|value| number(&value));
+        count == Some(0.0) && !self.is_timed(index)
+    }
+
+    /// Returns the number of requests of a run by `num_prompts`, which may follow the load; `None` if the plan does not set it, or sets 0
+    /// for every row of a file.
     fn planned_requests(&self, index: usize) -> Option<Requests> {
         let bench = &self.sides.bench;
         let fixed = bench.value(index, NUM_PROMPTS).and_then(|value| number(&value));
-        let fixed = fixed.map(|count| Requests {
+        let fixed = fixed.filter(|count| *count > 0.0).map(|count| Requests {
             per_value: 0.0,
             min: count as u64,
             max: count as u64,

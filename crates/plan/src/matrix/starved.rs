@@ -88,7 +88,7 @@ impl Matrix {
 }
 
 /// Position of a load's parameter in the plan: the item of a list, the combination's value, or the whole value.
-fn place(plan: &Plan, space: &Space, index: usize, name: &str) -> Option<Span> {
+pub(super) fn place(plan: &Plan, space: &Space, index: usize, name: &str) -> Option<Span> {
     let table = Side::Bench.table();
     if !space.combos.is_empty() {
         let position = space.position(index, 0);

@@ -123,7 +123,9 @@ impl Reader<'_> {
             }
             _ => Some(self.value(item)),
         };
-        items.iter().map(value).collect()
+        // Each item is read, so that all problems are reported.
+        let values: Vec<Option<Value>> = items.iter().map(value).collect();
+        values.into_iter().collect()
     }
 
     /// Reads the value of `{ value = ... }`.

@@ -84,6 +84,9 @@ fn exclusive(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<
         return Some(is_all.then(Vec::new));
     }
     let remedy = "write exclusive = true, or exclusive = { tensor_parallel_size = \">=4\" }";
+    if matches!(&node.kind, Kind::Table(conditions) if conditions.is_empty()) {
+        return reader.refuse(node.span, format!("`{what}` has no condition"), remedy);
+    }
     let conditions = reader.conditions(node, what, remedy);
     if let Some(of_load) = conditions.iter().find(|condition| condition.param.side == Side::Bench) {
         let name = &of_load.param.name;

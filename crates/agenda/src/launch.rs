@@ -3,7 +3,7 @@
 use super::step::{Action, Ending, ReadyInfo, Signal, Step};
 use super::{Agenda, AgendaPhase, record};
 use vsweep_base::cause::Failure;
-use vsweep_plan::{Parallel, Params, number, spelling};
+use vsweep_plan::{Parallel, Params, number_or_text, spelling};
 use vsweep_record::journal::{Entry, Event, Launch, LaunchRecord, ServerExited, ServerReady, State};
 use vsweep_record::table::is_of_load;
 use vsweep_strategy::checks::AnswerCheck;
@@ -150,7 +150,11 @@ struct ServedLoad {
 
 impl ServedLoad {
     fn of(params: &Params) -> ServedLoad {
-        let limit = |name: &str| spelling::find(params, name).and_then(number).unwrap_or(f64::INFINITY);
+        let limit = |name: &str| {
+            let given = spelling::find(params, name).and_then(number_or_text);
+            // 0 requests stand for every row of a file.
+            given.filter(|limit| *limit > 0.0).unwrap_or(f64::INFINITY)
+        };
         let workload = params.iter().filter(|(name, _)| !is_of_load(name));
         ServedLoad {
             workload: workload.map(|(name, value)| (name.clone(), value.clone())).collect(),
@@ -217,6 +221,11 @@ mod tests {
             json!({"max_concurrency": 4})
         ));
         assert!(!is_warm(json!({"num_prompts": 50}), json!({"num_prompts": 60})));
+        assert!(
+            !is_warm(json!({"num_prompts": 50}), json!({"num_prompts": 0})),
+            "every row"
+        );
+        assert!(!is_warm(json!({"max_concurrency": "8"}), json!({"max_concurrency": 9})));
         assert!(is_warm(
             json!({"num_prompts": 60, "max_concurrency": 64}),
             json!({"num_prompts": 99, "max_concurrency": 4})

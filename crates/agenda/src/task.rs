@@ -7,7 +7,7 @@ use vsweep_base::ids::SearchId;
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_metrics::RunResult;
 use vsweep_plan::matrix::{LoadSearch, Point};
-use vsweep_plan::{Params, number};
+use vsweep_plan::{Params, number_or_text};
 use vsweep_record::journal::Learned;
 use vsweep_strategy::search::{
     CurvePoint, Cut, Level, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
@@ -111,17 +111,17 @@ impl MeasuredView<'_> {
 
 /// Returns the seed in bench parameters, a number or its text; 0 if there is none.
 pub fn seed_of(params: &Params) -> u64 {
-    let seed = params.get("seed").and_then(|seed| match seed {
-        Value::String(text) => text.trim().parse().ok(),
-        seed => number(seed),
-    });
-    seed.unwrap_or(0.0) as u64
+    params.get("seed").and_then(number_or_text).unwrap_or(0.0) as u64
 }
 
-/// Returns bench parameters with the seed of this draw.
+/// Returns bench parameters with the seed of this draw. It stays within 32 bits, which benchmarks take, if the plan's seed does.
 pub fn seeded(mut params: Params, draw: u32) -> Params {
     let seed = seed_of(&params);
-    params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
+    let seed = match u32::try_from(seed) {
+        Ok(seed) => seed.wrapping_add(draw).into(),
+        Err(_) => seed.wrapping_add(draw.into()),
+    };
+    params.insert("seed".to_owned(), seed.into());
     params
 }
 

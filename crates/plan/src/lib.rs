@@ -81,7 +81,7 @@ pub use tables::requirement::{Assertion, Required, Requirement, Servers};
 pub use tables::runs::Runs;
 pub use tables::serve::{FlagStyle, Reset, Serve, ServerProtocol, Target};
 pub use tables::slurm::Slurm;
-pub use value::{equal, equality_key, number, show};
+pub use value::{equal, equality_key, number, number_or_text, show};
 
 use checks::cross_checks::{exclusions, name, version};
 use forms::Scalar;

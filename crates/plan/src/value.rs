@@ -11,6 +11,14 @@ pub fn number(value: &Value) -> Option<f64> {
     }
 }
 
+/// Returns the number of a benchmark's parameter, which may also be given as a text.
+pub fn number_or_text(value: &Value) -> Option<f64> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        value => number(value),
+    }
+}
+
 /// Returns a text that two values have in common exactly if they are equal by the rules of vLLM's linked variables. Numbers are compared by
 /// value (`1` equals `1.0`), `true` and `false` equal 1 and 0, and a number never equals a text.
 pub fn equality_key(value: &Value) -> String {

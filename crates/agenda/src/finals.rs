@@ -9,7 +9,7 @@ use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::matrix::{Matrix, Point, ServerConfig};
 use vsweep_plan::{Params, Plan, Requirement, Runs};
 use vsweep_record::evidence::{MARGIN, Recorded};
-use vsweep_record::journal::{ALONE_SLOT, RunRecord, State};
+use vsweep_record::journal::{ALONE_SLOT, RunRecord, SearchStarted, State};
 use vsweep_record::table::{MetricSet, SOURCES, used_gpus};
 use vsweep_strategy::search::Criterion;
 
@@ -100,7 +100,8 @@ fn finalists_of<'q>(
         }
         if let Goal::Load { .. } = answered.goal {
             let own = state.searches().map(|record| &record.started);
-            let own = own.filter(|started| is_finalist(&started.server.0));
+            let is_asked = |started: &&SearchStarted| started.workload() == answered.workload;
+            let own = own.filter(is_asked).filter(|started| is_finalist(&started.server.0));
             finals.searches.extend(own.map(|started| started.search.clone()));
         }
     }

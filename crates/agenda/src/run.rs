@@ -35,7 +35,8 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Discards a try without a result. Returns its `run_started` line.
     pub fn begin_again(&mut self) -> Option<Entry> {
-        (self.is_checked, self.is_reset, self.reset_seconds) = (false, false, None);
+        (self.is_checked, self.is_reset) = (false, false);
+        (self.refusal, self.reset_seconds) = (None, None);
         self.started.take()
     }
 }

@@ -281,5 +281,7 @@ mod tests {
             let params = serde_json::from_str(&params).expect("an object");
             assert_eq!(seed_of(&seeded(params, 2)), value + 2, "{seed}");
         }
+        let highest = [("seed".to_owned(), u32::MAX.into())].into_iter().collect();
+        assert_eq!(seed_of(&seeded(highest, 2)), 1);
     }
 }

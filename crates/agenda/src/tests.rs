@@ -270,6 +270,25 @@ fn side_by_side_every_start_is_waited_for_and_only_then_recorded() {
 }
 
 #[test]
+fn a_refused_reset_concerns_no_run_on_a_fresh_server() {
+    let (plan, matrix) = plan(SIDE_BY_SIDE);
+    let mut state = State::default();
+    let mut deaths = 0;
+    perform_next(&plan, &matrix, &mut state, false, &mut |_, action| match action {
+        Action::Reset => ActionOutcome::Reset {
+            result: Err("it has no such route".to_owned()),
+            seconds: 0.0,
+        },
+        action if is_run(action, 2) && deaths < 1 => {
+            deaths += 1;
+            died(Cause::CrashedUnderLoad)
+        }
+        action => succeed(action),
+    });
+    assert_eq!(state.runs().map(|run| run.doubts.len()).sum::<usize>(), 0);
+}
+
+#[test]
 fn who_is_interrupted_while_it_waits_starts_nothing() {
     let (words, ending) = perform(SIDE_BY_SIDE, &mut |agenda, action| match action {
         Action::Await => {

@@ -69,8 +69,8 @@ pub struct State {
     lamport: u64,
     /// The attempts that count, in the order of the tables; computed on first use.
     counted: OnceLock<Vec<usize>>,
-    /// Number of points and of runs for each of `unlisted`; computed on first use.
-    unlisted_counts: OnceLock<Vec<(u64, u64)>>,
+    /// Number of runs for each of `unlisted`; computed on first use.
+    unlisted_counts: OnceLock<Vec<u64>>,
 }
 
 /// The line that retired the earlier results on a server.

@@ -37,10 +37,9 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let failures = inputs.failures.iter().zip(&inputs.excerpts);
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     let planned = state.planning_session().map_or(0, |planned| planned.runs) as usize;
-    let unlisted = state
-        .unlisted()
-        .map(|(_, points, runs)| [points as usize, runs as usize]);
-    let [more_points, more_runs] = unlisted.fold([0, 0], |sum, own| [sum[0] + own[0], sum[1] + own[1]]);
+    let listed = state.runs().map(|run| &run.point);
+    let more_points = state.unlisted_points(state.unlisted().map(|(lost, _)| lost), &listed.collect());
+    let more_runs = state.unlisted_runs() as usize;
     let (runs, suspect, invalid) = (
         points.runs.rows() + more_runs,
         sum(|point| point.suspect),

@@ -118,10 +118,10 @@ impl Group {
         in_words(self.reason.name())
     }
 
-    fn of(reason: Reason, runs: &[Member<'_>], unlisted: &[(&UnlistedRuns, u64, u64)], state: &State) -> Group {
+    fn of(reason: Reason, runs: &[Member<'_>], unlisted: &[(&UnlistedRuns, u64)], state: &State) -> Group {
         let mut seen = runs.iter().map(|(_, _, seen)| *seen).counts();
-        for (own, _, runs) in unlisted {
-            *seen.entry((&own.detail, None, own.ruled_out.as_ref())).or_default() += *runs as usize;
+        for (lost, runs) in unlisted {
+            *seen.entry((&lost.detail, None, lost.ruled_out.as_ref())).or_default() += *runs as usize;
         }
         let details = seen.into_iter().filter(|((text, ..), _)| !text.is_empty());
         let details = details.map(|((text, request_error, ruled_out), runs)| Detail {
@@ -135,17 +135,18 @@ impl Group {
             .ordered_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
             .collect();
         let of_runs = runs.iter().map(|(_, run, _)| &run.server);
-        let mut servers = of_runs.chain(unlisted.iter().map(|(own, ..)| &own.server));
+        let mut servers = of_runs.chain(unlisted.iter().map(|(lost, _)| &lost.server));
         let settings = shared::settings(&servers.clone().collect(), state);
         let log = servers.next().and_then(|server| log_of(server, state));
         let points = runs.iter().unique_by(|(_, run, _)| &run.point);
+        let listed = runs.iter().map(|(_, run, _)| &run.point).collect();
         Group {
             reason,
             validity: match reason {
                 Reason::Failed(_) => None,
                 Reason::Doubted(code) => Some(code.severity()),
             },
-            runs: runs.len() + unlisted.iter().map(|(_, _, runs)| *runs as usize).sum::<usize>(),
+            runs: runs.len() + unlisted.iter().map(|(_, runs)| *runs as usize).sum::<usize>(),
             example: details
                 .first()
                 .map_or_else(String::new, |detail| one_line(&detail.text)),
@@ -153,7 +154,7 @@ impl Group {
             advice: advice(reason, &details, log.as_deref()),
             rows: points.map(|(row, ..)| *row).collect(),
             settings,
-            unlisted: unlisted.iter().map(|(_, points, _)| *points as usize).sum(),
+            unlisted: state.unlisted_points(unlisted.iter().map(|(lost, _)| *lost), &listed),
             details,
             log,
         }
@@ -265,7 +266,7 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
 fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
     let mut unlisted = state
         .unlisted()
-        .into_group_map_by(|(own, ..)| Reason::Failed(own.cause));
+        .into_group_map_by(|(lost, _)| Reason::Failed(lost.cause));
     let mut groups = runs.into_group_map();
     for reason in unlisted.keys() {
         groups.entry(*reason).or_default();

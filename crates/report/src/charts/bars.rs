@@ -23,11 +23,12 @@ pub struct Bar {
     pub verdict: Verdict,
 }
 
-/// Returns the panel of one metric with the bars of the largest differences, the largest on top. `margin` is the largest difference that
+/// Returns the panel of one metric with the bars of the largest differences, the largest on top. The title says if there are more. `margin` is the largest difference that
 /// does not matter, in percent. If it is known, dashed lines mark it.
 pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
     let size = |bar: &Bar| bar.ratio.ln().abs();
     let bars = bars.into_iter().sorted_by(|a, b| size(b).total_cmp(&size(a)));
+    let all = bars.len();
     let bars = bars.take(MOST_BARS).collect_vec();
     let height = |rank: usize| (bars.len() - 1 - rank) as f64;
     let change = |ratio: f64| (ratio - 1.0) * 100.0;
@@ -69,8 +70,32 @@ pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
     }));
     let title = axis_title(metric);
     let name = title.split_once(" (").map_or(title.as_str(), |(name, _)| name);
+    let shown = (all > bars.len()).then(|| format!(": the {MOST_BARS} largest of {all}"));
     Panel {
-        title: name.to_owned(),
+        title: format!("{name}{}", shown.unwrap_or_default()),
         ..Panel::of(x, y, series)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_that_are_left_out_are_counted() {
+        let titled = |count: usize| {
+            let bar = |rank: usize| Bar {
+                label: rank.to_string(),
+                ratio: 1.0 + rank as f64,
+                interval: (1.0, 30.0),
+                verdict: Verdict::Improved,
+            };
+            let panel = panel("output_throughput", (1..=count).map(bar).collect(), None);
+            (panel.bars(), panel.title)
+        };
+        assert!(!titled(MOST_BARS).1.contains(':'));
+        let (shown, title) = titled(20);
+        assert_eq!(shown, MOST_BARS);
+        assert!(title.ends_with(": the 12 largest of 20"), "{title}");
     }
 }

@@ -224,6 +224,7 @@ fn conclude(required: &vsweep_plan::Requirement, workload: String, said: Vec<Sai
         Servers::Any => ("", verdicts.min()),
         Servers::All => (", every server", verdicts.max()),
     };
+    // Results to come rarely mend a server that breaks it, but may still break one that meets it.
     let is_final = (required.servers, verdict) == (Servers::All, Some(Requirement::Broken));
     let (verdict, why) = match verdict {
         None => (Requirement::Undecided, "nothing that it covers was measured".to_owned()),

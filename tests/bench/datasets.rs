@@ -74,11 +74,14 @@ async fn recorded_traffic_gives_lengths() {
     let text = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
                 5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,7,30,37,Conversation log\n\
                 46,GPT-4,8,0,8,Conversation log\n";
-    let params = json!({"dataset_name": "burstgpt", "dataset_path": write(folder.path(), "b.csv", text),
+    let mut params = json!({"dataset_name": "burstgpt", "dataset_path": write(folder.path(), "b.csv", text),
                         "num_prompts": 2});
-    let (_, bodies) = run(params).await.expect("measured");
+    let (_, bodies) = run(params.clone()).await.expect("measured");
     let shape = |body: &Value| (body["prompt"].as_array().map(Vec::len), body["max_tokens"].as_u64());
     assert!(bodies.len() == 2 && bodies.iter().all(|body| shape(body) == (Some(7), Some(30))));
+    params["no_oversample"] = json!(true);
+    let (_, bodies) = run(params).await.expect("measured");
+    assert_eq!(bodies.len(), 1, "the row is not repeated");
 }
 
 #[tokio::test]

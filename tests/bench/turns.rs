@@ -248,6 +248,7 @@ fn settings_that_do_not_fit_are_refused() {
             problems(json!({"multi_turn": true})),
             problems(json!({"multi_turn_num_turns": 3})),
             problems(chats(json!({"multi_turn_min_turns": 5, "multi_turn_max_turns": 4}))),
+            problems(chats(json!({"multi_turn_max_turns": 2}))),
             problems(chats(json!({"max_concurrency": 2, "multi_turn_concurrency": 3}))),
             problems(chats(json!({"multi_turn_prefix_global_ratio": 0.5, "multi_turn_prefix_conversation_ratio": 0.5}))),
             problems(chats(json!({"dataset_name": "prefix_repetition"}))),
@@ -257,6 +258,7 @@ fn settings_that_do_not_fit_are_refused() {
     multi_turn repeats what was said in a chat; set backend to openai-chat
     multi_turn_num_turns has no meaning without multi_turn; set that, or remove it
     multi_turn_min_turns is 5; it must be at most multi_turn_max_turns or multi_turn_num_turns (4)
+    multi_turn_max_turns is 2; it must be at least 3, unless multi_turn_min_turns is lower
     multi_turn_concurrency and max_concurrency both limit the conversations at once; keep one
     multi_turn_prefix_global_ratio and multi_turn_prefix_conversation_ratio leave nothing for a turn's own text; lower one
     multi_turn takes dataset_name random, or sharegpt without shared prefixes; change it

@@ -27,7 +27,7 @@ impl Dataset for BurstGpt {
         }
     }
 
-    /// Draws from the rows of GPT-4 with an answer: each row at most once if there are enough, else with repetition.
+    /// Draws from the rows of GPT-4 with an answer: each row at most once if there are enough, or without `oversample`, else with repetition.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = rows::read(&self.path)?;
@@ -46,7 +46,7 @@ impl Dataset for BurstGpt {
         };
         // A seed is checked to fit in 32 bits where it is read.
         let mut random = NumpyLegacy::new(sampling.seed as u32);
-        let chosen: Vec<u32> = if sampling.num_prompts <= usable.len() {
+        let chosen: Vec<u32> = if sampling.num_prompts <= usable.len() || !sampling.oversample {
             random.permutation(available)
         } else {
             (0..sampling.num_prompts).map(|_| random.below(available)).collect()

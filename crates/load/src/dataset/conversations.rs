@@ -120,8 +120,16 @@ impl TurnParams {
         let least = given(self.least).unwrap_or(least);
         let most = given(self.most).unwrap_or(most.max(least));
         if least > most {
-            let wants = format!("at most multi_turn_max_turns or multi_turn_num_turns ({most})");
-            reader.wrong("multi_turn_min_turns", &wants);
+            match given(self.least) {
+                Some(_) => {
+                    let wants = format!("at most multi_turn_max_turns or multi_turn_num_turns ({most})");
+                    reader.wrong("multi_turn_min_turns", &wants);
+                }
+                None => reader.wrong(
+                    "multi_turn_max_turns",
+                    &format!("at least {least}, unless multi_turn_min_turns is lower"),
+                ),
+            }
         }
         let turns = least..=most;
         Arc::new(Conversations { of, turns })

@@ -36,13 +36,13 @@ crate::params! {
     }
 }
 
-/// Reports if there are more prompt tokens than fit in memory.
+/// Reports if there are more prompt tokens than a run can have.
 pub(super) fn limit_tokens(num_prompts: usize, prompt_len: u64, reader: &mut ParamReader<'_>) {
     let tokens = num_prompts as f64 * prompt_len as f64;
     if tokens > MOST_PROMPT_TOKENS {
         reader.problem(format!(
-            "num_prompts times the prompt length is {tokens:.0} tokens, which have to be in memory before the run; \
-             stay below {MOST_PROMPT_TOKENS:.0}"
+            "num_prompts times the prompt length is {tokens:.0} tokens, which is more than a run can have; stay below \
+             {MOST_PROMPT_TOKENS:.0}"
         ));
     }
 }

@@ -61,10 +61,15 @@ pub(in crate::dataset) fn choose(
     let folders = distinct(of_subset.iter().map(|name| folder(name)));
     if of_subset.is_empty() || (subset.is_none() && folders.len() > 1) {
         let subsets = distinct(data.iter().map(|name| folder(name)));
-        return Err(format!(
-            "{dataset} has several subsets; set hf_subset to one of: {}",
-            subsets.join(", ")
-        ));
+        let found = match subset {
+            Some(subset) => format!("no subset \"{subset}\""),
+            None => "several subsets".to_owned(),
+        };
+        let remedy = match subsets.as_slice() {
+            [""] => "remove hf_subset".to_owned(),
+            all => format!("set hf_subset to one of: {}", all.join(", ")),
+        };
+        return Err(format!("{dataset} has {found}; {remedy}"));
     }
     let is_of_split = |name: &str, split: &str| words(name).any(|word| word == split);
     let chosen = match split {
@@ -148,13 +153,21 @@ mod tests {
             Ok(vec![gsm8k[3].to_owned()])
         );
         assert!(chosen(&gsm8k, Some("socratic"), Some("train")).is_err());
-        assert!(chosen(&gsm8k, Some("other"), None).is_err_and(|problem| problem.ends_with("one of: main, socratic")));
+        let other = chosen(&gsm8k, Some("other"), None).expect_err("no subset of this name");
+        assert_eq!(
+            other,
+            "org/d has no subset \"other\"; set hf_subset to one of: main, socratic"
+        );
         let plain = [
             "data/train-0.jsonl",
             "data/train-1.jsonl",
             "data/test.jsonl",
             "dataset_info.json",
         ];
+        assert_eq!(
+            chosen(&plain, Some("other"), None),
+            Err("org/d has no subset \"other\"; remove hf_subset".to_owned())
+        );
         assert_eq!(
             chosen(&plain, None, None),
             Ok(vec![plain[0].to_owned(), plain[1].to_owned()])

@@ -131,7 +131,7 @@ impl<'a> Player<'a> {
             .arrival
             .sending()
             .map(|sending| sending.lasts.as_nanos() as u64);
-        let amount = Amount::of(play.warmup, &settings);
+        let amount = Amount::of(play.warmup, &settings, settings.count_of(all));
         let mut warmup_s = 0.0;
         let mut warm_up = |from: usize, due: Vec<u64>| {
             // Warm-up prompts are drawn with another seed.

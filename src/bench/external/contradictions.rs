@@ -1,7 +1,7 @@
 //! Checks another program's result for contradictions within it, and compares it with the requested load. A result that contradicts itself
 //! is rejected. A result of another load gets a doubt, because it does not measure its point.
 
-use crate::plan::{Params, spelling};
+use crate::plan::{Params, number_or_text, spelling};
 use crate::validity::{Code, Doubt};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -59,9 +59,11 @@ pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
     let load = ["max_concurrency", "request_rate", "num_prompts"].into_iter();
     let differs = |name: &str| {
         let (is, should) = (text_of(result.get(name)?)?, text_of(param(name)?)?);
-        (!are_equal(&is, &should)).then(|| format!("it says {name} = {is}, and {should} was asked for"))
+        let is_every_row = name == "num_prompts" && should == "0";
+        (!is_every_row && !are_equal(&is, &should))
+            .then(|| format!("it says {name} = {is}, and {should} was asked for"))
     };
-    let sent = || more_ended_than_sent(result, as_number(param("num_prompts")?)?);
+    let sent = || more_ended_than_sent(result, number_or_text(param("num_prompts")?)?);
     let model = || {
         let is = result.get("model_id")?.as_str()?;
         let short = |name: &str| {
@@ -215,17 +217,13 @@ fn wrong_rate(result: &Params) -> Option<String> {
 fn more_ended_than_sent(result: &Params, sent: f64) -> Option<String> {
     let ended = number(result, "completed")? + number(result, "failed").unwrap_or(0.0);
     let has_turns = result.contains_key("num_conversations");
-    (!has_turns && ended > sent).then(|| format!("has {ended} requests that ended, of {sent} that were sent"))
+    // 0 stands for every row of a file.
+    (!has_turns && sent > 0.0 && ended > sent)
+        .then(|| format!("has {ended} requests that ended, of {sent} that were sent"))
 }
 
 fn number(result: &Params, name: &str) -> Option<f64> {
     result.get(name)?.as_f64()
-}
-
-/// Returns a number, which may also be given as a string.
-fn as_number(value: &Value) -> Option<f64> {
-    let of_text = || value.as_str()?.trim().parse::<f64>().ok();
-    value.as_f64().or_else(of_text)
 }
 
 /// Returns a setting as a string; `None` if it is not set or has no single value.
@@ -272,19 +270,24 @@ mod tests {
     #[test]
     fn a_sound_result_contradicts_nothing() {
         assert_eq!(in_itself(&sound()), None);
-        let params = json!({"max-concurrency": "2", "request_rate": "inf", "num_prompts": 400});
-        let params = params.as_object().cloned().expect("an object");
-        let models = ["/models/tiny"];
-        assert_eq!(
-            with_load(
-                &sound(),
-                Asked {
-                    params: &params,
-                    models: &models
-                }
-            ),
-            None
-        );
+        let mut every_row = sound();
+        every_row["num_prompts"] = json!(0);
+        assert_eq!(in_itself(&every_row), None, "its own client writes 0 as well");
+        for count in [400, 0] {
+            let params = json!({"max-concurrency": "2", "request_rate": "inf", "num_prompts": count});
+            let params = params.as_object().cloned().expect("an object");
+            let models = ["/models/tiny"];
+            assert_eq!(
+                with_load(
+                    &sound(),
+                    Asked {
+                        params: &params,
+                        models: &models
+                    }
+                ),
+                None
+            );
+        }
         assert_eq!(
             with_load(
                 &sound(),

@@ -19,7 +19,7 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
         .number("peak_concurrent_requests")
         .or_else(|| seen.number("max_concurrent_requests"))?;
     (peak < ENOUGH * slots).then(|| {
-        let sent = seen.number("num_prompts").filter(|sent| *sent < slots);
+        let sent = seen.number("num_prompts").filter(|sent| (1.0..slots).contains(sent));
         let why = sent.map_or(String::new(), |sent| format!(", because only {sent} were sent"));
         Doubt::new(
             Code::LoadNotReached,

@@ -47,12 +47,12 @@ impl NativeRun {
         self.connect(count)?;
         let connection_setup = began.elapsed();
         let cold = match prompts.warmup.as_slice() {
-            [] if Amount::of(self.job.warmup, &self.settings).most() == 0 => None,
+            [] if prompts.amount.most() == 0 => None,
             [] => Some(Doubt::new(
                 Code::ColdServer,
                 "nothing of the dataset is left to warm up with",
             )),
-            requests => self.warm_up(requests)?,
+            requests => self.warm_up(requests, prompts.amount)?,
         };
         self.note("Starting main benchmark run...");
         self.start_profiler();
@@ -63,11 +63,10 @@ impl NativeRun {
     }
 
     /// Sends the warm-up requests, for as long as a warm-up may take. Returns a doubt if none of them succeeded.
-    fn warm_up(&mut self, requests: &[Request]) -> Result<Option<Doubt>, Failure> {
+    fn warm_up(&mut self, requests: &[Request], amount: Amount) -> Result<Option<Doubt>, Failure> {
         let began = Instant::now();
         // A job is measured once, so the time cannot be set already.
         let _ = self.job.counters.warmup.0.set(began);
-        let amount = Amount::of(self.job.warmup, &self.settings);
         let samples = match amount {
             Amount::AtOnce(count) => {
                 self.note(format!("Warming up with {count} requests..."));

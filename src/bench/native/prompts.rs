@@ -24,6 +24,8 @@ pub(super) struct Prompts {
     /// Request for the ready check.
     pub first: Request,
     pub warmup: Vec<Request>,
+    /// The wanted amount of warm-up.
+    pub amount: Amount,
     pub probe: Option<Request>,
     pub origin: PromptOrigin,
     /// Warnings about the prompts.
@@ -218,7 +220,8 @@ impl Sources<'_> {
         let Drawer { job, settings, .. } = self.drawer;
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
         let seed = settings.prompts.seed;
-        let count = 1 + Amount::of(job.warmup, settings).most();
+        let amount = Amount::of(job.warmup, settings, settings.count_of(starts));
+        let count = 1 + amount.most();
         let mut unmeasured = dataset.draw(&self.draw(count.max(traits.least), u64::from(seed) ^ WARMUP_SEED))?;
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
@@ -243,6 +246,7 @@ impl Sources<'_> {
             starts,
             first: first.unwrap_or_default(),
             warmup,
+            amount,
             probe: probe.transpose()?,
             origin: PromptOrigin {
                 tokenizer_id: self.tokenizer_id.clone(),

@@ -234,7 +234,7 @@ impl NativeSettings {
     }
 
     /// Most requests that a run sends: the lower one of the number that is asked for and the number that is due within its duration. `None`
-    /// if the run is ended only by time, or by the end of a trace.
+    /// if the run is ended only by time, or by the end of a trace; 0 for every row of a file.
     pub fn count(&self) -> Option<usize> {
         let given = self.prompts.given.filter(|given| *given > 0);
         let Some(sending) = self.arrival.sending() else {
@@ -244,6 +244,14 @@ impl NativeSettings {
         let by_rate = arrivals.count_within(sending.lasts.as_secs_f64());
         let by_rate = by_rate.filter(|_| !self.is_self_timed()).map(|count| count as usize);
         given.into_iter().chain(by_rate).min()
+    }
+
+    /// Like `count`, once the requests are drawn: every row of a file is as many as were `drawn`.
+    pub fn count_of(&self, drawn: usize) -> Option<usize> {
+        match self.prompts.given {
+            Some(0) => Some(drawn),
+            _ => self.count(),
+        }
     }
 
     /// Returns true if requests are drawn while others are sent. A given number of requests is drawn before the run.

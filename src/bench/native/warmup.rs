@@ -23,19 +23,20 @@ pub enum Amount {
 
 impl Amount {
     /// The amount for a run: the greater one of the plan's number and the benchmark's own parameter. If the plan leaves it automatic, the
-    /// parameter counts; if that is 0, the amount is as many requests as the load has in flight.
-    pub fn of(warmup: Warmup, settings: &NativeSettings) -> Amount {
+    /// parameter counts; if that is 0, the amount is as many requests as the load has in flight. `count` is the number of requests of the run,
+    /// as `settings` count them.
+    pub fn of(warmup: Warmup, settings: &NativeSettings, count: Option<usize>) -> Amount {
         let given = settings.side.num_warmups;
         match warmup {
             Warmup::Requests(count) => Amount::AtOnce(given.max(count as usize)),
             Warmup::Automatic if given > 0 => Amount::AtOnce(given),
-            Warmup::Automatic => Amount::of_load(settings),
+            Warmup::Automatic => Amount::of_load(settings, count),
         }
     }
 
-    fn of_load(settings: &NativeSettings) -> Amount {
-        let all = settings.count().map_or(MOST, |count| count.min(MOST));
-        // `num_prompts = 0` stands for every row of a file. Their number is not known here.
+    fn of_load(settings: &NativeSettings, count: Option<usize>) -> Amount {
+        let all = count.map_or(MOST, |count| count.min(MOST));
+        // 0 stands for every row of a file, before they are drawn.
         let most = if all == 0 { MOST } else { all };
         let arrivals = settings.arrival.arrivals();
         match settings.concurrency() {
@@ -80,7 +81,8 @@ mod tests {
 
     fn amount(warmup: Warmup, params: Value) -> Amount {
         let params = params.as_object().expect("an object");
-        Amount::of(warmup, &NativeSettings::read(params).expect("valid"))
+        let settings = NativeSettings::read(params).expect("valid");
+        Amount::of(warmup, &settings, settings.count_of(70))
     }
 
     #[test]
@@ -92,6 +94,8 @@ mod tests {
         );
         assert_eq!(automatic(json!({"num_prompts": 300})), Amount::AtOnce(300));
         assert_eq!(automatic(json!({"num_prompts": 9999})), Amount::AtOnce(MOST));
+        let all_rows = json!({"num_prompts": 0, "dataset_name": "custom", "dataset_path": "rows.jsonl"});
+        assert_eq!(automatic(all_rows), Amount::AtOnce(70));
         assert_eq!(
             automatic(json!({"num_prompts": 300, "request_rate": 5})),
             Amount::AtRate(5.0, 300)

@@ -68,8 +68,8 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
         "model_id": context.model_id,
         "tokenizer_id": context.origin.tokenizer_id,
         "num_prompts": match settings.arrival.duration {
-            Some(_) => samples.len(),
-            None => settings.prompts.num_prompts(),
+            Some(_) => Some(samples.len()),
+            None => settings.count_of(samples.len()),
         },
     }));
     for (key, value) in &settings.figures.metadata {

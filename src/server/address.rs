@@ -104,10 +104,11 @@ impl Address {
     /// Returns the conflict if the port of the server is in use, with the process that holds it.
     pub fn taken(&self) -> Option<PortConflict> {
         let port = self.port?;
-        if !self.listening_ips().into_iter().any(|ip| is_in_use(ip, port)) {
+        let ips = self.listening_ips();
+        if !ips.iter().any(|ip| is_in_use(*ip, port)) {
             return None;
         }
-        let (holder, stays) = match procfs::listener(port) {
+        let (holder, stays) = match procfs::listener(&ips, port) {
             Some(Listener::Process(pid)) => {
                 let holder = format!("process {pid} ({})", procfs::program_name(pid));
                 (holder, !procfs::will_end(pid))

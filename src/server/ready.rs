@@ -10,6 +10,7 @@ use crate::plan::ServeCommand;
 use crate::units::show_duration;
 use reqwest::StatusCode;
 use serde_json::Value;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -169,8 +170,11 @@ fn serves(models: &[Value], expected: &[&str]) -> bool {
 /// Fails if the process that listens is older than our guard. Such a process took the port after the port was found free, and before our
 /// server did. A process that cannot be inspected (another user's, a container's) is accepted.
 fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
-    let port = base_url.rsplit(':').next().and_then(|port| port.parse().ok());
-    let Some(Listener::Process(holder)) = port.and_then(procfs::listener) else {
+    let address = base_url.rsplit("//").next().unwrap_or(base_url);
+    let found: Vec<SocketAddr> = address.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    let ips: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
+    let holder = found.first().and_then(|at| procfs::listener(&ips, at.port()));
+    let Some(Listener::Process(holder)) = holder else {
         return Ok(());
     };
     let guard = process

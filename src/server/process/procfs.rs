@@ -5,6 +5,7 @@
 use crate::files::{is_process_dead, this_process};
 use std::collections::HashSet;
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,12 +144,12 @@ fn open_files(pid: i32) -> impl Iterator<Item = PathBuf> {
     entries.filter_map(|entry| fs::read_link(entry.path()).ok())
 }
 
-/// Returns the listener on a TCP port; `None` if there is none.
-pub fn listener(port: u16) -> Option<Listener> {
+/// Returns the listener on a TCP port of one of these addresses; `None` if there is none.
+pub fn listener(ips: &[IpAddr], port: u16) -> Option<Listener> {
     let sockets: HashSet<PathBuf> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(table).ok())
-        .flat_map(|table| listening_inodes(&table, port))
+        .flat_map(|table| listening_inodes(&table, ips, port))
         .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
         .collect();
     if sockets.is_empty() {
@@ -168,15 +169,27 @@ pub enum Listener {
     Hidden,
 }
 
-/// Returns the inodes of the sockets in state LISTEN (`0A`) on a port, from a table like `/proc/net/tcp`.
-fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
+/// Returns the inodes of the sockets in state LISTEN (`0A`) on a port of one of these addresses, from a table like `/proc/net/tcp`.
+fn listening_inodes(table: &str, ips: &[IpAddr], port: u16) -> Vec<u64> {
+    let meets = |own: IpAddr| own.is_unspecified() || ips.iter().any(|ip| ip.is_unspecified() || *ip == own);
     let inode = |line: &str| -> Option<u64> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (_, hex) = fields.get(1)?.rsplit_once(':')?;
-        let is_listening = u16::from_str_radix(hex, 16).ok()? == port && *fields.get(3)? == "0A";
+        let (ip, hex) = fields.get(1)?.rsplit_once(':')?;
+        let is_port = u16::from_str_radix(hex, 16).ok()? == port;
+        let is_listening = is_port && *fields.get(3)? == "0A" && meets(parse_ip(ip)?);
         is_listening.then(|| fields.get(9)?.parse().ok())?
     };
     table.lines().skip(1).filter_map(inode).collect()
+}
+
+/// Reads an address of `/proc/net/tcp` or `/proc/net/tcp6`: words of 32 bits as they are in memory, as hex digits.
+fn parse_ip(hex: &str) -> Option<IpAddr> {
+    let word = |at: usize| Some(u32::from_str_radix(hex.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let words: Option<Vec<[u8; 4]>> = (0..hex.len()).step_by(8).map(word).collect();
+    let bytes = words?.concat();
+    let v4 = || <[u8; 4]>::try_from(bytes.as_slice()).ok().map(IpAddr::from);
+    let v6 = || <[u8; 16]>::try_from(bytes.as_slice()).ok().map(IpAddr::from);
+    v4().or_else(v6).map(|ip| ip.to_canonical())
 }
 
 // The mark in the environment of every process of a tree, which identifies its owner. A mark is `VSWEEP_TREE=<process>-<count>`: the
@@ -253,9 +266,16 @@ mod tests {
     fn a_listener_is_found_by_its_port() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = socket.local_addr().expect("bound").port();
-        assert_eq!(listener(port), Some(Listener::Process(std::process::id() as i32)));
+        let [own, other, all] =
+            ["127.0.0.1", "127.0.0.2", "0.0.0.0"].map(|ip| [ip.parse::<IpAddr>().expect("an address")]);
+        let me = Some(Listener::Process(std::process::id() as i32));
+        assert_eq!((listener(&own, port), listener(&other, port)), (me, None));
+        assert_eq!(listener(&all, port), me);
         drop(socket);
-        assert_eq!(listener(port), None);
+        assert_eq!(listener(&all, port), None);
+        assert_eq!(parse_ip("0100007F"), Some(own[0]));
+        assert_eq!(parse_ip("0000000000000000FFFF00000100007F"), Some(own[0]), "as IPv6");
+        assert_eq!(parse_ip("0100007F1"), None);
     }
 }
 

@@ -152,12 +152,12 @@ impl Series {
         }
     }
 
-    /// Growth of a counter from the last reading before a window to the first one after it; `None` if either is missing or the counter was
-    /// reset.
+    /// Growth of a counter from the last reading of it before a window to the first one after the window; `None` if either is missing or
+    /// the counter was reset.
     fn growth(&self, window: Window, of: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
-        let before = self.0.iter().rfind(|reading| reading.at <= window.from)?;
-        let after = self.0.iter().find(|reading| reading.at >= window.to)?;
-        Some(of(after)? - of(before)?).filter(|growth| *growth >= 0.0)
+        let mut before = self.0.iter().rev().filter(|reading| reading.at <= window.from);
+        let mut after = self.0.iter().filter(|reading| reading.at >= window.to);
+        Some(after.find_map(&of)? - before.find_map(&of)?).filter(|growth| *growth >= 0.0)
     }
 
     /// Energy of all GPUs within a window, in joules: from their counters, else from their power over time.
@@ -325,6 +325,15 @@ mod tests {
             from: at(from),
             to: at(to),
         }
+    }
+
+    #[test]
+    fn a_missed_scrape_leaves_counters_known() {
+        let (mut series, zero) = series(gpu);
+        series.0[1].server = None;
+        let figures = series.summarize(window(zero, 1.5, 4.5));
+        assert_eq!(figures["preemptions"], 5, "from second 0 to second 5");
+        assert_eq!(figures["prefix_cache_hit_rate"], 0.2);
     }
 
     #[test]

@@ -93,13 +93,13 @@ impl Live<'_, '_> {
                 add(shares.unwrap_or_default(), &mut measurement.result.values);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
                 measurement.doubts.extend(running.not_as_planned.clone());
-                // Extra fields of a request's body may multiply its work, so the server's counters cannot be compared with the requests.
-                let is_plain = spelling::find(&job.params, "extra_body").is_none();
-                if let Some(course) = course.filter(|_| is_plain) {
+                if let Some(course) = course {
                     let mut doubts = judge::telemetry(&measurement.result.values, &course);
-                    // A run that was cut need not be steady, so only doubts about the GPUs count.
+                    // Extra fields of a request's body may multiply its work, and a run that was cut need not be steady. Only doubts about
+                    // the GPUs count in both cases.
+                    let is_plain = measurement.cut.is_none() && spelling::find(&job.params, "extra_body").is_none();
                     let of_gpu = |code| matches!(code, Code::GpuNotAlone | Code::GpuSlowedDown);
-                    doubts.retain(|doubt| measurement.cut.is_none() || of_gpu(doubt.code));
+                    doubts.retain(|doubt| is_plain || of_gpu(doubt.code));
                     doubts.retain(|doubt| measurement.doubts.iter().all(|known| known.code != doubt.code));
                     measurement.doubts.extend(doubts);
                 }

@@ -108,7 +108,7 @@ fn gather_other(into: &mut Measurements, directory: &Directory, like: &CostModel
         return;
     };
     // A plan that depends on the environment of its time cannot be read again, so its runs are left out.
-    if let Ok(plan) = plan::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()) {
+    if let Ok(plan) = plan::parse(text, Format::of_text(text), Path::new("plan"), &World::empty()) {
         into.gather((&state, directory), &plan, like, options);
     }
 }

@@ -114,7 +114,10 @@ impl LiveReport {
         if Instant::now() < self.next_look {
             return;
         }
-        if let Err(error) = self.look() {
+        let began = Instant::now();
+        let looked = self.look();
+        self.next_look = Instant::now() + BETWEEN_LOOKS.max(began.elapsed() * REST);
+        if let Err(error) = looked {
             // An error does not end the command, because a disk may be unavailable for a while.
             self.now.count = format!("the directory cannot be read now: {error}");
         } else if self.drawn != self.seen() && Instant::now() >= self.next_page {
@@ -129,7 +132,6 @@ impl LiveReport {
 
     /// Reads new lines of the journals, and updates the status.
     fn look(&mut self) -> Result<()> {
-        let began = Instant::now();
         let is_whole = self.follower.refresh().is_ok() && self.follower.damage().is_empty();
         if !is_whole {
             self.follower = Follower::open(&self.directory)?;
@@ -142,7 +144,6 @@ impl LiveReport {
             version: self.now.version,
             ..LiveStatus::of(&self.directory, state, left, working, Timestamp::now())
         };
-        self.next_look = Instant::now() + BETWEEN_LOOKS.max(began.elapsed() * REST);
         Ok(())
     }
 

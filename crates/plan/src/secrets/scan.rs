@@ -59,8 +59,8 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
             let is_flag = word.as_str().starts_with("--");
             let values = values_after(text, begin..end, is_bearer || is_flag);
             // The members of a table may have names of their own.
-            let whole = values.iter().filter(|(_, is_table)| !is_table);
-            at = whole.last().map_or(at, |(value, _)| value.end);
+            let mut whole = values.iter().filter(|(_, is_table)| !is_table);
+            at = whole.next_back().map_or(at, |(value, _)| value.end);
             found.extend(values.into_iter().map(|(value, is_table)| Announced {
                 name: if is_signature { URL_SIGNATURE } else { name }.to_owned(),
                 begin,

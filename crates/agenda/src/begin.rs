@@ -127,3 +127,41 @@ fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<
         forecast,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{plan, succeed};
+    use crate::{Agenda, Schedule, Step};
+    use vsweep_record::journal::{Event, Shard};
+
+    #[test]
+    fn a_search_begins_within_its_range() {
+        let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nnum_prompts = 64\n[sla]\nvary = \"max_concurrency\"\n\
+                    max = 64\n[[sla.target]]\nname = \"chat\"\np99_ttft_ms = \"<=500\"\n";
+        let (plan, matrix) = plan(text);
+        let mut state = State::default();
+        let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
+        let group = schedule.starts().find_map(|start| schedule.group(&start, &state));
+        let mut planned = matrix.servers().flat_map(|server| matrix.searches_of(&server).next());
+        let id = planned.next().expect("one search").id;
+        let hint = Hint {
+            forecast: Some([("chat".to_owned(), 1000.0)].into()),
+            ..Hint::default()
+        };
+        let mut agenda = Agenda::new(schedule, group.expect("work"), [(id, hint)].into(), &state);
+        let seed = loop {
+            match agenda.next(&state) {
+                Step::Record(event, _) => {
+                    if let Event::SearchStarted(started) = &*event {
+                        break started.seed.value;
+                    }
+                    agenda.recorded(&state.apply_hypothetical(*event), &state);
+                }
+                Step::Act(action) => agenda.settle(succeed(&action)),
+                _ => panic!("no search"),
+            }
+        };
+        assert_eq!(seed, 64.0);
+    }
+}

@@ -15,7 +15,7 @@ const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n
 /// Performs the next action on a scripted server.
 type Script<'s> = &'s mut dyn FnMut(&mut Agenda<'_>, &Action) -> ActionOutcome;
 
-fn plan(text: &str) -> (Plan, Matrix) {
+pub(super) fn plan(text: &str) -> (Plan, Matrix) {
     let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
     let matrix = Matrix::expand(&plan).expect("it expands");
     (plan, matrix)
@@ -75,7 +75,7 @@ fn perform_next(
     }
 }
 
-fn succeed(action: &Action) -> ActionOutcome {
+pub(super) fn succeed(action: &Action) -> ActionOutcome {
     match action {
         Action::Start(_) => ActionOutcome::Started(Ok(ReadyInfo::default())),
         Action::Check => ActionOutcome::Unchanged,
@@ -386,34 +386,4 @@ fn a_start_continues_with_the_first_run_that_is_left() {
         );
     }
     assert_eq!(all.concat(), "12345123451");
-}
-
-#[test]
-fn a_search_begins_within_its_range() {
-    let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nnum_prompts = 64\n[sla]\nvary = \"max_concurrency\"\n\
-                max = 64\n[[sla.target]]\nname = \"chat\"\np99_ttft_ms = \"<=500\"\n";
-    let (plan, matrix) = plan(text);
-    let mut state = State::default();
-    let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
-    let group = schedule.starts().find_map(|start| schedule.group(&start, &state));
-    let mut planned = matrix.servers().flat_map(|server| matrix.searches_of(&server).next());
-    let id = planned.next().expect("one search").id;
-    let hint = Hint {
-        forecast: Some([("chat".to_owned(), 1000.0)].into()),
-        ..Hint::default()
-    };
-    let mut agenda = Agenda::new(schedule, group.expect("work"), [(id, hint)].into(), &state);
-    let seed = loop {
-        match agenda.next(&state) {
-            Step::Record(event, _) => {
-                if let Event::SearchStarted(started) = &*event {
-                    break started.seed.value;
-                }
-                agenda.recorded(&state.apply_hypothetical(*event), &state);
-            }
-            Step::Act(action) => agenda.settle(succeed(&action)),
-            _ => panic!("no search"),
-        }
-    };
-    assert_eq!(seed, 64.0);
 }

@@ -102,7 +102,7 @@ mod tests {
         );
         let all_rows =
             automatic(json!({"dataset_name": "custom", "dataset_path": "p", "num_prompts": 0, "request_rate": 5}));
-        assert_eq!((all_rows, all_rows.count()), (Amount::AtRate(5.0, MOST), 5));
+        assert_eq!((all_rows, all_rows.count()), (Amount::AtRate(5.0, 70), 5));
         assert_eq!(
             automatic(json!({"max_concurrency": 64, "num_warmups": 3})),
             Amount::AtOnce(3)

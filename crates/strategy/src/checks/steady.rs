@@ -240,9 +240,12 @@ mod tests {
 
     #[test]
     fn a_change_from_a_median_of_zero_has_no_size() {
-        let late: Vec<f64> = (0..40).map(|i| f64::from((i - 25).max(0))).collect();
-        assert!(trend(&late).expect("values").score > 3.3);
-        assert_eq!(changing(&late), None);
+        let noise = |i: i32| 0.2 * f64::from((i * 7).rem_euclid(5));
+        let rising: Vec<f64> = (-20..=20).map(|i| f64::from(i) + noise(i)).collect();
+        let found = trend(&rising).expect("values");
+        assert_eq!(median(rising.clone()), 0.0);
+        assert!(found.score > 3.3, "{}", found.score);
+        assert_eq!(changing(&rising), None);
     }
 
     #[test]

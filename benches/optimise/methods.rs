@@ -26,7 +26,9 @@ impl End {
     }
 }
 
-pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
+/// Runs the optimiser. With `skip_beaten`, the measurement of a new config ends after the first probe if that shows that the best one is
+/// better.
+pub fn optimised(node: &mut Node<'_>, most_s: f64, skip_beaten: bool) -> End {
     let landscape = node.landscape;
     let rules = Rules {
         margin: MARGIN,
@@ -39,7 +41,7 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
     while let Ok(proposals) = optimized.ask(1, &[]) {
         let proposal = proposals[0];
         let first = match proposal.reason {
-            Reason::Promising { .. } => node.best().map(|(_, value)| value),
+            Reason::Promising { .. } if skip_beaten => node.best().map(|(_, value)| value),
             _ => None,
         };
         let before = node.seconds;

@@ -286,7 +286,8 @@ impl Sweep<'_> {
             .collect()
     }
 
-    /// Returns true if other workers hold groups that may still come to this worker.
+    /// Returns true if a group with remaining work is wanted that this session neither has nor had. Where none can be taken now, other
+    /// workers hold these groups, and may give them up.
     pub(super) fn is_left_to(&self, share: &Share, state: &State) -> bool {
         self.left(state).iter().any(|(group, _)| share.wants(group))
     }

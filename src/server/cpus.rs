@@ -19,7 +19,7 @@ pub struct Cpus(BTreeSet<usize>);
 /// CPUs divided among servers and the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Division {
-    /// CPUs of each server's share, in the order of the request.
+    /// CPUs of each server's share, in the order of `near`.
     pub shares: Vec<Cpus>,
     /// CPUs for the load.
     pub rest: Cpus,
@@ -45,8 +45,8 @@ impl Cpus {
         Cpus(parts.into_iter().flat_map(|part| part.0.iter().copied()).collect())
     }
 
-    /// Divides the CPUs into shares of whole cores, one for each entry of `near`: the CPUs near its device, if known, from which its share
-    /// is taken. One core of each share is left for the load. `None` if there are too few cores, or they cannot be divided.
+    /// Divides the CPUs into shares of whole cores, one for each entry of `near`. An entry has the CPUs near a device, if known; its share
+    /// is taken from these. One core of each share is left for the load. `None` if there are too few cores, or they cannot be divided.
     pub fn divide(&self, near: &[Option<Cpus>]) -> Option<Division> {
         self.divide_cores(near, &siblings)
     }

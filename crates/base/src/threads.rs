@@ -1,5 +1,5 @@
-//! Spreads work over threads. A machine at its limit of processes or memory may refuse a new thread; the calling thread then does the work
-//! alone.
+//! Spreads work over threads. A machine at its limit of processes or memory may refuse a new thread; the work is then done by fewer
+//! threads, at least by the calling one.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -36,7 +36,7 @@ use tokio::time::{Instant, Sleep, sleep};
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// Least time between two new pages.
 const BETWEEN_PAGES: Duration = Duration::from_secs(3);
-/// Rest after a look or a new page, as a multiple of the time that it took. So looks use at most 1 % of a core, and pages another 1 %.
+/// Rest after a look or a new page, as a multiple of the time that it took. So looks take at most 1 % of the time, and pages another 1 %.
 const REST: u32 = 100;
 
 type Served = Arc<Mutex<LiveReport>>;

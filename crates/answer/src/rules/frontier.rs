@@ -7,7 +7,7 @@ use super::super::known::{Figures, Known, draws_of, rounded};
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;
 
-/// Number of draws of the model for each one that is used for a frontier's probabilities. Fewer are used, because a frontier has many
+/// A frontier's probabilities use one of this many draws of the model. Fewer are used, because a frontier has many
 /// points, and nothing is decided by its probabilities.
 const ONE_DRAW_IN: usize = 4;
 

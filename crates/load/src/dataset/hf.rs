@@ -137,7 +137,8 @@ impl HuggingFace {
 struct Texts {
     prompt: String,
     answer: Option<String>,
-    /// True if the texts are from a conversation. Such a prompt is not put into the chat template.
+    /// True if the texts are from a conversation with roles, whose prompt is not put into the chat template. False for `turns`, which lists
+    /// only what the user says.
     is_conversation: bool,
 }
 

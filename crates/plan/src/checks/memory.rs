@@ -5,8 +5,8 @@ use crate::{Flag, Program, ServeCommand};
 use std::cmp::Ordering;
 use vsweep_base::cause::Cause;
 
-/// Settings with a known effect on memory. Each has two directions of change that surely do not lower the need for memory: the first is for
-/// loading the model, the second for the KV cache. A lower `gpu_memory_utilization` leaves less room for the cache.
+/// Settings with a known effect on memory. Each has the directions in which a change surely does not lower the need for memory: first for
+/// loading the model, then for the KV cache. A lower `gpu_memory_utilization` leaves less room for the cache.
 const SETTINGS: [(&str, Ordering, Ordering); 6] = [
     ("max_model_len", Ordering::Greater, Ordering::Greater),
     ("max_num_seqs", Ordering::Greater, Ordering::Greater),

@@ -29,7 +29,7 @@ pub(super) struct Reader {
     pub nonce: Nonce,
     /// Defects, one sentence each.
     pub damage: Vec<String>,
-    /// Numbers of damaged lines in the file, from 1, that may have retired results.
+    /// Damaged lines that may have retired results, by their number in the file, from 1.
     pub doubtful: Vec<u64>,
     offset: u64,
     /// Number of lines in the file that were read.

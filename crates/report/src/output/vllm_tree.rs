@@ -27,14 +27,14 @@ const LONGEST_NAME: usize = 255;
 pub struct Exported {
     /// Number of runs with figures.
     pub runs: usize,
-    /// Number of runs without figures. Each has a file with the reason.
+    /// Number of runs that are written as failures. Each has a file with the reason.
     pub failures: usize,
     /// One line for each run file that cannot be read or is not the recorded one.
     pub damaged: Vec<String>,
 }
 
-/// Writes the results that count as the tree of a vLLM sweep. Invalid runs and runs that were cut short are failures in it, so that nobody
-/// draws them.
+/// Writes the results that count, in the form of a vLLM sweep's tree. Invalid runs and runs that were cut short are failures in it, so that
+/// nobody draws them.
 pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Result<Exported> {
     let unknown = ServerRecord::default();
     let mut exported = Exported::default();

@@ -5,8 +5,8 @@ use crate::texts::words::{say, say_setting, short_name};
 use itertools::Itertools;
 use vsweep_answer::{Answer, Answered, Better, Effect, Estimate, Goal, PointEstimates, Verdict, Winner};
 
-/// A load at which the recommended server has as much, within the margin, at a lower latency: `concurrency 64, p99 E2EL 120 ms`. Of several
-/// loads, the one with the lowest latency. It is called a lower load, because latency grows with the load.
+/// A load at which the recommended server's figure is as high, within the margin, at a lower latency: `concurrency 64, p99 E2EL 120 ms`. Of
+/// several loads, the one with the lowest latency. It is called a lower load, because latency grows with the load.
 pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     let (metric, latency) = (highest(answered)?, latency(answer, answered)?);
     let figures = |own: &PointEstimates| Some((figure(answer, own, metric)?.value, figure(answer, own, latency)?));
@@ -22,8 +22,8 @@ pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Opti
     Some(format!("{}, {}{range}", own.load, say(latency, &value)))
 }
 
-/// The load and the settings of a recommended server that are the largest tested, although larger was better: `concurrency 64, seqs 256`.
-/// More of these may be better still. `None` for an unfinished sweep.
+/// The load and the settings of a recommended server that are the largest tested, where each was better than the smaller ones: `concurrency
+/// 64, seqs 256`. More of these may be better still. `None` for an unfinished sweep.
 pub fn largest(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     let metric = highest(answered).filter(|_| answer.open == 0)?;
     let number = |load: &str| load.rsplit_once(' ')?.1.replace(',', "").parse::<f64>().ok();

@@ -254,8 +254,8 @@ impl Record {
         });
     }
 
-    /// Moves the name of each side's combination to its side. A record holds one name, the load's if both sides have one; the name of the
-    /// folder holds both.
+    /// Stores the name of each side's combination with the parameters of that side. A record holds one name, the load's if both sides have
+    /// one; the name of the folder holds both.
     fn name_sides(&mut self, folder: &str) {
         let Some(name) = self.params.shift_remove(COMBO_NAME) else {
             return;

@@ -1,5 +1,5 @@
-//! The report in the terminal: the best points with their settings, the failures in full, and last the ending of a run. Its text is in
-//! `text.txt.jinja`; this file prepares data in addition to the `document`.
+//! The report in the terminal: the best points with their settings, the failures in full, and last the lines with which `vsweep run` ends.
+//! Its text is in `text.txt.jinja`; this file prepares data in addition to the `document`.
 
 use super::align::{align, fitting};
 use super::ending;

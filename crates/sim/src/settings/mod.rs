@@ -152,7 +152,7 @@ impl ServerSettings {
         let limits = engine::limits(flags, &gpu, &model)?;
         let (weight_bytes, eight_bit) = engine::weights(flags);
         let speculation = engine::speculation(flags, &model)?;
-        let has_small_cache = flags
+        let has_eight_bit_cache = flags
             .text("kv_cache_dtype")
             .is_some_and(|dtype| dtype.starts_with("fp8"));
         let cost = CostModel {
@@ -163,7 +163,7 @@ impl ServerSettings {
             data_parallel,
             speculation,
             weight_bytes,
-            kv_bytes: if has_small_cache { 1.0 } else { 2.0 },
+            kv_bytes: if has_eight_bit_cache { 1.0 } else { 2.0 },
             eight_bit,
             eager: flags.is_on("enforce_eager", false),
             speed: own::speed(flags)?,

@@ -63,7 +63,8 @@ impl ExploreSettings {
         if !self.requests_per_rate {
             return self.requests.at(in_flight);
         }
-        // The rate under this load is still unknown, so each slot is filled at least twice, up to the maximum.
+        // The rate under this load is still unknown, so a run has at least two requests for each one in flight, up to the maximum number of
+        // requests.
         let filled = (2.0 * in_flight).min(self.requests.max as f64) as u64;
         self.requests.at(serial).max(filled)
     }
@@ -360,7 +361,7 @@ mod tests {
         let mut exploration = Exploration::new(settings);
         let mut asked = Vec::new();
         while let Some(load) = exploration.ask() {
-            let in_flight = load.max_concurrency.expect("valid in this test");
+            let in_flight = load.max_concurrency.expect("limited in this test");
             asked.push(in_flight);
             let figures = figures(in_flight);
             exploration.add(&Level { load, figures });

@@ -1,4 +1,4 @@
-//! Replaces observations that only say on which side of a bound a value lies by normal observations with the same effect (expectation
+//! Turns observations that only say on which side of a bound a value lies into normal observations with the same effect (expectation
 //! propagation, Minka 2001).
 
 use crate::stats::{Cholesky, dot};

@@ -135,6 +135,10 @@ impl Secrets {
             {
                 let before = &text[found.begin..found.value.start];
                 self.keep(&found.name, value, before);
+                // A URL within the value has a password of its own.
+                if value.len() < text.len() {
+                    self.note_text(value);
+                }
                 if !before.ends_with(['\'', '"']) {
                     self.keep(&found.name, sure_part(value), before);
                 }
@@ -312,6 +316,16 @@ mod tests {
             [Piece::Plain("x="), Piece::Secret("API_KEY"), Piece::Plain("!")]
         );
         assert_eq!(secrets.pieces("pw"), [Piece::Secret("OTHER_KEY")]);
+    }
+
+    #[test]
+    fn the_password_of_a_url_that_is_a_secret_itself_is_one_too() {
+        for word in [
+            r#"{"auth": {"token": "https://u:SEKRIT1234@h/x"}}"#,
+            "TOKEN=https://u:SEKRIT1234@h",
+        ] {
+            assert_eq!(argv(&["x", word]).redact("pw SEKRIT1234"), "pw ***", "{word}");
+        }
     }
 
     #[test]

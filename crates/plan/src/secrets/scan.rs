@@ -16,7 +16,7 @@ pub(super) struct Announced {
     pub begin: usize,
     /// Range of the value.
     pub value: Range<usize>,
-    /// True if it is a table. Names within it announce nothing.
+    /// True if it is a table. Names within it announce values of their own.
     pub is_table: bool,
 }
 
@@ -38,7 +38,7 @@ const ENDS: &str = "'\",;&]})<>";
 static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9A-Za-z_-]+").expect("a pattern"));
 
 /// Returns every value that is marked as a secret: by a URL, by a curl command, or by a name before it that `announces` accepts. The
-/// values are in the order of the text. They do not overlap, except that a table may contain values of URLs and curl commands.
+/// values are in the order of the text. They do not overlap, except that a table may contain other values.
 pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Announced> {
     let mut found = in_urls(text);
     found.extend(in_curl(text));
@@ -73,7 +73,7 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
     let mut covered = 0;
     found.retain(|announced| {
         let is_free = announced.value.start >= covered;
-        // A table does not cover the values of URLs and curl commands within it.
+        // A table does not cover the values within it.
         if is_free && !announced.is_table {
             covered = announced.value.end;
         }

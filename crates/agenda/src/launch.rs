@@ -144,7 +144,7 @@ struct ServedLoad {
     workload: Params,
     /// Largest number of requests at once, and of requests per second; infinite without a limit.
     limits: (f64, f64),
-    /// Number of requests; infinite if it is not set.
+    /// Number of requests; infinite if it is not known.
     requests: f64,
 }
 
@@ -170,7 +170,8 @@ impl ServedLoad {
         self.workload == other.workload
             && self.limits.0 >= other.limits.0
             && self.limits.1 >= other.limits.1
-            && (!is_at_once || self.requests >= other.requests)
+            // An unknown number covers only an unknown one.
+            && (!is_at_once || self.requests == other.requests || (self.requests.is_finite() && self.requests >= other.requests))
     }
 }
 
@@ -221,6 +222,7 @@ mod tests {
             json!({"max_concurrency": 4})
         ));
         assert!(!is_warm(json!({"num_prompts": 50}), json!({"num_prompts": 60})));
+        assert!(!is_warm(json!({"num_prompts": 0}), json!({"num_prompts": 60})));
         assert!(
             !is_warm(json!({"num_prompts": 50}), json!({"num_prompts": 0})),
             "every row"

@@ -111,7 +111,10 @@ impl MeasuredView<'_> {
 
 /// Returns the seed in bench parameters, a number or its text; 0 if there is none.
 pub fn seed_of(params: &Params) -> u64 {
-    params.get("seed").and_then(number_or_text).unwrap_or(0.0) as u64
+    let Some(seed) = params.get("seed") else { return 0 };
+    // A number of 64 bits may be larger than what a fraction holds exactly.
+    let exact = seed.as_u64().or_else(|| seed.as_str()?.trim().parse().ok());
+    exact.unwrap_or_else(|| number_or_text(seed).filter(|seed| seed.is_finite()).unwrap_or(0.0) as u64)
 }
 
 /// Returns bench parameters with the seed of this draw. It stays within 32 bits, which benchmarks take, if the plan's seed does.

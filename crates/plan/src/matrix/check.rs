@@ -143,12 +143,17 @@ fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, posit
 /// Reports searches that cannot work: the number of requests of a run is not known, they are not sent within `bench.timeout` at any rate, or
 /// are fewer than a number in flight that the search may try.
 pub(super) fn searches(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    let mut uncounted = (0..matrix.sides.bench.len()).filter(|bench| matrix.is_uncounted(*bench));
-    if let Some(bench) = uncounted.next().filter(|_| matrix.finds_its_loads()) {
+    let is_uncounted = |bench: &usize| matrix.is_uncounted(*bench) && matrix.is_kept(*bench);
+    let uncounted = || (0..matrix.sides.bench.len()).find(is_uncounted);
+    if let Some(bench) = matrix.finds_its_loads().then(uncounted).flatten() {
         let message =
             "num_prompts = 0 stands for every row of a file, and a search has to know how many requests it sends";
         let span = place(plan, &matrix.sides.bench, bench, NUM_PROMPTS).unwrap_or_default();
-        found.object(span, message, "write the number of rows");
+        found.object(
+            span,
+            message,
+            "write the number of rows, or remove it if there is a duration",
+        );
     }
     let Some(sla) = &plan.sla else { return };
     let span = plan.origin.key_span(&["sla"]);

@@ -2,7 +2,7 @@
 //! varied parameter is left open. The points are made when a search or exploration asks for them.
 
 use super::{Matrix, Point, ServerConfig};
-use crate::{Params, number, show, spelling};
+use crate::{Params, number_or_text, show, spelling};
 use itertools::Itertools;
 use serde_json::{Value, json};
 use vsweep_base::ids::{SearchId, ServerId, canonical_json, short_digest};
@@ -299,15 +299,15 @@ impl Matrix {
             .sides
             .bench
             .value(index, NUM_PROMPTS)
-            .and_then(|value| number(&value));
-        count == Some(0.0) && !self.is_timed(index)
+            .and_then(|value| number_or_text(&value));
+        count == Some(0.0)
     }
 
     /// Returns the number of requests of a run by `num_prompts`, which may follow the load; `None` if the plan does not set it, or sets 0
     /// for every row of a file.
     fn planned_requests(&self, index: usize) -> Option<Requests> {
         let bench = &self.sides.bench;
-        let fixed = bench.value(index, NUM_PROMPTS).and_then(|value| number(&value));
+        let fixed = bench.value(index, NUM_PROMPTS).and_then(|value| number_or_text(&value));
         let fixed = fixed.filter(|count| *count > 0.0).map(|count| Requests {
             per_value: 0.0,
             min: count as u64,

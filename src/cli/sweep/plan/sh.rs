@@ -215,7 +215,12 @@ impl Script<'_> {
         let start = ["vsweep", name, "--base-url", url].map(str::to_owned);
         let [words, output] =
             [argv::apply(&start, &params), output].map(|words| self.command(&BTreeMap::new(), &words));
-        format!("{words} --seed $(({seed} + run)) {output}")
+        // A seed has 32 bits, and the next one after the highest is 0, as in a sweep.
+        let seed = match u32::try_from(seed).is_ok_and(|seed| seed > u32::MAX / 2) {
+            true => format!("$((({seed} + run) & {}))", u32::MAX),
+            false => format!("$(({seed} + run))"),
+        };
+        format!("{words} --seed {seed} {output}")
     }
 
     /// Returns a text that stays within one comment line, without secrets.

@@ -57,8 +57,13 @@ async fn stop_scheduling(app: &App, query: &HashMap<String, String>) {
         Some("keep") => {}
         Some("wait") => {
             app.is_draining.send_replace(true);
-            while app.driver.inspect().await.is_some_and(is_busy) {
+            let is_paused = || app.paused.load(Ordering::Relaxed);
+            while is_paused() && app.driver.inspect().await.is_some_and(is_busy) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            // A request to resume may have come meanwhile.
+            if !is_paused() {
+                return;
             }
         }
         _ => app.driver.abort_all(),

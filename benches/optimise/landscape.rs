@@ -30,7 +30,7 @@ pub const COSTS: [Costs; 2] = [
 ];
 
 impl Costs {
-    /// Returns true if the loads of a server take longer than its start, so that `skip_beaten` saves more than half of a new config's time.
+    /// Returns true if the loads of a server take longer than its start.
     pub fn pays_to_skip(self) -> bool {
         PROBES * self.probe_s > self.cold_s
     }

@@ -59,6 +59,8 @@ pub struct Calibration {
     warmups: BTreeMap<PointId, Vec<f64>>,
     /// The servers that were ready at least once.
     ready: HashSet<ServerId>,
+    /// The server that stands for these where the model predicts that they fail.
+    ready_server: ModelledServer,
     /// The server that stands in for those that the model cannot predict.
     measured_server: Option<ModelledServer>,
 }
@@ -91,6 +93,7 @@ impl Calibration {
             all: Vec::new(),
             warmups: BTreeMap::new(),
             ready: HashSet::new(),
+            ready_server: ModelledServer::default(),
             measured_server: None,
         }
     }
@@ -109,7 +112,8 @@ impl Calibration {
         }
         let ready = state.servers.iter().filter(|(_, server)| server.was_ready());
         calibration.ready = ready.map(|(id, _)| id.clone()).collect();
-        calibration.measured_server = is_measured(state).then(|| ModelledServer::measured(state));
+        calibration.ready_server = ModelledServer::measured(state);
+        calibration.measured_server = is_measured(state).then(|| calibration.ready_server.clone());
         let ready = |server: ServerConfig| {
             let stand_in = calibration.stand_in(&server, options).ok()?;
             stand_in.failure.is_none().then_some((server.id, stand_in))
@@ -152,7 +156,7 @@ impl Calibration {
     pub fn stand_in(&self, server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
         match ModelledServer::of(server, options) {
             Ok(modelled) if modelled.failure.is_some() && self.ready.contains(&server.id) => {
-                Ok(self.measured_server.clone().unwrap_or_default())
+                Ok(self.ready_server.clone())
             }
             modelled => modelled.or_else(|why| self.measured_server.clone().ok_or(why)),
         }

@@ -71,8 +71,11 @@ impl History {
         for (point, starts) in self.of_metric(metric).flatten() {
             groups.entry(point).or_default().extend_from_slice(starts);
         }
-        // The points of one launch share its noise, so they are one repeat.
-        let repeats = groups.iter().map(|((server, _), starts)| (server, starts.len() - 1));
+        // The points of one launch share its noise, so they are one repeat. Points that were measured on different launches would be
+        // several; counting the most of a server's points is on the safe side.
+        let repeats = groups
+            .iter()
+            .map(|((server, _), starts)| (server, starts.len().saturating_sub(1)));
         let repeats = repeats.into_grouping_map().max().into_values().sum::<usize>();
         let groups: Vec<Vec<Start>> = groups.into_values().collect();
         let noise = Noise {
@@ -150,11 +153,11 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
             .into_iter()
             .ordered_by_key(|(launch, _)| *launch)
         {
+            let Some(start) = Start::of(&values) else { continue };
             let version = versions.get(&launch).copied().unwrap_or_default();
             let measured = found.entry(metric.clone()).or_default();
             let server = format!("{}@{version}", runs[point.row].server);
-            let equal = measured.entry((server, point.id.clone())).or_default();
-            equal.extend(Start::of(&values));
+            measured.entry((server, point.id.clone())).or_default().push(start);
         }
     }
     Past { metrics: found }

@@ -171,7 +171,8 @@ pub enum Listener {
 
 /// Returns the inodes of the sockets in state LISTEN (`0A`) on a port of one of these addresses, from a table like `/proc/net/tcp`.
 fn listening_inodes(table: &str, ips: &[IpAddr], port: u16) -> Vec<u64> {
-    let meets = |own: IpAddr| own.is_unspecified() || ips.iter().any(|ip| ip.is_unspecified() || *ip == own);
+    let meets =
+        |own: IpAddr| own.is_unspecified() || ips.iter().any(|ip| ip.is_unspecified() || ip.to_canonical() == own);
     let inode = |line: &str| -> Option<u64> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let (ip, hex) = fields.get(1)?.rsplit_once(':')?;

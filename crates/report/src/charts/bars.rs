@@ -23,8 +23,8 @@ pub struct Bar {
     pub verdict: Verdict,
 }
 
-/// Returns the panel of one metric with the bars of the largest differences, the largest on top. The title says if there are more. `margin` is the largest difference that
-/// does not matter, in percent. If it is known, dashed lines mark it.
+/// Returns the panel of one metric with the bars of the largest differences, the largest on top. The title says if there are more. `margin`
+/// is the largest difference that does not matter, in percent. If it is known, dashed lines mark it.
 pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
     let size = |bar: &Bar| bar.ratio.ln().abs();
     let bars = bars.into_iter().sorted_by(|a, b| size(b).total_cmp(&size(a)));

@@ -3,7 +3,7 @@
 use crate::agenda::{Action, Ending};
 use crate::journal::{Directory, State};
 use crate::shell::shell_line;
-use crate::units::show_many;
+use crate::units::{show_count, show_many};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -71,7 +71,11 @@ fn progress(state: &State) -> String {
     let recorded = state.recorded_runs();
     match state.searches_left() {
         _ if state.optimization().is_some() => format!("{} recorded", show_many(recorded, "run")),
-        0 => format!("{recorded} of {} recorded", show_many(state.planned_runs(), "run")),
+        0 => format!(
+            "{} of {} recorded",
+            show_count(recorded),
+            show_many(state.planned_runs(), "run")
+        ),
         left => format!(
             "{} recorded; left: {}",
             show_many(recorded, "run"),

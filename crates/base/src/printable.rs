@@ -35,8 +35,8 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
 /// Mark at the end of a text that was cut.
 pub const CUT: &str = " …";
 
-/// Returns a text unchanged if it has at most `most` characters. A longer text is cut between words, within the first `most` characters,
-/// and [`CUT`] is added.
+/// Returns a text unchanged if it has at most `most` characters. A longer text is cut between words, so that it has at most `most` characters
+/// with the [`CUT`] at its end.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_none() {
         return text.to_owned();

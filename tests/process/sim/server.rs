@@ -216,6 +216,13 @@ impl Drop for Server {
         for segment in &self.segments {
             let _ = std::fs::remove_file(segment);
         }
+        // An engine that died before the server was ready is known from its log lines alone.
+        let output = self.output();
+        let numbers = output.split("EngineCore pid=").skip(1);
+        let pids = numbers.filter_map(|text| text.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok());
+        for pid in pids {
+            let _ = std::fs::remove_file(format!("/dev/shm/psm_{pid:08x}"));
+        }
     }
 }
 

@@ -29,13 +29,6 @@ pub const COSTS: [Costs; 2] = [
     },
 ];
 
-impl Costs {
-    /// Returns true if the loads of a server take longer than its start.
-    pub fn pays_to_skip(self) -> bool {
-        PROBES * self.probe_s > self.cold_s
-    }
-}
-
 /// Probes of a full measurement.
 pub const PROBES: f64 = 6.0;
 /// Share of a start's time after which a server that does not fit has failed.

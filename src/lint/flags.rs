@@ -36,15 +36,12 @@ pub fn has(offline: Offline, name: &str) -> bool {
     is_own || (!is_of_server(plain) && names().iter().any(|known| *known == plain || *known == positive))
 }
 
-/// A program and the folders in which it is looked for.
-type Located = (String, Option<String>);
-
 /// Checks the flags of every launched server whose program is vLLM or the simulator. `before_asking` is called before a program is asked
 /// for its flags.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
-    // The keys are the program, if it is vLLM itself and can be asked for its flags, and true for the simulator.
-    let mut programs: BTreeMap<(Option<Located>, bool), Arguments> = BTreeMap::new();
+    // The keys are the program and its `PATH`, if it is vLLM itself and can be asked for its flags, and true for the simulator.
+    let mut programs: BTreeMap<(Option<String>, Option<String>, bool), Arguments> = BTreeMap::new();
     for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);
         if matches!(command.program(), Program::Other | Program::Sglang) {
@@ -52,9 +49,9 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, 
         }
         let is_vllm = matches!(&server.argv[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));
         let is_simulator = matches!(command.program(), Program::Simulator);
-        let named = is_vllm.then(|| (server.argv[0].clone(), server.env.get("PATH").cloned()));
-        let program = (named, is_simulator);
-        let given = programs.entry(program).or_default();
+        let program = is_vllm.then(|| server.argv[0].clone());
+        let folders = server.env.get("PATH").filter(|_| is_vllm).cloned();
+        let given = programs.entry((program, folders, is_simulator)).or_default();
         given.is_simulator = is_simulator;
         given.objections.extend(objections(&placed(command.args())));
         let words = command.args().iter().filter(|word| spelling::is_flag(word));
@@ -64,7 +61,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, 
             .extend(words.map(|word| word.split('=').next().unwrap_or(word).to_owned()));
         given.env = server.env;
     }
-    for ((program, _), mut given) in programs {
+    for ((program, ..), mut given) in programs {
         let asked = match offline {
             Some(offline) => {
                 let names: BTreeSet<String> = loads(matrix)
@@ -84,7 +81,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, 
         };
         let is_asked = asks == Asks::Always || !given.objections.is_empty();
         let announce = is_asked.then_some(before_asking);
-        let installed = program.and_then(|(program, _)| InstalledFlags::of(&program, &asked, &given.env, announce));
+        let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, announce));
         check_given(plan, &given, installed.as_ref(), found);
     }
 }

@@ -12,7 +12,6 @@ use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
-use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Most recorded runs that are played for comparison. More would add little and take time.
@@ -56,13 +55,15 @@ pub struct Calibration {
     /// Durations of all measured runs, in seconds.
     all: Vec<f64>,
     /// Durations of the warm-ups of measured runs by their point, in seconds.
-    warmups: BTreeMap<PointId, Vec<f64>>,
+    warmups: HashMap<PointId, Vec<f64>>,
+    /// Mean duration of all these warm-ups, in seconds; `None` without any.
+    mean_warmup: Option<f64>,
     /// The servers that were ready at least once.
     ready: HashSet<ServerId>,
-    /// The server that stands for these where the model predicts that they fail.
-    ready_server: ModelledServer,
-    /// The server that stands in for those that the model cannot predict.
-    measured_server: Option<ModelledServer>,
+    /// The server by the recorded starts. It stands in for ready servers that the model predicts to fail.
+    recorded_server: ModelledServer,
+    /// True if runs were measured. Then that server also stands in for those that the model cannot predict.
+    is_measured: bool,
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -91,10 +92,11 @@ impl Calibration {
             by_point: HashMap::new(),
             by_load: HashMap::new(),
             all: Vec::new(),
-            warmups: BTreeMap::new(),
+            warmups: HashMap::new(),
+            mean_warmup: None,
             ready: HashSet::new(),
-            ready_server: ModelledServer::default(),
-            measured_server: None,
+            recorded_server: ModelledServer::default(),
+            is_measured: false,
         }
     }
 
@@ -112,8 +114,8 @@ impl Calibration {
         }
         let ready = state.servers.iter().filter(|(_, server)| server.was_ready());
         calibration.ready = ready.map(|(id, _)| id.clone()).collect();
-        calibration.ready_server = ModelledServer::measured(state);
-        calibration.measured_server = is_measured(state).then(|| calibration.ready_server.clone());
+        calibration.recorded_server = ModelledServer::measured(state);
+        calibration.is_measured = is_measured(state);
         let ready = |server: ServerConfig| {
             let stand_in = calibration.stand_in(&server, options).ok()?;
             stand_in.failure.is_none().then_some((server.id, stand_in))
@@ -140,8 +142,7 @@ impl Calibration {
             return 0.0;
         }
         let of_point = self.warmups.get(&run.task.point.id).and_then(|warmups| mean(warmups));
-        let all = || self.warmups.values().flatten().copied().collect_vec();
-        of_point.or_else(|| mean(&all())).unwrap_or(0.0)
+        of_point.or(self.mean_warmup).unwrap_or(0.0)
     }
 
     /// Predicts the duration of a run that is not played, in seconds: the mean of the measured runs of its point, else of its load, else of
@@ -155,10 +156,9 @@ impl Calibration {
     /// server that was ready although the model predicts its failure.
     pub fn stand_in(&self, server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
         match ModelledServer::of(server, options) {
-            Ok(modelled) if modelled.failure.is_some() && self.ready.contains(&server.id) => {
-                Ok(self.ready_server.clone())
-            }
-            modelled => modelled.or_else(|why| self.measured_server.clone().ok_or(why)),
+            Ok(modelled) if modelled.failure.is_none() || !self.ready.contains(&server.id) => Ok(modelled),
+            Err(why) if !self.is_measured => Err(why),
+            _ => Ok(self.recorded_server.clone()),
         }
     }
 
@@ -219,6 +219,8 @@ impl Calibration {
             self.by_load.entry(run.name.to_string()).or_default().push(run.seconds);
             self.all.push(run.seconds);
         }
+        let warmups: Vec<f64> = runs.iter().filter_map(|run| run.warmup_seconds).collect();
+        self.mean_warmup = mean(&warmups);
         let sizes: Vec<u64> = runs.iter().filter_map(|run| Some(run.file.as_ref()?.bytes)).collect();
         if !sizes.is_empty() {
             self.run_bytes = Some(sizes.iter().sum::<u64>() / sizes.len() as u64 + 6_000);

@@ -10,8 +10,9 @@ use crate::plan::ServeCommand;
 use crate::units::show_duration;
 use reqwest::StatusCode;
 use serde_json::Value;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
+use tokio::net::lookup_host;
 use tokio::time::{sleep, sleep_until, timeout};
 
 /// Time limit for one probe.
@@ -56,7 +57,7 @@ impl Server {
                 return Err(Failure::new(Cause::ReadyTimeout, detail));
             }
         };
-        require_ours(process, base_url)?;
+        require_ours(process, base_url).await?;
         process.ready_at = Some(process.launch.log.metadata().map_or(0, |meta| meta.len()));
         Ok(identity)
     }
@@ -169,9 +170,9 @@ fn serves(models: &[Value], expected: &[&str]) -> bool {
 
 /// Fails if the process that listens is older than our guard. Such a process took the port after the port was found free, and before our
 /// server did. A process that cannot be inspected (another user's, a container's) is accepted.
-fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
+async fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
     let address = base_url.rsplit("//").next().unwrap_or(base_url);
-    let found: Vec<SocketAddr> = address.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    let found: Vec<SocketAddr> = lookup_host(address).await.map(Iterator::collect).unwrap_or_default();
     let ips: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
     let holder = found.first().and_then(|at| procfs::listener(&ips, at.port()));
     let Some(Listener::Process(holder)) = holder else {

@@ -295,26 +295,25 @@ impl Matrix {
 
     /// Returns true if a run of a load sends every row of a file, so that a search cannot know how many requests that are.
     pub(super) fn is_uncounted(&self, index: usize) -> bool {
-        let count = self
-            .sides
-            .bench
-            .value(index, NUM_PROMPTS)
-            .and_then(|value| number_or_text(&value));
-        count == Some(0.0)
+        self.num_prompts(index) == Some(0.0)
+    }
+
+    /// Returns the number of prompts that the plan sets for a load.
+    fn num_prompts(&self, index: usize) -> Option<f64> {
+        number_or_text(&*self.sides.bench.value(index, NUM_PROMPTS)?)
     }
 
     /// Returns the number of requests of a run by `num_prompts`, which may follow the load; `None` if the plan does not set it, or sets 0
     /// for every row of a file.
     fn planned_requests(&self, index: usize) -> Option<Requests> {
-        let bench = &self.sides.bench;
-        let fixed = bench.value(index, NUM_PROMPTS).and_then(|value| number_or_text(&value));
-        let fixed = fixed.filter(|count| *count > 0.0).map(|count| Requests {
+        let fixed = self.num_prompts(index).filter(|count| *count > 0.0);
+        let fixed = fixed.map(|count| Requests {
             per_value: 0.0,
             min: count as u64,
             max: count as u64,
         });
         fixed.or_else(|| {
-            let derived = bench.derived(NUM_PROMPTS)?;
+            let derived = self.sides.bench.derived(NUM_PROMPTS)?;
             Some(Requests {
                 per_value: derived.times,
                 min: derived.min.map_or(1, |min| min.ceil() as u64),

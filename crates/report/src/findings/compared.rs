@@ -138,17 +138,14 @@ fn names(compared: &Compared) -> String {
 fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion, state: &State) -> Vec<String> {
     let starts = show_many(outcome.starts as u64, "start");
     let broken = broken(compared, outcome.ending, state);
-    let why = match outcome.ending {
-        PairedEnding::Decided => format!("decided after {starts}"),
-        PairedEnding::Spent if conclusion.is_out_of_time => format!("stopped after {starts} (max_time)"),
-        PairedEnding::Spent => format!("stopped after {starts} (max_starts)"),
-        PairedEnding::Unstartable(arm) => {
-            let entrant = &compared.entrants[usize::from(arm == Arm::New)];
-            format!(
-                "{starts}, the last four of {} gave no result",
-                short_label(&entrant.name)
-            )
-        }
+    let why = match &broken {
+        Some(broken) => format!(
+            "{starts}, the last four of {} gave no result",
+            short_label(&broken.server)
+        ),
+        None if outcome.ending == PairedEnding::Decided => format!("decided after {starts}"),
+        None if conclusion.is_out_of_time => format!("stopped after {starts} (max_time)"),
+        None => format!("stopped after {starts} (max_starts)"),
     };
     if let Some(broken) = broken.filter(|_| Tally::of(&outcome.findings).is_undecided()) {
         return vec![format!("{}, so nothing can be compared; {why}", failure(&broken))];

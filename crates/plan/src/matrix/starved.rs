@@ -4,7 +4,7 @@
 use super::Matrix;
 use super::search::NUM_PROMPTS;
 use super::space::Space;
-use crate::{Diagnostics, Plan, Problem, Side, Span, number, spelling};
+use crate::{Diagnostics, Plan, Problem, Side, Span, number_or_text, spelling};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use vsweep_base::units::show_many;
@@ -69,16 +69,16 @@ impl Matrix {
     /// number in flight is only a limit, so such a load is never starved.
     fn starved(&self, index: usize) -> Option<(u64, u64)> {
         let value = |name: &str| self.sides.bench.value(index, name);
-        let users = number(&*value(Vary::MaxConcurrency.name())?)?;
+        let users = number_or_text(&*value(Vary::MaxConcurrency.name())?)?;
         let requests = match value(NUM_PROMPTS) {
-            Some(requests) => number(&requests)?,
+            Some(requests) => number_or_text(&requests)?,
             None if self.is_timed(index) => return None,
             None if self.is_own_load() => DEFAULT_REQUESTS as f64,
             // The default of another program is unknown.
             None => return None,
         };
         let has_rate = value(Vary::RequestRate.name())
-            .and_then(|rate| number(&rate))
+            .and_then(|rate| number_or_text(&rate))
             .is_some_and(f64::is_finite)
             || value("ramp_up_strategy").is_some_and(|strategy| !strategy.is_null());
         // 0 requests stand for the whole dataset, whose size is not known here.

@@ -144,7 +144,7 @@ fn choices(
     };
     let n = match body.int("n")?.unwrap_or(1) {
         n @ 1..=4096 => n as usize,
-        n => return Err(ApiError::bad_request("n", format!("n must be at least 1, got {n}."))),
+        n => return Err(ApiError::bad_request("n", format!("n must be 1 to 4096, got {n}."))),
     };
     let stop = Stop::read(body)?;
     // A greedy answer depends on the prompt and the adapter, not on a seed.

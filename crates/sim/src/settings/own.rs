@@ -4,18 +4,22 @@ use crate::engine::noise::Spread;
 use crate::fault::Fault;
 use crate::flags::{Flags, Refusal};
 use crate::neighbours::CrossTalk;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use vsweep_metrics::rng::uniform;
+
+/// Factors by which a simulated server may be faster than the modelled one. A slower one would sleep beyond what a duration can hold.
+const SPEEDS: RangeInclusive<f64> = 1e-6..=1e9;
 
 pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {
     if flags.is_on("sim_zero", false) {
         return Ok(f64::INFINITY);
     }
     match flags.float("sim_speed", 1.0) {
-        speed if speed > 0.0 && speed.is_finite() => Ok(speed),
+        speed if SPEEDS.contains(&speed) => Ok(speed),
         speed => Err(Refusal::argument(
             "sim_speed",
-            format!("must be above 0, got '{speed}'"),
+            format!("must be 0.000001 to 1000000000, got '{speed}'"),
         )),
     }
 }

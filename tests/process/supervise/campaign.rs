@@ -4,6 +4,7 @@
 use super::tree::{Marked, VSWEEP};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -150,9 +151,7 @@ impl Trial {
         if moment == Moment::Start {
             return Ok(());
         }
-        self.waits_for("requests", LONG, |trial| {
-            trial.said("first").contains("ready after") && trial.journal().contains("run_started")
-        })?;
+        self.waits_for("requests", LONG, |trial| !trial.events("run_started").is_empty())?;
         std::thread::sleep(Duration::from_secs(2 + 2 * u64::from(number)));
         if moment == Moment::Stop {
             // With requests in flight a real vLLM takes long to end, if it ends at all.
@@ -165,13 +164,16 @@ impl Trial {
         Ok(())
     }
 
-    fn journal(&self) -> String {
-        let journals = fs::read_dir(self.marked.path("out/journal"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let read = |entry: fs::DirEntry| fs::read_to_string(entry.path()).unwrap_or_default();
-        journals.map(read).collect()
+    /// The recorded events of one kind. A line that is still being written is left out.
+    fn events(&self, kind: &str) -> Vec<Value> {
+        let journals = fs::read_dir(self.marked.path("out/journal"));
+        let journals = journals.into_iter().flatten().flatten();
+        let text: String = journals
+            .map(|entry| fs::read_to_string(entry.path()).unwrap_or_default())
+            .collect();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let events = lines.filter_map(|line| line["event"].get(kind).cloned());
+        events.collect()
     }
 
     fn interrupt(&self) {
@@ -189,11 +191,12 @@ impl Trial {
         }
     }
 
-    /// The cause that vsweep found for the end of its server.
+    /// The cause that vsweep recorded for the end of its server, with its details.
     fn cause(&self) -> Option<String> {
-        let said = self.said("first");
-        let line = said.lines().find(|line| line.contains("server default: crashed_"))?;
-        line.split("server default: ").nth(1).map(str::to_owned)
+        let exits = self.events("server_exited").into_iter();
+        let mut causes =
+            exits.filter_map(|exit| Some(format!("{}: {}", exit["cause"].as_str()?, exit["detail"].as_str()?)));
+        causes.next()
     }
 
     /// Kills the victim at the moment, waits for the end of everything, and returns a short summary. The error says what went wrong.
@@ -247,9 +250,10 @@ impl Trial {
             }
             (Victim::Both, _) => {
                 self.ended()?;
+                let starts = self.events("server_starting").len();
                 self.vsweep = Trial::run(&self.marked, "second");
                 self.waits_for("the next start", LONG, |trial| {
-                    trial.said("second").contains(": starting")
+                    trial.events("server_starting").len() > starts
                 })?;
                 self.interrupt();
                 let code = self.ended()?;

@@ -678,6 +678,26 @@ fn a_folder_with_another_name_verifies() {
 }
 
 #[test]
+fn a_file_in_another_form_does_not_verify() {
+    let (_folder, directory) = write(&small());
+    let options = ReportOptions::default();
+    report(&directory, &options);
+    let differences = || {
+        let verified = verify(&directory, |_| options.clone());
+        verified.expect("a sound journal").1.differences
+    };
+    let (path, page) = (directory.report_html(), text(&directory.report_html()));
+    let with_member = page.replacen("id=\"data\">{", "id=\"data\">{\"added\":null,", 1);
+    assert_ne!(with_member, page);
+    fs::write(&path, with_member).expect("written");
+    assert!(differences()[0].contains("in another form"), "{:?}", differences());
+    fs::write(&path, page).expect("written");
+    let (path, table) = (directory.summary_csv(), text(&directory.summary_csv()));
+    fs::write(&path, table.replace('\n', "\r\n")).expect("written");
+    assert!(differences()[0].contains("in another form"), "{:?}", differences());
+}
+
+#[test]
 fn the_terminal_gets_the_answer() {
     let (_folder, directory) = write(&Experiment {
         servers: times(&[json!({})], "tensor_parallel_size", &[json!(1), json!(2), json!(4)]),

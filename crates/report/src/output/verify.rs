@@ -27,6 +27,9 @@ const LONGER: u64 = 1 << 16;
 /// Most characters of a line that are shown.
 const MOST_CHARACTERS: usize = 100;
 
+/// Difference of a file whose bytes differ and whose figures do not.
+const OTHER_FORM: &str = "has the recomputed figures in another form (quotes, line ends, order or empty members)";
+
 /// Result of the check.
 #[derive(Debug, Default)]
 pub struct Verified {
@@ -138,7 +141,10 @@ impl Verified {
             (Ok(_), Some(made)) => {
                 let made = to_text(made);
                 match read(path, 2 * made.len() as u64 + LONGER) {
-                    Ok(stored) => differences(&String::from_utf8_lossy(&stored), &made),
+                    Ok(stored) => match differences(&String::from_utf8_lossy(&stored), &made) {
+                        none if none.is_empty() => vec![OTHER_FORM.to_owned()],
+                        some => some,
+                    },
                     Err(error) if error.kind() == REFUSED => {
                         vec!["is more than twice as long as recomputed".to_owned()]
                     }

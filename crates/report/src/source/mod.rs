@@ -59,7 +59,7 @@ pub fn read_any(root: &Path) -> Result<Runs> {
 pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Runs, String> {
     let mut builder = TableBuilder::new();
     for (name, records) in files {
-        let records = match records.iter().any(dashboard::is_row) {
+        let records = match records.iter().all(dashboard::is_row) {
             true => dashboard::read(&records),
             false => records
                 .into_iter()
@@ -260,8 +260,11 @@ impl Record {
         let Some(name) = self.params.shift_remove(COMBO_NAME) else {
             return;
         };
-        let of_bench = format!("BENCH--{}", vllm_sweep::file_name(&vllm_sweep::text(&name)));
-        let (serve, bench) = match folder.strip_suffix(&of_bench) {
+        let file_name = vllm_sweep::file_name(&vllm_sweep::text(&name));
+        let without_load = ["BENCH--", "STARTUP--"]
+            .iter()
+            .find_map(|kind| folder.strip_suffix(&format!("{kind}{file_name}")));
+        let (serve, bench) = match without_load {
             Some(rest) => (
                 rest.strip_prefix("SERVE--")
                     .map(|rest| rest.trim_end_matches('-').into()),
@@ -287,5 +290,22 @@ impl Record {
         let mut params: Params = params.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
         params.extend(self.params.clone());
         params
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_folder_names_both_sides() {
+        for kind in ["BENCH", "STARTUP"] {
+            let summary = r#"{"avg_latency": 1, "run_number": 0, "_benchmark_name": "q"}"#;
+            let mut record = Record::of(serde_json::from_str(summary).expect("JSON"));
+            record.name_sides(&format!("SERVE--tp1-{kind}--q"));
+            let names = (&record.params[COMBO], &record.load[COMBO]);
+            assert_eq!(names, (&json!("tp1"), &json!("q")), "{kind}");
+        }
     }
 }

@@ -21,7 +21,7 @@ mod side {
 mod worker;
 
 pub use external::{
-    AIPERF_RESULT, Asked, LOG, RESULT, command_line, judge, of_figures, params_of, read_result, read_results, with_load,
+    AIPERF_RESULT, Asked, LOG, RESULT, command_line, in_figures, judge, params_of, read_result, read_results, with_load,
 };
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::to_flags;

@@ -3,9 +3,9 @@
 use super::output;
 use super::plan_file::{asking, show_all};
 use crate::error::{Error, Exit, Result};
-use crate::files::stranger;
+use crate::files::foreign_part;
 use crate::journal::{self, Check, Directory, Manifest, State};
-use crate::lint::{self, Asks, CheckedPlan, Objections};
+use crate::lint::{self, CheckedPlan, Objections, SlowChecks};
 use crate::matrix::Matrix;
 use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions};
 use crate::report::plan_text;
@@ -126,7 +126,7 @@ pub fn read_plan(
     let path = given.with_file_name(format!("{name}.{extension}"));
     let mut draft = plan::draft_of(text, format, &path).map_err(|errors| refuse(errors.into()))?;
     adapt(&mut draft.plan);
-    let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, Asks::InDoubt, asking).map_err(refuse)?;
+    let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, SlowChecks::InDoubt, asking).map_err(refuse)?;
     plan.path = given;
     if Changes::between(state, &matrix, &plan).plan.sha256 != sha256 {
         return Err(Error::Fatal(format!(
@@ -171,11 +171,11 @@ pub struct Owner {
 impl Owner {
     /// Refuses a directory that another user could have planted, and prints a note about one that another user owns.
     pub fn check(&self, root: &Path) -> Result<()> {
-        let Some(stranger) = stranger(root).filter(|_| !self.other_owner) else {
+        let Some(foreign) = foreign_part(root).filter(|_| !self.other_owner) else {
             return Ok(());
         };
-        let (path, uid) = (stranger.path.display(), stranger.uid);
-        if stranger.is_planted {
+        let (path, uid) = (foreign.path.display(), foreign.uid);
+        if foreign.is_planted {
             return Err(Error::Usage(format!(
                 "{path} belongs to another user (uid {uid}), who could change every file that is written there; choose another directory, or \
                  give --other-owner if you trust that user"

@@ -2,7 +2,7 @@
 
 use super::output::{inform, print_styled};
 use crate::error::{Error, Result};
-use crate::lint::{self, Asks, CheckedPlan, Objections};
+use crate::lint::{self, CheckedPlan, Objections, SlowChecks};
 use crate::matrix::Matrix;
 use crate::plan::{self, Diagnostics, Plan, Problems};
 use crate::units::parse_duration;
@@ -27,17 +27,17 @@ impl PlanFile {
     /// Reads and expands the plan. `adapt` sets defaults that depend on the place of its results. All problems and warnings are printed on
     /// standard error. Warnings are not an error; the last value is true if there were any.
     pub fn open(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
-        let read = self.read(Asks::InDoubt, adapt).map_err(show_all)?;
+        let read = self.read(SlowChecks::InDoubt, adapt).map_err(show_all)?;
         let is_doubtful = read.warnings.is_some();
         read.warnings.map(show);
         Ok((read.plan, read.matrix, is_doubtful))
     }
 
     /// Like [`open`](Self::open), but returns the problems and warnings instead of printing them.
-    pub fn read(&self, asks: Asks, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
+    pub fn read(&self, slow: SlowChecks, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
         let mut draft = plan::draft(&self.plan, &self.overrides, self.budget.as_deref())?;
         adapt(&mut draft.plan);
-        lint::examine(draft, asks, asking)
+        lint::examine(draft, slow, asking)
     }
 }
 

@@ -3,7 +3,7 @@
 //! installed vLLM lacks is a warning. Without an installation, unknown flags are warnings, because another release may have them. A value
 //! of a wrong type is always an error, and so is everything that a launched simulator would refuse.
 
-use super::{Asks, OUTPUT_JSON, launched, loads, place_of_param};
+use super::{OUTPUT_JSON, SlowChecks, launched, loads, place_of_param};
 use crate::matrix::Matrix;
 use crate::plan::{
     Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, is_of_server, spelling, suggest,
@@ -38,7 +38,12 @@ pub fn has(offline: Offline, name: &str) -> bool {
 
 /// Checks the flags of every launched server whose program is vLLM or the simulator. `before_asking` is called before a program is asked
 /// for its flags.
-pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
+pub(super) fn check(
+    plan: &Plan,
+    matrix: &Matrix,
+    (slow, before_asking): (SlowChecks, fn(&Path)),
+    found: &mut Diagnostics,
+) {
     let offline = plan.bench.runner.offline();
     // The keys are the program and its `PATH`, if it is vLLM itself and can be asked for its flags, and true for the simulator.
     let mut programs: BTreeMap<(Option<String>, Option<String>, bool), Arguments> = BTreeMap::new();
@@ -79,7 +84,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, before_asking): (Asks, 
             }
             None => vec!["serve"],
         };
-        let is_asked = asks == Asks::Always || !given.objections.is_empty();
+        let is_asked = slow == SlowChecks::Always || !given.objections.is_empty();
         let announce = is_asked.then_some(before_asking);
         let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, announce));
         check_given(plan, &given, installed.as_ref(), found);

@@ -49,7 +49,7 @@ impl From<Problems> for Objections {
 
 /// Extent of the slow checks: asking an installed vLLM for its flags, which takes 20 s, and reading the plan's datasets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asks {
+pub enum SlowChecks {
     /// vLLM is asked unless its flags are known from an earlier time. Datasets are read.
     Always,
     /// vLLM is asked only if the release that vsweep knows would reject the command line. Other mistakes show when the server starts, which
@@ -58,17 +58,17 @@ pub enum Asks {
 }
 
 /// Expands a plan and checks it. `before_asking` is called before a program is asked for its flags.
-pub fn examine(draft: Draft, asks: Asks, before_asking: fn(&Path)) -> Result<CheckedPlan, Objections> {
+pub fn examine(draft: Draft, slow: SlowChecks, before_asking: fn(&Path)) -> Result<CheckedPlan, Objections> {
     let Draft { plan, mut found } = draft;
     let matrix = Matrix::draft(&plan, &mut found);
     if let Some(matrix) = &matrix {
         addresses::check(&plan, matrix, &mut found);
-        flags::check(&plan, matrix, (asks, before_asking), &mut found);
+        flags::check(&plan, matrix, (slow, before_asking), &mut found);
         loads::check(&plan, matrix, &mut found);
         columns::check(&plan, matrix, &mut found);
         requirements::check_choice(&plan, matrix, &mut found);
         requirements::check(&plan, matrix, &mut found);
-        if asks == Asks::Always && plan.bench.runner == BenchRunner::Native {
+        if slow == SlowChecks::Always && plan.bench.runner == BenchRunner::Native {
             datasets::check(&plan, matrix, false, &mut found);
         }
     } else {

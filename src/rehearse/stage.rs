@@ -176,7 +176,7 @@ impl Stage for VirtualStage<'_> {
         self.steps.take()?;
         Ok(match action {
             // Each group is played by itself. The time for which groups wait for each other is added when they are packed.
-            Action::Await => ActionOutcome::Admitted,
+            Action::Await => ActionOutcome::Permitted,
             Action::Start(_) => ActionOutcome::Started(self.start()),
             Action::Check => ActionOutcome::Unchanged,
             Action::Reset => ActionOutcome::Reset {

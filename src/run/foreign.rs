@@ -3,7 +3,7 @@
 
 use super::{Changes, Sweep};
 use crate::agenda::MeasuredRun;
-use crate::bench::{Asked, Measurement, judge, of_engine, of_figures, params_of, read_result, with_load};
+use crate::bench::{Asked, Measurement, in_figures, judge, of_engine, params_of, read_result, with_load};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::files;
@@ -34,7 +34,7 @@ impl Foreign {
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
         let result = match error {
             Some(error) => Err(error.as_str().unwrap_or("it says no reason").to_owned()),
-            None => match of_figures(&content) {
+            None => match in_figures(&content) {
                 Some(contradiction) => return Err(contradiction),
                 None => Ok(content),
             },

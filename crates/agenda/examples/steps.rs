@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     ActionOutcome::Started(Ok(ReadyInfo::default()))
                 }
                 Step::Act(Action::Check) => ActionOutcome::Unchanged,
-                Step::Act(Action::Await) => ActionOutcome::Admitted,
+                Step::Act(Action::Await) => ActionOutcome::Permitted,
                 Step::Act(Action::Reset) => ActionOutcome::Reset {
                     result: Ok(()),
                     seconds: 0.0,

@@ -58,7 +58,7 @@ fn plan(strategy: usize, servers: &str) -> (Plan, Matrix) {
 fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
     let failure = Failure::new(Cause::BenchFailed, "in this test");
     match action {
-        Action::Await => ActionOutcome::Admitted,
+        Action::Await => ActionOutcome::Permitted,
         Action::Start(_) if drawn == 0 => ActionOutcome::Started(Err(failure)),
         Action::Start(_) => ActionOutcome::Started(Ok(ReadyInfo::default())),
         Action::Check => ActionOutcome::Unchanged,

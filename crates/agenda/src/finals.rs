@@ -192,12 +192,7 @@ fn point_of(answered: &Answered, entrant: &Entrant, state: &State) -> Option<Poi
     if let Some(point) = &entrant.point {
         return Some(PointId(point.as_str().into()));
     }
-    let is_asked = |search: &SearchId| {
-        let record = state.latest_search(search);
-        record.is_some_and(|record| record.started.workload() == answered.workload)
-    };
-    let is_its_probe =
-        |run: &&RunRecord| run.is_probe_of(&entrant.config, &entrant.load) && run.search.as_ref().is_some_and(is_asked);
+    let is_its_probe = |run: &&RunRecord| state.is_probe_of(run, &answered.workload, &entrant.config, &entrant.load);
     state.measured().find(is_its_probe).map(|run| run.point.clone())
 }
 

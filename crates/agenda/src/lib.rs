@@ -170,7 +170,7 @@ impl<'p> Agenda<'p> {
     pub fn settle(&mut self, outcome: ActionOutcome) {
         self.yields_to = None;
         match outcome {
-            ActionOutcome::Admitted => self.due.push_back(self.announcement()),
+            ActionOutcome::Permitted => self.due.push_back(self.announcement()),
             ActionOutcome::Started(started) => self.settle_start(started),
             ActionOutcome::Unchanged => {
                 let attempt = self.attempt.as_mut().expect("a server is checked for a run");

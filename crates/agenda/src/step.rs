@@ -69,7 +69,7 @@ impl Run {
 #[derive(Debug)]
 pub enum ActionOutcome {
     /// After a wait: the server may start.
-    Admitted,
+    Permitted,
     /// After a start: the properties of the ready server, or the reason why it is not ready. In both cases it must still be stopped.
     Started(Result<ReadyInfo, Failure>),
     /// After a check: the server is still the one that was started.

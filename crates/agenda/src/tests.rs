@@ -87,7 +87,7 @@ pub(super) fn succeed(action: &Action) -> ActionOutcome {
             result: Ok(Box::default()),
             seconds: 1.0,
         },
-        Action::Await => ActionOutcome::Admitted,
+        Action::Await => ActionOutcome::Permitted,
         Action::Stop | Action::Kill => ActionOutcome::Stopped {
             seconds: 0.0,
             held_seconds: None,

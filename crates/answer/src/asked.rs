@@ -58,12 +58,12 @@ pub struct Target {
     /// The points to which the target applies; all if empty. A point that is not listed meets the target if all listed points of its config
     /// and workload do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub about: Vec<About>,
+    pub about: Vec<TargetPoint>,
 }
 
 /// A point to which a target applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct TargetPoint {
     /// The id of its config.
     pub config: String,
     /// Its workload.

@@ -106,7 +106,7 @@ pub struct Winner {
     /// The reason why it was chosen.
     pub chosen: Chosen,
     /// Each target, and the chance that it is met.
-    pub meets: Vec<Meeting>,
+    pub meets: Vec<TargetChance>,
     /// True if a search found that even the highest load allowed meets the target.
     pub at_ceiling: bool,
 }
@@ -136,7 +136,7 @@ pub enum Chosen {
 
 /// A target, and the chance that a point meets it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Meeting {
+pub struct TargetChance {
     /// The target.
     pub target: Target,
     /// The figure that it bounds.
@@ -157,7 +157,7 @@ pub struct Nearest {
     /// Its load.
     pub load: String,
     /// Each target, and the chance that it is met.
-    pub meets: Vec<Meeting>,
+    pub meets: Vec<TargetChance>,
     /// The probability that it meets all of them.
     pub probability: f64,
 }

@@ -151,7 +151,7 @@ impl Generator {
             absence.looked(turn_began);
             if absence.total > reported {
                 reported = absence.total;
-                drive.notify(LoadProgress::Away(reported));
+                drive.notify(LoadProgress::Stalled(reported));
             }
             let unread = std::mem::take(&mut self.unread);
             for event in &events {

@@ -166,7 +166,7 @@ pub enum LoadProgress<'a> {
     /// The time, and the timelines so far of all requests in flight, in no order. Reported ten times a second.
     Underway(Nanos, &'a [&'a Sample]),
     /// The generator did not look at the network for too long. Holds the sum of all such times of the run so far.
-    Away(Nanos),
+    Stalled(Nanos),
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use vsweep_answer::Answer;
 use vsweep_base::files::{MOST_FACTS, MOST_TEXT, read_text};
 use vsweep_plan::matrix::argv;
 use vsweep_plan::{BenchRunner, Format, Params, ReportOptions, World, commands};
-use vsweep_record::journal::{Directory, RunRecord, State};
+use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{Column, Points};
 
 /// Everything a report is made from.
@@ -73,8 +73,7 @@ impl<'a> Inputs<'a> {
         let manifest = manifest.and_then(|text| serde_json::from_str(&text).ok());
         let failures = group(points, state);
         let goals = Goals::judge(&options.requirements, state, points);
-        let runs: Vec<&RunRecord> = state.runs().collect();
-        let answers = Answers::of(answer, points, &runs, &goals);
+        let answers = Answers::of(answer, points, state, &goals);
         Inputs {
             directory,
             experiment: directory.name(),

@@ -82,7 +82,7 @@ pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
 }
 
 /// Like `in_itself`, for a record of vLLM's sweep. Only the figures are checked, not the parameters that follow them.
-pub fn of_figures(record: &Params) -> Option<String> {
+pub fn in_figures(record: &Params) -> Option<String> {
     let measured = record.iter().take_while(|(name, _)| *name != "run_number");
     let measured = measured.map(|(name, value)| (name.clone(), value.clone()));
     in_itself(&measured.collect())

@@ -12,7 +12,7 @@ mod engine;
 
 pub use clients::read_results;
 use contradictions::in_itself;
-pub use contradictions::{Asked, of_figures, with_load};
+pub use contradictions::{Asked, in_figures, with_load};
 pub(crate) use engine::of_engine;
 pub use engine::params_of;
 

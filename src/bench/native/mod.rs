@@ -310,7 +310,7 @@ pub fn show_to_watch(watch: &mut Watch, progress: &LoadProgress<'_>, classes: &[
         LoadProgress::Underway(now, underway) => {
             watch.note_underway(underway.iter().map(|sample| at_least(sample, *now, classes)))
         }
-        LoadProgress::Away(total) => {
+        LoadProgress::Stalled(total) => {
             watch.note_away(Duration::from_nanos(*total));
             None
         }

@@ -222,7 +222,7 @@ impl LoadWindow {
                 }
                 *now >= self.span().end
             }
-            LoadProgress::Away(_) => false,
+            LoadProgress::Stalled(_) => false,
         };
         match is_over {
             true => ControlFlow::Break(()),

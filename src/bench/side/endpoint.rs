@@ -190,7 +190,7 @@ impl Endpoint {
         let path = format!("{}{path}", self.target.path);
         let requests = bodies
             .iter()
-            .map(|body| self.options.aside(method, &path, body.as_bytes()));
+            .map(|body| self.options.request_to(method, &path, body.as_bytes()));
         let load = Load {
             requests: requests.collect(),
             due: vec![0; bodies.len()],

@@ -144,7 +144,9 @@ impl Experiments {
     pub fn estimate(&self, points: &mut Points<'_>) {
         match self.answers.as_slice() {
             [(_, only)] => points.adopt(only),
-            several => several.iter().for_each(|(name, answer)| points.adopt_of(name, answer)),
+            several => several
+                .iter()
+                .for_each(|(name, answer)| points.adopt_stacked(name, answer)),
         }
     }
 }

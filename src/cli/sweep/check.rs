@@ -7,7 +7,7 @@ use crate::cli::forecast::misfits;
 use crate::cli::output::{self, OutputFormat, print_json, say};
 use crate::cli::plan_file::{PlanFile, show, show_all};
 use crate::error::{Exit, Result};
-use crate::lint::{Asks, CheckedPlan, Objections};
+use crate::lint::{CheckedPlan, Objections, SlowChecks};
 use crate::matrix::Matrix;
 use crate::plan::{Axis, Plan, Problems, Reset, Side, Target, spelling};
 use crate::server::find_program;
@@ -46,7 +46,7 @@ pub fn run(args: Args) -> Result<Exit> {
             overrides: args.overrides.clone(),
             budget: None,
         };
-        let read = file.read(Asks::Always, |_| ());
+        let read = file.read(SlowChecks::Always, |_| ());
         let misfits = read
             .as_ref()
             .map_or_else(|_| Vec::new(), |read| misfits(&read.plan, &read.matrix));

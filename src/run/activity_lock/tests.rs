@@ -59,7 +59,7 @@ impl Stage for Virtual<'_> {
         Ok(match action {
             Action::Await => {
                 self.permit = Some(self.activity_lock.enter(self.starting).await);
-                ActionOutcome::Admitted
+                ActionOutcome::Permitted
             }
             Action::Start(_) => {
                 let _permit = self.permit.take().expect("it was waited for");

@@ -198,7 +198,7 @@ impl Stage for Live<'_, '_> {
         Ok(match action {
             Action::Await => {
                 self.permit = Some(self.activity_lock.enter(self.starting()).await);
-                ActionOutcome::Admitted
+                ActionOutcome::Permitted
             }
             Action::Start(launch) => {
                 let _permit = self.permit.take();

@@ -1,7 +1,7 @@
 //! The targets, and the points that meet them: by plain estimates, and in each draw.
 
-use super::super::asked::{About, Question, Target};
-use super::super::document::Meeting;
+use super::super::asked::{Question, Target, TargetPoint};
+use super::super::document::TargetChance;
 use super::super::experiment::{Experiment, Point, Scale};
 use super::super::known::{Known, draws_of, rounded};
 
@@ -52,7 +52,7 @@ impl TargetsMet {
     }
 
     /// Returns each target with the probability that a point meets it. Targets that cannot be judged are left out.
-    pub fn each(&self, known: &Known<'_>, at: usize) -> Vec<Meeting> {
+    pub fn each(&self, known: &Known<'_>, at: usize) -> Vec<TargetChance> {
         let meeting = |(target, holds): (&Target, &Vec<Vec<bool>>)| {
             let estimates = &known.figures(&target.metric)?.estimates;
             let judged = judged(known.experiment, target, at)?.into_iter();
@@ -60,7 +60,7 @@ impl TargetsMet {
                 let is_worse = target.bound.holds(one.value, other.value);
                 if is_worse { other } else { one }
             })?;
-            Some(Meeting {
+            Some(TargetChance {
                 target: target.clone(),
                 value: worst,
                 is_met: target.bound.holds(worst.value, target.limit),
@@ -110,8 +110,8 @@ pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Opt
     if applies {
         return Some(vec![at]);
     }
-    let is_related = |about: &&About| about.config == point.config && about.workload == point.workload;
-    let place = |about: &About| experiment.points.iter().position(|other| other.id == about.point);
+    let is_related = |about: &&TargetPoint| about.config == point.config && about.workload == point.workload;
+    let place = |about: &TargetPoint| experiment.points.iter().position(|other| other.id == about.point);
     target.about.iter().filter(is_related).map(place).collect()
 }
 

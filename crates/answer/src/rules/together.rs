@@ -1,5 +1,5 @@
 //! One answer for several workloads. A config has a share of each workload's best figure. Of the configs whose smallest share is within the
-//! margin of the largest, the one with the fewest changes from the defaults wins.
+//! margin of the largest, the one that wins the most workloads is the answer, then the one with the fewest changes from the defaults.
 
 use super::super::document::{Share, Together};
 use super::super::known::{Known, rounded};
@@ -56,11 +56,18 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
         part: known.experiment.margin,
         better: Better::Higher,
     };
-    // As for a single workload, the config with the fewest changes wins among those within the margin.
     ranked.retain(|(_, shares)| margin.holds(least(shares), most, 0.0));
+    // The winners of single workloads were chosen by more than their shares, such as the targets that they also meet.
+    let wins = |config: usize| {
+        let winners = questions
+            .iter()
+            .filter_map(|question| question.answered.winner.as_ref());
+        winners.filter(|winner| winner.config == configs[config].id).count()
+    };
     ranked.sort_by(|a, b| {
-        let changes = configs[a.0].changes.cmp(&configs[b.0].changes);
-        changes.then(least(&b.1).total_cmp(&least(&a.1)))
+        let by_wins = wins(b.0).cmp(&wins(a.0));
+        let by_changes = configs[a.0].changes.cmp(&configs[b.0].changes);
+        by_wins.then(by_changes).then(least(&b.1).total_cmp(&least(&a.1)))
     });
     let Some((config, shares)) = ranked.first() else {
         return Together {

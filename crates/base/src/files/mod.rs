@@ -206,7 +206,7 @@ pub fn is_trusted(found: &Metadata) -> bool {
 
 /// A folder, or a link to one, that belongs to another user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stranger {
+pub struct ForeignPath {
     /// Path of the folder or the link.
     pub path: PathBuf,
     /// Id of that user.
@@ -217,26 +217,26 @@ pub struct Stranger {
 
 /// Returns the part of a path that belongs to another user: a folder or link that every user could have created, else the path itself.
 /// Parts that do not exist yet belong to nobody.
-pub fn stranger(path: &Path) -> Option<Stranger> {
+pub fn foreign_part(path: &Path) -> Option<ForeignPath> {
     let path = std::path::absolute(path).ok()?;
     let real = path.canonicalize().ok();
-    let found: Vec<Stranger> = [Some(path), real]
+    let found: Vec<ForeignPath> = [Some(path), real]
         .into_iter()
         .flatten()
-        .filter_map(|part| stranger_on(&part))
+        .filter_map(|part| foreign_at(&part))
         .collect();
     let planted = found.iter().find(|found| found.is_planted);
     planted.or(found.first()).cloned()
 }
 
-fn stranger_on(path: &Path) -> Option<Stranger> {
+fn foreign_at(path: &Path) -> Option<ForeignPath> {
     let mut parts: Vec<&Path> = path.ancestors().collect();
     parts.reverse();
     let mut is_open = false;
     for part in parts {
         let found = fs::symlink_metadata(part).ok()?;
         if !is_trusted(&found) && (is_open || part == path) {
-            return Some(Stranger {
+            return Some(ForeignPath {
                 path: part.to_path_buf(),
                 uid: found.uid(),
                 is_planted: is_open,
@@ -466,7 +466,7 @@ mod owner_tests {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
         let foreign = folder.path().join("foreign");
         fs::create_dir_all(foreign.join("own")).expect("made");
-        let at = |path: &Path| stranger(path).map(|found| (found.path, found.uid, found.is_planted));
+        let at = |path: &Path| foreign_part(path).map(|found| (found.path, found.uid, found.is_planted));
         assert_eq!(at(&foreign), None);
         chown(&foreign, Some(Uid::from_raw(4321)), None).expect("root may");
         let is_open = std::env::temp_dir()

@@ -68,7 +68,7 @@ impl RequestOptions {
     }
 
     /// A request to another path of the server, with the same headers.
-    pub fn aside(&self, method: &str, path: &str, body: &[u8]) -> Request {
+    pub fn request_to(&self, method: &str, path: &str, body: &[u8]) -> Request {
         Request {
             bytes: self.bytes(method, path, "application/json", (None, None), body),
             sequences: 1,

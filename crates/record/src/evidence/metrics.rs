@@ -5,7 +5,7 @@ use super::Evidence;
 use crate::journal::Objective;
 use crate::table::{Cell, Column, MetricSet, Point, Points, Workload, natural_direction};
 use itertools::Itertools;
-use vsweep_answer::{About, Better, Metric, MetricNoise, NoisePrior, Scale, Target};
+use vsweep_answer::{Better, Metric, MetricNoise, NoisePrior, Scale, Target, TargetPoint};
 use vsweep_plan::{Assertion, Params, Requirement};
 use vsweep_strategy::search::{Criterion, Quantity};
 use vsweep_strategy::stats::split_class;
@@ -120,7 +120,7 @@ pub(super) fn targets(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
 }
 
 /// Returns the points that an assertion is about. The list is empty for an assertion without conditions, which is about all points.
-fn about(evidence: &Evidence<'_>, workloads: &[Workload<'_>], assertion: &Assertion) -> Vec<About> {
+fn about(evidence: &Evidence<'_>, workloads: &[Workload<'_>], assertion: &Assertion) -> Vec<TargetPoint> {
     if assertion.conditions.is_empty() {
         return Vec::new();
     }
@@ -135,7 +135,7 @@ fn about(evidence: &Evidence<'_>, workloads: &[Workload<'_>], assertion: &Assert
     let of_workload = |workload: &Workload<'_>| {
         let name = evidence.names.workload(workload);
         let points = workload.points.iter().map(|at| &evidence.points.points[*at]);
-        let about = points.filter(|point| is_about(point)).map(|point| About {
+        let about = points.filter(|point| is_about(point)).map(|point| TargetPoint {
             config: evidence.config_of(point.row),
             workload: name.clone(),
             point: point.id.to_string(),
@@ -145,7 +145,7 @@ fn about(evidence: &Evidence<'_>, workloads: &[Workload<'_>], assertion: &Assert
     let about = workloads.iter().flat_map(of_workload).collect_vec();
     match about.is_empty() {
         // An empty list would mean all points, so an assertion about no point of the plan gets an entry that matches none.
-        true => vec![About {
+        true => vec![TargetPoint {
             config: String::new(),
             workload: String::new(),
             point: String::new(),

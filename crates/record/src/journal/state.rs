@@ -132,7 +132,7 @@ impl State {
     pub fn planned_runs(&self) -> u64 {
         match self.planning_session() {
             // More may be recorded than planned: runs of an earlier, longer plan.
-            Some(planned) if planned.searches == 0 => planned.runs.max(self.recorded_runs()),
+            Some(planned) if planned.searches == 0 => planned.runs.max(self.recorded_runs() + self.open_work()),
             _ => self.recorded_runs(),
         }
     }
@@ -192,6 +192,12 @@ impl State {
         let of_search = (search.clone(), FIRST_SLOT)..=(search.clone(), u32::MAX);
         let mut slots = self.searches.range(of_search).rev();
         slots.find_map(|((_, slot), _)| self.search(search, *slot))
+    }
+
+    /// Returns true if a search for a workload asked for a run on this server at this load, all three as an answer writes them.
+    pub fn is_probe_of(&self, run: &RunRecord, workload: &str, server: &str, load: &str) -> bool {
+        let search = run.search.as_ref().and_then(|search| self.latest_search(search));
+        run.is_probe_of(server, load) && search.is_some_and(|search| search.started.workload() == workload)
     }
 
     /// Returns the searches that have begun and are still in the plan, oldest first; one record for each start on which a search has begun.

@@ -78,7 +78,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         is_searched => sla::varied(state).is_some(),
         targets => targets::parts(inputs, configs),
         limits => targets::limits(inputs),
-        searches => sla::to_text(state, Some(&inputs.answers.document)),
+        searches => sla::to_text(state, Some(&inputs.answers.document), usize::MAX),
         configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
         compete => inputs.answers.workloads.len() > 1,
         together => Serde(sentences::together(&inputs.answers.document)),

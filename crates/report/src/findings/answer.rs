@@ -140,7 +140,8 @@ impl Answers {
     }
 
     /// Finds the points that a document names.
-    pub fn of(document: Answer, points: &Points<'_>, runs: &[&RunRecord], goals: &Goals) -> Answers {
+    pub fn of(document: Answer, points: &Points<'_>, state: &State, goals: &Goals) -> Answers {
+        let runs: Vec<&RunRecord> = state.runs().collect();
         let places: HashMap<&str, usize> = (points.points.iter().enumerate())
             .map(|(at, point)| (&*point.id, at))
             .collect();
@@ -151,8 +152,8 @@ impl Answers {
                 Some(ref winner) if winner.point.is_none() => true,
                 _ => answered.workload == name,
             });
-            let winners =
-                own.filter_map(|(number, answered)| Some((number, winning_point(answered, &places, points, runs)?)));
+            let winning = |answered| winning_point(answered, &places, points, (state, &runs));
+            let winners = own.filter_map(|(number, answered)| Some((number, winning(answered)?)));
             let winners = winners.filter(|(_, at)| workload.points.contains(at)).collect();
             let frontier = document.frontiers.iter().find(|frontier| frontier.workload == name);
             let on_it = frontier.into_iter().flat_map(|frontier| &frontier.points);
@@ -201,18 +202,19 @@ fn is_missed(document: &Answer, workload: &str) -> bool {
     own.any(|answered| answered.nearest.is_some() && !answered.is_load())
 }
 
-/// The index of the winning point: the one that is named, or the one that was measured at the load that a search found.
+/// The index of the winning point: the one that is named, or the one that was measured at the load that a search found. The runs are in
+/// the order of the rows.
 fn winning_point(
     answered: &Answered,
     places: &HashMap<&str, usize>,
     points: &Points<'_>,
-    runs: &[&RunRecord],
+    (state, runs): (&State, &[&RunRecord]),
 ) -> Option<usize> {
     let winner = answered.winner.as_ref()?;
     if let Some(point) = &winner.point {
         return places.get(point.as_str()).copied();
     }
-    let is_probe = |run: &&RunRecord| run.is_probe_of(&winner.config, &winner.load);
+    let is_probe = |run: &&RunRecord| state.is_probe_of(run, &answered.workload, &winner.config, &winner.load);
     let was_probed = |point: &Point| runs.get(point.row).is_some_and(is_probe);
     points.points.iter().position(was_probed)
 }

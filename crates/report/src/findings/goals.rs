@@ -5,10 +5,10 @@ use super::requirements::{Said, by_server, of_each_point};
 use crate::texts::criteria::phrase;
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
-use vsweep_base::ids::{PointId, ServerId};
+use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_plan as plan;
 use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{Cell, Column, Point, Points, Section};
+use vsweep_record::table::{Cell, Column, Point, Points, Section, search_results};
 use vsweep_strategy::search::{Criterion, Probe, Target};
 use vsweep_strategy::stats::Requirement;
 
@@ -177,13 +177,29 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
             probes.entry(&run.point).or_default().push((run, probe));
         }
     }
+    let results = search_results(state);
+    let answers = results.iter().filter_map(|result| {
+        let (search, answer) = (&result.record().started.search, result.answer()?);
+        Some((
+            (search, result.target.name.as_str()),
+            answer.found.value().unwrap_or(0.0),
+        ))
+    });
+    let limits: HashMap<(&SearchId, &str), f64> = answers.collect();
     let all = state.searches().flat_map(|record| &record.started.targets);
     let goal = |target: &Target| {
         let says = |point: &Point| {
             let probed = probes.get(&runs.get(point.row)?.point)?;
             let of_point: Vec<&Probe> = probed.iter().map(|(_, probe)| *probe).collect();
             let (run, probe) = probed.first()?;
-            let within = limit(state, run, &target.name).is_none_or(|limit| probe.question.value <= limit);
+            let of_all_starts = run
+                .search
+                .as_ref()
+                .and_then(|search| limits.get(&(search, &*target.name)));
+            let limit = of_all_starts
+                .copied()
+                .or_else(|| limit_of_start(state, run, &target.name));
+            let within = limit.is_none_or(|limit| probe.question.value <= limit);
             Some(match target.is_met_by(&of_point)? {
                 true if within => Requirement::Met,
                 true => Requirement::Undecided,
@@ -214,9 +230,9 @@ fn of_classes(criteria: &[Criterion]) -> Vec<String> {
     own.map(Criterion::figure).collect()
 }
 
-/// The highest load that meets a target, according to the answer of the search that asked for a run; 0 if no load does, `None` without an
-/// answer.
-fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
+/// The highest load that meets a target on the start of a run, according to the search that asked for it; 0 if no load does, `None`
+/// without an answer.
+fn limit_of_start(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
     let search = state.search(run.search.as_ref()?, run.slot)?;
     Some(search.answer(target)?.found.value().unwrap_or(0.0))
 }

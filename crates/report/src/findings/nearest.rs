@@ -2,7 +2,7 @@
 
 use crate::texts::words::short_setting_of;
 use itertools::Itertools;
-use vsweep_answer::{Answered, Estimate, Goal, Meeting, Nearest, Target};
+use vsweep_answer::{Answered, Estimate, Goal, Nearest, Target, TargetChance};
 use vsweep_record::journal::State;
 use vsweep_record::table::{SearchResult, search_results};
 use vsweep_strategy::search::{Criterion, Found, Quantity, Reading};
@@ -62,14 +62,14 @@ fn lowest(result: &SearchResult<'_>, state: &State) -> Option<(f64, Nearest)> {
 }
 
 /// A criterion with its figure, if it is about a metric and the figure is positive.
-fn meeting((criterion, reading): &(Criterion, Reading)) -> Option<Meeting> {
+fn meeting((criterion, reading): &(Criterion, Reading)) -> Option<TargetChance> {
     let is_metric =
         matches!(criterion.quantity, Quantity::Metric(_)) && reading.ratio.is_finite() && reading.ratio > 0.0;
     let value = match criterion.operator.wants_small() {
         true => criterion.limit * reading.ratio,
         false => criterion.limit / reading.ratio,
     };
-    is_metric.then(|| Meeting {
+    is_metric.then(|| TargetChance {
         target: Target {
             metric: criterion.figure(),
             bound: criterion.operator,

@@ -218,12 +218,16 @@ fn comment(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
+/// Most bytes of a file name's stem. A file system allows 255 for a name, and a file that is being written has a longer one.
+const MOST_BYTES: usize = 160;
+
 /// Words as a file name: `Lowest latency` becomes `lowest-latency`.
 fn file_name(words: &str) -> String {
     let plain = words
         .to_lowercase()
         .replace(|c: char| !(c.is_alphanumeric() || "._".contains(c)), "-");
-    plain.trim_start_matches('.').chars().take(80).collect()
+    let plain: String = plain.trim_start_matches('.').chars().take(80).collect();
+    plain[..plain.floor_char_boundary(MOST_BYTES)].to_owned()
 }
 
 /// The name with `.yaml`, numbered if another file has it: `Chat` and `chat` are two targets but one name of a file.

@@ -1,5 +1,6 @@
 //! The files of a report: tables of few columns as CSV, and folders that hold files of one kind and nothing else of the report.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -7,15 +8,19 @@ use std::path::{Path, PathBuf};
 use vsweep_base::error::{Error, Result};
 use vsweep_base::files::{MOST_FACTS, read_text, write_atomic};
 use vsweep_record::journal::Directory;
+use vsweep_record::table::inert;
 
-/// Rows as CSV, each a list of cells with their columns' names, which are the same in every row; `None` without rows.
+/// Rows as CSV, each a list of cells with their columns' names, which are the same in every row; `None` without rows. No cell is a formula
+/// to a spreadsheet.
 pub(crate) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>> {
-    let header = rows.first()?.iter().map(|(name, _)| name.as_ref());
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(header).expect("writing to memory cannot fail");
-    for row in rows {
-        let cells = row.iter().map(|(_, cell)| cell);
+    let mut write = |cells: Vec<Cow<'_, str>>| {
+        let cells = cells.iter().map(|cell| cell.as_bytes());
         writer.write_record(cells).expect("writing to memory cannot fail");
+    };
+    write(rows.first()?.iter().map(|(name, _)| inert(name.as_ref())).collect());
+    for row in rows {
+        write(row.iter().map(|(_, cell)| inert(cell)).collect());
     }
     Some(writer.into_inner().expect("writing to memory cannot fail"))
 }

@@ -3,7 +3,7 @@
 use super::files;
 use crate::ordered::Ordered;
 use crate::rows::with_combo;
-use crate::texts::align::{align, fitting};
+use crate::texts::align::{align, fitting_in};
 use crate::texts::criteria::phrase_of;
 use crate::texts::words::{server_name, show_number};
 use itertools::Itertools;
@@ -229,8 +229,8 @@ pub fn varied(state: &State) -> Option<&'static str> {
     search.map(|record| record.started.vary.name())
 }
 
-/// The answers for a terminal; empty if no search has begun.
-pub fn to_text(state: &State, answer: Option<&Document>) -> String {
+/// The answers as text of at most `room` columns; empty if no search has begun.
+pub fn to_text(state: &State, answer: Option<&Document>, room: usize) -> String {
     let Some(vary) = varied(state) else {
         return String::new();
     };
@@ -261,7 +261,8 @@ pub fn to_text(state: &State, answer: Option<&Document>) -> String {
         align(&[header.to_vec()].into_iter().chain(rows).collect_vec())
     };
     // Limiting criteria are left out if the table would be too wide.
-    let table = fitting([true, false].into_iter().map(table), |table| table.lines().collect()).unwrap_or_default();
+    let tables = [true, false].into_iter().map(table);
+    let table = fitting_in(room, tables, |table| table.lines().collect()).unwrap_or_default();
     // The first line has the headings.
     let marks = [" "]
         .into_iter()

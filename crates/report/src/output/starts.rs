@@ -13,7 +13,7 @@ use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::units::{show_duration, show_many};
 use vsweep_record::journal::{ALONE_SLOT, Launch, LaunchRecord, ServerRecord, State, covered_s};
-use vsweep_record::table::{inert, used_gpus};
+use vsweep_record::table::used_gpus;
 
 /// One launch of a server, and its use of the machine.
 struct LaunchUsage<'s> {
@@ -126,10 +126,10 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         let simulated = usage.server.is_simulated();
         vec![
             ("server", usage.id.to_string()),
-            ("name", inert(&usage.server.name).into_owned()),
+            ("name", usage.server.name.clone()),
             ("start", show_slot(launch.slot)),
             ("launch", launch.launch.to_string()),
-            ("node", inert(&usage.node).into_owned()),
+            ("node", usage.node.to_string()),
             ("gpus", launch.gpus.iter().join(" ")),
             ("gpu_count", usage.gpus.to_string()),
             ("started", launch.started_at.clone()),

@@ -45,6 +45,8 @@ pub struct Live {
     result: Option<LiveLine>,
     /// The doubts that were printed. Further runs with only these doubts are counted, but not printed.
     doubts: BTreeSet<Code>,
+    /// Number of skipped runs that earlier sessions recorded.
+    skipped_before: u64,
 }
 
 /// A terminal that shows no `^C`, which would break the lines that are drawn.
@@ -115,13 +117,17 @@ impl Live {
             runs,
             result: None,
             doubts: BTreeSet::new(),
+            skipped_before: 0,
         }
     }
 
     /// Shows an event. Failures and doubts stay on the screen above the lines.
     pub fn event(&mut self, entry: &Entry, state: &State, eta: &Eta) {
         match &entry.event {
-            Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
+            Event::SessionStarted { .. } => {
+                self.skipped_before = state.skipped_runs();
+                self.runs.bar.enable_steady_tick(REDRAW);
+            }
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
                 let expected = eta.expected_start(state).filter(|_| !eta.without_server);
@@ -195,6 +201,7 @@ impl Live {
             }
             (done, total) if eta.is_open_ended => (done, total, show_many(done, "run")),
             (done, total) => {
+                let skipped = skipped.saturating_sub(self.skipped_before);
                 let (done, total) = (done.saturating_sub(skipped), total.saturating_sub(skipped));
                 let runs = format!("{} of {} runs", show_count(done), show_count(total));
                 (done, total, runs)

@@ -92,12 +92,24 @@ pub fn replicas(answered: &Answered) -> Option<u32> {
     replicas.filter(|replicas| *replicas > 1)
 }
 
-/// The load of a winner, like `at_load`; for several servers ` at concurrency 4 × 8`.
+/// The load of a winner, like `at_load`; for several servers ` at concurrency 4 × 8`, or ` at concurrency 8, rate 60 for each server`.
 pub fn at_load_of(winner: &Winner) -> String {
-    match winner.load.rsplit_once(' ') {
-        Some((name, value)) if winner.replicas > 1 => format!(" at {name} {} × {value}", winner.replicas),
-        _ => at_load(&winner.load),
+    at_load_of_replicas(&winner.load, winner.replicas)
+}
+
+fn at_load_of_replicas(load: &str, replicas: u32) -> String {
+    match load.rsplit_once(' ') {
+        _ if replicas < 2 => at_load(load),
+        Some((name @ ("concurrency" | "rate"), value)) if is_number(value) => {
+            format!(" at {name} {replicas} × {value}")
+        }
+        Some(_) => format!(" at {load} for each server"),
+        None => at_load(load),
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.replace(',', "").parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 /// The GPUs that several servers take: ` on 8 GPUs (scaled from one server)`.
@@ -115,7 +127,20 @@ pub fn target(target: &Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::apart;
+    use super::{apart, at_load_of_replicas};
+
+    #[test]
+    fn only_a_load_of_one_number_is_multiplied() {
+        let at = |load: &str| at_load_of_replicas(load, 4);
+        assert_eq!(at("concurrency 1,024"), " at concurrency 4 × 1,024");
+        assert_eq!(
+            at("concurrency 16, rate 60"),
+            " at concurrency 16, rate 60 for each server"
+        );
+        assert_eq!(at("rate inf"), " at rate inf for each server");
+        assert_eq!(at("burstiness 0.5"), " at burstiness 0.5 for each server");
+        assert_eq!(at(""), "");
+    }
 
     #[test]
     fn a_server_is_named_by_what_differs() {

@@ -28,6 +28,8 @@ pub fn largest(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<
     let metric = highest(answered).filter(|_| answer.open == 0)?;
     let number = |load: &str| load.rsplit_once(' ')?.1.replace(',', "").parse::<f64>().ok();
     let loads = points(answer, answered, winner);
+    // Of a load of several numbers it is not known which one is the larger load.
+    let loads = loads.filter(|own| !own.load.contains(", "));
     let loads = loads.filter_map(|own| Some((number(&own.load)?, figure(answer, own, metric)?.value)));
     let loads = loads.sorted_by(|a, b| b.0.total_cmp(&a.0)).collect_vec();
     let load = match loads.as_slice() {

@@ -6,9 +6,18 @@ use console::Term;
 /// Greatest indentation of a table, in columns.
 const MARGIN: usize = 2;
 
+/// Number of columns of the terminal; unlimited without one.
+pub fn terminal_room() -> usize {
+    width(&Term::stdout()).unwrap_or(usize::MAX)
+}
+
 /// The first of some forms of a text that fits the terminal, else the last.
 pub fn fitting<T>(forms: impl IntoIterator<Item = T>, lines: impl Fn(&T) -> Vec<&str>) -> Option<T> {
-    let room = width(&Term::stdout()).unwrap_or(usize::MAX);
+    fitting_in(terminal_room(), forms, lines)
+}
+
+/// The first of some forms of a text that fits this number of columns, else the last.
+pub fn fitting_in<T>(room: usize, forms: impl IntoIterator<Item = T>, lines: impl Fn(&T) -> Vec<&str>) -> Option<T> {
     let fits = |form: &T| lines(form).iter().all(|line| line.chars().count() + MARGIN <= room);
     let mut last = None;
     for form in forms {

@@ -4,6 +4,7 @@ mod away;
 
 pub use away::{Cluster, TaskStatus, Worker};
 
+use super::align::terminal_room;
 use super::brief;
 use super::template::plain;
 use super::words::short_label;
@@ -17,6 +18,7 @@ use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::fs;
 use std::time::Duration;
 use vsweep_answer::Answer;
@@ -25,7 +27,7 @@ use vsweep_base::error::Result;
 use vsweep_base::shell::shell_line;
 use vsweep_base::units::{is_zero, show_duration, show_many};
 use vsweep_base::validity::Validity;
-use vsweep_record::journal::{self, Check, Directory, Manifest, RunRecord, ServerRecord, State};
+use vsweep_record::journal::{self, Check, Directory, Manifest, Nonce, RunRecord, ServerRecord, Session, State};
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -137,13 +139,14 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Servers that the last session started and that have not ended.
+    /// Servers that have not ended, of the sessions that have not ended either.
     fn of(state: &State) -> Vec<RunningServer> {
-        let session = state.last_session().map(|session| session.nonce());
+        let open = state.sessions().iter().filter(|session| session.ended.is_none());
+        let open: HashSet<Nonce> = open.map(Session::nonce).collect();
         let up = |server: &ServerRecord| {
-            let last = server.launches.last()?;
-            let is_up = last.exited_at.is_none() && Some(last.launch.session) == session;
-            is_up.then(|| RunningServer {
+            let mut launches = server.launches.iter().rev();
+            let last = launches.find(|last| last.exited_at.is_none() && open.contains(&last.launch.session))?;
+            Some(RunningServer {
                 name: short_label(&server.name),
                 gpus: last.gpus.clone(),
             })
@@ -171,7 +174,7 @@ impl Status {
     pub fn now(directory: &Directory, state: &State) -> Result<Status> {
         let mut status = Status::of(&directory.name(), state);
         status.read_answer(directory);
-        status.search_table = sla::to_text(state, status.answer.as_ref());
+        status.search_table = sla::to_text(state, status.answer.as_ref(), terminal_room());
         status.running = journal::holders(directory)?;
         let root = directory.root().display().to_string();
         status.again = Manifest::continuing(directory).map(|options| {

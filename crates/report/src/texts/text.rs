@@ -1,7 +1,7 @@
 //! The report in the terminal: the best points with their settings, the failures in full, and last the lines with which `vsweep run` ends.
 //! Its text is in `text.txt.jinja`; this file prepares data in addition to the `document`.
 
-use super::align::{align, fitting};
+use super::align::{align, fitting, terminal_room};
 use super::ending;
 use super::template::plain;
 use super::words::{axis_title, short_name};
@@ -11,6 +11,7 @@ use crate::findings::failures::{Group, describe_reasons};
 use crate::findings::variation::varying_within;
 use crate::inputs::Inputs;
 use crate::ordered::Order;
+use crate::output::sla;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_record::evidence::FRONTIER;
@@ -38,6 +39,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
         tables => tables.collect_vec(),
         reasons => describe_reasons(&reasons[..reasons.len().min(MOST_REASONS)]),
         more_reasons => reasons.len().saturating_sub(MOST_REASONS),
+        searches => sla::to_text(inputs.state, Some(&inputs.answers.document), terminal_room()),
         ..document.clone()
     };
     plain(include_str!("text.txt.jinja"), parts)

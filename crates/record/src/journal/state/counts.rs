@@ -189,9 +189,31 @@ impl State {
         let planned = self.planning_session();
         let planned = planned.filter(|planned| planned.compare.is_none() && planned.optimize.is_none());
         planned.map_or(0, |planned| match planned.searches {
-            0 => planned.runs.saturating_sub(self.recorded_runs()),
+            0 => planned.runs.saturating_sub(self.planned_results(planned)),
             _ => self.searches_left(),
         })
+    }
+
+    /// Returns the number of planned runs that have a result. Repetitions beyond the planned ones and additional starts are not counted,
+    /// so that many results of one point do not hide the lack of another's.
+    fn planned_results(&self, planned: &Session) -> u64 {
+        let starts = u64::from(planned.starts.max(1));
+        let of_each = planned.runs / (starts * planned.points).max(1);
+        // The first points of servers may have one more run each.
+        let repeated = planned.runs.saturating_sub(of_each * starts * planned.points);
+        let on_planned_start = |slot: u32| slot < planned.starts.max(1);
+        let of_runs = self.runs().filter(|run| on_planned_start(run.slot));
+        let counts = of_runs
+            .map(|run| ((&run.point, run.slot), &run.server))
+            .into_group_map();
+        let servers_with_more = counts
+            .iter()
+            .filter(|(_, of_point)| of_point.len() as u64 > of_each)
+            .map(|((_, slot), of_point)| (of_point[0], slot));
+        let more = servers_with_more.unique().count() as u64;
+        let listed: u64 = counts.values().map(|of_point| of_each.min(of_point.len() as u64)).sum();
+        let unlisted = self.unlisted().filter(|(own, _)| on_planned_start(own.slot));
+        listed + more.min(repeated) + unlisted.map(|(_, runs)| runs).sum::<u64>()
     }
 
     /// Returns the noise that other experiments measured on the machine before this one began; empty if none did.

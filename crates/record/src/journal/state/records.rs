@@ -185,7 +185,7 @@ impl RunRecord {
     }
 
     /// Returns true if a search asked for the run on this server at this load, both as an answer writes them.
-    pub fn is_probe_of(&self, server: &str, load: &str) -> bool {
+    pub(super) fn is_probe_of(&self, server: &str, load: &str) -> bool {
         let is_at = |probe: &Probe| load.parse() == Ok(probe.question.value);
         *self.server.0 == *server && self.probe().is_some_and(is_at)
     }

@@ -22,7 +22,7 @@ impl Points<'_> {
 
     /// Like [`Points::adopt`], for the points of one of several experiments in a table (see [`crate::table::Table::stack`]). The frontier
     /// of one experiment is not that of all, so it is not adopted.
-    pub fn adopt_of(&mut self, experiment: &str, answer: &Answer) {
+    pub fn adopt_stacked(&mut self, experiment: &str, answer: &Answer) {
         self.take_figures(answer, &|point| stacked_point(experiment, point).into());
     }
 

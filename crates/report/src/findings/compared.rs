@@ -13,8 +13,20 @@ use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonP
 use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
 use vsweep_strategy::stats::{self, Estimate, Interval, Verdict};
 
+/// Most figures in a brief description.
+const MOST_FIGURES: usize = 5;
+
 /// Describes the comparison, one sentence for each fact; empty without a comparison.
 pub fn in_words(state: &State) -> Vec<String> {
+    describe(state, usize::MAX)
+}
+
+/// Like [`in_words`], with a few of the figures only: first those that differ.
+pub fn in_brief(state: &State) -> Vec<String> {
+    describe(state, MOST_FIGURES)
+}
+
+fn describe(state: &State, most_figures: usize) -> Vec<String> {
     let Some(compared) = state.compared() else {
         return Vec::new();
     };
@@ -22,7 +34,7 @@ pub fn in_words(state: &State) -> Vec<String> {
         ComparisonProgress::Starts(_) => vec![format!("comparing {}: not decided yet", names(compared))],
         ComparisonProgress::Ended(conclusion) => {
             let mut said = match &conclusion.found {
-                ComparisonFound::Pairs(outcome) => pairs(compared, outcome, &conclusion, state),
+                ComparisonFound::Pairs(outcome) => pairs(compared, (outcome, most_figures), &conclusion, state),
                 ComparisonFound::Axis(located) => axis(compared, located.as_ref(), &conclusion, state),
             };
             if conclusion.apart > 0 {
@@ -135,7 +147,12 @@ fn names(compared: &Compared) -> String {
     }
 }
 
-fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion, state: &State) -> Vec<String> {
+fn pairs(
+    compared: &Compared,
+    (outcome, most_figures): (&PairedOutcome, usize),
+    conclusion: &Conclusion,
+    state: &State,
+) -> Vec<String> {
     let starts = show_many(outcome.starts as u64, "start");
     let broken = broken(compared, outcome.ending, state);
     let why = match &broken {
@@ -151,12 +168,23 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion, 
         return vec![format!("{}, so nothing can be compared; {why}", failure(&broken))];
     }
     let mut said = vec![format!("{}; {why}", verdict(compared, &outcome.findings))];
-    for (asked, finding) in compared.family.iter().zip(&outcome.findings) {
+    let mut all = compared.family.iter().zip(&outcome.findings).collect_vec();
+    let left_out = all.len().saturating_sub(most_figures);
+    if left_out > 0 {
+        all.sort_by_key(|(_, finding)| !matches!(finding.verdict, Verdict::Improved | Verdict::Regressed));
+    }
+    for (asked, finding) in all.into_iter().take(most_figures) {
         let (load, verdict) = (at_load(compared, asked), word(finding.verdict));
         let more = finding.more_starts.map(|more| show_many(more as u64, "more start"));
         let more = more.map_or(String::new(), |more| format!("; about {more} would likely decide"));
         let ratio = ratio(Some(finding));
         said.push(format!("{}{load}: {verdict}, {ratio}{more}", name(&asked.metric)));
+    }
+    if left_out > 0 {
+        said.push(format!(
+            "and {}; see report.md",
+            show_many(left_out as u64, "more figure")
+        ));
     }
     said
 }

@@ -16,14 +16,15 @@ const TEMPLATE: &str = include_str!("ending.txt.jinja");
 pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
     let brief = brief::parts(Some(&inputs.answers.document), reasons);
     let before = include_str!("counts.txt.jinja").to_owned() + TEMPLATE;
-    plain(&(before + brief::TEMPLATE), context! { ..brief, ..document })
+    let parts = context! { compared => compared::in_brief(inputs.state), ..context! { ..brief, ..document } };
+    plain(&(before + brief::TEMPLATE), parts)
 }
 
 /// The lines of a `vsweep run` that finds everything done and its report current. They lack what only the files of the runs contain.
 pub fn of_record(directory: &Directory, state: &State) -> String {
     let (answer, reasons) = (brief::read_answer(directory), group_recorded(state));
     let parts = context! {
-        compared => compared::in_words(state),
+        compared => compared::in_brief(state),
         optimized => answer.as_ref().map(optimization),
         ..brief::parts(answer.as_ref(), &reasons)
     };

@@ -90,6 +90,9 @@ pub struct Status {
     /// The state of the plan's own comparison, in sentences.
     #[serde(skip)]
     compared: Vec<String>,
+    /// The same with a few of the figures.
+    #[serde(skip)]
+    compared_in_brief: Vec<String>,
     /// The table of the searches so far; empty if none has begun.
     #[serde(skip)]
     search_table: String,
@@ -238,6 +241,7 @@ impl Status {
             searches: state.planning_session().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             compared: compared::in_words(state),
+            compared_in_brief: compared::in_brief(state),
             causes,
             doubts,
             has_begun: state.last_session().is_some(),
@@ -309,7 +313,7 @@ impl Status {
             standing => self.standing(is_done),
             tasks => self.cluster.as_ref().map(|cluster| cluster.to_text(is_done)),
             age => self.age.as_deref(),
-            compared => &self.compared,
+            compared => &self.compared_in_brief,
             optimized => answer.map(optimization),
             search_table => &self.search_table,
             is_searched => !self.search_table.is_empty(),

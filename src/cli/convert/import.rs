@@ -113,10 +113,21 @@ fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
 /// Writes the plans of a suite, one for each test, into a new folder.
 fn import_suite(tests: &[Test], folder: &Path) -> Result<Exit> {
     must_be_new(folder)?;
+    let mut plans: BTreeMap<String, &Test> = BTreeMap::new();
+    for test in tests {
+        let name = test
+            .name
+            .replace(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c), "-");
+        if let Some(other) = plans.insert(format!("{name}.toml"), test) {
+            return Err(Error::Usage(format!(
+                "the tests {} and {} would both become {name}.toml; rename one of them in the suite",
+                other.name, test.name
+            )));
+        }
+    }
     create_folder(folder)?;
-    for Test { name, text } in tests {
-        let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c), "-");
-        write_atomic(&folder.join(format!("{name}.toml")), text.as_bytes())?;
+    for (name, test) in plans {
+        write_atomic(&folder.join(name), test.text.as_bytes())?;
     }
     let (plans, folder) = (show_many(tests.len() as u64, "plan"), folder.display());
     say(format_args!(

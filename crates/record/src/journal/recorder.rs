@@ -321,7 +321,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
     use std::fs;
-    use vsweep_base::cause::Outcome;
+    use vsweep_base::cause::{Cause, Outcome};
     use vsweep_base::ids::{PointId, ServerId};
     use vsweep_plan::Params;
 
@@ -494,6 +494,37 @@ mod tests {
             );
             assert_eq!(state.servers[&run.server].params["tensor_parallel_size"], 2, "{lost:?}");
         }
+    }
+
+    #[test]
+    fn the_failure_of_a_later_try_counts_instead_of_a_lost_result() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path());
+        let mut recorder = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
+        recorder.record(begun()).expect("recorded");
+        let start = recorder.record(started()).expect("recorded");
+        recorder.commit(finished(&start), result()).expect("committed");
+        let file = recorder
+            .state()
+            .runs()
+            .find_map(|run| run.file.clone())
+            .expect("a file");
+        drop(recorder);
+        fs::remove_file(directory.root().join(&*file.path)).expect("it is there");
+        let outcome = |state: &State| state.outcome(&PointId("p".into()), FIRST_SLOT, 0);
+        assert_eq!(outcome(&load(&directory, Check::Hashes).expect("readable")), None);
+        let mut later = Recorder::open(directory.clone(), Shard::WHOLE).expect("sound");
+        later.record(session("plan", false)).expect("recorded");
+        let start = later.record(started()).expect("recorded");
+        let failed = RunFinished {
+            outcome: Outcome::Failed,
+            cause: Some(Cause::BadFlag),
+            ..finished(&start)
+        };
+        later.record(Event::RunFinished(Box::new(failed))).expect("recorded");
+        drop(later);
+        let state = load(&directory, Check::Hashes).expect("readable");
+        assert_eq!(outcome(&state), Some(Outcome::Failed), "else it is tried without end");
     }
 
     #[test]

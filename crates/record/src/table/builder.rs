@@ -26,6 +26,9 @@ pub const ECHOED: [&str; 9] = [
     "tokenizer_id",
 ];
 
+/// Column with the start of a run's server; only if a server has several.
+const START: &str = "start";
+
 /// A table under construction.
 #[derive(Debug, Default)]
 pub struct TableBuilder {
@@ -129,7 +132,9 @@ impl TableBuilder {
     /// figure keeps its name, but is dropped if it repeats a setting or has the name of a column of vsweep.
     pub fn finish(mut self) -> Table {
         let named = self.columns.iter().map(|column| (column.section, normal(&column.name)));
-        let taken: HashSet<(Section, String)> = named.collect();
+        let mut taken: HashSet<(Section, String)> = named.collect();
+        let has_starts = self.runs.iter().any(|run| run.slot > 0);
+        taken.extend(has_starts.then(|| (Section::Identity, normal(START))));
         let has = |section, column: &Column| taken.contains(&(section, normal(&column.name)));
         self.columns.retain(|column| {
             let is_metric = column.section == Section::Metric;
@@ -157,14 +162,14 @@ impl TableBuilder {
         }
         self.columns.sort_by_key(|column| column.section);
         self.runs.shrink_to_fit();
-        if self.runs.iter().any(|run| run.slot > 0) {
+        if has_starts {
             let slots = self.runs.iter().map(|run| match run.slot {
                 ALONE_SLOT => Cell::text("alone"),
                 slot => Cell::Integer(slot.into()),
             });
             let after_point = 1;
             self.columns
-                .insert(after_point, Column::of("start", Section::Identity, slots));
+                .insert(after_point, Column::of(START, Section::Identity, slots));
         }
         Table {
             columns: self.columns,

@@ -167,6 +167,7 @@ impl<'t> Points<'t> {
             columns.push(Column::of("starts", identity, starts));
         }
         columns.extend(more);
+        let own_columns = columns.len();
         for source in self.runs.columns() {
             match source.section {
                 Section::Identity | Section::Cause => {}
@@ -179,6 +180,18 @@ impl<'t> Points<'t> {
                     }));
                 }
                 Section::Metric | Section::Derived => columns.extend(self.spread_columns(source)),
+            }
+        }
+        let (own, of_runs) = columns.split_at_mut(own_columns);
+        // A parameter or a figure of another benchmark may have the name of a column of points.
+        for column in of_runs {
+            if own.iter().any(|own| own.name == column.name) {
+                let kind = match column.section {
+                    Section::Serve => "serve",
+                    Section::Bench => "bench",
+                    _ => "result",
+                };
+                column.name = format!("{kind}.{}", column.name);
             }
         }
         Table::of(columns)
@@ -200,7 +213,7 @@ impl<'t> Points<'t> {
     }
 
     /// Returns the columns of a figure: its estimate or median, its smallest and largest value over the runs, and the ends of its
-    /// intervals, if any point has one.
+    /// intervals, if any point has one. A column that would have the name of another figure is left out.
     fn spread_columns(&self, source: &Column) -> Vec<Column> {
         let spread = |point: &Point| {
             let spread = source.spread(&point.shown_rows(self.runs))?;
@@ -226,7 +239,8 @@ impl<'t> Points<'t> {
             columns.push(column("_low", &|spread| Some(spread.interval?.0.into())));
             columns.push(column("_high", &|spread| Some(spread.interval?.1.into())));
         }
-        columns.retain(Column::is_known);
+        let is_figure = |name: &str| name != source.name && self.runs.column(name).is_some();
+        columns.retain(|column| column.is_known() && !is_figure(&column.name));
         columns
     }
 }
@@ -406,6 +420,39 @@ mod tests {
         let mut csv = Vec::new();
         write_csv(&Points::of(&runs).to_table(Vec::new()), &mut csv).expect("memory takes it");
         String::from_utf8(csv).expect("text")
+    }
+
+    #[test]
+    fn no_two_columns_have_the_same_name() {
+        let mut builder = TableBuilder::new();
+        let serve = json!({"start": 1, "runs_ok": 2})
+            .as_object()
+            .cloned()
+            .expect("an object");
+        let figures = [("latency", 3.0), ("latency_min", 1.0), ("runs_failed", 4.0)];
+        let metrics = figures
+            .map(|(name, value)| (name, Cell::Float(value)))
+            .into_iter()
+            .collect();
+        for slot in 0..2 {
+            builder.push(RunRow {
+                point: "a",
+                slot,
+                outcome: Outcome::Ok,
+                serve: Some(&serve),
+                metrics: Some(&metrics),
+                ..RunRow::default()
+            });
+        }
+        let runs = builder.finish();
+        for table in [&runs, &Points::of(&runs).to_table(Vec::new())] {
+            let names: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
+            assert!(names.iter().all_unique(), "{names:?}");
+            assert!(
+                names.contains(&"serve.start") || names.contains(&"serve.runs_ok"),
+                "{names:?}"
+            );
+        }
     }
 
     #[test]

@@ -100,9 +100,19 @@ impl State {
     }
 
     /// Returns the best of several attempts at one run. Of equally good results the first counts, so that nobody can measure until a run
-    /// looks good. Of failed ones the last counts, because it has the latest cause.
+    /// looks good. Of failed ones the last counts, because it has the latest cause. A lost result does not count once its run was tried
+    /// again, or a failure of that try would be tried without end.
     fn best(&self, attempts: impl Iterator<Item = usize>) -> Option<usize> {
-        let ranked = attempts.filter_map(|at| Some((self.class(at)?, at)));
+        let all: Vec<(Class, usize)> = attempts.filter_map(|at| Some((self.class(at)?, at))).collect();
+        let is_retried = |lost: usize| {
+            let known = self.attempts[lost].known();
+            let mut others = all.iter().filter(|(_, other)| *other != lost);
+            others.any(|(_, other)| self.had_seen(self.attempts[*other].rank.line, known))
+        };
+        let ranked = all
+            .iter()
+            .copied()
+            .filter(|(class, at)| *class != Class::Lost || !is_retried(*at));
         let best = ranked.min_by(|(class, one), (other_class, other)| {
             let order = self.attempts[*one].order().cmp(&self.attempts[*other].order());
             let order = if *class >= Class::Failed {
@@ -310,5 +320,68 @@ impl State {
     pub(in crate::journal) fn sound_results(&self) -> std::collections::BTreeSet<LineId> {
         let sound = self.attempts_with(RunStatus::Done).filter(|run| run.file.is_some());
         sound.map(|run| run.rank.line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Event, RunFinished, RunStarted, SessionStarted};
+
+    /// Applies a session with this plan and the results of some runs: the server, the point, the start slot and the repetition.
+    fn state(planned: SessionStarted, runs: &[(&str, &str, u32, u32)]) -> State {
+        let mut state = State::default();
+        let ids: Vec<PointId> = runs.iter().map(|(_, point, ..)| PointId((*point).into())).collect();
+        let plan = RecordedPlan::new("plan", String::new(), &ids, &[]);
+        state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted { plan, ..planned })));
+        for (server, point, slot, run) in runs {
+            let started = state.apply_hypothetical(Event::RunStarted(Box::new(RunStarted {
+                server: ServerId((*server).into()),
+                point: PointId((*point).into()),
+                slot: *slot,
+                run: *run,
+                launch: 1,
+                ..RunStarted::default()
+            })));
+            state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
+                started: started.rank.line.seq,
+                outcome: Outcome::Ok,
+                ..RunFinished::default()
+            })));
+        }
+        state
+    }
+
+    #[test]
+    fn many_results_of_one_point_do_not_hide_the_lack_of_another() {
+        let planned = SessionStarted {
+            servers: 3,
+            points: 3,
+            runs: 6,
+            starts: 1,
+            ..SessionStarted::default()
+        };
+        let first: Vec<_> = (0..6).map(|run| ("s", "p", 0, run)).collect();
+        let state = state(planned, &first);
+        assert_eq!((state.open_work(), state.planned_runs()), (4, 10));
+    }
+
+    #[test]
+    fn additional_starts_are_not_planned_and_repeated_first_points_are() {
+        let planned = |runs: u64| SessionStarted {
+            servers: 1,
+            points: 2,
+            runs,
+            starts: 1,
+            ..SessionStarted::default()
+        };
+        let runs = [("s", "p", 0, 0), ("s", "p", 1, 0), ("s", "p", 0, 1)];
+        assert_eq!(state(planned(2), &runs).open_work(), 1);
+        assert_eq!(
+            state(planned(3), &runs).open_work(),
+            1,
+            "one point more, and the repeated first"
+        );
+        assert_eq!(state(planned(3), &runs[..2]).open_work(), 2);
     }
 }

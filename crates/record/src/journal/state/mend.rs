@@ -49,8 +49,7 @@ impl State {
                 counting.map(|counting| self.attempts[counting].rank.line)
             }
         };
-        let known = run.finished.unwrap_or(run.rank.line);
-        instead.is_some_and(|instead| self.had_seen(instead, known))
+        instead.is_some_and(|instead| self.had_seen(instead, run.known()))
     }
 
     /// Returns the runs without a result, each with the path of the file that it would have.

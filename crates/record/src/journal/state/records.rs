@@ -171,6 +171,11 @@ impl RunRecord {
         number(self.slot, self.run)
     }
 
+    /// Returns the line after which its result is known.
+    pub(super) fn known(&self) -> LineId {
+        self.finished.unwrap_or(self.rank.line)
+    }
+
     /// Returns true if something other than the server and its load influenced it.
     pub fn is_disturbed(&self) -> bool {
         self.doubts.iter().any(|doubt| doubt.code.is_disturbance())

@@ -89,7 +89,7 @@ impl Posterior {
         }
     }
 
-    /// Returns the noise between runs, between starts, and between nodes if there are several.
+    /// Returns the noise between runs, between starts, and between nodes if there are several, relative to a typical figure.
     pub fn noise(&self) -> (NoiseKnown, NoiseKnown, Option<NoiseKnown>) {
         let observations = &self.observations;
         let median = |of: fn(&Noise) -> f64| {
@@ -100,7 +100,7 @@ impl Posterior {
                 below += weight;
                 below >= 0.5
             });
-            middle.map_or(0.0, |(size, _)| *size)
+            middle.map_or(0.0, |(size, _)| *size / observations.size)
         };
         let node = NoiseKnown {
             deviation: median(|noise| noise.node),

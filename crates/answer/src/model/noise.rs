@@ -27,7 +27,7 @@ pub enum Basis {
 /// A size of noise with its source.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseKnown {
-    /// Standard deviation, the median of its posterior. It is relative on a logarithmic scale.
+    /// Standard deviation, the median of its posterior, relative to a typical figure. For a share it is a difference of shares.
     pub deviation: f64,
     /// Its source.
     pub basis: Basis,

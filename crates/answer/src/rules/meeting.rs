@@ -130,14 +130,19 @@ pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
     })
 }
 
-/// Returns the largest distance of a point from a limit that it breaks, relative to the limit: 0 if it meets all targets, infinite if one
-/// of them cannot be judged.
+/// Returns the largest distance of a point from a limit that it breaks, relative to the limit, or to a typical figure if the limit is 0: 0
+/// if it meets all targets, infinite if one of them cannot be judged.
 pub fn distance(known: &Known<'_>, at: usize, targets: &[Target]) -> f64 {
     let far = |target: &Target| {
         let Some(values) = judged_values(known, target, at) else {
             return f64::INFINITY;
         };
-        let size = target.limit.abs().max(f64::MIN_POSITIVE);
+        let size = match target.limit.abs() {
+            0.0 => known
+                .figures(&target.metric)
+                .map_or(1.0, |figures| figures.posterior.observations.size()),
+            limit => limit,
+        };
         let over = values.into_iter().map(|value| match target.bound.wants_small() {
             true => value - target.limit,
             false => target.limit - value,

@@ -29,6 +29,21 @@ pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
 
 fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
     let configs = &known.experiment.configs;
+    let none = Together {
+        question: name.to_owned(),
+        config: None,
+        shares: Vec::new(),
+        probability: 0.0,
+    };
+    // A question about latency is dropped for a workload without a winner, and an answer without that workload would not be joint.
+    let asked = known
+        .experiment
+        .questions
+        .iter()
+        .filter(|question| question.name == name);
+    if questions.len() < asked.count() {
+        return none;
+    }
     let best = |question: &&Settled| {
         let values = question
             .entrants
@@ -70,12 +85,7 @@ fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
         by_wins.then(by_changes).then(least(&b.1).total_cmp(&least(&a.1)))
     });
     let Some((config, shares)) = ranked.first() else {
-        return Together {
-            question: name.to_owned(),
-            config: None,
-            shares: Vec::new(),
-            probability: 0.0,
-        };
+        return none;
     };
     let each = questions.iter().zip(shares).map(|(question, share)| Share {
         workload: question.answered.workload.clone(),

@@ -89,3 +89,27 @@ fn shares_and_figures_that_can_be_zero_have_intervals_too() {
         "{count:?}"
     );
 }
+
+#[test]
+fn the_noise_of_a_figure_that_can_be_zero_is_relative() {
+    let mut own = asking(&[]);
+    own.metrics.push(Metric {
+        name: "goodput".to_owned(),
+        scale: Scale::Linear,
+        better: Better::Higher,
+        prior: NoisePrior::THROUGHPUT,
+    });
+    for (id, goodput) in [("a", 0.0), ("b", 474.0), ("c", 709.0)] {
+        server(&mut own, id, 0, "8", &[(100.0, 50.0)]);
+        let run = &mut own.points.last_mut().expect("a point").runs[0];
+        let figure = Figure::Value {
+            value: goodput,
+            error: 0.0,
+        };
+        run.figures.insert("goodput".to_owned(), figure);
+    }
+    let found = answer(own);
+    let noise = found.noise.iter().find(|noise| noise.metric == "goodput");
+    let noise = noise.expect("asked");
+    assert!(noise.start.deviation < 0.1 && noise.run.deviation < 0.1, "{noise:?}");
+}

@@ -147,3 +147,30 @@ fn the_disturbed_probes_are_those_of_the_target_that_is_asked_for() {
         "{warned:?}"
     );
 }
+
+#[test]
+fn a_server_that_wins_every_workload_wins_them_together() {
+    let mut own = searched(&[("a", 80.0, 0, 100.0), ("b", 79.5, 0, 110.0)]);
+    let workloads = ["chat", "batch"];
+    let searches = own.searches.clone();
+    own.searches = workloads
+        .iter()
+        .flat_map(|workload| {
+            let of_workload = |search: &Search| Search {
+                workload: (*workload).to_owned(),
+                ..search.clone()
+            };
+            searches.iter().map(of_workload).collect::<Vec<_>>()
+        })
+        .collect();
+    let question = own.questions[0].clone();
+    own.questions = workloads
+        .map(|workload| Question {
+            workload: workload.to_owned(),
+            ..question.clone()
+        })
+        .to_vec();
+    let found = answer(own);
+    assert_eq!(winner(&found), "b", "it has more throughput per GPU");
+    assert_eq!(found.together[0].config.as_deref(), Some("b"));
+}

@@ -236,6 +236,42 @@ fn several_workloads_are_answered_together() {
     assert_eq!(together.config.as_deref(), Some("both"));
     assert!((together.shares[0].share - 0.9).abs() < 1e-9 && together.shares[0].winner == "chatty");
     assert!(together.probability > 0.9, "{together:?}");
+    // Nothing is known of a third workload, so no server is the answer for all of them.
+    own.questions.push(Question {
+        workload: "long".to_owned(),
+        ..question
+    });
+    assert_eq!(answer(own).together[0].config, None);
+}
+
+#[test]
+fn a_limit_of_zero_has_a_nearest_point() {
+    let mut own = asking(&[]);
+    for (id, failed) in [("a", 22.0), ("b", 12.0)] {
+        server(&mut own, id, 0, "8", &[(100.0, 50.0)]);
+        let run = &mut own.points.last_mut().expect("a point").runs[0];
+        run.figures.insert(
+            "failed".to_owned(),
+            Figure::Value {
+                value: failed,
+                error: 0.0,
+            },
+        );
+    }
+    own.metrics.push(Metric {
+        name: "failed".to_owned(),
+        scale: Scale::Linear,
+        better: Better::Lower,
+        prior: NoisePrior::SHARE,
+    });
+    own.questions[0].targets = vec![Target {
+        metric: "failed".to_owned(),
+        bound: Operator::AtMost,
+        limit: 0.0,
+        about: Vec::new(),
+    }];
+    let nearest = answer(own).questions[0].nearest.clone().expect("nothing meets it");
+    assert_eq!(nearest.config, "b");
 }
 
 #[test]

@@ -324,7 +324,6 @@ impl Comparison {
     /// A sentence about noise between starts that was assumed, because too few starts repeat a config on a side.
     fn assumed(&self) -> Option<String> {
         let sides = [(&self.noise.0, "base"), (&self.noise.1, "new")];
-        // Only the first metric is looked at, because the deviation of a metric that may be 0 is not relative.
         let leading = &self.figures().next()?.metric;
         let assumed = sides.map(|(noise, side)| {
             let start = noise.iter().find(|noise| noise.metric == *leading)?.start;

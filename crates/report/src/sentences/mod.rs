@@ -328,6 +328,7 @@ fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
             _ if answered.is_load() => {
                 "no search has found a load yet; `vsweep status` says how far they are.".to_owned()
             }
+            "" if answer.open == 0 && answer.optimization.is_none() => "no run of any server gave a figure.".to_owned(),
             "" => "nothing is known yet.".to_owned(),
             asked => format!("no server meets {asked}."),
         };

@@ -34,7 +34,8 @@ impl OptimizationProgress<'_> {
             defaults: defaults.map(|at| self.id(at)),
             over_defaults: first_figure(best)
                 .zip(first_figure(defaults))
-                .map(|(best, other)| best / other),
+                .map(|(best, other)| best / other)
+                .filter(|ratio| ratio.is_finite()),
             prediction_error: self.prediction_error(),
             candidates: (0..self.record.contestants.len())
                 .map(|at| self.candidate(at, answer))

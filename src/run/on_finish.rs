@@ -14,7 +14,7 @@ use std::{env, fs};
 /// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs the command within its time limit.
+/// Runs the command within its time limit, until `interrupted`. Secrets are hidden in its log in any case.
 ///
 /// # Errors
 ///
@@ -24,6 +24,7 @@ pub async fn perform(
     secrets: &Secrets,
     directory: &Directory,
     (ending, exit): (&str, Exit),
+    interrupted: impl Future<Output = ()>,
 ) -> Result<(), String> {
     let log = directory.on_finish_log();
     let root = text(directory.root())?;
@@ -55,7 +56,7 @@ pub async fn perform(
         grace: GRACE,
         stop: &[],
     };
-    let ended = guarded::run_to_end(order, hook.timeout).await;
+    let ended = guarded::run_to_end(order, hook.timeout, interrupted).await;
     let hidden = hide_in_log(&log, secrets);
     hidden.map_err(|error| format!("{error}; remove {}, which may hold secrets", log.display()))?;
     ended.map_err(|why| format!("the command of [on_finish] {why}; see {}", log.display()))

@@ -66,6 +66,6 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
         grace: COMMAND_GRACE,
         stop: &[],
     };
-    let ended = guarded::run_to_end(order, COMMAND_LIMIT).await;
+    let ended = guarded::run_to_end(order, COMMAND_LIMIT, std::future::pending()).await;
     ended.map_err(|why| format!("the reset command `{}` {why}", shell_line(argv)))
 }

@@ -115,7 +115,7 @@ impl Submission<'_> {
         let starts = show_many(self.left.len() as u64, "server start");
         let worker = match self.args.retry_failed {
             true => format!("{} ID, an ID of --dry-run each", self.worker_arguments()),
-            false => format!("worker {root}"),
+            false => format!("worker {}", shell_word(self.directory.root())),
         };
         output::say(match self.left.is_empty() {
             true => format!("nothing is left to do in {root}"),

@@ -75,7 +75,13 @@ pub fn run(args: Args) -> Result<Exit> {
             Exit::CannotGoOn,
         ),
         // A failed run is a row of the tables. The exit code is 0, so that a scheduler does not try the run again.
-        Ending::NothingLeft | Ending::Finished | Ending::StoppedOnFailure => {
+        Ending::StoppedOnFailure => (
+            format!(
+                "stopped at a failed run, as on_failure = \"stop\" asks; what is left in {root} is free for other workers"
+            ),
+            Exit::Done,
+        ),
+        Ending::NothingLeft | Ending::Finished => {
             output::say(format_args!(
                 "nothing is left to take; `vsweep report {root}` makes the tables"
             ));

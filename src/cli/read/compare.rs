@@ -165,9 +165,10 @@ impl Args {
                 "--latency, --ttft-max-ms and --tpot-max-ms are of --format dashboard; add it".into(),
             ));
         }
-        if is_dashboard && !(self.fail_on.is_empty() && self.metrics.is_empty()) {
+        if is_dashboard && !(self.fail_on.is_empty() && self.metrics.is_empty() && self.margin.is_none()) {
             return Err(Error::Usage(
-                "--format dashboard has no verdicts and always the same metrics; leave out --fail-on and --metric, or choose another format"
+                "--format dashboard has no verdicts and always the same metrics; leave out --fail-on, --metric and --margin, or choose \
+                 another format"
                     .into(),
             ));
         }

@@ -2,14 +2,14 @@
 //! connection to the sweep, and continues after the sweep has ended. It uses a small share of one core, independent of the number of
 //! readers.
 
-use super::status::Remaining;
+use super::status::{Remaining, plan_hash};
 use crate::cli::experiment::options;
 use crate::cli::{machine, output};
 use crate::error::{Error, Result};
 use crate::journal::{self, Directory, Follower, Nonce};
 use crate::plan::ReportOptions;
 use crate::report::{LiveStatus, make_pages};
-use crate::run::{Interrupt, host};
+use crate::run::{Interrupt, host, leases_in_use};
 use axum::body::Bytes;
 use axum::extract::{Request, State as Shared};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
@@ -78,7 +78,10 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
 /// The state of a directory at the last look. A request causes the next look, unless the last one is too recent.
 struct LiveReport {
     directory: Directory,
+    price: Option<f64>,
+    /// What the plan asks of the report, and the hash of that plan.
     options: ReportOptions,
+    plan: Option<String>,
     follower: Follower,
     /// The remaining work, from which the time left is predicted.
     work: Option<Remaining>,
@@ -98,7 +101,9 @@ impl LiveReport {
         let now = LiveStatus::of(directory, follower.state(), None, false, Timestamp::now());
         Ok(LiveReport {
             directory: directory.clone(),
+            price,
             options,
+            plan: plan_hash(follower.state()),
             follower,
             work: None,
             now,
@@ -137,7 +142,13 @@ impl LiveReport {
             self.follower = Follower::open(&self.directory)?;
         }
         let state = self.follower.state();
-        let working = !journal::holders(&self.directory)?.is_empty();
+        let is_running = !journal::holders(&self.directory)?.is_empty();
+        let working = is_running || !leases_in_use(&self.directory).is_empty();
+        if plan_hash(state) != self.plan {
+            self.plan = plan_hash(state);
+            self.options = options(&self.directory, state, self.price);
+            self.work = None;
+        }
         self.work = self.work.take().or_else(|| Remaining::of(&self.directory, state));
         let left = self.work.as_mut().and_then(|work| work.seconds_left(state, working));
         self.now = LiveStatus {

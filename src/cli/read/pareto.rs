@@ -10,7 +10,7 @@ use crate::report::picture::{Form, Size};
 use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Find the points that no other beats
 ///
@@ -34,9 +34,9 @@ pub struct Args {
     /// Columns written next to each point of the frontier (a,b,...); the parameters that vary, if not given
     #[arg(long, value_name = "COLUMNS", default_value = "")]
     label_by: String,
-    /// Folder of the pictures, within DIR unless it is absolute
-    #[arg(short, long, value_name = "FOLDER", default_value = "pareto")]
-    output: PathBuf,
+    /// Folder of the pictures, within DIR unless it is absolute [default: pareto]
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
     /// A picture, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
     format: FrontierFormat,
@@ -65,6 +65,12 @@ pub fn run(mut args: Args) -> Result<Exit> {
             "--x and --y are both {}; a frontier weighs two figures: choose another one",
             x.metric
         )));
+    }
+    let is_picture = matches!(args.format, FrontierFormat::Png | FrontierFormat::Svg);
+    if args.output.is_some() && !is_picture {
+        return Err(Error::Usage(
+            "--output is the folder of pictures; leave it out with csv and json, which go to standard output".into(),
+        ));
     }
     // Tables count users by the default column anyway, so it is not passed on: a sweep without limits may lack it.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
@@ -121,7 +127,10 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
     };
     let pictures: Vec<(String, Chart)> = tradeoffs.iter().map(picture).collect();
     charts::deliver(
-        &args.directories.folder().join(&args.output),
+        &args
+            .directories
+            .folder()
+            .join(args.output.as_deref().unwrap_or(Path::new("pareto"))),
         pictures.iter().map(|(group, chart)| (group.as_str(), chart)),
         (&Size::default(), form),
         args.dry_run,

@@ -61,16 +61,23 @@ pub fn run(args: Args) -> Result<Exit> {
 fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
     let state = journal::load(directory, Check::Lengths)?;
     let mut status = Status::now(directory, &state)?;
+    let plan = plan_hash(&state);
+    if known.plan != plan {
+        *known = Known {
+            plan,
+            ..Known::default()
+        };
+    }
     let report = known.report.get_or_insert_with(|| options(directory, &state, None));
     status.usage = SweepUsage::of(&state, report.price_per_gpu_hour);
+    let workers = leases_in_use(directory).into_iter();
+    status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
     if status.left > 0 {
         let work = &mut known.work;
         *work = work.take().or_else(|| Remaining::of(directory, &state));
-        let at_work = !status.running.is_empty();
+        let at_work = !status.running.is_empty() || !status.workers.is_empty();
         status.seconds_left = work.as_mut().and_then(|work| work.seconds_left(&state, at_work));
     }
-    let workers = leases_in_use(directory).into_iter();
-    status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
     let orphans = Remains::of(&status.killed).orphans.into_iter();
     let orphans = orphans.map(|orphan| Orphan {
         pid: orphan.pid,
@@ -80,9 +87,15 @@ fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
     Ok((status, state))
 }
 
-/// Parts of an experiment that are read only once, while its status is read repeatedly.
+/// Hash of the plan that counts, if one is recorded.
+pub fn plan_hash(state: &State) -> Option<String> {
+    state.plan_that_counts().map(|(_, sha256, _)| sha256.to_owned())
+}
+
+/// Parts of an experiment that are read once for each plan, while its status is read repeatedly.
 #[derive(Default)]
 struct Known {
+    plan: Option<String>,
     work: Option<Remaining>,
     report: Option<ReportOptions>,
 }

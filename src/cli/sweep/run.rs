@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "shard")]
     fresh: bool,
     /// Show what would be measured and start nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["format", "table"])]
     dry_run: bool,
     /// Measure failed runs again
     #[arg(long)]
@@ -115,7 +115,10 @@ pub fn run(args: Args) -> Result<Exit> {
         let mut ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, tables)?;
         drop(state);
         if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {
-            ending = confirm(sweep, &mut recorder, mode, &mut interrupt)?;
+            match confirm(sweep, &mut recorder, mode, &mut interrupt)? {
+                Ending::NothingLeft => {}
+                confirmed => ending = confirmed,
+            }
         }
         // The lock is held until everything is written.
         let (state, _lock, _recorder) = match ending {
@@ -180,6 +183,8 @@ fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mu
     }
     let sweep = Sweep {
         advised: Some(&advised),
+        // The sweep before has just measured them again.
+        retry_failed: false,
         ..sweep
     };
     let changes = Changes::between(&state, sweep.whole, sweep.plan);

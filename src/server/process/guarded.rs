@@ -240,7 +240,7 @@ async fn end_orphans(leader: Option<i32>, mark: &str) {
     }
     if let Some(leftovers) = leftovers {
         // Removing may run the stop command.
-        let _ = spawn_blocking(|| leftovers.remove()).await;
+        let _ = spawn_blocking(|| leftovers.remove(false)).await;
     }
 }
 
@@ -269,16 +269,25 @@ fn children_from_before() -> &'static HashSet<(i32, u64)> {
     })
 }
 
-/// Runs a command to its end, for at most `limit`. Unless it ends with 0, `Err` is the rest of a sentence: `ended with exit code 1`.
-pub async fn run_to_end(order: Order<'_>, limit: Duration) -> Result<(), String> {
+/// Runs a command to its end, for at most `limit` and until `interrupted`. Unless it ends with 0, `Err` is the rest of a sentence: `ended
+/// with exit code 1`.
+pub async fn run_to_end(
+    order: Order<'_>,
+    limit: Duration,
+    interrupted: impl Future<Output = ()>,
+) -> Result<(), String> {
     let mut guarded = Guarded::start(order).map_err(|failure| format!("could not be run: {}", failure.detail))?;
-    let exited = timeout(limit, guarded.exited(Cause::BenchFailed)).await;
+    let exited = tokio::select! {
+        exited = timeout(limit, guarded.exited(Cause::BenchFailed)) => Some(exited),
+        () = interrupted => None,
+    };
     // Processes that it left running are ended, too.
     guarded.stop().await;
     match exited {
-        Ok(Ok(Exit::Code(0))) => Ok(()),
-        Ok(Ok(exit)) => Err(format!("ended with {exit}")),
-        Ok(Err(lost)) => Err(format!("was lost: {}", lost.detail)),
-        Err(_) => Err(format!("did not end within {}", show_duration(limit))),
+        Some(Ok(Ok(Exit::Code(0)))) => Ok(()),
+        Some(Ok(Ok(exit))) => Err(format!("ended with {exit}")),
+        Some(Ok(Err(lost))) => Err(format!("was lost: {}", lost.detail)),
+        Some(Err(_)) => Err(format!("did not end within {}", show_duration(limit))),
+        None => Err("was interrupted".to_owned()),
     }
 }

@@ -14,14 +14,16 @@
 
 use super::procfs::{self, Process, TREE, new_mark, owner};
 use crate::files::{self, is_process_dead};
-use crate::shell::shell_line;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -202,10 +204,10 @@ impl Leftovers {
 
     /// Ends processes elsewhere and removes the remains, now that the tree is gone. Returns the removed files. The inventory is removed
     /// too, unless something is still held: a killed process releases its memory last, and remains without a record would stay for ever. It
-    /// also stays if a server could not be ended while its vsweep still lives.
-    pub fn remove(self) -> Vec<String> {
+    /// also stays if a server could not be ended, so that the next vsweep tries again; its try is the last.
+    pub fn remove(self, is_last_try: bool) -> Vec<String> {
         let is_ended = self.stop.is_empty() || end_elsewhere(&self.stop);
-        let is_kept = !is_ended && !is_ownerless(&self.mark);
+        let is_kept = !is_ended && !is_last_try;
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
             (may_be_leftover(&path) && is_ours(&path) && is_same()).then_some(path)
@@ -223,7 +225,8 @@ impl Leftovers {
         let mut removed: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
         removed.sort();
         if !self.stop.is_empty() && is_ended {
-            removed.push(format!("the server that `{}` ends", shell_line(&self.stop)));
+            // The arguments may contain a secret of another plan.
+            removed.push(format!("the server that its stop command ({}) ends", self.stop[0]));
         }
         removed
     }
@@ -255,7 +258,7 @@ pub(in crate::server) fn remove_abandoned() -> Vec<String> {
         .filter(|mark| !living.contains(*mark))
         .filter_map(|mark| Leftovers::of(mark))
         .filter(|tree| !tree.adopted.iter().any(|&(pid, started)| procfs::lives(pid, started)));
-    dead.flat_map(Leftovers::remove).collect()
+    dead.flat_map(|tree| tree.remove(true)).collect()
 }
 
 /// Processes that guards adopted, by id and start time, each with the mark of its tree.
@@ -351,19 +354,19 @@ const ELSEWHERE_TICK: Duration = Duration::from_millis(50);
 
 /// Runs the stop command, and returns true if it ends with 0. Otherwise the reason is written to standard error.
 pub(super) fn end_elsewhere(stop: &[String]) -> bool {
-    let ended = try_end(stop);
+    let ended = try_end(stop, ELSEWHERE_LIMIT);
     if let Err(why) = &ended {
-        let stop = crate::shell::shell_line(stop);
-        // The command is tried again even if this message is lost.
+        // The command is tried again even if this message is lost. Its arguments may contain a secret.
         let _ = writeln!(
             io::stderr(),
-            "vsweep: the stop command `{stop}` {why}; its server may still run"
+            "vsweep: the stop command ({}) {why}; its server may still run",
+            stop[0]
         );
     }
     ended.is_ok()
 }
 
-fn try_end(stop: &[String]) -> Result<(), String> {
+fn try_end(stop: &[String], limit: Duration) -> Result<(), String> {
     let [program, arguments @ ..] = stop else {
         return Ok(());
     };
@@ -374,6 +377,7 @@ fn try_end(stop: &[String]) -> Result<(), String> {
         .stdin(Stdio::null())
         .stdout(output().map_err(cannot_run)?)
         .stderr(output().map_err(cannot_run)?)
+        .process_group(0)
         .spawn()
         .map_err(cannot_run)?;
     let start = Instant::now();
@@ -381,11 +385,16 @@ fn try_end(stop: &[String]) -> Result<(), String> {
         match child.try_wait().map_err(cannot_run)? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(format!("ended with {status}")),
-            None if start.elapsed() < ELSEWHERE_LIMIT => thread::sleep(ELSEWHERE_TICK),
+            None if start.elapsed() < limit => thread::sleep(ELSEWHERE_TICK),
             None => {
-                let _ = child.kill();
+                let leader = child.id() as i32;
+                // A process that began a group of its own is found by its parent.
+                for process in procfs::descendants(leader) {
+                    let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
+                }
+                let _ = killpg(Pid::from_raw(leader), Signal::SIGKILL);
                 let _ = child.wait();
-                return Err(format!("did not end within {} s", ELSEWHERE_LIMIT.as_secs()));
+                return Err(format!("did not end within {} s", limit.as_secs()));
             }
         }
     }
@@ -403,12 +412,37 @@ mod tests {
         let held = File::create(&path).expect("writable");
         let inode = held.metadata().expect("its inode").ino();
         written.note([Note::Made(path.clone(), inode)]);
-        let remove = || Leftovers::of(&mark).map(Leftovers::remove);
+        let remove = || Leftovers::of(&mark).map(|tree| tree.remove(true));
         assert_eq!(remove(), Some(vec![]));
         assert!(path.exists());
         drop(held);
         assert_eq!(remove(), Some(vec![path.display().to_string()]));
         assert_eq!(remove(), None);
+    }
+
+    #[test]
+    fn a_stop_command_that_hangs_ends_with_its_children() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let pids = folder.path().join("pids");
+        let script = format!(
+            "sleep 600 & echo $! > {0}; setsid sleep 600 & echo $! >> {0}; wait",
+            pids.display()
+        );
+        let stop = ["sh", "-c", &script].map(str::to_owned);
+        let ended = thread::spawn({
+            let stop = stop.clone();
+            move || try_end(&stop, Duration::from_secs(2))
+        });
+        assert!(ended.join().expect("it ends").is_err());
+        let pids = fs::read_to_string(&pids).expect("written");
+        let pids: Vec<i32> = pids.lines().map(|pid| pid.parse().expect("a pid")).collect();
+        assert_eq!(pids.len(), 2);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let lives = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+        while pids.iter().any(lives) {
+            assert!(Instant::now() < deadline, "still there: {pids:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ table! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct OnFinish("OnFinishTable", "on_finish.") {
         /// The program and its arguments; `{dir}` is the directory of the results. Its environment has `VSWEEP_DIR`, `VSWEEP_ANSWER` (path of
-        /// `answer.json`), `VSWEEP_EXIT_CODE` and `VSWEEP_ENDING`: `finished`, `stopped`, `interrupted`, `superseded` or `error`. Its output
-        /// goes to `on_finish.log`. If it fails, that is a warning.
+        /// `answer.json`), `VSWEEP_EXIT_CODE` and `VSWEEP_ENDING`: `finished`, `stopped`, `interrupted`, `out_of_time`, `superseded` or
+        /// `error`. Its output goes to `on_finish.log`. If it fails, that is a warning.
         pub command: Vec<String> = by::<Words, _>(|reader, node, what| reader.words(node, what))
             .required("[on_finish] names no program", "add command = [\"PROGRAM\", \"{dir}\"]"),
         /// Time limit; then it is ended with all that it started. Default: `1m`.

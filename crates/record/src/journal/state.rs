@@ -292,13 +292,10 @@ impl State {
         planning.or_else(|| self.last_session())
     }
 
-    /// Returns the pids of the sessions without a recorded end, except this process's own.
+    /// Returns the pids of the sessions without a recorded end. This process's own pid may be among them, because pids are reused.
     pub fn killed_sessions(&self) -> Vec<u32> {
         let killed = self.sessions.iter().filter(|session| session.ended.is_none());
-        killed
-            .map(|session| session.pid)
-            .filter(|pid| *pid != std::process::id())
-            .collect()
+        killed.map(|session| session.pid).collect()
     }
 
     /// Returns the greatest lamport number read.

@@ -16,13 +16,9 @@ pub fn follow(plan: &Plan, directory: &Directory, ended: &Result<(Ending, Exit)>
         Err(_) => ("error", Exit::CannotGoOn),
     };
     let Ok(runtime) = machine::runtime() else { return };
-    let done = runtime.block_on(async {
-        tokio::select! {
-            done = on_finish::perform(hook, &plan.secrets, directory, ending) => done,
-            () = interrupt.pressed_again() => Err("the command of [on_finish] was interrupted".to_owned()),
-        }
-    });
-    if let Err(why) = done {
+    let interrupted = interrupt.pressed_again();
+    let done = on_finish::perform(hook, &plan.secrets, directory, ending, interrupted);
+    if let Err(why) = runtime.block_on(done) {
         output::print_note(why);
     }
 }

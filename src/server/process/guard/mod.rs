@@ -291,7 +291,7 @@ impl Tree {
     fn finish(mut self) {
         self.log.bound();
         self.leftovers.look_closely();
-        self.leftovers.remove();
+        self.leftovers.remove(false);
         if self.owner_gone {
             // A killed vsweep has not removed the files of its presences.
             Presence::forget_dead();

@@ -233,3 +233,22 @@ fn a_report_is_written_where_it_is_asked_for_and_nothing_else() {
     let refused = harness.run(&["report", "out", "--listen", "127.0.0.1:0"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
 }
+
+#[test]
+fn a_plan_that_changes_changes_the_served_page() {
+    let harness = Harness::new();
+    let plan = PLAN.replace("runs = 40", "runs = 1");
+    harness.write("live.toml", &plan);
+    assert!(harness.run(&["run", "-q", "live.toml", "-o", "out"]).status.success());
+    let live = Live::start(&harness, "out");
+    assert!(!live.page().contains("Requirement"), "nothing is required yet");
+    harness.write("live.toml", &format!("{plan}[[assert]]\np99_ttft_ms = \"<0.001\"\n"));
+    assert_eq!(
+        harness
+            .run(&["run", "-q", "live.toml", "-o", "out", "--set", "runs=2"])
+            .status
+            .code(),
+        Some(4)
+    );
+    wait_for("the new requirement", || live.page().contains("equirement not met"));
+}

@@ -1,9 +1,12 @@
 //! The command of `[on_finish]`: the variables that it gets, and that it cannot harm the sweep.
 
 use crate::deadline;
-use crate::harness::{Harness, said};
+use crate::harness::{Harness, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 const PLAN: &str = r#"
 version = 1
@@ -77,6 +80,33 @@ fn at_its_limit_it_ends_with_all_that_it_started() {
         "{said}"
     );
     harness.wait_until_alone();
+}
+
+#[test]
+fn a_signal_ends_it_and_its_log_keeps_no_secret() {
+    let script = "echo token $MLFLOW_TRACKING_TOKEN; sleep 1000";
+    let (harness, plan) = with_script(script, "secrets = [\"MLFLOW_TRACKING_TOKEN\"]\n");
+    let out = harness.folder.path().join("out");
+    let mut vsweep = harness
+        .vsweep(&["run", "-q", &plan, "-o", "out"])
+        .env("MLFLOW_TRACKING_TOKEN", "ml_1234567890")
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    wait_for("its output", || log(&out).contains("ml_1234567890"));
+    kill(Pid::from_raw(vsweep.id() as i32), Signal::SIGTERM).expect("it lives");
+    deadline::ended(&mut vsweep);
+    assert_eq!(log(&out), "token ***\n");
+    harness.wait_until_alone();
+}
+
+#[test]
+fn it_runs_after_a_confirmation_that_adds_nothing() {
+    let (harness, plan) = with_script("echo done", "");
+    let ran = harness.run(&["run", &plan, "-o", "out", "--confirm"]);
+    assert!(ran.status.success(), "{}", said(&ran));
+    assert_eq!(log(&harness.folder.path().join("out")), "done\n");
+    assert!(!said(&ran).contains("nothing left to do"), "{}", said(&ran));
 }
 
 #[test]

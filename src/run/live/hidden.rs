@@ -54,10 +54,6 @@ pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &Stat
     if secrets.is_empty() || killed.is_empty() {
         return Ok(());
     }
-    let of_hook = directory.on_finish_log();
-    if of_hook.exists() {
-        hide_in_log(&of_hook, secrets)?;
-    }
     for top in ["servers", "runs"] {
         let folders = fs::read_dir(directory.root().join(top)).into_iter().flatten().flatten();
         for found in folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten()) {

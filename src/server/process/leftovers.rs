@@ -429,11 +429,7 @@ mod tests {
             pids.display()
         );
         let stop = ["sh", "-c", &script].map(str::to_owned);
-        let ended = thread::spawn({
-            let stop = stop.clone();
-            move || try_end(&stop, Duration::from_secs(2))
-        });
-        assert!(ended.join().expect("it ends").is_err());
+        assert!(try_end(&stop, Duration::from_secs(2)).is_err());
         let pids = fs::read_to_string(&pids).expect("written");
         let pids: Vec<i32> = pids.lines().map(|pid| pid.parse().expect("a pid")).collect();
         assert_eq!(pids.len(), 2);

@@ -177,10 +177,27 @@ fn the_next_vsweep_ends_what_nobody_could_end() {
     let output = engine.harness.run(&RUN);
     assert!(output.status.success(), "{}", said(&output));
     assert!(
-        said(&output).contains("cleared away what a killed vsweep had left: the server that `sh stop.sh vsweep-"),
+        said(&output)
+            .contains("cleared away what a killed vsweep had left: the server that its stop command (sh) ends"),
         "{}",
         said(&output)
     );
+    assert_eq!((engine.rows(), engine.servers()), (4, 0));
+}
+
+#[test]
+fn a_stop_command_that_failed_after_a_kill_is_tried_by_the_next_vsweep() {
+    let engine = Engine::start();
+    let once = r#"[ -e failed ] || { : >failed; exit 1; }"#;
+    engine.harness.write("stop.sh", &format!("{once}\n{STOP}"));
+    let mut vsweep = engine.harness.start(&RUN);
+    wait_for("a run", || engine.is_measuring());
+    vsweep.kill().expect("alive until now");
+    vsweep.wait().expect("reaped");
+    engine.harness.wait_until_alone();
+    assert_eq!(engine.servers(), 1, "its guard could not end it");
+    let output = engine.harness.run(&RUN);
+    assert!(output.status.success(), "{}", said(&output));
     assert_eq!((engine.rows(), engine.servers()), (4, 0));
 }
 

@@ -439,3 +439,16 @@ fn failed_runs_are_measured_again_by_a_worker_that_is_asked_to() {
     assert_eq!(all.status.code(), Some(2), "{}", said(&all));
     harness.wait_until_alone();
 }
+
+#[test]
+fn a_worker_that_stops_at_a_failure_leaves_the_rest_and_says_so() {
+    let failing = PLAN
+        .replace("runs = 2", "runs = 1\non_failure = \"stop\"")
+        .replace("[4, 8, 16, 32, 64]", "[4, 8, 16]")
+        .replace("--sim-start 200ms", "--sim-start 200ms --gpu-memory-utilization 0.01");
+    let harness = submitted(&failing);
+    let worker = harness.run(&["worker", "out"]);
+    let said = said(&worker);
+    assert!(said.contains("on_failure = \"stop\""), "{said}");
+    assert!(!said.contains("nothing is left to take"), "{said}");
+}

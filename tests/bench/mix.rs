@@ -134,6 +134,12 @@ async fn requests_that_fail_belong_to_their_class() {
         (&result["docs.completed"], &result["failed"]),
         (&json!(0), &json!(docs))
     );
+    let latencies = |class: &str| {
+        let of_class = result.keys().filter(|key| key.starts_with(&format!("{class}.")));
+        of_class.filter(|key| key.ends_with("_ms")).count()
+    };
+    assert!(latencies("chat") > 0);
+    assert_eq!(latencies("docs"), 0, "no request has a latency of 0");
 }
 
 #[tokio::test]

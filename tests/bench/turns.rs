@@ -169,6 +169,20 @@ async fn nothing_follows_a_failed_turn_and_nothing_is_lost() {
 }
 
 #[tokio::test]
+async fn a_turn_that_nobody_answered_has_no_latency() {
+    let server = Server::start(|seen| match seen.body["messages"].as_array().map(Vec::len) {
+        Some(1) => chat(&answer(seen), 10),
+        _ => refusal("500 Internal Server Error", "no"),
+    })
+    .await;
+    let params = chats(json!({"num_prompts": 2, "multi_turn_num_turns": 2}));
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
+    let turns = &result["per_turn_metrics"];
+    assert!(turns[0]["mean_ttft_ms"].as_f64().expect("a number") > 0.0);
+    assert_eq!((&turns[1]["failed"], turns[1].get("mean_ttft_ms")), (&json!(2), None));
+}
+
+#[tokio::test]
 async fn turns_with_shared_parts_stand_alone() {
     let server = server().await;
     let params = chats(

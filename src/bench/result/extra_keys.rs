@@ -70,8 +70,11 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     }
 }
 
-/// Writes the latencies that `vllm bench serve` lacks.
+/// Writes the latencies that `vllm bench serve` lacks, or nothing if no request succeeded.
 pub(super) fn latencies(settings: &NativeSettings, samples: &Samples, result: &mut Params) {
+    if samples.ok().next().is_none() {
+        return;
+    }
     if settings.is_open_loop() {
         for (name, of) in FROM_DUE {
             let stats = Stats::of_seconds(from_due(samples, of), settings.percentiles());

@@ -244,8 +244,11 @@ fn columns(detailed: bool, has: impl Fn(&str) -> bool, result: &mut Params) {
     result.extend(wanted.map(|key| (key.to_owned(), Value::Null)));
 }
 
-/// Writes the distributions that the settings ask for.
+/// Writes the distributions that the settings ask for, or nothing if no request succeeded: a latency of 0 would meet every target.
 fn write_metrics(settings: &NativeSettings, samples: &Samples, result: &mut Params) {
+    if samples.ok().next().is_none() {
+        return;
+    }
     for metric in settings.metrics() {
         write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), result);
     }

@@ -160,6 +160,19 @@ fn a_target_is_an_answer_unless_it_is_required() {
 }
 
 #[test]
+fn a_class_without_an_answer_meets_no_bound() {
+    let plan = PLAN
+        .replace("max_num_seqs = [4, 8]", "max_model_len = 128")
+        .replace("max_concurrency = [1, 2]", "max_concurrency = 4")
+        .replace("num_prompts = 8", "num_prompts = 100");
+    let mix = "[[bench.mix]]\nname = \"chat\"\nshare = 97\n[[bench.mix]]\nname = \"docs\"\nshare = 3\nrandom_input_len = 600\n";
+    let required = "[[assert]]\nclass = \"docs\"\np99_ttft_ms = \"<=60000\"\n";
+    let (open, said) = codes(&format!("{plan}{mix}{required}"));
+    assert_eq!(open, [Some(5); 3], "{said}");
+    assert!(said.contains("no figure for docs.p99_ttft_ms<=60000"), "{said}");
+}
+
+#[test]
 fn a_requirement_that_says_nothing_is_refused() {
     let harness = Harness::new();
     harness.write(

@@ -4,7 +4,7 @@ use crate::scripted::{self, Server, completion, refusal};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use vsweep::bench::{self, measure};
-use vsweep::plan::BenchRunner;
+use vsweep::plan::{BenchRunner, Warmup};
 
 /// Runs a benchmark with one request at a time. Returns the result, and the bodies that the server got, in order.
 async fn run(params: Value) -> Result<(Value, Vec<Value>), String> {
@@ -82,6 +82,30 @@ async fn recorded_traffic_gives_lengths() {
     params["no_oversample"] = json!(true);
     let (_, bodies) = run(params).await.expect("measured");
     assert_eq!(bodies.len(), 1, "the row is not repeated");
+}
+
+#[tokio::test]
+async fn warm_ups_leave_no_measured_prompt_in_a_cache() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows: String = (0..9).map(|_| "5,GPT-4,20,3,23,Conversation log\n").collect();
+    let text = format!("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n{rows}");
+    let server = Server::start(|_| completion(3, 20)).await;
+    let mut job = scripted::job(
+        &server.url,
+        json!({"dataset_name": "burstgpt", "dataset_path": write(folder.path(), "b.csv", &text), "num_prompts": 6,
+               "max_concurrency": 3}),
+    );
+    job.warmup = Warmup::Automatic;
+    measure(&job).await.expect("measured");
+    let seen = server.seen.lock().expect("no panic");
+    let prompts = seen.iter().map(|seen| seen.body["prompt"].as_array().expect("ids"));
+    let beginnings: Vec<&[Value]> = prompts.map(|ids| &ids[..16]).collect();
+    let (warmup, measured) = beginnings.split_at(3);
+    assert_eq!(measured.len(), 6);
+    assert!(
+        warmup.iter().all(|beginning| !measured.contains(beginning)),
+        "{beginnings:?}"
+    );
 }
 
 #[tokio::test]

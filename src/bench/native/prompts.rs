@@ -225,8 +225,8 @@ impl Sources<'_> {
         let mut unmeasured = dataset.draw(&self.draw(count.max(traits.least), u64::from(seed) ^ WARMUP_SEED))?;
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
-        if traits.made_of != Material::Vocabulary {
-            // With another seed, prompts still come from the same file. They are changed, so that no measured prompt is in a cache.
+        if traits.made_of != Material::Vocabulary || traits.ignores_seed {
+            // With another seed, prompts are still the same ones. They are changed, so that no measured prompt is in a cache.
             unmeasured.retain(|item| media_of(item).is_none_or(|media| !writer.media.contains(&media)));
             unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
         }

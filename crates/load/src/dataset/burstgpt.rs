@@ -23,6 +23,8 @@ impl Dataset for BurstGpt {
     fn traits(&self) -> Traits {
         Traits {
             made_of: Material::Vocabulary,
+            // The tokens of a prompt follow from its position alone.
+            ignores_seed: true,
             ..Traits::default()
         }
     }

@@ -147,6 +147,8 @@ pub struct Traits {
     pub made_of: Material,
     /// True if its texts are put into the model's chat template when the API does not do that itself.
     pub wants_template: bool,
+    /// True if draws with different seeds can have the same prompts although they are made up.
+    pub ignores_seed: bool,
     /// True if its prompts depend on the number of tokens of its texts.
     pub depends_on_counts: bool,
     /// True if its prompts may be cut when they have too many tokens by the server's tokenizer.

@@ -186,6 +186,7 @@ impl Dataset for Mix {
         Traits {
             made_of: if is_alike { made_of } else { Material::Mixed },
             wants_template: self.any(|traits| traits.wants_template),
+            ignores_seed: self.any(|traits| traits.ignores_seed),
             depends_on_counts: self.any(|traits| traits.depends_on_counts),
             may_be_cut: self.all(|traits| traits.may_be_cut),
             fixes_outputs: self.all(|traits| traits.fixes_outputs),

@@ -304,6 +304,28 @@ async fn a_run_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test]
+async fn probes_end_with_a_run_that_failed() {
+    let server = Server::start(|seen| match seen.body["prompt"].as_str() {
+        Some("Hi") => completion(1, 1),
+        _ => Answer::ThenSilence(STREAM_HEAD.to_vec()),
+    })
+    .await;
+    let params =
+        json!({"num_prompts": 2, "random_input_len": 5, "probe_request_rate": 50, "skip_tokenizer_init": true});
+    let mut job = job(&server.url, params);
+    job.timeout = Duration::from_millis(300);
+    let failure = measure(&job).await.expect_err("it never answers");
+    assert_eq!(failure.cause, Cause::BenchTimeout);
+    let asked = || server.seen.lock().expect("no panic").len();
+    assert!(asked() > 2, "there were probes");
+    // The probe in flight may still come.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let before = asked();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(asked(), before);
+}
+
+#[tokio::test]
 async fn an_unreachable_server_is_named() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("bound"));

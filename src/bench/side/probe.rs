@@ -2,7 +2,7 @@
 //! slot.
 
 use crate::bench::members;
-use crate::load::{Generator, Load};
+use crate::load::{Generator, Load, Stop};
 use crate::metrics::{Nanos, percentile, seconds};
 use crate::plan::Params;
 use serde_json::json;
@@ -15,10 +15,12 @@ use std::time::Duration;
 /// Time limit for opening the connection before the run.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Probes being sent.
+/// Probes being sent. They end at once when this is dropped, such as after a failure of the run.
 pub(in crate::bench) struct Probe {
     ended: Arc<AtomicBool>,
-    thread: JoinHandle<ProbeCounts>,
+    stop: Stop,
+    /// The thread, until its end is awaited.
+    thread: Option<JoinHandle<ProbeCounts>>,
 }
 
 /// Result of the probes.
@@ -32,7 +34,7 @@ impl Probe {
     /// Sends the one request of `load` again and again, with `pause` after each.
     pub fn start(mut generator: Generator, load: Load, pause: Duration) -> io::Result<Probe> {
         generator.connect(1, CONNECT_TIMEOUT)?;
-        let ended = Arc::new(AtomicBool::new(false));
+        let (ended, stop) = (Arc::new(AtomicBool::new(false)), generator.stop_handle());
         let is_over = ended.clone();
         let probing = thread::Builder::new().name("vsweep-probe".to_owned());
         let thread = probing.spawn(move || {
@@ -52,14 +54,35 @@ impl Probe {
             }
             counts
         })?;
-        Ok(Probe { ended, thread })
+        Ok(Probe {
+            ended,
+            stop,
+            thread: Some(thread),
+        })
     }
 
     /// Awaits the probe in flight, and returns the result of all.
-    pub fn finish(self) -> ProbeCounts {
+    pub fn finish(mut self) -> ProbeCounts {
+        let Some(thread) = self.thread.take() else {
+            return ProbeCounts::default();
+        };
+        self.end(&thread);
+        thread.join().unwrap_or_default()
+    }
+
+    /// Lets the thread end after the probe in flight.
+    fn end(&self, thread: &JoinHandle<ProbeCounts>) {
         self.ended.store(true, Relaxed);
-        self.thread.thread().unpark();
-        self.thread.join().unwrap_or_default()
+        thread.thread().unpark();
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        if let Some(thread) = &self.thread {
+            self.stop.stop();
+            self.end(thread);
+        }
     }
 }
 

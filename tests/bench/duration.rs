@@ -158,3 +158,25 @@ async fn a_conversation_that_has_begun_goes_on_to_its_end() {
     assert!((2..60).contains(&conversations), "{conversations} began");
     assert_eq!((completed, &result["failed"]), (4 * conversations, &json!(0)));
 }
+
+#[tokio::test]
+async fn turns_that_would_begin_after_the_grace_have_failed() {
+    let server = Server::start(|_| chat(&["a".to_owned(), "b".to_owned()], 5)).await;
+    let params = json!({"backend": "openai-chat", "endpoint": "/v1/chat/completions", "duration": "100ms", "duration_grace": "100ms",
+        "multi_turn": true, "multi_turn_num_turns": 3, "multi_turn_delay_ms": 20_000, "num_prompts": 2, "max_concurrency": 2,
+        "random_input_len": 5, "random_output_len": 2});
+    let result = result(&server.url, params).await;
+    let seconds = result["duration"].as_f64().expect("seconds");
+    assert!(seconds < 10.0, "{seconds} s");
+    assert_eq!((&result["completed"], &result["failed"]), (&json!(2), &json!(4)));
+    assert_eq!(
+        server.seen.lock().expect("no panic").len(),
+        2,
+        "only first turns were sent"
+    );
+    let reasons = &result["failure_reasons"];
+    assert_eq!(
+        reasons["no complete answer within 0.1 s after the 0.1 s of sending"], 2,
+        "{reasons}"
+    );
+}

@@ -320,6 +320,14 @@ impl<'a> Drive<'a> {
         false
     }
 
+    /// Fails the turns that wait for their due times, and with each of them the rest of its conversation.
+    pub fn fail_later(&mut self, error: &str) {
+        while let Some((due, index)) = self.later.pop_front() {
+            self.in_flight += 1;
+            self.fail_unsent(index, due.min(self.clock.now()), error.to_owned());
+        }
+    }
+
     pub fn notify(&mut self, progress: LoadProgress<'_>) {
         self.is_cut |= (self.watch)(progress).is_break();
     }

@@ -102,6 +102,9 @@ impl Generator {
             let why = expired.as_ref().map_or_else(no_connection, |(_, says)| says.clone());
             drive.fail_unsent(index, ready, why);
         }
+        if let Some((_, says)) = &expired {
+            drive.fail_later(says);
+        }
         self.drop_stale();
         let busy = self.connections.iter().flatten();
         let underway = busy.filter(|connection| connection.carries.is_some());

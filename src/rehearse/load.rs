@@ -134,13 +134,13 @@ impl<'a> Player<'a> {
         let amount = Amount::of(play.warmup, &settings, settings.count_of(all));
         let mut warmup_s = 0.0;
         let mut warm_up = |from: usize, due: Vec<u64>| {
-            // Warm-up prompts are drawn with another seed.
-            let requests = items
-                .iter()
-                .cycle()
-                .skip(from)
-                .take(due.len())
-                .map(|item| request(item, !seed));
+            // No warm-up prompt begins like a measured one, so none is in a cache.
+            let vary = |item: &Item| {
+                let mut item = item.clone();
+                item.prompt.vary_prefix();
+                request(&item, !seed)
+            };
+            let requests = items.iter().cycle().skip(from).take(due.len()).map(vary);
             let duration = server.drive(load(requests.collect(), due)).duration;
             warmup_s += seconds(duration);
             Duration::from_nanos(duration)

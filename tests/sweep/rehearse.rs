@@ -562,3 +562,25 @@ fn a_sweep_of_a_real_engine_begins_and_is_foreseen_only_where_the_gpu_is_known()
         assert_eq!(told.concat().contains("predicted: about"), is_known, "{told:?}");
     }
 }
+
+fn likely(folder: &TempDir) -> f64 {
+    let forecast = rehearse(folder, &[]);
+    forecast["seconds"]["likely"].as_f64().expect("a number")
+}
+
+/// A run whose prompts share a prefix needs their tokens in the forecast, any other run only their lengths.
+#[test]
+fn warm_ups_leave_no_measured_prompt_in_a_forecasts_cache() {
+    let of = |prefix: usize| {
+        let load = format!(
+            "random_input_len = {}\nrandom_prefix_len = {prefix}\nrandom_output_len = 1\nnum_prompts = 64\nmax_concurrency = 32",
+            3016 - prefix
+        );
+        let text = format!(
+            "version = 1\nruns = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b --sim-start 1ms\"\n[bench.params]\n{load}\n"
+        );
+        likely(&plan(&text))
+    };
+    let (apart, sharing) = (of(0), of(16));
+    assert!((0.95..1.05).contains(&(sharing / apart)), "{sharing} s and {apart} s");
+}

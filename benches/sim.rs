@@ -111,6 +111,7 @@ fn timed(
         classes: Vec::new(),
         limit: Some(users),
         sending: None,
+        deadline: None,
         every_token: false,
         delay: 400_000,
     };

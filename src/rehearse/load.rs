@@ -10,6 +10,7 @@ use crate::bench::native::warmup::{Amount, LONGEST};
 use crate::bench::native::{measurement_of, show_to_watch};
 use crate::bench::params_of;
 use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
+use crate::load::Sending;
 use crate::metrics::{Metric, Sample, seconds};
 use crate::plan::{Params, Warmup};
 use crate::rng::mix;
@@ -124,13 +125,12 @@ impl<'a> Player<'a> {
             classes: Vec::new(),
             limit: settings.concurrency(),
             sending: None,
+            deadline: None,
             every_token,
             delay: DELAY,
         };
-        let sending = settings
-            .arrival
-            .sending()
-            .map(|sending| sending.lasts.as_nanos() as u64);
+        let limits = settings.arrival.sending();
+        let sending = limits.map(|sending| sending.lasts.as_nanos() as u64);
         let amount = Amount::of(play.warmup, &settings, settings.count_of(all));
         let mut warmup_s = 0.0;
         let mut warm_up = |from: usize, due: Vec<u64>| {
@@ -155,6 +155,7 @@ impl<'a> Player<'a> {
         let class_of = |place| shares.as_ref().map(|shares| shares.at(place) as u8);
         let load = VirtualLoad {
             sending,
+            deadline: limits.map(Sending::deadline),
             classes: (0..items.len()).map_while(class_of).collect(),
             ..load(items.iter().map(|item| request(item, seed)).collect(), due)
         };

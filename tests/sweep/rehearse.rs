@@ -584,3 +584,22 @@ fn warm_ups_leave_no_measured_prompt_in_a_forecasts_cache() {
     let (apart, sharing) = (of(0), of(16));
     assert!((0.95..1.05).contains(&(sharing / apart)), "{sharing} s and {apart} s");
 }
+
+#[test]
+fn what_does_not_end_within_the_grace_is_foreseen_to_fail() {
+    let text = |grace: &str| {
+        format!(
+            "version = 1\nruns = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b --sim-start 1ms\"\nparams = {{ max_num_seqs = 2 }}\n\
+             [bench]\ntimeout = \"30s\"\nwarmup_prompts = 0\n[bench.params]\nrandom_input_len = 64\nrandom_output_len = 64\nrequest_rate = 60\n\
+             duration = \"4s\"\nduration_grace = \"{grace}\"\n"
+        )
+    };
+    let folder = plan(&text("1s"));
+    let forecast = rehearse(&folder, &[]);
+    let losses = &forecast["servers"][0]["losses"];
+    assert_eq!(losses[0]["cause"], "request_errors", "{losses}");
+    assert!(
+        forecast["seconds"]["likely"].as_f64().expect("a number") < 20.0,
+        "{forecast}"
+    );
+}

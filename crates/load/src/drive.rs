@@ -57,6 +57,16 @@ pub struct Sending {
     pub grace: Duration,
 }
 
+impl Sending {
+    /// Returns the time after t0 until which requests in flight may end, and the error of those that do not.
+    pub fn deadline(self) -> (Nanos, String) {
+        let Sending { lasts, grace } = self;
+        let (lasts_s, grace_s) = (lasts.as_secs_f64(), grace.as_secs_f64());
+        let says = format!("no complete answer within {grace_s} s after the {lasts_s} s of sending");
+        (nanos(lasts.saturating_add(grace)), says)
+    }
+}
+
 impl Load {
     /// Due time of the `index`-th request.
     fn due_at(&self, index: usize) -> Nanos {
@@ -193,13 +203,9 @@ impl<'a> Drive<'a> {
         !self.is_closed && (self.stock.has(self.next) || self.stock.lacks(self.next))
     }
 
-    /// Returns the time after t0 until which requests in flight may end, and the error of those that do not. Returns `None` if sending has
-    /// no time limit.
+    /// Returns the deadline of the load; `None` if sending has no time limit.
     pub fn deadline(&self) -> Option<(Nanos, String)> {
-        let Sending { lasts, grace } = self.load.sending?;
-        let (lasts_s, grace_s) = (lasts.as_secs_f64(), grace.as_secs_f64());
-        let says = format!("no complete answer within {grace_s} s after the {lasts_s} s of sending");
-        Some((nanos(lasts.saturating_add(grace)), says))
+        self.load.sending.map(Sending::deadline)
     }
 
     pub fn has_slot(&self) -> bool {

@@ -25,6 +25,8 @@ pub struct VirtualLoad {
     pub limit: Option<usize>,
     /// Time after which no request is sent, if there is one.
     pub sending: Option<Nanos>,
+    /// Time at which requests in flight are given up, and their error, if there is one.
+    pub deadline: Option<(Nanos, String)>,
     /// True to keep the time of every token; otherwise only those of the first and the last one are kept.
     pub every_token: bool,
     /// Time from a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation.
@@ -150,11 +152,13 @@ impl<'a, 'o> Drive<'a, 'o> {
             self.send();
             self.admit();
             self.report_underway();
-            if self.is_broken_off {
+            let given_up = self.load.deadline.as_ref().map_or(Nanos::MAX, |(at, _)| *at);
+            let given_up = self.seconds(given_up);
+            if self.is_broken_off || self.server.now >= given_up {
                 break;
             }
             let until = self.coming.front().map_or(f64::INFINITY, |(at, ..)| self.seconds(*at));
-            let deadline = until.min(self.seconds(self.next_report));
+            let deadline = until.min(self.seconds(self.next_report)).min(given_up);
             if self.server.leaps && self.leap(deadline, &mut ends) {
                 continue;
             }
@@ -283,13 +287,18 @@ impl<'a, 'o> Drive<'a, 'o> {
         self.is_broken_off = observer(LoadProgress::Underway(now, &underway)).is_break();
     }
 
-    /// Marks the requests that have not ended as failed: the load was broken off, or the engine cannot finish them.
+    /// Marks the requests that have not ended as failed: the load was broken off, its time is over, or the engine cannot finish them.
     fn fail_the_rest(&mut self) {
         self.book.keys().for_each(|key| self.server.engine.abort(key));
         let now = self.nanos(self.server.now);
-        let reason = match self.is_broken_off {
-            true => "broken off",
-            false => "the engine has no room to go on",
+        let reason = match &self.load.deadline {
+            _ if self.is_broken_off => "broken off",
+            Some((at, says)) if now >= *at => {
+                // What had no slot by then is never sent.
+                self.book.samples.truncate(self.next);
+                says.as_str()
+            }
+            _ => "the engine has no room to go on",
         };
         let is_unfinished = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
         for sample in self.book.samples.iter_mut().filter(is_unfinished) {
@@ -415,6 +424,7 @@ mod tests {
             classes: Vec::new(),
             limit: Some(users),
             sending: None,
+            deadline: None,
             every_token: true,
             delay: 300_000,
         }

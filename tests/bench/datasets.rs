@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use vsweep::bench::{self, measure};
 use vsweep::plan::{BenchRunner, Warmup};
+use vsweep::validity::Code;
 
 /// Runs a benchmark with one request at a time. Returns the result, and the bodies that the server got, in order.
 async fn run(params: Value) -> Result<(Value, Vec<Value>), String> {
@@ -106,6 +107,33 @@ async fn warm_ups_leave_no_measured_prompt_in_a_cache() {
         warmup.iter().all(|beginning| !measured.contains(beginning)),
         "{beginnings:?}"
     );
+}
+
+#[tokio::test]
+async fn as_many_batches_warm_up_as_are_in_flight() {
+    let embedded = json!({"data": [], "usage": {"prompt_tokens": 24}}).to_string();
+    let server = Server::start(move |_| refusal("200 OK", &embedded)).await;
+    let mut job = scripted::job(
+        &server.url,
+        json!({"backend": "openai-embeddings", "num_prompts": 40, "random_input_len": 6, "random_batch_size": 4,
+               "max_concurrency": 3, "skip_tokenizer_init": true}),
+    );
+    job.warmup = Warmup::Automatic;
+    let measured = measure(&job).await.expect("measured");
+    let sent = server.seen.lock().expect("no panic").len();
+    assert_eq!(sent, 3 + 10, "{:?}", measured.doubts);
+    let is_cold = measured.doubts.iter().any(|doubt| doubt.code == Code::ColdServer);
+    assert!(!is_cold, "{:?}", measured.doubts);
+}
+
+#[tokio::test]
+async fn a_time_limit_counts_batches() {
+    let embedded = json!({"data": [], "usage": {"prompt_tokens": 24}}).to_string();
+    let server = Server::start(move |_| refusal("200 OK", &embedded)).await;
+    let params = json!({"backend": "openai-embeddings", "num_prompts": 1000, "random_input_len": 6, "random_batch_size": 4,
+                        "request_rate": 100, "duration": "200ms", "skip_tokenizer_init": true});
+    measure(&scripted::job(&server.url, params)).await.expect("measured");
+    assert_eq!(server.seen.lock().expect("no panic").len(), 20);
 }
 
 #[tokio::test]

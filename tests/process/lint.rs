@@ -40,6 +40,24 @@ random_input_len = 8
 "#;
 
 #[test]
+fn a_request_with_a_batch_is_due_once() {
+    let text = |batch: usize| {
+        format!(
+            "[serve]\nurl = \"http://127.0.0.1:9\"\n[bench]\ntimeout = \"20m\"\n[bench.params]\nbackend = \"openai-embeddings\"\n\
+             random_input_len = 8\nrandom_batch_size = {batch}\nnum_prompts = 32000\nrequest_rate = 10\n"
+        )
+    };
+    let single = vsweep(&["check"], &text(1));
+    assert!(
+        said(&single).contains("the last request is due after 3200 s"),
+        "{}",
+        said(&single)
+    );
+    let batches = vsweep(&["check"], &text(32));
+    assert_eq!(batches.status.code(), Some(0), "{}", said(&batches));
+}
+
+#[test]
 fn wrong_flags_are_told_all_at_once_at_their_places() {
     let check = vsweep(&["check"], WRONG);
     assert_eq!(check.status.code(), Some(2), "{}", said(&check));

@@ -77,7 +77,7 @@ pub fn last_due_s(params: &Params) -> Option<f64> {
     let made_of = settings.dataset.traits().made_of;
     let is_made_up = matches!(made_of, Material::Vocabulary | Material::TokenIds);
     let is_known = arrivals.ramp.is_none() && arrivals.is_open() && is_made_up;
-    is_known.then(|| settings.count().unwrap_or_default() as f64 / arrivals.rate)
+    is_known.then(|| settings.requests().unwrap_or_default() as f64 / arrivals.rate)
 }
 
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A profiler that was
@@ -157,7 +157,7 @@ impl NativeRun {
         let mut load = std::mem::take(&mut prompts.load);
         let planned = match load.supply {
             // 0 means that the number is unknown.
-            Some(_) => self.settings.count().unwrap_or(0),
+            Some(_) => self.settings.requests().unwrap_or(0),
             None => load.requests.len(),
         };
         self.job.counters.planned.store(planned as u64, Relaxed);

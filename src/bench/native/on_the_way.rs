@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 impl Drawer {
     /// Starts drawing on a separate thread, which ends with the load. Returns once the queue of requests is full, or all are drawn.
     pub fn start(self) -> Result<Prompts, String> {
-        let count = self.settings.count();
+        let count = self.settings.requests();
         let at_once = self.settings.concurrency().unwrap_or(OPEN_LOOP_CONNECTIONS);
         let (feed, supply) = supply(2 * at_once);
         let (give, given) = channel();
@@ -46,7 +46,7 @@ impl Sources<'_> {
         if asks_server && dataset.traits().made_of != Material::Vocabulary {
             return Err(ASKS_SERVER.to_owned());
         }
-        let (count, mut sent, mut is_given) = (settings.count(), 0, false);
+        let (count, mut sent, mut is_given) = (settings.requests(), 0, false);
         let mut writer = self.writer();
         let mut take = |mut items: Vec<Item>| {
             writer.align(&mut items);
@@ -68,8 +68,8 @@ impl Sources<'_> {
         };
         let draw = self.draw(0, seed.into());
         match &settings.mix {
-            Some(mix) => mix.draw_endlessly(&draw, count, &mut take),
-            None => draw_endlessly(&**dataset, &draw, count, &mut take),
+            Some(mix) => mix.draw_endlessly(&draw, settings.count(), &mut take),
+            None => draw_endlessly(&**dataset, &draw, settings.count(), &mut take),
         }
     }
 }

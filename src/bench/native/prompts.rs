@@ -220,9 +220,10 @@ impl Sources<'_> {
         let Drawer { job, settings, .. } = self.drawer;
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
         let seed = settings.prompts.seed;
-        let amount = Amount::of(job.warmup, settings, settings.count_of(starts));
+        let amount = Amount::of(job.warmup, settings, settings.requests_of(starts));
         let count = 1 + amount.most();
-        let mut unmeasured = dataset.draw(&self.draw(count.max(traits.least), u64::from(seed) ^ WARMUP_SEED))?;
+        let drawn = (count * dataset.prompts_a_request()).max(traits.least);
+        let mut unmeasured = dataset.draw(&self.draw(drawn, u64::from(seed) ^ WARMUP_SEED))?;
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
         if traits.made_of != Material::Vocabulary || traits.ignores_seed {

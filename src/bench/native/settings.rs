@@ -221,7 +221,7 @@ impl NativeSettings {
                 "at this rate no request comes within duration; raise request_rate or duration",
             ),
             Some(count) if count > MOST_PROMPTS => reader.problem(format!(
-                "{count} requests come within duration, and at most {MOST_PROMPTS} can be sent; lower request_rate or duration"
+                "{count} prompts come within duration, and at most {MOST_PROMPTS} can be sent; lower request_rate or duration"
             )),
             None if is_open_end && self.dataset.traits().has_turns => reader.problem(
                 "conversations are drawn before the run, and duration does not say how many; add num_prompts, the most that can begin",
@@ -233,7 +233,7 @@ impl NativeSettings {
         }
     }
 
-    /// Most requests that a run sends: the lower one of the number that is asked for and the number that is due within its duration. `None`
+    /// Most prompts that a run sends: the lower one of the number that is asked for and the number that is due within its duration. `None`
     /// if the run is ended only by time, or by the end of a trace; 0 for every row of a file.
     pub fn count(&self) -> Option<usize> {
         let given = self.prompts.given.filter(|given| *given > 0);
@@ -242,7 +242,8 @@ impl NativeSettings {
         };
         let arrivals = self.arrival.arrivals();
         let by_rate = arrivals.count_within(sending.lasts.as_secs_f64());
-        let by_rate = by_rate.filter(|_| !self.is_self_timed()).map(|count| count as usize);
+        let in_prompts = |requests: f64| (requests as usize).saturating_mul(self.dataset.prompts_a_request());
+        let by_rate = by_rate.filter(|_| !self.is_self_timed()).map(in_prompts);
         given.into_iter().chain(by_rate).min()
     }
 
@@ -251,6 +252,19 @@ impl NativeSettings {
         match self.prompts.given {
             Some(0) => Some(drawn),
             _ => self.count(),
+        }
+    }
+
+    /// Most requests that a run sends, of which each may carry several prompts. Otherwise like `count`.
+    pub fn requests(&self) -> Option<usize> {
+        Some(self.count()?.div_ceil(self.dataset.prompts_a_request()))
+    }
+
+    /// Like `requests`, once the requests are drawn: every row of a file is as many as were `drawn`.
+    pub fn requests_of(&self, drawn: usize) -> Option<usize> {
+        match self.prompts.given {
+            Some(0) => Some(drawn),
+            _ => self.requests(),
         }
     }
 

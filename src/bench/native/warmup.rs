@@ -82,7 +82,7 @@ mod tests {
     fn amount(warmup: Warmup, params: Value) -> Amount {
         let params = params.as_object().expect("an object");
         let settings = NativeSettings::read(params).expect("valid");
-        Amount::of(warmup, &settings, settings.count_of(70))
+        Amount::of(warmup, &settings, settings.requests_of(70))
     }
 
     #[test]

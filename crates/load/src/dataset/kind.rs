@@ -88,6 +88,11 @@ pub trait Dataset: Debug + Send + Sync {
         None
     }
 
+    /// Most prompts of a draw that one request carries.
+    fn prompts_a_request(&self) -> usize {
+        1
+    }
+
     /// Name of the data set that must be downloaded first; `None` if it is on this machine.
     fn to_download(&self) -> Option<&str> {
         None

@@ -88,6 +88,10 @@ impl Dataset for Random {
         Some(inputs.zip(lengths.output).collect())
     }
 
+    fn prompts_a_request(&self) -> usize {
+        self.batch_size.max(1)
+    }
+
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         self.draw_whole(draw)
     }

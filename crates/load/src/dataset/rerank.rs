@@ -41,6 +41,10 @@ impl Dataset for Rerank {
         Some(2048)
     }
 
+    fn prompts_a_request(&self) -> usize {
+        self.batch_size.max(1)
+    }
+
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let is_reranker = !self.no_reranker;

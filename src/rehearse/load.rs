@@ -131,7 +131,7 @@ impl<'a> Player<'a> {
         };
         let limits = settings.arrival.sending();
         let sending = limits.map(|sending| sending.lasts.as_nanos() as u64);
-        let amount = Amount::of(play.warmup, &settings, settings.requests_of(all));
+        let amount = Amount::of(play.warmup, &settings, settings.requests_of(all), &due);
         let mut warmup_s = 0.0;
         let mut warm_up = |from: usize, due: Vec<u64>| {
             // No warm-up prompt begins like a measured one, so none is in a cache.

@@ -269,7 +269,7 @@ fn warmups(job: &Job, argv: &[String]) -> usize {
     let settings = params_of(argv).and_then(|params| NativeSettings::read(&params).ok());
     match (job.warmup, settings) {
         (Warmup::Requests(count), _) => count as usize,
-        (Warmup::Automatic, Some(settings)) => Amount::of(job.warmup, &settings, settings.requests()).count(),
+        (Warmup::Automatic, Some(settings)) => Amount::of(job.warmup, &settings, settings.requests(), &[]).count(),
         // Without valid settings, only the number of requests in flight is used.
         (Warmup::Automatic, None) => {
             let slots = ServeCommand::of(argv).value("max_concurrency");

@@ -36,7 +36,7 @@ pub fn to_flags(params: &Params, warmup: Warmup) -> Params {
         flags.entry(name).or_insert_with(|| json!(value));
     }
     if let Ok(settings) = NativeSettings::read(params) {
-        let warmups = Amount::of(warmup, &settings, settings.requests()).count();
+        let warmups = Amount::of(warmup, &settings, settings.requests(), &[]).count();
         flags.insert("num_warmups".to_owned(), json!(warmups));
     }
     flags

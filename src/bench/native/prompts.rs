@@ -220,7 +220,7 @@ impl Sources<'_> {
         let Drawer { job, settings, .. } = self.drawer;
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
         let seed = settings.prompts.seed;
-        let amount = Amount::of(job.warmup, settings, settings.requests_of(starts));
+        let amount = Amount::of(job.warmup, settings, settings.requests_of(starts), &load.due);
         let count = 1 + amount.most();
         let drawn = (count * dataset.prompts_a_request()).max(traits.least);
         let mut unmeasured = dataset.draw(&self.draw(drawn, u64::from(seed) ^ WARMUP_SEED))?;

@@ -1,7 +1,9 @@
 //! The amount of warm-up before a load is measured: as many requests as the load has in flight. During the first requests code is compiled,
 //! memory is allocated and caches are filled. Measured requests should not wait for that.
 
+use super::OPEN_LOOP_CONNECTIONS;
 use super::settings::NativeSettings;
+use crate::metrics::{Nanos, seconds};
 use crate::plan::Warmup;
 use std::time::Duration;
 
@@ -24,23 +26,27 @@ pub enum Amount {
 impl Amount {
     /// The amount for a run: the greater one of the plan's number and the benchmark's own parameter. If the plan leaves it automatic, the
     /// parameter counts; if that is 0, the amount is as many requests as the load has in flight. `count` is the number of requests of the run,
-    /// as `settings` count them.
-    pub fn of(warmup: Warmup, settings: &NativeSettings, count: Option<usize>) -> Amount {
+    /// as `settings` count them. `due` are the due times of a trace, if they are known yet.
+    pub fn of(warmup: Warmup, settings: &NativeSettings, count: Option<usize>, due: &[Nanos]) -> Amount {
         let given = settings.side.num_warmups;
         match warmup {
             Warmup::Requests(count) => Amount::AtOnce(given.max(count as usize)),
             Warmup::Automatic if given > 0 => Amount::AtOnce(given),
-            Warmup::Automatic => Amount::of_load(settings, count),
+            Warmup::Automatic => Amount::of_load(settings, count, due),
         }
     }
 
-    fn of_load(settings: &NativeSettings, count: Option<usize>) -> Amount {
+    fn of_load(settings: &NativeSettings, count: Option<usize>, due: &[Nanos]) -> Amount {
         let all = count.map_or(MOST, |count| count.min(MOST));
         // 0 stands for every row of a file, before they are drawn.
         let most = if all == 0 { MOST } else { all };
         let arrivals = settings.arrival.arrivals();
         match settings.concurrency() {
             Some(slots) => Amount::AtOnce(slots.min(MOST)),
+            None if settings.is_self_timed() => match due.last() {
+                Some(last) => Amount::AtRate(due.len() as f64 / seconds((*last).max(1)), most),
+                None => Amount::AtOnce(OPEN_LOOP_CONNECTIONS.min(most)),
+            },
             // The warm-up of a ramp uses its final rate.
             None if arrivals.is_open() => Amount::AtRate(arrivals.rate_at(1, 2), most),
             None => Amount::AtOnce(all),
@@ -82,7 +88,12 @@ mod tests {
     fn amount(warmup: Warmup, params: Value) -> Amount {
         let params = params.as_object().expect("an object");
         let settings = NativeSettings::read(params).expect("valid");
-        Amount::of(warmup, &settings, settings.requests_of(70))
+        Amount::of(
+            warmup,
+            &settings,
+            settings.requests_of(70),
+            &[0, 2_000_000_000, 4_000_000_000],
+        )
     }
 
     #[test]
@@ -111,6 +122,19 @@ mod tests {
             amount(Warmup::Requests(0), json!({"max_concurrency": 64})),
             Amount::AtOnce(0)
         );
+    }
+
+    #[test]
+    fn a_trace_warms_up_at_its_own_rate() {
+        let trace = json!({"dataset_name": "timed_trace", "dataset_path": "trace.jsonl", "num_prompts": 300});
+        assert_eq!(
+            amount(Warmup::Automatic, trace.clone()),
+            Amount::AtRate(0.75, 300),
+            "3 requests in 4 s"
+        );
+        let settings = NativeSettings::read(trace.as_object().expect("an object")).expect("valid");
+        let unread = Amount::of(Warmup::Automatic, &settings, settings.requests(), &[]);
+        assert_eq!(unread, Amount::AtOnce(OPEN_LOOP_CONNECTIONS));
     }
 
     #[test]

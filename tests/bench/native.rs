@@ -8,6 +8,7 @@ use std::time::Duration;
 use vsweep::bench::measure;
 use vsweep::cause::Cause;
 use vsweep::plan::{BenchRunner, Warmup};
+use vsweep::validity::Code;
 
 #[tokio::test]
 async fn a_closed_loop_measures_every_request() {
@@ -278,6 +279,21 @@ async fn every_failure_is_one_and_says_why() {
             .await
             .contains("not HTTP")
     );
+}
+
+#[tokio::test]
+async fn answers_that_may_end_early_by_the_extra_body_are_not_doubted() {
+    let server = Server::start(|_| completion(2, 5)).await;
+    let params = |ignores: bool| json!({"num_prompts": 4, "random_input_len": 5, "random_output_len": 8, "extra_body": {"ignore_eos": ignores}});
+    let is_doubted = async |ignores: bool| {
+        let measured = run(&server.url, params(ignores)).await.expect("measured");
+        measured
+            .doubts
+            .iter()
+            .any(|doubt| doubt.code == Code::OutputLengthsDiffer)
+    };
+    assert!(is_doubted(true).await);
+    assert!(!is_doubted(false).await);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::metrics::{Metric, SteadyRule};
 use crate::params::{Bounds, ParamReader};
 use crate::plan::Params;
 use crate::stats::ClassTag;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -292,7 +292,8 @@ impl NativeSettings {
     /// Returns true if answers continue after the end of sequence: as the user set it, else as the dataset wants it.
     pub fn ignores_eos(&self) -> bool {
         let wanted = self.can_continue() && self.dataset.traits().fixes_outputs;
-        self.api.ignore_eos.unwrap_or(wanted)
+        let in_body = self.api.extra_body.get("ignore_eos").and_then(Value::as_bool);
+        in_body.or(self.api.ignore_eos).unwrap_or(wanted)
     }
 
     /// Returns true if answers of the API can be made to continue after the end of sequence.

@@ -8,7 +8,7 @@
 mod batch;
 mod result;
 
-use self::batch::Batch;
+use self::batch::{Batch, Timing};
 use crate::bench::exact_prompts::{self, ExactParams, Prompts, ServingPhase, plain_ids};
 use crate::bench::params::{ParamGroup, ServerParams, Table};
 use crate::bench::side::endpoint::{Endpoint, PROFILER, ServerLimits};
@@ -71,20 +71,22 @@ impl Bench {
             let batch = Batch::of(&self.endpoints, &limits, &contexts, 1).map_err(broken)?;
             batch.send_freely(&mut self)?;
         }
-        let mut timings = Vec::new();
-        for number in 0..batches {
-            if number == self.settings.batch.warmups {
-                self.profile("start");
-            }
-            let prompts: Vec<Vec<u32>> = contexts.iter().map(|context| self.continued(context)).collect();
-            let batch = Batch::of(&self.endpoints, &limits, &prompts, self.settings.output_len()).map_err(broken)?;
-            let timing = batch.time(&mut self, &limits)?;
-            if number >= self.settings.batch.warmups {
-                timings.push(timing);
-            }
+        for _ in 0..self.settings.batch.warmups {
+            self.time(&contexts, &limits)?;
         }
+        self.profile("start");
+        let timings = (0..self.settings.batch.repeats).map(|_| self.time(&contexts, &limits));
+        let timings: Result<Vec<_>, _> = timings.collect();
+        // The profiler must not outlast a batch that failed.
         self.profile("stop");
-        Ok(result::measurement(&self, &limits, sequences, &timings))
+        Ok(result::measurement(&self, &limits, sequences, &timings?))
+    }
+
+    /// Measures one batch of new prompts that continue these contexts.
+    fn time(&mut self, contexts: &[Vec<u32>], limits: &[ServerLimits]) -> Result<Timing, Failure> {
+        let prompts: Vec<Vec<u32>> = contexts.iter().map(|context| self.continued(context)).collect();
+        let batch = Batch::of(&self.endpoints, limits, &prompts, self.settings.output_len()).map_err(broken)?;
+        batch.time(self, limits)
     }
 
     /// Returns a prompt that continues a context with new input.

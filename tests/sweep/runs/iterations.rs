@@ -319,6 +319,25 @@ fn an_interrupt_leaves_the_servers_awake() {
 }
 
 #[test]
+fn a_batch_that_fails_leaves_no_profiler_on() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &["--sim-zero", "--sim-fault", "error-rate:1"], true);
+    let output = harness.run(&[
+        "iterations",
+        "--base-url",
+        &server.url(),
+        "--mode=prefill",
+        "--batch-size=2",
+        "--warmups=0",
+        "--profile",
+    ]);
+    assert_ne!(output.status.code(), Some(0), "{}", said(&output));
+    for note in ["Profiler: start done", "Profiler: stop done"] {
+        assert!(said(&output).contains(note), "{}", said(&output));
+    }
+}
+
+#[test]
 fn a_plan_sweeps_shapes() {
     let harness = Harness::new();
     let plan = r#"

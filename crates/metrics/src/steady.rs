@@ -32,7 +32,7 @@ pub struct SteadyState {
     pub request_throughput: f64,
     /// Prompt tokens per second, of requests that began in the window.
     pub input_throughput: f64,
-    /// Output events per second.
+    /// Output tokens per second. The tokens of a request are spread evenly over its events.
     pub output_throughput: f64,
     /// TTFT of requests that began in the window.
     pub ttft: Stats,
@@ -66,10 +66,13 @@ impl SteadyState {
         let start = start
             .ok_or_else(|| format!("none found: at most {peak} requests were open at once, {enough} are needed"))?;
         let within = |at: Nanos| (start..end).contains(&at);
-        let (mut started, mut completed, mut prompts, mut events) = (0, 0, 0, 0);
+        let (mut started, mut completed, mut prompts, mut outputs) = (0, 0, 0, 0.0);
         let (mut ttfts, mut tpots) = (vec![], vec![]);
         for sample in samples.ok() {
-            events += sample.events.iter().filter(|event| within(*event)).count();
+            let events = sample.events.iter().filter(|event| within(*event)).count();
+            // With speculative decoding an event can bring several tokens.
+            let tokens_an_event = sample.output_len() as f64 / sample.events.len().max(1) as f64;
+            outputs += events as f64 * tokens_an_event;
             completed += u64::from(within(sample.end));
             if within(sample.sent) {
                 started += 1;
@@ -91,7 +94,7 @@ impl SteadyState {
             completed,
             request_throughput: rate(completed as f64),
             input_throughput: rate(prompts as f64),
-            output_throughput: rate(events as f64),
+            output_throughput: rate(outputs),
             ttft: Stats::of_seconds(ttfts, percents),
             tpot: Stats::of_seconds(tpots, percents),
         })
@@ -123,5 +126,21 @@ mod tests {
         };
         let found = SteadyState::find(&samples, rule, &[]).expect("a window");
         assert_eq!((found.start, found.end, found.peak), (5, 9, 1));
+    }
+
+    #[test]
+    fn tokens_that_came_together_all_count() {
+        let sample = Sample {
+            events: [500_000_000, 1_000_000_000].into_iter().collect(),
+            end: 2_000_000_000,
+            output_tokens: Some(6),
+            ..Sample::default()
+        };
+        let rule = SteadyRule {
+            target: 1,
+            threshold: 1.0,
+        };
+        let found = SteadyState::find(&Samples::from(vec![sample]), rule, &[]).expect("a window");
+        assert_eq!(found.output_throughput, 3.0);
     }
 }

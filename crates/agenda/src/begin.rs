@@ -2,10 +2,12 @@
 //! begins, so that an interrupted search continues from the same values.
 
 use std::collections::BTreeMap;
-use vsweep_base::ids::SearchId;
+use vsweep_answer::replicas_on;
+use vsweep_base::ids::{SearchId, ServerId};
 use vsweep_plan::Plan;
 use vsweep_plan::matrix::{LoadFinder, LoadSearch, Matrix};
 use vsweep_record::journal::{FIRST_SLOT, SearchRecord, SearchStarted, State};
+use vsweep_record::table::used_gpus;
 use vsweep_strategy::search::{Question, Rival, Seed, SeedBasis, Vary};
 
 /// External knowledge about a search before it begins.
@@ -70,7 +72,7 @@ pub(super) fn search_started(
     let neighbour = answered.filter_map(|answer| answer.found.value()).next();
     let rivals = targets
         .iter()
-        .filter_map(|target| rival(&target.name, &alike, state, predicted(&target.name)));
+        .filter_map(|target| rival(&target.name, &alike, &started, (plan, state), predicted(&target.name)));
     SearchStarted {
         seed: neighbour.map_or(started.seed, Seed::neighbour),
         rivals: rivals.collect(),
@@ -106,26 +108,53 @@ fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
     (one.vary, &one.params, &one.targets) == (other.vary, &other.params, &other.targets) && one.search != other.search
 }
 
-/// Returns the server with the highest load that was found for a target so far; the first of equal ones. Servers whose answers to the fixed
-/// questions are in doubt are left out.
-fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<f64>) -> Option<Rival> {
+/// Returns the server whose replicas hold the highest load that was found for a target so far; the first of equal ones. Its load is the one
+/// that each replica of the server of `own` must hold to be as good. Servers whose answers to the fixed questions are in doubt, and those
+/// that need more GPUs than the user has, are left out.
+fn rival(
+    target: &str,
+    alike: &[&SearchRecord],
+    own: &SearchStarted,
+    (plan, state): (&Plan, &State),
+    forecast: Option<f64>,
+) -> Option<Rival> {
     let held = |record: &&SearchRecord| {
+        let server = record.started.server.clone();
+        let replicas = replicas(&server, plan, state).filter(|_| state.doubted_server(&server).is_none())?;
         let load = record.answer(target)?.found.value()?;
-        Some((record.started.server.clone(), load))
+        Some((server, replicas, load * f64::from(replicas)))
     };
-    let believed = alike
+    let (server, replicas_of_rival, load) = alike
         .iter()
-        .filter(|record| state.doubted_server(&record.started.server).is_none());
-    let (server, load) = believed
         .filter_map(held)
-        .reduce(|best, other| if other.1 > best.1 { other } else { best })?;
+        .reduce(|best, other| if other.2 > best.2 { other } else { best })?;
+    let own_replicas = replicas(&own.server, plan, state)?;
     let known = state.servers.get(&server);
+    let name = known.map_or_else(|| server.to_string(), |known| known.name.clone());
     Some(Rival {
         target: target.to_owned(),
-        server: known.map_or_else(|| server.to_string(), |known| known.name.clone()),
-        load,
+        server: share_of(name, replicas_of_rival, own_replicas),
+        // Only loads that can be asked for are compared.
+        load: own.vary.floor(load / f64::from(own_replicas)),
         forecast,
     })
+}
+
+/// Returns the number of servers like this one that fit on the user's GPUs; `None` if it needs more.
+fn replicas(server: &ServerId, plan: &Plan, state: &State) -> Option<u32> {
+    let known = state.servers.get(server);
+    let gpus = known.map(|known| used_gpus(&known.params, &known.argv, &known.launches));
+    let gpus = gpus.filter(|gpus| gpus.fract() == 0.0).map_or(0, |gpus| gpus as u32);
+    Some(replicas_on(plan.report.gpus, gpus)).filter(|replicas| *replicas > 0)
+}
+
+/// Returns a text for the part of a rival's replicas against which each of `own` replicas competes: `4 × TP 1`.
+fn share_of(name: String, replicas: u32, own: u32) -> String {
+    match replicas {
+        _ if replicas == own => name,
+        _ if replicas.is_multiple_of(own) => format!("{} × {name}", replicas / own),
+        _ => format!("{replicas}/{own} of {name}"),
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +163,15 @@ mod tests {
     use crate::tests::{plan, succeed};
     use crate::{Agenda, Schedule, Step};
     use vsweep_record::journal::{Event, Shard};
+
+    #[test]
+    fn rivals_compete_with_all_their_replicas() {
+        let share = |replicas, own| share_of("TP 1".to_owned(), replicas, own);
+        assert_eq!(
+            [share(2, 2), share(4, 1), share(4, 2), share(1, 4)],
+            ["TP 1", "4 × TP 1", "2 × TP 1", "1/4 of TP 1"]
+        );
+    }
 
     #[test]
     fn a_search_begins_within_its_range() {

@@ -100,6 +100,14 @@ pub struct Config {
     pub facts: Facts,
 }
 
+/// Returns the number of servers that fit on the user's GPUs, if each needs this many; 1 if either number is unknown.
+pub fn replicas_on(gpus: Option<u32>, each: u32) -> u32 {
+    match gpus {
+        Some(gpus) if each > 0 => gpus / each,
+        _ => 1,
+    }
+}
+
 /// Totals over the launches and runs of a config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {

@@ -477,6 +477,23 @@ fn a_server_that_cannot_win_is_left_with_the_reason() {
 }
 
 #[test]
+fn a_small_server_competes_with_all_its_replicas() {
+    let harness = Harness::new();
+    let servers = "tensor_parallel_size = [4, 1]\nsim_fault = [\"crash-after:60\", \"crash-after:24\"]\n\n[report]\ngpus = 4\n\n\
+                   [link]\nzip = [[\"serve.tensor_parallel_size\", \"serve.sim_fault\"]]\n";
+    let text = plan_with_a_loser(64).replace("sim_fault = [\"crash-after:60\", \"crash-after:24\"]\n", servers);
+    let plan = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let table = rows(&harness.folder.path().join("out/sla.csv"));
+    let answers: Vec<&str> = table.iter().map(|row| row["answer"].as_str()).collect();
+    assert_eq!(answers, ["met", "met"], "{table:?}");
+    let wins = |line: &str| line.contains("Run: 4 × TP 1") && line.contains(" on 4 GPUs");
+    assert!(said(&output).lines().any(wins), "{}", said(&output));
+    harness.wait_until_alone();
+}
+
+#[test]
 fn a_server_beaten_by_the_highest_load_is_not_started() {
     let harness = Harness::new();
     let plan = harness.write("plan.toml", &plan_with_a_loser(20));

@@ -2,7 +2,7 @@
 
 use super::super::asked::Question;
 use super::super::document::Estimate;
-use super::super::experiment::{Config, Experiment};
+use super::super::experiment::{Config, Experiment, replicas_on};
 use super::super::known::{Known, draws_of};
 use super::contest::Contender;
 use super::meeting::{TargetsMet, meets_plainly, points_of};
@@ -39,12 +39,9 @@ pub struct Entrants {
 /// A config whose plain estimates miss the targets competes if one of its points meets them in at least one in this many draws.
 const ONE_DRAW_IN: usize = 200;
 
-/// Returns the number of servers of a config that fit on the user's GPUs; 1 if either number of GPUs is unknown.
+/// Returns the number of servers of a config that fit on the user's GPUs.
 pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
-    match (experiment.gpus, config.gpus) {
-        (Some(gpus), needed) if needed > 0 => gpus / needed,
-        _ => 1,
-    }
+    replicas_on(experiment.gpus, config.gpus)
 }
 
 /// Returns the entrants of a question about a metric of points.

@@ -6,7 +6,7 @@ use crate::evidence::Recorded;
 use crate::journal::{LaunchRecord, Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use crate::table::used_gpus;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use vsweep_answer::{Advice, Answer, Better, Experiment, Goal, SURE, Standing, answer, standings};
+use vsweep_answer::{Advice, Answer, Better, Experiment, Goal, SURE, Standing, answer, replicas_on, standings};
 use vsweep_base::cause::{Cause, Outcome};
 use vsweep_base::ids::ServerId;
 use vsweep_plan::{Params, Requirement};
@@ -183,10 +183,7 @@ impl<'a> Trials<'a> {
     /// reason why there is none.
     fn trial_of_load(&self, contestant: usize, slot: u32, target: &str, record: &SearchRecord) -> Trial {
         let own = &self.record.contestants[contestant];
-        let replicas = match (self.record.gpus, own.candidate.gpus) {
-            (Some(gpus), each) if each > 0 => f64::from(gpus / each).max(1.0),
-            _ => 1.0,
-        };
+        let replicas = f64::from(replicas_on(self.record.gpus, own.candidate.gpus).max(1));
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
             return of_cause(Some(failure.cause));
         }

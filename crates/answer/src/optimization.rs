@@ -83,6 +83,8 @@ pub enum CandidateState {
     Measured,
     /// It was measured until another server was known to be better.
     Beaten,
+    /// Its search ended before it was decided which load it holds.
+    Undecided,
     /// It was measured, and misses the targets.
     Unmet,
     /// It ran out of memory.
@@ -105,6 +107,7 @@ impl CandidateState {
         match self {
             CandidateState::Measured => "measured",
             CandidateState::Beaten => "beaten",
+            CandidateState::Undecided => "undecided",
             CandidateState::Unmet => "unmet",
             CandidateState::DidNotFit => "did_not_fit",
             CandidateState::Failed => "failed",

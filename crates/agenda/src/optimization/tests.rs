@@ -1,14 +1,16 @@
 //! Tests optimisations on servers with known figures: the starts that they ask for, and their results.
 
 use super::*;
+use std::collections::BTreeSet;
 use std::path::Path;
 use vsweep_answer::{CandidateState, OptimizationFound};
 use vsweep_base::cause::{Cause, Outcome};
 use vsweep_plan::{Format, World, parse};
 use vsweep_record::evidence::{OptimizationProgress, Results};
 use vsweep_record::journal::{
-    Event, GroupBegun, Learned, RecordedPlan, RunFinished, RunStarted, SessionStarted, Shard, State,
+    Event, GroupBegun, Learned, RecordedPlan, RunFinished, RunStarted, SearchStarted, SessionStarted, Shard, State,
 };
+use vsweep_strategy::search::{Answer, Found, Seed};
 use vsweep_strategy::selection::optimized::{Ended, Reason};
 
 use crate::finals::judge;
@@ -298,4 +300,66 @@ fn the_best_meets_what_the_plan_asks() {
     assert!(played.best().contains("max_num_seqs=128"), "{}", played.best());
     let unmet = played.found().count(CandidateState::Unmet);
     assert!(unmet > 0 && unmet < starts.len(), "{unmet} of {}", starts.len());
+}
+
+/// Records a start whose search ended with this answer.
+fn answer_search(played: &mut Played, start: &Start, found: Found, high: f64) {
+    let planned = played.matrix.searches_of(&start.server).next().expect("a search");
+    played.begin(start);
+    let begun = SearchStarted {
+        search: planned.id.clone(),
+        server: start.server.id.clone(),
+        slot: start.slot,
+        name: planned.name.clone(),
+        params: planned.params.clone(),
+        vary: planned.settings.vary,
+        targets: planned.settings.targets.clone(),
+        seed: Seed::UNKNOWN,
+        rivals: Vec::new(),
+    };
+    let after = played.state.apply_hypothetical(Event::SearchStarted(Box::new(begun)));
+    let answer = Answer {
+        target: planned.settings.targets[0].name.clone(),
+        found,
+        low: 1.0,
+        high,
+        within: None,
+        is_coarse: false,
+        binding: None,
+        probes: 2,
+        disturbed: 0,
+        disturbances: BTreeSet::new(),
+        notes: Vec::new(),
+        posterior: None,
+    };
+    played.state.apply_hypothetical(Event::SearchFinished {
+        after: after.rank.line,
+        search: planned.id,
+        answers: vec![answer],
+        cause: None,
+        detail: String::new(),
+    });
+}
+
+#[test]
+fn a_server_whose_search_is_undecided_may_still_be_the_best() {
+    let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [4, 8, 16]\n[bench.params]\n\
+                num_prompts = { per = \"max_concurrency\", times = 4 }\n[optimize]\n[sla]\nvary = \"max_concurrency\"\n\
+                [[sla.target]]\nname = \"chat\"\np99_ttft_ms = \"<=500\"\n";
+    for high in [80.0, f64::INFINITY] {
+        let mut played = Played::of(text);
+        for server in played.matrix.servers().collect::<Vec<_>>() {
+            let start = Start::of(server, 0);
+            match start.server.name.as_str() {
+                "max_num_seqs=16" => answer_search(&mut played, &start, Found::Undecided, high),
+                _ => answer_search(&mut played, &start, Found::Met(40.0), 41.0),
+            }
+        }
+        let found = played.found();
+        assert_eq!(found.count(CandidateState::Undecided), 1, "{found:?}");
+        assert!(found.probability < 0.95, "{found:?}");
+        let again = played.wanted(4, &[]);
+        let is_undecided = |start: &Start| start.server.name == "max_num_seqs=16";
+        assert!(again.iter().any(is_undecided), "{found:?}");
+    }
 }

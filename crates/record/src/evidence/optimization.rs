@@ -294,8 +294,8 @@ impl Shares {
     }
 
     /// Joins the results of a start over all workloads: the smallest share, or the first result without a value. A start that failed or
-    /// missed the targets for one workload has no value at all. A share that is only known to be below a bound
-    /// bounds the smallest share, too. `None` if the start has no results.
+    /// missed the targets for one workload has no value at all. A share that is only known to be below a bound bounds the smallest share,
+    /// too. If a share is undecided, so is the smallest share. `None` if the start has no results.
     pub fn join(&self, results: &Results) -> Option<Trial> {
         let joined = results.iter().map(|(workload, trial)| self.share(workload, *trial));
         joined.reduce(|one, other| match (one, other) {
@@ -306,13 +306,18 @@ impl Shares {
                     one
                 }
             }
-            (Trial::Beaten { ln_below: a }, Trial::Beaten { ln_below: b }) => Trial::Beaten { ln_below: a.min(b) },
-            (Trial::Measured { ln_value, .. }, Trial::Beaten { ln_below })
-            | (Trial::Beaten { ln_below }, Trial::Measured { ln_value, .. }) => Trial::Beaten {
-                ln_below: ln_below.min(ln_value),
-            },
-            (Trial::Measured { .. } | Trial::Beaten { .. }, _) => other,
-            _ => one,
+            (Trial::DidNotFit | Trial::Failed | Trial::Unmet, _) => one,
+            (_, Trial::DidNotFit | Trial::Failed | Trial::Unmet) => other,
+            _ => {
+                let ln_below = [one, other].iter().filter_map(Trial::upper).reduce(f64::min);
+                let is_undecided = [one, other]
+                    .iter()
+                    .any(|trial| matches!(trial, Trial::Undecided { .. }));
+                match ln_below.filter(|_| !is_undecided) {
+                    Some(ln_below) => Trial::Beaten { ln_below },
+                    None => Trial::Undecided { ln_below },
+                }
+            }
         })
     }
 
@@ -328,6 +333,9 @@ impl Shares {
             },
             Trial::Beaten { ln_below } => Trial::Beaten {
                 ln_below: ln_below - best,
+            },
+            Trial::Undecided { ln_below } => Trial::Undecided {
+                ln_below: ln_below.map(|ln_below| ln_below - best),
             },
             none => none,
         }
@@ -379,6 +387,10 @@ mod tests {
     fn a_start_without_a_value_for_one_workload_has_none() {
         let mut own = results(&[("chat", 100.0), ("code", 10.0)]);
         let shares = Shares::of([&own]);
+        let undecided = Trial::Undecided { ln_below: Some(0.0) };
+        own.insert("code".into(), undecided);
+        let ln_below = Some(-(10f64.ln()));
+        assert_eq!(shares.join(&own), Some(Trial::Undecided { ln_below }));
         own.insert("code".into(), Trial::Unmet);
         assert_eq!(shares.join(&own), Some(Trial::Unmet));
         own.insert("chat".into(), Trial::DidNotFit);

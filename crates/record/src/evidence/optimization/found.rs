@@ -144,6 +144,7 @@ impl OptimizationProgress<'_> {
         }
         match results().next_back() {
             Some(Trial::Beaten { .. }) => CandidateState::Beaten,
+            Some(Trial::Undecided { .. }) => CandidateState::Undecided,
             Some(Trial::Unmet) => CandidateState::Unmet,
             Some(Trial::DidNotFit) => CandidateState::DidNotFit,
             Some(Trial::Failed) => CandidateState::Failed,

@@ -195,7 +195,10 @@ impl<'a> Trials<'a> {
                 ln_value: (load * replicas).ln(),
                 sd: error_of_load(record, target),
             },
-            Found::None | Found::Undecided => Trial::Unmet,
+            Found::None => Trial::Unmet,
+            Found::Undecided => Trial::Undecided {
+                ln_below: Some((answer.high * replicas).ln()).filter(|bound| bound.is_finite()),
+            },
             Found::Skipped => match record.started.rivals.iter().find(|rival| rival.target == target) {
                 Some(rival) => Trial::Beaten {
                     ln_below: (rival.load * replicas).ln(),

@@ -24,10 +24,6 @@ impl Optimized {
     }
 
     pub(super) fn outlook(&self) -> Outlook {
-        let has_enough_starts = self.trials.len() >= FEWEST_STARTS.min(self.candidates.len() * 2 / 3);
-        let Some(best) = self.best().filter(|_| has_enough_starts) else {
-            return Outlook::Open;
-        };
         // Without a budget, there are at most as many starts as candidates, or `FEWEST_STARTS` if that is more.
         if self.rules.budget.is_none() && self.trials.len() >= self.candidates.len().max(FEWEST_STARTS) {
             return match self.chance_of_best() >= self.rules.certainty {
@@ -35,6 +31,10 @@ impl Optimized {
                 false => Outlook::Undecidable,
             };
         }
+        let has_enough_starts = self.trials.len() >= FEWEST_STARTS.min(self.candidates.len() * 2 / 3);
+        let Some(best) = self.best().filter(|_| has_enough_starts) else {
+            return Outlook::Open;
+        };
         let certainty = self.rules.certainty;
         let Some(judged) = self.judged else {
             let is_certain = |rivals| self.chance(best, rivals) >= certainty;

@@ -192,12 +192,29 @@ pub enum Trial {
         /// Upper bound of the logarithm of its value.
         ln_below: f64,
     },
+    /// Its search ended before it was decided which load it holds, or whether it holds any.
+    Undecided {
+        /// Upper bound of the logarithm of its value; `None` if nothing bounds it.
+        ln_below: Option<f64>,
+    },
     /// It ran out of memory.
     DidNotFit,
     /// It failed for another reason.
     Failed,
     /// It was measured and misses the targets.
     Unmet,
+}
+
+impl Trial {
+    /// Returns the logarithm of the largest value that it allows; `None` if nothing bounds the value, or if there is none.
+    pub fn upper(&self) -> Option<f64> {
+        match self {
+            Trial::Measured { ln_value, .. } => Some(*ln_value),
+            Trial::Beaten { ln_below } => Some(*ln_below),
+            Trial::Undecided { ln_below } => *ln_below,
+            Trial::DidNotFit | Trial::Failed | Trial::Unmet => None,
+        }
+    }
 }
 
 /// The compiled graphs that servers left behind.
@@ -213,7 +230,7 @@ impl CompiledGraphs {
 
     /// Adds the graphs of a candidate, if its trial shows that the server was ready.
     pub fn note(&mut self, candidate: &Candidate, trial: &Trial) {
-        if let Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Unmet = trial {
+        if !matches!(trial, Trial::DidNotFit | Trial::Failed) {
             self.0.extend(candidate.warm.map(|warm| warm.graphs));
         }
     }

@@ -18,6 +18,8 @@ const SPREAD_PREDICTED: usize = 6;
 const MOST_STARTS: usize = 6;
 /// Assumed probability that the first probe of a new candidate shows that it cannot win.
 const LIKELY_LOST: f64 = 0.7;
+/// Maximum number of starts of a candidate whose searches end undecided.
+const MOST_UNDECIDED: usize = 2;
 /// Number of standard deviations between an estimate and its bounds. It is large because the surface itself may be wrong.
 const BOUND: f64 = 5.0;
 /// Least distance, as a logarithm, between an estimate that rests on a prediction and its upper bound. If the bottleneck is another
@@ -292,12 +294,17 @@ impl Optimized {
 
     /// Returns false if a candidate was started as often as allowed, or a start of it gave no value.
     fn may_start(&self, candidate: usize) -> bool {
-        self.does_work(candidate) && self.trials_of(candidate).count() < MOST_STARTS
+        let undecided = self
+            .trials_of(candidate)
+            .filter(|trial| matches!(trial, Trial::Undecided { .. }));
+        self.does_work(candidate)
+            && undecided.count() < MOST_UNDECIDED
+            && self.trials_of(candidate).count() < MOST_STARTS
     }
 
     fn does_work(&self, candidate: usize) -> bool {
-        let is_result = |trial: &Trial| matches!(trial, Trial::Measured { .. } | Trial::Beaten { .. });
-        self.trials_of(candidate).all(is_result)
+        let fails = |trial: &Trial| matches!(trial, Trial::DidNotFit | Trial::Failed | Trial::Unmet);
+        !self.trials_of(candidate).any(fails)
     }
 
     pub(super) fn draws(&self, winner: usize, most: usize) -> Draws {
@@ -327,12 +334,9 @@ impl Optimized {
         trials.map(|(_, trial)| trial)
     }
 
-    /// Returns the lowest upper bound that beaten starts of a candidate showed; `None` if another start of it was measured.
+    /// Returns the lowest upper bound that starts of a candidate showed; `None` if another start of it was measured.
     fn bound(&self, candidate: usize) -> Option<f64> {
-        let bounds = self.trials_of(candidate).filter_map(|trial| match trial {
-            Trial::Beaten { ln_below } => Some(*ln_below),
-            _ => None,
-        });
+        let bounds = self.trials_of(candidate).filter_map(Trial::upper);
         bounds
             .reduce(f64::min)
             .filter(|_| self.measured_mean(candidate).is_none())

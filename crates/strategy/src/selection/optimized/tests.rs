@@ -211,6 +211,44 @@ fn it_ends_for_a_reason() {
 }
 
 #[test]
+fn what_ends_undecided_may_still_be_the_best() {
+    // The peak of the grid is never decided; every other candidate is measured.
+    let peak = (0..32).max_by(|a, b| value(grid()[*a]).total_cmp(&value(grid()[*b])));
+    let peak = peak.expect("not empty");
+    for ln_below in [None, Some(1.0)] {
+        let mut optimized = optimized(Some(Budget::Starts(100)));
+        for at in 0..grid().len() {
+            let trial = if at == peak {
+                Trial::Undecided { ln_below }
+            } else {
+                measured(at, 0)
+            };
+            optimized.add(at, trial, 160.0);
+        }
+        assert_eq!(optimized.estimate(peak).excluded, None, "{ln_below:?}");
+        let works = optimized.chance_of_best();
+        assert!(works < 0.95, "{ln_below:?}: {works}");
+        let again = optimized.ask(1, &[]).expect("not certain");
+        assert_eq!(again[0].candidate, peak, "{ln_below:?}");
+        optimized.add(peak, Trial::Undecided { ln_below }, 160.0);
+        let next = optimized.ask(1, &[]);
+        assert!(
+            next.is_err() || next.is_ok_and(|next| next[0].candidate != peak),
+            "{ln_below:?}"
+        );
+    }
+    // A bound below the best rules it out.
+    let mut optimized = optimized(Some(Budget::Starts(100)));
+    for at in 0..grid().len() {
+        let below = Trial::Undecided { ln_below: Some(-1.0) };
+        optimized.add(at, if at == peak { below } else { measured(at, 0) }, 160.0);
+    }
+    assert!(optimized.chance_of_best() > 0.5);
+    let (_, proposals, ended) = played(self::optimized(None), |_, _| Trial::Undecided { ln_below: None });
+    assert_eq!((proposals.len(), ended), (32, Ended::Exhausted));
+}
+
+#[test]
 fn nothing_ends_while_starts_are_under_way() {
     let mut optimized = optimized(Some(Budget::Starts(2)));
     assert_eq!(optimized.best(), None);

@@ -50,8 +50,7 @@ impl View {
             .iter()
             .filter_map(|(at, trial)| match *trial {
                 Trial::Measured { ln_value, sd } => Some((*at, Observed::Value(compressed(ln_value, top), sd * sd))),
-                Trial::Beaten { ln_below } => Some((*at, Observed::Below(ln_below, PROBE_SD * PROBE_SD))),
-                _ => None,
+                _ => Some((*at, Observed::Below(trial.upper()?, PROBE_SD * PROBE_SD))),
             })
             .collect();
         let predicted: Vec<_> = candidates.iter().filter_map(|candidate| candidate.predicted).collect();

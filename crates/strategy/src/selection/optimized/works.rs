@@ -35,7 +35,9 @@ pub(super) fn works<'a>(
     trials: impl Iterator<Item = (usize, &'a Trial)> + Clone,
 ) -> Vec<Works> {
     let fits = trials.clone().filter_map(|(at, trial)| match trial {
-        Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Unmet => Some((at, Observed::Below(0.0, CLEAR))),
+        Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Undecided { .. } | Trial::Unmet => {
+            Some((at, Observed::Below(0.0, CLEAR)))
+        }
         Trial::DidNotFit => Some((at, Observed::Above(0.0, CLEAR))),
         Trial::Failed => None,
     });
@@ -44,7 +46,7 @@ pub(super) fn works<'a>(
         Trial::Measured { .. } | Trial::Beaten { .. } => Some((at, Observed::Below(0.0, CLEAR))),
         Trial::Unmet => Some((at, Observed::Above(0.0, CLEAR))),
         Trial::Failed => Some((at, Observed::Above(0.0, VAGUE))),
-        Trial::DidNotFit => None,
+        Trial::Undecided { .. } | Trial::DidNotFit => None,
     });
     let fits = below(space, needs(candidates), fits.collect());
     let meets = below(space, vec![PRIOR_NEED; candidates.len()], meets.collect());
@@ -55,7 +57,7 @@ pub(super) fn works<'a>(
         match trial {
             Trial::DidNotFit => works[at].fits = 0.0,
             Trial::Failed | Trial::Unmet => works[at].meets = 0.0,
-            Trial::Measured { .. } | Trial::Beaten { .. } => {}
+            Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Undecided { .. } => {}
         }
     }
     works

@@ -311,3 +311,29 @@ fn searches_at_every_load_have_their_remarks() {
     );
     assert_eq!(raised.len(), remarks([2000, 100]).len());
 }
+
+/// A command may already have one of the values that vary. Its default settings are then one of the servers, not one more.
+#[test]
+fn default_settings_are_no_server_of_their_own_if_the_command_states_one() {
+    let of = |command: &str| {
+        let text = json!({
+            "serve": {"command": command, "params": {"max_num_seqs": [8, 16, 32], "block_size": [16, 32]}},
+            "bench": {"params": {"num_prompts": 8}}, "optimize": {},
+        });
+        let matrix = expand(&text).expect("a valid plan");
+        let servers: Vec<_> = matrix.servers().collect();
+        let ids: HashSet<_> = servers.iter().map(|server| server.id.clone()).collect();
+        assert_eq!(ids.len(), servers.len(), "{command}");
+        let defaults: Vec<String> = servers
+            .iter()
+            .filter(|own| matrix.is_default(own))
+            .map(|own| own.name.clone())
+            .collect();
+        (servers.len(), defaults)
+    };
+    let own = |name: &str| vec![name.to_owned()];
+    assert_eq!(of("vllm serve m"), (7, own("default")));
+    assert_eq!(of("vllm serve m --max-num-seqs 8"), (7, own("default")));
+    let stated = "vllm serve m --max-num-seqs 8 --block-size 32";
+    assert_eq!(of(stated), (6, own("max_num_seqs=8, block_size=32")));
+}

@@ -139,7 +139,6 @@ pub fn optimization(
         }
     });
     let contestants: Vec<Contestant> = contestants.collect();
-    let changes = contestants.iter().map(|own| own.candidate.changes);
     Some(Optimization {
         objective: objective(plan, optimize),
         axes: settings.axes(),
@@ -147,7 +146,7 @@ pub fn optimization(
             margin: plan.report.margin.unwrap_or(MARGIN).ln_1p(),
             certainty: optimize.certainty,
             budget: budget(plan, optimize),
-            defaults: changes.position_min(),
+            defaults: servers.iter().position(|server| matrix.is_default(server)),
             best_starts: optimize.best_starts.map(|starts| starts as usize),
         },
         max_starts: optimize.starts.map(|starts| starts as usize),
@@ -189,7 +188,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(servers: &[ServerConfig]) -> Settings {
+    fn of<'s>(servers: &'s [ServerConfig]) -> Settings {
         let mut settings = Settings {
             columns: Vec::new(),
             ordered: Vec::new(),
@@ -197,7 +196,8 @@ impl Settings {
         };
         let names = servers.iter().flat_map(|server| server.params.keys()).unique();
         for name in names {
-            let values: Vec<Option<&Value>> = servers.iter().map(|server| server.params.get(name)).collect();
+            let value = |server: &'s ServerConfig| server.params.get(name).filter(|value| !value.is_null());
+            let values: Vec<Option<&Value>> = servers.iter().map(value).collect();
             let keys = values.iter().map(|value| value.map(equality_key));
             if keys.clone().all_equal() {
                 continue;

@@ -302,6 +302,53 @@ fn the_best_meets_what_the_plan_asks() {
     assert!(unmet > 0 && unmet < starts.len(), "{unmet} of {}", starts.len());
 }
 
+/// Returns the name and the number of changes of the server that counts as the default settings of a plan.
+fn defaults_of(text: &str, format: Format) -> Option<(String, u32)> {
+    let plan = parse(text, format, Path::new("plan"), &World::empty()).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
+    let own = &found.contestants[found.rules.defaults?];
+    Some((own.name.clone(), own.candidate.changes))
+}
+
+#[test]
+fn the_default_settings_leave_out_what_varies() {
+    let of = |params: &str, more: &str| {
+        let text = format!(
+            "version = 1\n[serve]\ncommand = \"vllm serve m --max-num-seqs 8\"\n{params}[bench.params]\nnum_prompts = 64\n\
+             max_concurrency = [4, 8, 16]\n[optimize]\n{more}"
+        );
+        defaults_of(&text, Format::Toml)
+    };
+    let named = |name: &str, changes| Some((name.to_owned(), changes));
+    let null = r#"{"version": 1, "serve": {"command": "vllm serve m", "params": {"max_num_seqs": [4, null]}},
+                   "bench": {"params": {"num_prompts": 64}}, "optimize": {}}"#;
+    assert_eq!(defaults_of(null, Format::Json), named("max_num_seqs=null", 0));
+    let seqs = "[serve.params]\nmax_num_seqs = [4, 16]\n";
+    assert_eq!(of(seqs, ""), named("default", 0));
+    // The default settings have no load, so no other server takes their place.
+    let link = "[link]\nequal = [[\"serve.max_num_seqs\", \"bench.max_concurrency\"]]\n";
+    assert_eq!(of(seqs, link), None);
+    // The command already has one of the values.
+    assert_eq!(
+        of("[serve.params]\nmax_num_seqs = [4, 8]\n", ""),
+        named("max_num_seqs=8", 1)
+    );
+    let combos = "[[serve.combos]]\nname = \"base\"\ntensor_parallel_size = 2\n[[serve.combos]]\nname = \"fp8\"\n\
+                  tensor_parallel_size = 2\nquantization = \"fp8\"\n";
+    assert_eq!(of(combos, ""), named("base", 0));
+    assert_eq!(
+        of(&combos.replace("\"base\"\n", "\"base\"\nquantization = \"awq\"\n"), ""),
+        None
+    );
+    let degrees = combos
+        .replace("2\nquantization = \"fp8\"", "1")
+        .replace("\"fp8\"", "\"one\"");
+    assert_eq!(of(&degrees, ""), named("one", 1));
+    let wide = "[serve.params]\ntensor_parallel_size = [4, 2]\n";
+    assert_eq!(of(wide, ""), named("tensor_parallel_size=2", 1));
+}
+
 /// Records a start whose search ended with this answer.
 fn answer_search(played: &mut Played, start: &Start, found: Found, high: f64) {
     let planned = played.matrix.searches_of(&start.server).next().expect("a search");

@@ -4,6 +4,7 @@
 
 pub mod argv;
 mod check;
+mod defaults;
 mod filter;
 mod identity;
 mod points;
@@ -342,12 +343,14 @@ fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
         template: LoadTemplate::of(plan, &sides.bench, &load, &secrets),
         load,
         starts: plan.starts,
-        filters: filters(plan, &sides),
+        filters: Vec::new(),
         sides,
         points_of_server: Vec::new(),
         secrets,
         plan: plan.clone(),
     };
+    matrix.settle_defaults();
+    matrix.filters = filters(plan, &matrix.sides);
     check::exclusions(plan, &matrix, is_whole, found);
     check::duplicates(plan, &matrix, tied, found);
     matrix.count();

@@ -1,12 +1,10 @@
 //! All configurations of both sides, each computed from its index. The axes are in memory; their product never is.
 
-use crate::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, commands::COMMAND, number, spelling};
+use super::defaults::default_of;
+use crate::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, spelling};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
-
-/// Degrees of parallelism, whose default is 1. A model may need a higher degree to fit.
-const DEGREES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"];
 
 /// Maximum number of pairs of a plan. A larger plan is refused before anything is built.
 pub const MOST_PAIRS: u128 = 10_000_000;
@@ -66,6 +64,8 @@ pub(super) struct Space {
     /// True if the default settings follow all other configurations. They have only those varied parameters for which [`default_of`] gives
     /// a value.
     pub has_defaults: bool,
+    /// Index of a configuration of the axes that turned out to be the same server as the default settings, which then are no further one.
+    pub same_as_defaults: Option<usize>,
     /// Parameters that the other side has too, with the names that are shown for them: `serve.seed`.
     shown_as: HashMap<String, String>,
 }
@@ -121,20 +121,12 @@ impl Space {
         self.product() + usize::from(self.has_defaults)
     }
 
-    fn product(&self) -> usize {
+    pub fn product(&self) -> usize {
         self.lengths.iter().product()
     }
 
-    fn is_defaults(&self, index: usize) -> bool {
+    pub fn is_defaults(&self, index: usize) -> bool {
         self.has_defaults && index == self.product()
-    }
-
-    /// Returns true if the default settings are an additional configuration: the side has no combinations, some varied parameter can be
-    /// left out, and no configuration of the axes leaves out all varied parameters by `null`.
-    fn adds_defaults(&self) -> bool {
-        let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
-        let has_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
-        self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(has_null)
     }
 
     /// Returns the position of a configuration along a dimension; for the default settings, one past the last.
@@ -262,19 +254,6 @@ impl Space {
             (None, true) => String::from("default"),
         }
     }
-}
-
-/// Returns the value of a varied parameter in the default settings: the first command, or the smallest degree of parallelism if that is
-/// above 1, because the model may not fit on fewer GPUs. Every other parameter is left out.
-fn default_of(slot: &Slot) -> Option<&Value> {
-    let values = slot.axis.values();
-    if slot.name == COMMAND {
-        return values.first();
-    }
-    let size = |value: &&Value| number(value).unwrap_or(f64::INFINITY);
-    let least = values.iter().min_by(|one, other| size(one).total_cmp(&size(other)))?;
-    let is_degree = DEGREES.iter().any(|degree| spelling::same(degree, &slot.name));
-    (is_degree && size(&least) > 1.0).then_some(least)
 }
 
 /// Returns the combinations of one side. A parameter that is spelled in several ways gets its first spelling everywhere.

@@ -1,0 +1,91 @@
+//! The default settings of the servers, with which an optimisation begins and compares the best one.
+
+use super::space::{Slot, Space};
+use super::{Matrix, ServerConfig};
+use crate::{Combo, commands::COMMAND, number, spelling};
+use serde_json::Value;
+
+/// Degrees of parallelism, whose default is 1. A model may need a higher degree to fit.
+const DEGREES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"];
+
+impl Matrix {
+    /// Returns true if a server has the default settings: every parameter that varies is left out, except the command and degrees of
+    /// parallelism, which have defaults of their own.
+    pub fn is_default(&self, server: &ServerConfig) -> bool {
+        self.sides.serve.has_default_settings(server.index)
+    }
+
+    /// Removes the default settings as a configuration of their own, if a configuration of the axes is the same server, for example because
+    /// the command has a flag with one of the values.
+    pub(super) fn settle_defaults(&mut self) {
+        let space = &self.sides.serve;
+        let Some(last) = space.len().checked_sub(1).filter(|_| space.has_defaults) else {
+            return;
+        };
+        let defaults = self.server(last).id;
+        let same = (0..last).find(|index| self.server(*index).id == defaults);
+        self.sides.serve.has_defaults = same.is_none();
+        self.sides.serve.same_as_defaults = same;
+    }
+}
+
+impl Space {
+    /// Returns true if a configuration has the default settings: if no configuration was added for them, every parameter that varies has its
+    /// default value or is left out.
+    pub fn has_default_settings(&self, index: usize) -> bool {
+        let has_default = |name: &str| {
+            let values = self.values_of(name);
+            let is_varied = values.iter().any(|value| *value != values[0]);
+            let own = self.value(index, name).filter(|value| is_varied && !value.is_null());
+            own.is_none_or(|own| own_default(name, &values) == Some(&*own))
+        };
+        match (self.has_defaults, self.same_as_defaults) {
+            (true, _) => self.is_defaults(index),
+            (false, Some(same)) => same == index,
+            (false, None) => self.names().into_iter().all(has_default),
+        }
+    }
+
+    /// Returns the values of a parameter in the combinations and on its axis; `None` for each combination that lacks it.
+    fn values_of<'s>(&'s self, name: &str) -> Vec<Option<&'s Value>> {
+        let axis = || self.slot(name).map_or(&[][..], |slot| slot.axis.values());
+        let of_axis = || axis().iter().map(Some);
+        let of_combo = |combo: &'s Combo| match spelling::find(&combo.params, name) {
+            None if !axis().is_empty() => of_axis().collect(),
+            own => vec![own],
+        };
+        match self.combos.is_empty() {
+            true => of_axis().collect(),
+            false => self.combos.iter().flat_map(of_combo).collect(),
+        }
+    }
+
+    /// Returns true if the default settings are an additional configuration: the side has no combinations, some varied parameter can be
+    /// left out, and no configuration of the axes leaves out all varied parameters by `null`.
+    pub fn adds_defaults(&self) -> bool {
+        let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
+        let has_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
+        self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(has_null)
+    }
+}
+
+/// Returns the value of a varied parameter in the default settings: the first command, or the smallest degree of parallelism if that is
+/// above 1, because the model may not fit on fewer GPUs. Every other parameter is left out.
+pub(super) fn default_of(slot: &Slot) -> Option<&Value> {
+    let values: Vec<Option<&Value>> = slot.axis.values().iter().map(Some).collect();
+    own_default(&slot.name, &values).filter(|value| number(value).is_none_or(|degree| degree > 1.0))
+}
+
+/// Returns the first command, or the smallest degree of parallelism if no configuration leaves the degree out; `None` for other parameters.
+fn own_default<'v>(name: &str, values: &[Option<&'v Value>]) -> Option<&'v Value> {
+    if name == COMMAND {
+        return values.iter().flatten().next().copied();
+    }
+    let is_left_out = |value: &Option<&Value>| value.is_none_or(Value::is_null);
+    if !DEGREES.iter().any(|degree| spelling::same(degree, name)) || values.iter().any(is_left_out) {
+        return None;
+    }
+    let size = |value: &&Value| number(value).unwrap_or(f64::INFINITY);
+    let degrees = values.iter().copied().flatten();
+    degrees.min_by(|one, other| size(one).total_cmp(&size(other)))
+}

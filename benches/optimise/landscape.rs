@@ -127,6 +127,7 @@ impl Landscape {
                 }),
             measure_s: PROBES * costs.probe_s,
             gpus: 1,
+            at_once: 1,
         };
         (0..self.len()).map(candidate).collect()
     }

@@ -190,6 +190,7 @@ fn time() -> bool {
         warm: None,
         measure_s: 360.0,
         gpus: 1,
+        at_once: 1,
     };
     let rules = Rules {
         margin: methods::MARGIN,

@@ -33,7 +33,7 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64, skip_beaten: bool) -> End {
     let rules = Rules {
         margin: MARGIN,
         certainty: 0.95,
-        budget: Some(Budget::ServerSeconds(most_s)),
+        budget: Some(Budget::MachineSeconds(most_s)),
         defaults: Some(landscape.defaults),
         best_starts: None,
     };

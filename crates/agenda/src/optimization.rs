@@ -88,7 +88,6 @@ pub fn optimization(
     predictions: &Predictions,
 ) -> Option<Optimization> {
     let optimize = plan.optimize.as_ref()?;
-    let gpus_of = |server: &ServerConfig| count_gpus(&server.params, &server.argv).round().max(0.0) as u32;
     let fits = |server: &ServerConfig| plan.report.gpus.is_none_or(|gpus| gpus_of(server) <= gpus);
     let servers: Vec<ServerConfig> = matrix.servers().filter(fits).collect();
     let settings = Settings::of(&servers);
@@ -121,6 +120,7 @@ pub fn optimization(
             warm: predicted.and_then(|own| own.warm.as_ref()).and_then(warm),
             measure_s: predicted.map_or(runs * USUAL_RUN_S, |own| own.measure_s),
             gpus: gpus_of(server),
+            at_once: at_once(plan, server),
         };
         let candidate = match known.get(&server.id) {
             Some(known) => Candidate {
@@ -145,7 +145,7 @@ pub fn optimization(
         rules: Rules {
             margin: plan.report.margin.unwrap_or(MARGIN).ln_1p(),
             certainty: optimize.certainty,
-            budget: budget(plan, optimize),
+            budget: budget(optimize),
             defaults: servers.iter().position(|server| matrix.is_default(server)),
             best_starts: optimize.best_starts.map(|starts| starts as usize),
         },
@@ -167,16 +167,28 @@ fn objective(plan: &Plan, optimize: &Optimize) -> Option<Objective> {
     }
 }
 
-/// Returns the budget. A time limit is machine time, so it is multiplied by the number of servers or GPUs that can work at the same time.
-fn budget(plan: &Plan, optimize: &Optimize) -> Option<Budget> {
-    let Some(time) = optimize.budget.map(|time| time.as_secs_f64()) else {
-        return optimize.starts.map(|starts| Budget::Starts(starts as usize));
-    };
-    Some(match (plan.exec.parallel, plan.report.gpus) {
-        (Parallel::Gpus, Some(gpus)) => Budget::GpuSeconds(time * f64::from(gpus)),
-        (Parallel::Servers(servers), _) => Budget::ServerSeconds(time * f64::from(servers)),
-        _ => Budget::ServerSeconds(time),
-    })
+fn budget(optimize: &Optimize) -> Option<Budget> {
+    match optimize.budget {
+        Some(time) => Some(Budget::MachineSeconds(time.as_secs_f64())),
+        None => optimize.starts.map(|starts| Budget::Starts(starts as usize)),
+    }
+}
+
+fn gpus_of(server: &ServerConfig) -> u32 {
+    count_gpus(&server.params, &server.argv).round().max(0.0) as u32
+}
+
+/// Returns the number of servers like this one that run at the same time, as far as the plan tells.
+fn at_once(plan: &Plan, server: &ServerConfig) -> u32 {
+    let exec = &plan.exec;
+    let each = exec.gpus.unwrap_or_else(|| gpus_of(server));
+    let by_gpus = plan.report.gpus.filter(|_| each > 0).map(|gpus| (gpus / each).max(1));
+    match exec.parallel {
+        _ if exec.is_exclusive(&server.params) => 1,
+        Parallel::No => 1,
+        Parallel::Gpus => by_gpus.unwrap_or(1),
+        Parallel::Servers(servers) => by_gpus.map_or(servers, |most| most.min(servers)),
+    }
 }
 
 /// The settings in which servers differ, with the level of each server in each setting.

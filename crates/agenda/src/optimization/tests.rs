@@ -349,6 +349,35 @@ fn the_default_settings_leave_out_what_varies() {
     assert_eq!(of(wide, ""), named("tensor_parallel_size=2", 1));
 }
 
+#[test]
+fn a_budget_is_time_of_the_machine() {
+    let recorded = |more: &str| {
+        let text = format!(
+            "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [1, 4]\n[bench.params]\n\
+             num_prompts = 9\n[optimize]\nbudget = \"1h\"\n{more}"
+        );
+        let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
+        assert_eq!(found.rules.budget, Some(Budget::MachineSeconds(3600.0)), "{more}");
+        found
+            .contestants
+            .iter()
+            .take(2)
+            .map(|own| own.candidate.at_once)
+            .collect::<Vec<u32>>()
+    };
+    assert_eq!(recorded(""), [1, 1]);
+    assert_eq!(recorded("[exec]\nparallel = 8\nexclusive = true\n"), [1, 1]);
+    assert_eq!(
+        recorded("[exec]\nparallel = 8\nexclusive = { tensor_parallel_size = 4 }\n"),
+        [8, 1]
+    );
+    assert_eq!(recorded("[exec]\nparallel = 8\n"), [8, 8]);
+    assert_eq!(recorded("[report]\ngpus = 4\n[exec]\nparallel = 8\n"), [4, 1]);
+    assert_eq!(recorded("[report]\ngpus = 8\n[exec]\nparallel = \"gpus\"\n"), [8, 2]);
+}
+
 /// Records a start whose search ended with this answer.
 fn answer_search(played: &mut Played, start: &Start, found: Found, high: f64) {
     let planned = played.matrix.searches_of(&start.server).next().expect("a search");

@@ -74,26 +74,26 @@ impl Optimized {
         (self.compiled.start_s(of) + of.measure_s * (1.0 - lost * (1.0 - LOST_SHARE))).max(1.0)
     }
 
-    /// Returns the cost of the cheapest start, in seconds times the weight of its candidate.
-    fn least_cost(&self, weight: &dyn Fn(usize) -> f64) -> f64 {
-        let costs = (0..self.candidates.len()).map(|at| self.cost(at, 0.0) * weight(at));
+    /// Returns the share of the machine that a start of a candidate takes.
+    fn share(&self, candidate: usize) -> f64 {
+        1.0 / f64::from(self.candidates[candidate].at_once.max(1))
+    }
+
+    /// Returns the cost of the cheapest start, in seconds of the machine.
+    fn least_cost(&self) -> f64 {
+        let costs = (0..self.candidates.len()).map(|at| self.cost(at, 0.0) * self.share(at));
         costs.fold(f64::INFINITY, f64::min)
     }
 
     /// Returns true if the budget does not suffice for a further start after those under way.
     pub(super) fn is_spent(&self, under_way: &[usize]) -> bool {
-        let spent = |weight: &dyn Fn(usize) -> f64| -> f64 {
-            let done = self.trials.iter().zip(&self.seconds);
-            let done = done.map(|((at, _), seconds)| seconds * weight(*at));
-            let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * weight(*at));
-            done.sum::<f64>() + expected.sum::<f64>()
-        };
         match self.rules.budget {
             None => false,
-            Some(Budget::ServerSeconds(most)) => spent(&|_| 1.0) + self.least_cost(&|_| 1.0) > most,
-            Some(Budget::GpuSeconds(most)) => {
-                let gpus = |at: usize| f64::from(self.candidates[at].gpus);
-                spent(&gpus) + self.least_cost(&gpus) > most
+            Some(Budget::MachineSeconds(most)) => {
+                let done = self.trials.iter().zip(&self.seconds);
+                let done = done.map(|((at, _), seconds)| seconds * self.share(*at));
+                let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * self.share(*at));
+                done.sum::<f64>() + expected.sum::<f64>() + self.least_cost() > most
             }
             Some(Budget::Starts(most)) => self.trials.len() + under_way.len() >= most,
         }

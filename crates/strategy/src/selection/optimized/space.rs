@@ -44,6 +44,9 @@ pub struct Candidate {
     pub measure_s: f64,
     /// Number of GPUs that it occupies.
     pub gpus: u32,
+    /// Number of starts like its own that the machine runs at the same time; 0 is read as 1.
+    #[serde(default)]
+    pub at_once: u32,
 }
 
 /// A start that finds its graphs compiled.
@@ -168,10 +171,9 @@ pub struct Rules {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
-    /// Server time in seconds, for any number of GPUs.
-    ServerSeconds(f64),
-    /// Server time in seconds times the number of GPUs.
-    GpuSeconds(f64),
+    /// Time of the machine in seconds. Of the time of a start, only the part counts that would pass if as many starts like it as the machine
+    /// can run went on at the same time.
+    MachineSeconds(f64),
     /// Number of starts, failed ones included.
     Starts(usize),
 }

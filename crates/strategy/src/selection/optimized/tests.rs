@@ -32,6 +32,7 @@ fn candidates(is_memory_predicted: bool) -> Vec<Candidate> {
         start_s: 100.0,
         measure_s: 60.0,
         gpus: 2,
+        at_once: 1,
     };
     grid().iter().map(candidate).collect()
 }
@@ -204,8 +205,12 @@ fn it_ends_for_a_reason() {
         (proposals.len(), ended)
     };
     assert_eq!(ended(Some(Budget::Starts(3)), measured), (3, Ended::Budget));
-    assert_eq!(ended(Some(Budget::ServerSeconds(500.0)), measured), (3, Ended::Budget));
-    assert_eq!(ended(Some(Budget::GpuSeconds(500.0)), measured), (1, Ended::Budget));
+    assert_eq!(ended(Some(Budget::MachineSeconds(500.0)), measured), (3, Ended::Budget));
+    // If two run at the same time, twice as many fit into the time.
+    let mut pairs = candidates(false);
+    pairs.iter_mut().for_each(|candidate| candidate.at_once = 2);
+    let pairs = Optimized::new(&axes(), pairs, rules(Some(Budget::MachineSeconds(500.0))));
+    assert_eq!(played(pairs, measured).1.len(), 6);
     assert_eq!(ended(None, |_, _| Trial::Failed), (32, Ended::Exhausted));
     assert_eq!(ended(None, |_, _| Trial::Unmet), (32, Ended::Exhausted));
 }
@@ -276,7 +281,7 @@ fn judged(winner: usize, probability: f64) -> Judged {
 
 #[test]
 fn the_best_is_started_as_often_as_the_rules_ask() {
-    for budget in [None, Some(Budget::ServerSeconds(1e6))] {
+    for budget in [None, Some(Budget::MachineSeconds(1e6))] {
         let rules = Rules {
             best_starts: Some(8),
             ..rules(budget)
@@ -331,7 +336,7 @@ fn a_start_with_compiled_graphs_costs_less() {
             let (graphs, start_s) = (0, 20.0);
             candidate.warm = Some(WarmStart { graphs, start_s });
         }
-        let mut optimized = Optimized::new(&axes(), all, rules(Some(Budget::ServerSeconds(250.0))));
+        let mut optimized = Optimized::new(&axes(), all, rules(Some(Budget::MachineSeconds(250.0))));
         optimized.add(10, trial, 160.0);
         optimized.ask(1, &[])
     };

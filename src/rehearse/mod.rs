@@ -27,7 +27,7 @@ pub use plays::{PlayCache, Timing};
 pub use server::{ModelledServer, needs_gpu};
 pub use spread::{Calibrated, TimeFactor, TimeInterval, Total};
 
-use crate::agenda::{Predictions, Schedule, optimization, wants_forecast};
+use crate::agenda::{Predictions, Schedule, needs_predictions, optimization, wants_forecast};
 use crate::cause::Failure;
 use crate::evidence::Results;
 use crate::ids::{SearchId, ServerId};
@@ -268,9 +268,9 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         options,
         calibration: &calibration,
         budget: &Budget::new(&options.limits),
-        optimization: match done.optimization() {
-            None => optimization(plan, matrix, None, &Predictions::new()),
-            Some(_) => None,
+        optimization: match needs_predictions(plan, matrix, done.optimization()) {
+            true => optimization(plan, matrix, None, &Predictions::new()),
+            false => None,
         },
         compiled_by_others: graphs::compiled_by_others(&schedule, done, &calibration, options),
     };

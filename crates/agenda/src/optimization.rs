@@ -79,8 +79,8 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Ve
 }
 
 /// Returns the optimisation of a plan in the form that its session records; `None` if the plan asks for none. Servers in `recorded`, the
-/// optimisation in the journal, keep their predictions; new ones take theirs from `predictions`. Servers that need more GPUs than the user
-/// has are left out.
+/// optimisation in the journal, keep their predictions while they are measured in the same way; others take theirs from `predictions`.
+/// Servers that need more GPUs than the user has are left out.
 pub fn optimization(
     plan: &Plan,
     matrix: &Matrix,
@@ -91,17 +91,22 @@ pub fn optimization(
     let fits = |server: &ServerConfig| plan.report.gpus.is_none_or(|gpus| gpus_of(server) <= gpus);
     let servers: Vec<ServerConfig> = matrix.servers().filter(fits).collect();
     let settings = Settings::of(&servers);
-    let known: BTreeMap<&ServerId, &Candidate> = recorded
+    let objective = objective(plan, optimize);
+    let known: BTreeMap<&ServerId, &Contestant> = recorded
         .into_iter()
         .flat_map(|recorded| &recorded.contestants)
-        .map(|own| (&own.server, &own.candidate))
+        .map(|own| (&own.server, own))
         .collect();
+    let has_objective = recorded.is_some_and(|recorded| recorded.objective == objective);
+    // Numbers of graphs must differ from those in the record.
+    let recorded_graphs = known.values().filter_map(|own| Some(own.candidate.warm?.graphs + 1));
+    let first_graphs = recorded_graphs.max().unwrap_or(0);
     let graphs = servers
         .iter()
         .filter_map(|server| predictions.get(&server.id)?.warm.as_ref());
     let graphs: Vec<&str> = graphs.map(|(key, _)| &**key).unique().collect();
     let warm = |(key, start_s): &(String, f64)| {
-        let graphs = graphs.iter().position(|other| other == key)? as u32;
+        let graphs = first_graphs + graphs.iter().position(|other| other == key)? as u32;
         let start_s = *start_s;
         Some(WarmStart { graphs, start_s })
     };
@@ -122,12 +127,14 @@ pub fn optimization(
             gpus: gpus_of(server),
             at_once: at_once(plan, server),
         };
-        let candidate = match known.get(&server.id) {
-            Some(known) => Candidate {
-                levels: fresh.levels,
-                changes: fresh.changes,
-                ..(*known).clone()
+        let is_measured_alike = |known: &&&Contestant| known.points == points && known.searches == searches;
+        let candidate = match known.get(&server.id).filter(is_measured_alike) {
+            Some(known) if has_objective => Candidate {
+                predicted: known.candidate.predicted,
+                slopes: known.candidate.slopes.clone(),
+                ..timed_as(&known.candidate, fresh)
             },
+            Some(known) => timed_as(&known.candidate, fresh),
             None => fresh,
         };
         Contestant {
@@ -140,7 +147,7 @@ pub fn optimization(
     });
     let contestants: Vec<Contestant> = contestants.collect();
     Some(Optimization {
-        objective: objective(plan, optimize),
+        objective,
         axes: settings.axes(),
         rules: Rules {
             margin: plan.report.margin.unwrap_or(MARGIN).ln_1p(),
@@ -152,9 +159,37 @@ pub fn optimization(
         max_starts: optimize.starts.map(|starts| starts as usize),
         gpus: plan.report.gpus,
         runs: plan.runs.least(),
-        is_predicted: recorded.map_or(!predictions.is_empty(), |recorded| recorded.is_predicted),
+        is_predicted: match predictions.is_empty() {
+            true => recorded.is_some_and(|recorded| recorded.is_predicted),
+            false => true,
+        },
         contestants,
     })
+}
+
+/// Returns a candidate with the predicted durations and memory of its recorded form.
+fn timed_as(known: &Candidate, fresh: Candidate) -> Candidate {
+    Candidate {
+        memory: known.memory,
+        start_s: known.start_s,
+        warm: known.warm,
+        measure_s: known.measure_s,
+        ..fresh
+    }
+}
+
+/// Returns true if the optimisation of a plan needs predictions that the recorded one lacks: it has other servers, measures them in another
+/// way, or has another objective.
+pub fn needs_predictions(plan: &Plan, matrix: &Matrix, recorded: Option<&Optimization>) -> bool {
+    let Some(asked) = optimization(plan, matrix, recorded, &Predictions::new()) else {
+        return false;
+    };
+    let Some(recorded) = recorded else { return true };
+    let is_known = |own: &Contestant| {
+        let known = recorded.position(&own.server).map(|at| &recorded.contestants[at]);
+        known.is_some_and(|known| known.points == own.points && known.searches == own.searches)
+    };
+    asked.objective != recorded.objective || !asked.contestants.iter().all(is_known)
 }
 
 fn objective(plan: &Plan, optimize: &Optimize) -> Option<Objective> {

@@ -7,7 +7,7 @@ mod preflight;
 mod tables;
 mod words;
 
-use crate::agenda::{self, Ending, Predictions};
+use crate::agenda::{self, Ending, Predictions, needs_predictions};
 use crate::cli::experiment::{Owner, folder, must_not_be_another, ours, print_damage};
 use crate::cli::flags::one_of;
 use crate::cli::forecast::{self, Countdown};
@@ -274,8 +274,8 @@ pub fn perform(
         Some(_) => lengths(estimate()),
         None => Lengths::new(),
     };
-    let begins_optimization = sweep.plan.optimize.is_some() && state.optimization().is_none() && sweep.share.is_none();
-    let (forecasts, predictions) = match begins_optimization.then(|| estimate().as_ref()) {
+    let is_unpredicted = sweep.share.is_none() && needs_predictions(sweep.plan, sweep.whole, state.optimization());
+    let (forecasts, predictions) = match is_unpredicted.then(|| estimate().as_ref()) {
         Some(Ok(rehearsal)) => (
             answers(&sweep, &options, rehearsal),
             predictions(&sweep, state, &options, rehearsal),

@@ -378,6 +378,52 @@ fn a_budget_is_time_of_the_machine() {
     assert_eq!(recorded("[report]\ngpus = 8\n[exec]\nparallel = \"gpus\"\n"), [8, 2]);
 }
 
+#[test]
+fn an_edited_plan_is_predicted_anew() {
+    let read = |text: &str| {
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        (plan, matrix)
+    };
+    let text = format!("{PLAN}[optimize]\n");
+    let (plan, matrix) = read(&text);
+    let value = |ln_value: f64| Prediction {
+        start_s: 5.0,
+        warm: Some(("graphs".to_owned(), 1.0)),
+        measure_s: 7.0,
+        fits: true,
+        value: Some(Predicted { ln_value, sd: 0.1 }),
+        slopes: vec![0.5],
+    };
+    let of = |matrix: &Matrix, ln_value: f64| matrix.servers().map(|own| (own.id, value(ln_value))).collect();
+    assert!(needs_predictions(&plan, &matrix, None));
+    let recorded = optimization(&plan, &matrix, None, &of(&matrix, 2.0)).expect("asked for");
+    let first = |found: Option<Optimization>| found.expect("asked for").contestants[0].candidate.clone();
+    let values = |own: &Candidate| (own.predicted.map(|own| own.ln_value), own.slopes.len(), own.measure_s);
+    let none = Predictions::new();
+    assert!(!needs_predictions(&plan, &matrix, Some(&recorded)));
+    assert_eq!(
+        values(&first(optimization(&plan, &matrix, Some(&recorded), &none))),
+        (Some(2.0), 1, 7.0)
+    );
+    // Another objective: the durations still hold.
+    let (plan, matrix) = read(&format!("{text}objective = \"mean_ttft_ms\"\n"));
+    assert!(needs_predictions(&plan, &matrix, Some(&recorded)));
+    let edited = first(optimization(&plan, &matrix, Some(&recorded), &none));
+    assert_eq!(values(&edited), (None, 0, 7.0));
+    let edited = first(optimization(&plan, &matrix, Some(&recorded), &of(&matrix, 3.0)));
+    assert_eq!(values(&edited), (Some(3.0), 1, 7.0));
+    // Another load.
+    let (plan, matrix) = read(&text.replace("num_prompts = 9", "num_prompts = 8"));
+    assert!(needs_predictions(&plan, &matrix, Some(&recorded)));
+    let edited = first(optimization(&plan, &matrix, Some(&recorded), &none));
+    assert_eq!(values(&edited), (None, 0, USUAL_RUN_S));
+    let edited = first(optimization(&plan, &matrix, Some(&recorded), &of(&matrix, 3.0)));
+    assert_eq!(values(&edited), (Some(3.0), 1, 7.0));
+    let graphs = |own: &Candidate| own.warm.map(|warm| warm.graphs);
+    assert_ne!(graphs(&edited), graphs(&recorded.contestants[0].candidate));
+}
+
 /// Records a start whose search ended with this answer.
 fn answer_search(played: &mut Played, start: &Start, found: Found, high: f64) {
     let planned = played.matrix.searches_of(&start.server).next().expect("a search");

@@ -3,7 +3,7 @@
 
 use super::declared::{AskedMetric, Compared, Entrant};
 use super::machine::Machine;
-use super::state::{LaunchRecord, RunRecord, State};
+use super::state::{RunRecord, State};
 use std::collections::BTreeSet;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{PointId, ServerId};
@@ -71,7 +71,7 @@ struct AskedStart {
 struct MeasuredStart {
     /// Mean logarithm of each metric; `None` if the start failed.
     logs: Option<Logs>,
-    /// Time until it was ready, and of its runs, in seconds.
+    /// Time for which its server existed, in seconds.
     seconds: f64,
     machines: BTreeSet<Machine>,
 }
@@ -162,13 +162,12 @@ impl Compared {
             Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
         };
         let logs: Vec<Option<f64>> = self.family.iter().map(log).collect();
-        let launches = state.launches_of(server).iter().filter(|launch| launch.slot == slot);
-        let until_ready: f64 = launches.filter_map(LaunchRecord::ready_seconds).sum();
         let runs = || by_load.iter().flatten();
+        let seconds = runs().map(|run| run.seconds_with_preparation()).sum();
         Some(MeasuredStart {
             // A start whose runs lack a figure has not failed; it only has no value for that metric.
             logs: runs().any(|run| is_valid(&run)).then_some(logs),
-            seconds: until_ready + runs().map(|run| run.seconds).sum::<f64>(),
+            seconds: state.seconds_of_start(server, slot, seconds),
             machines: runs().filter_map(|run| state.measured_at(run)).collect(),
         })
     }
@@ -290,7 +289,7 @@ mod tests {
     use super::*;
     use crate::journal::Figures;
     use crate::journal::declared::{PlanContent, RecordedPlan};
-    use crate::journal::event::{Event, Learned, RunFinished, RunStarted, Seen, SessionStarted};
+    use crate::journal::event::{Event, Learned, RunFinished, RunStarted, Seen, ServerExited, SessionStarted};
     use crate::journal::rank::{Hex64, Nonce};
     use vsweep_plan::Params;
     use vsweep_strategy::selection::Member;
@@ -433,6 +432,33 @@ mod tests {
     fn no_start_begins_after_its_time() {
         let (starts, conclusion) = follow(&compared(Some(25.0)), |start, entrant| Some(noisy(start, entrant)));
         assert_eq!((starts.len(), conclusion.is_out_of_time), (3, true));
+    }
+
+    #[test]
+    fn the_time_of_failed_starts_counts() {
+        let own = compared(Some(25.0));
+        let mut state = State::default();
+        note(&mut state, 0, session(0));
+        let server = own.entrants[0].server.clone();
+        let starting = Event::ServerStarting {
+            server: server.clone(),
+            slot: 0,
+            launch: 1,
+            gpus: Vec::new(),
+        };
+        note(&mut state, 0, starting);
+        measure(&own, &mut state, 0, 0, None);
+        let exited = ServerExited {
+            server,
+            launch: 1,
+            held_seconds: Some(30.0),
+            ..ServerExited::default()
+        };
+        note(&mut state, 0, Event::ServerExited(Box::new(exited)));
+        let ComparisonProgress::Ended(conclusion) = own.progress(&state, &|_, _| false) else {
+            panic!("30 s have passed");
+        };
+        assert!(conclusion.is_out_of_time);
     }
 
     /// A session on a node of this number.

@@ -275,6 +275,15 @@ impl State {
         self.servers.get(server).map_or(&[], |record| &record.launches)
     }
 
+    /// Returns the total duration of a server's launches for a start, in seconds: the recorded times until they ended, or the times until
+    /// they were ready plus those of the runs, `run_seconds`, whichever sum is longer.
+    pub fn seconds_of_start(&self, server: &ServerId, slot: u32, run_seconds: f64) -> f64 {
+        let launches = || self.launches_of(server).iter().filter(|launch| launch.slot == slot);
+        let held: f64 = launches().filter_map(|launch| launch.exit.held_seconds).sum();
+        let ready: f64 = launches().filter_map(LaunchRecord::ready_seconds).sum();
+        held.max(ready + run_seconds)
+    }
+
     /// Returns every session, oldest first.
     pub fn sessions(&self) -> &[Session] {
         &self.sessions

@@ -3,7 +3,7 @@
 
 use super::{Results, Shares};
 use crate::evidence::Recorded;
-use crate::journal::{LaunchRecord, Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
+use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use crate::table::used_gpus;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vsweep_answer::{Advice, Answer, Better, Experiment, Goal, SURE, Standing, answer, replicas_on, standings};
@@ -47,8 +47,7 @@ impl<'a> Trials<'a> {
         let mut tallies: HashMap<(ServerId, u32), Tally> = HashMap::new();
         for run in state.measured() {
             let tally = tallies.entry((run.server.clone(), run.slot)).or_default();
-            let preparation = run.warmup_seconds.unwrap_or(0.0) + run.reset_seconds.unwrap_or(0.0);
-            tally.seconds += run.seconds + preparation;
+            tally.seconds += run.seconds_with_preparation();
             if run.outcome == Outcome::Failed {
                 tally.cause = run.cause.or(tally.cause);
             }
@@ -131,7 +130,11 @@ impl<'a> Trials<'a> {
         let server = &self.record.contestants[contestant].server;
         let trial = self.shares.join(&self.results(contestant, slot));
         let trial = trial.unwrap_or_else(|| self.trial_of_failure(server, slot));
-        (trial, self.seconds(server, slot))
+        let runs = self
+            .tallies
+            .get(&(server.clone(), slot))
+            .map_or(0.0, |tally| tally.seconds);
+        (trial, self.state.seconds_of_start(server, slot, runs))
     }
 
     /// Returns the results of a start, one for each workload.
@@ -206,24 +209,6 @@ impl<'a> Trials<'a> {
                 None => Trial::Unmet,
             },
         }
-    }
-
-    /// Returns the total duration of a server's launches for a start, in seconds: the recorded times until they ended, or the times until
-    /// they were ready plus those of the runs, whichever sum is longer.
-    fn seconds(&self, server: &ServerId, slot: u32) -> f64 {
-        let launches = || {
-            self.state
-                .launches_of(server)
-                .iter()
-                .filter(move |launch| launch.slot == slot)
-        };
-        let held: f64 = launches().filter_map(|launch| launch.exit.held_seconds).sum();
-        let ready: f64 = launches().filter_map(LaunchRecord::ready_seconds).sum();
-        let runs = self
-            .tallies
-            .get(&(server.clone(), slot))
-            .map_or(0.0, |tally| tally.seconds);
-        held.max(ready + runs)
     }
 }
 

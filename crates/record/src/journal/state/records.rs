@@ -181,6 +181,11 @@ impl RunRecord {
         self.doubts.iter().any(|doubt| doubt.code.is_disturbance())
     }
 
+    /// Returns the seconds of the run with its preparation on the server: the warm-up and the reset.
+    pub fn seconds_with_preparation(&self) -> f64 {
+        self.seconds + self.warmup_seconds.unwrap_or(0.0) + self.reset_seconds.unwrap_or(0.0)
+    }
+
     /// Returns the question and the readings, if a search asked and the run has readings.
     pub fn probe(&self) -> Option<&Probe> {
         match &self.learned {

@@ -1,9 +1,10 @@
 //! Checks that each requirement of points applies to some point of the plan, and that an optimisation has figures to choose by.
 
 use super::loads;
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Diagnostics, Params, Plan, Required, equality_key};
 use crate::table::is_of_load;
+use crate::units::show_many;
 use itertools::Itertools;
 
 /// Largest number of points of a plan whose conditions are checked.
@@ -60,6 +61,25 @@ pub(super) fn check_choice(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics
         own.map(|(name, value)| (name, equality_key(&value))).collect_vec()
     };
     let workloads = loads(matrix).map(workload).unique().count();
+    let counts = matrix.counts();
+    let is_cut = counts.removed.iter().any(|removed| removed.pairs > 0);
+    if workloads > 1 && is_cut && counts.points + counts.searches <= MOST_POINTS {
+        let of_server = |server: ServerConfig| {
+            let points = matrix.points_of(&server).map(|point| point.params);
+            let searches = matrix.searches_of(&server).map(|search| search.params);
+            points.chain(searches).map(workload).unique().collect_vec()
+        };
+        let by_server = matrix.servers().map(of_server).collect_vec();
+        let all = by_server.iter().flatten().unique().count();
+        let lacking = by_server.iter().filter(|own| own.len() < all).count();
+        if lacking > 0 {
+            let lack = show_many(lacking as u64, "server");
+            let message = format!(
+                "[optimize] ranks servers by all {all} workloads together, and links or exclusions leave {lack} without one of them"
+            );
+            refuse(message, "let every server keep each workload, or leave one workload");
+        }
+    }
     if workloads > 1 && plan.sla.as_ref().is_some_and(|sla| sla.skip_beaten) {
         let message = format!(
             "skip_beaten ends the searches of a server that loses one workload, and [optimize] weighs all {workloads}"

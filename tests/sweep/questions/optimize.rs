@@ -370,6 +370,20 @@ fn a_wrong_plan_is_refused_with_all_problems() {
         "{}",
         said(&output)
     );
+    let workloads = |more: &str| {
+        let bench = "[[bench.combos]]\nname = \"short\"\nrandom_input_len = 16\n[[bench.combos]]\nname = \"long\"\n\
+                     random_input_len = 64\n[bench.params]\nnum_prompts = 8\nmax_concurrency = 4\n";
+        plan("").replace("command = \"sh bench.sh\"\n", bench) + more
+    };
+    harness.write("whole.toml", &workloads(""));
+    let output = harness.run(&["check", "whole.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let exclude = "[[exclude]]\n\"serve.max_num_seqs\" = 4\n\"bench.random_input_len\" = 64\n";
+    harness.write("lacking.toml", &workloads(exclude));
+    let output = harness.run(&["check", "lacking.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let lacking = "links or exclusions leave 4 servers without one of them";
+    assert!(said(&output).contains(lacking), "{}", said(&output));
     harness.write("part.toml", &plan("starts = 3"));
     let output = harness.run(&["run", "part.toml", "--budget", "soon"]);
     assert!(

@@ -1,13 +1,14 @@
 //! Records results of `vllm bench sweep` in an experiment, as a session that measured nothing itself and whose launches are unknown. These
 //! results count like vsweep's own, and missing ones are measured when the plan is run.
 
+use super::live::reduce;
 use super::{Changes, Sweep};
-use crate::agenda::MeasuredRun;
+use crate::agenda::{Task, kept_metrics};
 use crate::bench::{Asked, Measurement, in_figures, judge, of_engine, params_of, read_result, with_load};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::files;
-use crate::journal::{Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunStarted, ServerDeclared};
+use crate::journal::{Event, FIRST_SLOT, GroupBegun, Recorder, RunStarted, ServerDeclared};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan, ServeCommand, Warmup, spelling};
 use crate::table::ECHOED;
@@ -136,16 +137,8 @@ fn record(
         measured.doubts.push(Doubt::new(Code::ColdServer, detail));
     }
     let seconds = measured.result.get("duration").and_then(|duration| duration.as_f64());
-    let ran = MeasuredRun {
-        errors: measured.errors,
-        failure: measured.failure,
-        doubts: measured.doubts,
-        measured: (!measured.result.values.is_empty()).then_some(Measured {
-            result: measured.result,
-            simulated,
-        }),
-        ..MeasuredRun::default()
-    };
+    let task = Task::of(point.clone(), FIRST_SLOT, run.run, kept_metrics(plan));
+    let ran = reduce(measured, &task, simulated);
     let (mut finished, measured) = ran.finish(&started, seconds.unwrap_or(0.0));
     finished.detail = match finished.outcome {
         Outcome::Failed => format!("{REMARK}; {}", finished.detail),

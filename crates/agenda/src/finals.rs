@@ -29,7 +29,7 @@ pub struct Finals {
 }
 
 /// Returns the metrics that a run keeps in the journal: those by which points are judged, and by which the number of runs is decided.
-pub(super) fn kept_metrics(plan: &Plan) -> Vec<String> {
+pub fn kept_metrics(plan: &Plan) -> Vec<String> {
     let mut metrics = BTreeSet::new();
     if let Runs::Until { metric, .. } = &plan.runs {
         metrics.insert(metric.clone());

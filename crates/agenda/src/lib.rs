@@ -28,7 +28,7 @@ mod tests;
 
 pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use chosen::compared;
-pub use finals::{Finals, advised};
+pub use finals::{Finals, advised, kept_metrics};
 pub use grid::Grid;
 pub use group::Group;
 pub use optimization::{Prediction, Predictions, needs_predictions, optimization, predicted_values};

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use vsweep::journal::{self, Check, Directory};
 
 /// vLLM's command line, with the given commands instead of `vllm serve` and `vllm bench serve`.
 fn command<'a>(serve: &'a str, bench: &'a str) -> Vec<&'a str> {
@@ -117,6 +118,14 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     let throughput = original["output_throughput"].to_string();
     let same = |row: &&BTreeMap<String, String>| row["max_num_seqs"] == "8" && row["output_throughput"] == throughput;
     assert!(before.iter().any(|row| same(&row)));
+
+    // Their lines have the figures by which they are judged, like those of runs that vsweep measured.
+    let directory = Directory::open(&root.join("moved")).expect("an experiment");
+    let state = journal::load(&directory, Check::Lengths).expect("sound");
+    let judged = state
+        .runs()
+        .filter(|run| run.figures().get("output_throughput").is_some());
+    assert_eq!(judged.count(), 4);
 
     let dry = run(&["run", "moved/plan.toml", "-o", "moved", "--dry-run"]);
     assert!(

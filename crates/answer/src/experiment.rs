@@ -138,6 +138,9 @@ pub struct Point {
     pub load: String,
     /// The runs that count: valid, not superseded, and not measured before the server changed.
     pub runs: Vec<Run>,
+    /// Time of its runs on a start of its config, in seconds.
+    #[serde(default)]
+    pub seconds: f64,
     /// Number of runs that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,

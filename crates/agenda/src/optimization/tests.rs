@@ -485,3 +485,26 @@ fn a_server_whose_search_is_undecided_may_still_be_the_best() {
         assert!(again.iter().any(is_undecided), "{found:?}");
     }
 }
+
+#[test]
+fn no_start_is_asked_for_that_was_measured_before() {
+    let mut played = Played::new("starts = 60");
+    for server in played.matrix.servers().collect::<Vec<_>>() {
+        for slot in 0..2 {
+            let start = Start::of(server.clone(), slot);
+            played.begin(&start);
+            played.measure(
+                &start,
+                surface(&start).map(|figure| figure * (1.0 + 0.02 * f64::from(slot))),
+            );
+        }
+    }
+    let schedule = Schedule::new(&played.plan, &played.matrix, Shard::WHOLE, false);
+    for start in played.wanted(4, &[]) {
+        assert!(
+            schedule.has_group(&start, &played.state),
+            "start {} has no work",
+            start.slot
+        );
+    }
+}

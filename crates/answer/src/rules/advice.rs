@@ -8,7 +8,7 @@
 use super::super::Random;
 use super::super::asked::Goal;
 use super::super::document::{Advice, Answered};
-use super::super::experiment::Scale;
+use super::super::experiment::{Experiment, Scale};
 use super::super::known::{Known, moments, rounded};
 use super::contest::{Margin, SURE};
 use super::entrants::{Entrants, Placed};
@@ -52,10 +52,7 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
     if expected < winner.probability + LEAST_GAIN {
         return None;
     }
-    let seconds = placed
-        .iter()
-        .map(|placed| experiment.configs[placed.config].seconds_per_start);
-    let seconds: Option<f64> = seconds.sum();
+    let seconds: Option<f64> = placed.iter().map(|placed| seconds_of_a_start(experiment, placed)).sum();
     Some(Advice {
         configs: placed
             .iter()
@@ -65,6 +62,17 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
         seconds: seconds.map(|seconds| seconds * f64::from(starts)),
         expected: rounded(expected),
     })
+}
+
+/// Returns the duration of a further start of an entrant, in seconds. Only the point by which it competes is measured; a search is repeated
+/// as a whole.
+fn seconds_of_a_start(experiment: &Experiment, placed: &Placed) -> Option<f64> {
+    let config = &experiment.configs[placed.config];
+    let whole = config.seconds_per_start?;
+    let Some(own) = placed.point else { return Some(whole) };
+    let points = experiment.points.iter().enumerate();
+    let others = points.filter(|(at, point)| *at != own && point.config == config.id);
+    Some((whole - others.map(|(_, point)| point.seconds).sum::<f64>()).max(0.0))
 }
 
 /// Returns the standard deviation of one further start of an entrant, relative to its figure.

@@ -57,6 +57,20 @@ fn equal_servers_tie_and_more_starts_are_advised() {
         advice.seconds,
         Some(60.0 * f64::from(advice.starts) * advice.configs.len() as f64)
     );
+    // Another point of each server takes 40 of its 60 seconds, and is not measured again.
+    for at in 0..own.configs.len() {
+        let other = Point {
+            id: format!("{at}@1"),
+            config: own.configs[at].id.clone(),
+            load: "1".to_owned(),
+            seconds: 40.0,
+            ..Point::default()
+        };
+        own.points.push(other);
+    }
+    let found = answer(own).questions.remove(0).advice.expect("unsure");
+    let seconds = 20.0 * f64::from(found.starts) * found.configs.len() as f64;
+    assert_eq!(found.seconds, Some(seconds));
 }
 
 #[test]

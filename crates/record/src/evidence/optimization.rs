@@ -5,7 +5,7 @@
 mod found;
 mod trials;
 
-use crate::journal::{Contestant, FIRST_SLOT, Optimization, State};
+use crate::journal::{ALONE_SLOT, Contestant, FIRST_SLOT, Optimization, State};
 use std::collections::{BTreeMap, BTreeSet};
 use trials::Trials;
 use vsweep_answer::Better;
@@ -204,22 +204,23 @@ pub fn first_results(
     Some(trials.results(contestant, FIRST_SLOT))
 }
 
-/// Returns the starts of the record: first those that the optimisation did not ask for, one for each recorded server whose first start it
-/// did not ask for; then the starts that it asked for.
+/// Returns the starts of the record: first those that the optimisation did not ask for, such as the starts of an earlier plan or of a
+/// confirmation; then the starts that it asked for.
 fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reason>)> {
     let proposals = state.proposals().iter();
     let asked = proposals.filter_map(|start| Some((record.position(&start.server)?, start.slot, Some(start.reason))));
     let asked: Vec<(usize, u32, Option<Reason>)> = asked.collect();
-    let is_asked = |contestant: &usize| {
-        asked
-            .iter()
-            .any(|(other, slot, _)| other == contestant && *slot == FIRST_SLOT)
-    };
+    let is_asked =
+        |contestant: usize, slot: u32| asked.iter().any(|(other, at, _)| (*other, *at) == (contestant, slot));
     let recorded = record.contestants.iter().enumerate();
     let recorded = recorded.filter(|(_, contestant)| state.servers.contains_key(&contestant.server));
-    let unasked = recorded.map(|(at, _)| at).filter(|at| !is_asked(at));
-    let unasked: Vec<usize> = unasked.collect();
-    let unasked = unasked.into_iter().map(|at| (at, FIRST_SLOT, None));
+    let unasked = recorded.flat_map(|(at, contestant)| {
+        let launches = state.launches_of(&contestant.server).iter().map(|launch| launch.slot);
+        let slots: BTreeSet<u32> = launches.filter(|slot| *slot < ALONE_SLOT).chain([FIRST_SLOT]).collect();
+        slots.into_iter().map(move |slot| (at, slot))
+    });
+    let unasked = unasked.filter(|(at, slot)| !is_asked(*at, *slot));
+    let unasked = unasked.map(|(at, slot)| (at, slot, None));
     unasked.chain(asked.iter().copied()).collect()
 }
 

@@ -59,12 +59,25 @@ fn points_by(
                 workload: name.clone(),
                 load: evidence.names.load(point.row),
                 runs: runs(evidence.points.runs, rows, metrics, &node),
+                seconds: seconds_on_a_start(evidence, rows),
                 failed: point.failed as u32,
                 doubts: doubts(point, metrics),
             });
         }
     }
     found
+}
+
+/// Returns the time of the runs of some rows of one point, for each launch of its server that became ready.
+fn seconds_on_a_start(evidence: &Evidence<'_>, rows: &[usize]) -> f64 {
+    let runs = rows.iter().filter_map(|row| evidence.runs.get(*row)).collect_vec();
+    let launches = runs.first().map(|run| evidence.state.launches_of(&run.server));
+    let ready = launches
+        .into_iter()
+        .flatten()
+        .filter_map(LaunchRecord::ready_seconds)
+        .count();
+    runs.iter().map(|run| run.seconds).sum::<f64>() / ready.max(1) as f64
 }
 
 /// Returns the names of the doubts about a point, by metric. Disturbances and failed requests are left out: runs and configs have them.

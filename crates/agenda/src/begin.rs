@@ -129,13 +129,14 @@ fn rival(
         .filter_map(held)
         .reduce(|best, other| if other.2 > best.2 { other } else { best })?;
     let own_replicas = replicas(&own.server, plan, state)?;
+    let each = load / f64::from(own_replicas);
     let known = state.servers.get(&server);
     let name = known.map_or_else(|| server.to_string(), |known| known.name.clone());
     Some(Rival {
         target: target.to_owned(),
         server: share_of(name, replicas_of_rival, own_replicas),
-        // Only loads that can be asked for are compared.
-        load: own.vary.floor(load / f64::from(own_replicas)),
+        // Only loads that can be asked for are compared. The lowest of them may be above this one.
+        load: own.vary.floor(each).min(each),
         forecast,
     })
 }

@@ -291,23 +291,6 @@ fn the_highest_load_is_an_objective_too() {
 }
 
 #[test]
-fn missing_default_settings_are_told() {
-    let harness = Harness::new();
-    let linked = plan("").replace(
-        "command = \"sh bench.sh\"\n",
-        "[bench.params]\nnum_prompts = 128\nmax_concurrency = [4, 8]\n[link]\nequal = [[\"serve.max_num_seqs\", \
-         \"bench.max_concurrency\"]]\n",
-    );
-    for (text, is_told) in [(&linked, true), (&plan(""), false)] {
-        harness.write("plan.toml", text);
-        let output = harness.run(&["check", "plan.toml"]);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-        let told = said(&output);
-        assert_eq!(told.contains("remove the default settings"), is_told, "{told}");
-    }
-}
-
-#[test]
 fn a_worker_takes_the_whole_of_it() {
     let harness = harness("starts = 3");
     let output = harness.run(&["submit", "plan.toml", "-o", "out"]);

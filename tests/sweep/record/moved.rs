@@ -120,7 +120,7 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     assert!(before.iter().any(|row| same(&row)));
 
     // Their lines have the figures by which they are judged, like those of runs that vsweep measured.
-    let directory = Directory::open(&root.join("moved")).expect("an experiment");
+    let directory = Directory::open(root.join("moved")).expect("an experiment");
     let state = journal::load(&directory, Check::Lengths).expect("sound");
     let judged = state
         .runs()

@@ -16,6 +16,8 @@ use vsweep_strategy::selection::optimized::{Ended, Reason};
 use crate::finals::judge;
 use crate::{Schedule, Start};
 
+mod plans;
+
 const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [16, 32, 64, 128, 256, \
                     512]\nmax_num_batched_tokens = [1024, 2048, 4096, 8192]\n[bench.params]\nnum_prompts = 9\n";
 
@@ -300,128 +302,6 @@ fn the_best_meets_what_the_plan_asks() {
     assert!(played.best().contains("max_num_seqs=128"), "{}", played.best());
     let unmet = played.found().count(CandidateState::Unmet);
     assert!(unmet > 0 && unmet < starts.len(), "{unmet} of {}", starts.len());
-}
-
-/// Returns the name and the number of changes of the server that counts as the default settings of a plan.
-fn defaults_of(text: &str, format: Format) -> Option<(String, u32)> {
-    let plan = parse(text, format, Path::new("plan"), &World::empty()).expect("a valid plan");
-    let matrix = Matrix::expand(&plan).expect("it expands");
-    let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
-    let own = &found.contestants[found.rules.defaults?];
-    Some((own.name.clone(), own.candidate.changes))
-}
-
-#[test]
-fn the_default_settings_leave_out_what_varies() {
-    let of = |params: &str, more: &str| {
-        let text = format!(
-            "version = 1\n[serve]\ncommand = \"vllm serve m --max-num-seqs 8\"\n{params}[bench.params]\nnum_prompts = 64\n\
-             max_concurrency = [4, 8, 16]\n[optimize]\n{more}"
-        );
-        defaults_of(&text, Format::Toml)
-    };
-    let named = |name: &str, changes| Some((name.to_owned(), changes));
-    let null = r#"{"version": 1, "serve": {"command": "vllm serve m", "params": {"max_num_seqs": [4, null]}},
-                   "bench": {"params": {"num_prompts": 64}}, "optimize": {}}"#;
-    assert_eq!(defaults_of(null, Format::Json), named("max_num_seqs=null", 0));
-    let seqs = "[serve.params]\nmax_num_seqs = [4, 16]\n";
-    assert_eq!(of(seqs, ""), named("default", 0));
-    // The default settings have no load, so no other server takes their place.
-    let link = "[link]\nequal = [[\"serve.max_num_seqs\", \"bench.max_concurrency\"]]\n";
-    assert_eq!(of(seqs, link), None);
-    // The command already has one of the values.
-    assert_eq!(
-        of("[serve.params]\nmax_num_seqs = [4, 8]\n", ""),
-        named("max_num_seqs=8", 1)
-    );
-    let combos = "[[serve.combos]]\nname = \"base\"\ntensor_parallel_size = 2\n[[serve.combos]]\nname = \"fp8\"\n\
-                  tensor_parallel_size = 2\nquantization = \"fp8\"\n";
-    assert_eq!(of(combos, ""), named("base", 0));
-    assert_eq!(
-        of(&combos.replace("\"base\"\n", "\"base\"\nquantization = \"awq\"\n"), ""),
-        None
-    );
-    let degrees = combos
-        .replace("2\nquantization = \"fp8\"", "1")
-        .replace("\"fp8\"", "\"one\"");
-    assert_eq!(of(&degrees, ""), named("one", 1));
-    let wide = "[serve.params]\ntensor_parallel_size = [4, 2]\n";
-    assert_eq!(of(wide, ""), named("tensor_parallel_size=2", 1));
-}
-
-#[test]
-fn a_budget_is_time_of_the_machine() {
-    let recorded = |more: &str| {
-        let text = format!(
-            "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [1, 4]\n[bench.params]\n\
-             num_prompts = 9\n[optimize]\nbudget = \"1h\"\n{more}"
-        );
-        let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
-        let matrix = Matrix::expand(&plan).expect("it expands");
-        let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
-        assert_eq!(found.rules.budget, Some(Budget::MachineSeconds(3600.0)), "{more}");
-        found
-            .contestants
-            .iter()
-            .take(2)
-            .map(|own| own.candidate.at_once)
-            .collect::<Vec<u32>>()
-    };
-    assert_eq!(recorded(""), [1, 1]);
-    assert_eq!(recorded("[exec]\nparallel = 8\nexclusive = true\n"), [1, 1]);
-    assert_eq!(
-        recorded("[exec]\nparallel = 8\nexclusive = { tensor_parallel_size = 4 }\n"),
-        [8, 1]
-    );
-    assert_eq!(recorded("[exec]\nparallel = 8\n"), [8, 8]);
-    assert_eq!(recorded("[report]\ngpus = 4\n[exec]\nparallel = 8\n"), [4, 1]);
-    assert_eq!(recorded("[report]\ngpus = 8\n[exec]\nparallel = \"gpus\"\n"), [8, 2]);
-}
-
-#[test]
-fn an_edited_plan_is_predicted_anew() {
-    let read = |text: &str| {
-        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
-        let matrix = Matrix::expand(&plan).expect("it expands");
-        (plan, matrix)
-    };
-    let text = format!("{PLAN}[optimize]\n");
-    let (plan, matrix) = read(&text);
-    let value = |ln_value: f64| Prediction {
-        start_s: 5.0,
-        warm: Some(("graphs".to_owned(), 1.0)),
-        measure_s: 7.0,
-        fits: true,
-        value: Some(Predicted { ln_value, sd: 0.1 }),
-        slopes: vec![0.5],
-    };
-    let of = |matrix: &Matrix, ln_value: f64| matrix.servers().map(|own| (own.id, value(ln_value))).collect();
-    assert!(needs_predictions(&plan, &matrix, None));
-    let recorded = optimization(&plan, &matrix, None, &of(&matrix, 2.0)).expect("asked for");
-    let first = |found: Option<Optimization>| found.expect("asked for").contestants[0].candidate.clone();
-    let values = |own: &Candidate| (own.predicted.map(|own| own.ln_value), own.slopes.len(), own.measure_s);
-    let none = Predictions::new();
-    assert!(!needs_predictions(&plan, &matrix, Some(&recorded)));
-    assert_eq!(
-        values(&first(optimization(&plan, &matrix, Some(&recorded), &none))),
-        (Some(2.0), 1, 7.0)
-    );
-    // Another objective: the durations still hold.
-    let (plan, matrix) = read(&format!("{text}objective = \"mean_ttft_ms\"\n"));
-    assert!(needs_predictions(&plan, &matrix, Some(&recorded)));
-    let edited = first(optimization(&plan, &matrix, Some(&recorded), &none));
-    assert_eq!(values(&edited), (None, 0, 7.0));
-    let edited = first(optimization(&plan, &matrix, Some(&recorded), &of(&matrix, 3.0)));
-    assert_eq!(values(&edited), (Some(3.0), 1, 7.0));
-    // Another load.
-    let (plan, matrix) = read(&text.replace("num_prompts = 9", "num_prompts = 8"));
-    assert!(needs_predictions(&plan, &matrix, Some(&recorded)));
-    let edited = first(optimization(&plan, &matrix, Some(&recorded), &none));
-    assert_eq!(values(&edited), (None, 0, USUAL_RUN_S));
-    let edited = first(optimization(&plan, &matrix, Some(&recorded), &of(&matrix, 3.0)));
-    assert_eq!(values(&edited), (Some(3.0), 1, 7.0));
-    let graphs = |own: &Candidate| own.warm.map(|warm| warm.graphs);
-    assert_ne!(graphs(&edited), graphs(&recorded.contestants[0].candidate));
 }
 
 /// Records a start whose search ended with this answer.

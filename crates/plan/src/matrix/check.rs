@@ -212,22 +212,10 @@ fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     found.object(plan.origin.value_span(&["exec", "parallel"]), message, remedy);
 }
 
-/// Checks that an optimisation has something to choose, and warns if links and exclusions remove the default settings.
+/// Checks that an optimisation has something to choose.
 pub(super) fn optimization(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    if plan.optimize.is_none() {
-        return;
-    }
-    let span = plan.origin.value_span(&["optimize"]);
-    let serve = &matrix.sides.serve;
-    let mut defaults = (0..serve.len())
-        .filter(|index| serve.has_default_settings(*index))
-        .peekable();
-    if defaults.peek().is_some() && defaults.all(|index| matrix.points_of_server[index] == 0) {
-        let message = "links and exclusions remove the default settings, so the best server is not compared with them";
-        let remedy = "let a link or exclusion keep them, if you want to know what the settings bring";
-        found.warn(Problem::new(span, message, remedy));
-    }
-    if matrix.counts().servers < 2 {
+    if plan.optimize.is_some() && matrix.counts().servers < 2 {
+        let span = plan.origin.value_span(&["optimize"]);
         let remedy = "give parameters in [serve.params] several values";
         found.object(
             span,

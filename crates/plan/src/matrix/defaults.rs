@@ -1,12 +1,9 @@
 //! The default settings of the servers, with which an optimisation begins and compares the best one.
 
-use super::space::{Slot, Space};
+use super::space::{Space, own_default};
 use super::{Matrix, ServerConfig};
-use crate::{Combo, commands::COMMAND, number, spelling};
+use crate::{Combo, spelling};
 use serde_json::Value;
-
-/// Degrees of parallelism, whose default is 1. A model may need a higher degree to fit.
-const DEGREES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"];
 
 impl Matrix {
     /// Returns true if a server has the default settings: every parameter that varies is left out, except the command and degrees of
@@ -59,33 +56,4 @@ impl Space {
             false => self.combos.iter().flat_map(of_combo).collect(),
         }
     }
-
-    /// Returns true if the default settings are an additional configuration: the side has no combinations, some varied parameter can be
-    /// left out, and no configuration of the axes leaves out all varied parameters by `null`.
-    pub fn adds_defaults(&self) -> bool {
-        let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
-        let has_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
-        self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(has_null)
-    }
-}
-
-/// Returns the value of a varied parameter in the default settings: the first command, or the smallest degree of parallelism if that is
-/// above 1, because the model may not fit on fewer GPUs. Every other parameter is left out.
-pub(super) fn default_of(slot: &Slot) -> Option<&Value> {
-    let values: Vec<Option<&Value>> = slot.axis.values().iter().map(Some).collect();
-    own_default(&slot.name, &values).filter(|value| number(value).is_none_or(|degree| degree > 1.0))
-}
-
-/// Returns the first command, or the smallest degree of parallelism if no configuration leaves the degree out; `None` for other parameters.
-fn own_default<'v>(name: &str, values: &[Option<&'v Value>]) -> Option<&'v Value> {
-    if name == COMMAND {
-        return values.iter().flatten().next().copied();
-    }
-    let is_left_out = |value: &Option<&Value>| value.is_none_or(Value::is_null);
-    if !DEGREES.iter().any(|degree| spelling::same(degree, name)) || values.iter().any(is_left_out) {
-        return None;
-    }
-    let size = |value: &&Value| number(value).unwrap_or(f64::INFINITY);
-    let degrees = values.iter().copied().flatten();
-    degrees.min_by(|one, other| size(one).total_cmp(&size(other)))
 }

@@ -1,10 +1,12 @@
 //! All configurations of both sides, each computed from its index. The axes are in memory; their product never is.
 
-use super::defaults::default_of;
-use crate::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, spelling};
+use crate::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, commands::COMMAND, number, spelling};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+/// Degrees of parallelism, whose default is 1. A model may need a higher degree to fit.
+const DEGREES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"];
 
 /// Maximum number of pairs of a plan. A larger plan is refused before anything is built.
 pub const MOST_PAIRS: u128 = 10_000_000;
@@ -121,12 +123,20 @@ impl Space {
         self.product() + usize::from(self.has_defaults)
     }
 
-    pub fn product(&self) -> usize {
+    fn product(&self) -> usize {
         self.lengths.iter().product()
     }
 
     pub fn is_defaults(&self, index: usize) -> bool {
         self.has_defaults && index == self.product()
+    }
+
+    /// Returns true if the default settings are an additional configuration: the side has no combinations, some varied parameter can be
+    /// left out, and no configuration of the axes leaves out all varied parameters by `null`.
+    fn adds_defaults(&self) -> bool {
+        let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
+        let has_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
+        self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(has_null)
     }
 
     /// Returns the position of a configuration along a dimension; for the default settings, one past the last.
@@ -254,6 +264,27 @@ impl Space {
             (None, true) => String::from("default"),
         }
     }
+}
+
+/// Returns the value of a varied parameter in the default settings: the first command, or the smallest degree of parallelism if that is
+/// above 1, because the model may not fit on fewer GPUs. Every other parameter is left out.
+fn default_of(slot: &Slot) -> Option<&Value> {
+    let values: Vec<Option<&Value>> = slot.axis.values().iter().map(Some).collect();
+    own_default(&slot.name, &values).filter(|value| number(value).is_none_or(|degree| degree > 1.0))
+}
+
+/// Returns the first command, or the smallest degree of parallelism if no configuration leaves the degree out; `None` for other parameters.
+pub(super) fn own_default<'v>(name: &str, values: &[Option<&'v Value>]) -> Option<&'v Value> {
+    if name == COMMAND {
+        return values.iter().flatten().next().copied();
+    }
+    let is_left_out = |value: &Option<&Value>| value.is_none_or(Value::is_null);
+    if !DEGREES.iter().any(|degree| spelling::same(degree, name)) || values.iter().any(is_left_out) {
+        return None;
+    }
+    let size = |value: &&Value| number(value).unwrap_or(f64::INFINITY);
+    let degrees = values.iter().copied().flatten();
+    degrees.min_by(|one, other| size(one).total_cmp(&size(other)))
 }
 
 /// Returns the combinations of one side. A parameter that is spelled in several ways gets its first spelling everywhere.

@@ -87,6 +87,7 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
             };
             text += &format!("; {figure} is {} against {defaults}", change(ratio));
         }
+        None if found.defaults.is_none() => text += "; no server of the plan has the default settings",
         None => {}
     }
     Some(text)
@@ -173,6 +174,14 @@ mod tests {
                 "Not started: 2 are not ruled out; optimize.csv lists them",
                 "A start of every server would take about 30.0 s; the 2 servers left, about 20.0 s, are expected to bring +3.8 %",
             ]
+        );
+        if let (Some(found), Some(config)) = (&mut answer.optimization, answer.configs.first_mut()) {
+            (found.defaults, found.over_defaults) = (None, None);
+            config.name = "TP 2".to_owned();
+        }
+        assert_eq!(
+            optimization(&answer)[1],
+            "41 % sure that TP 2 is within 1 % of the best of all 3; no server of the plan has the default settings"
         );
     }
 }

@@ -175,11 +175,13 @@ fn parameter_files_come_in_both_of_vllms_forms() {
 
 const SECRETIVE: &str = r#"
 runs = 2
+secrets = ["upstream"]
 [serve]
 command = "vllm serve m --api-key literal-key"
 env = { HF_TOKEN = "${MY_TOKEN}", DB_PASSWORD = "pw", PLAIN = "a b" }
 [serve.params]
 served_model_name = "it's ${HOME_MODEL:-x y}"
+hf_overrides = { value = { upstream = { alice = "alices-key" } } }
 [bench]
 command = "vllm bench serve"
 [bench.params]
@@ -199,7 +201,7 @@ fn secrets_are_never_shown() {
         )));
     }
     for text in shown {
-        for secret in ["tell-nobody", "literal-key", "\"pw\"", "abc123"] {
+        for secret in ["tell-nobody", "literal-key", "\"pw\"", "abc123", "alices-key"] {
             assert!(!text.contains(secret), "{secret} is in\n{text}");
         }
     }

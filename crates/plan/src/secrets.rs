@@ -59,6 +59,11 @@ impl Secrets {
         is_secret_name(name) || (!self.named.is_empty() && is_named())
     }
 
+    /// Returns the name by which a member of a table is judged: the table's, if it announces a secret, else the member's own.
+    pub(super) fn announcing<'n>(&self, table: &'n str, member: &'n str) -> &'n str {
+        if self.announces(table) { table } else { member }
+    }
+
     /// Returns true if the value of this name is a secret. False for `HF_TOKENS = 5` and `api_key = true`.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
         let is_nothing = || {
@@ -150,12 +155,16 @@ impl Secrets {
     pub fn note_argv(&mut self, argv: &[String]) {
         for word in argv {
             self.note_text(word);
+            if let Some((flag, value)) = word.strip_prefix("--").and_then(|word| word.split_once('=')) {
+                self.note_tables(flag, value);
+            }
         }
         for pair in argv.windows(2) {
             if let Some(flag) = pair[0].strip_prefix("--").filter(|flag| !flag.contains('='))
                 && !pair[1].starts_with("--")
             {
                 self.note(flag, &pair[1]);
+                self.note_tables(flag, &pair[1]);
             }
         }
         for (user, password) in curl_users(argv) {
@@ -163,13 +172,27 @@ impl Secrets {
         }
     }
 
-    /// Remembers the secrets of a parameter's value: by the parameter's name, by the names of the value's members, and in its texts.
+    /// Remembers the secrets of a parameter's value: by the parameter's name, by the names of the value's members, and in its texts. All
+    /// values of a table with the name of a secret are secrets, because there the members may have the names of users.
     pub fn note_param(&mut self, name: &str, value: &Value) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.note_param(name, item)),
-            Value::Object(members) => members.iter().for_each(|(key, member)| self.note_param(key, member)),
+            Value::Object(members) => {
+                for (key, member) in members {
+                    self.note_param(self.announcing(name, key), member);
+                }
+            }
             Value::Null | Value::Bool(_) => {}
             scalar => self.note(name, &show(scalar)),
+        }
+    }
+
+    /// Remembers the secrets of a flag's value if it is a table or a list in JSON.
+    fn note_tables(&mut self, flag: &str, value: &str) {
+        if value.starts_with(['{', '['])
+            && let Ok(value) = serde_json::from_str(value)
+        {
+            self.note_param(flag, &value);
         }
     }
 
@@ -353,6 +376,33 @@ mod tests {
             secrets.redact_argv(&["EMPTY".into(), "true".into(), "4096".into()]),
             ["***", "true", "***"]
         );
+    }
+
+    #[test]
+    fn values_in_a_table_with_the_name_of_a_secret_are_secrets() {
+        let mut secrets = Secrets::naming(["upstream".to_owned()]);
+        let params = json!({
+            "hf_overrides": {"upstream": {"alice": "hunter2secretvalue", "bob": [{"old": "another-secret"}]}},
+            "api_keys": {"carol": "sk-carol-key", "limit": 5},
+        });
+        let params = params.as_object().expect("an object");
+        params.iter().for_each(|(name, value)| secrets.note_param(name, value));
+        let text = "hunter2secretvalue another-secret sk-carol-key 5";
+        assert_eq!(secrets.redact(text), "*** *** *** 5");
+        let shown = json!({
+            "hf_overrides": {"upstream": {"alice": "***", "bob": [{"old": "***"}]}},
+            "api_keys": {"carol": "***", "limit": 5},
+        });
+        assert_eq!(
+            Value::Object(Secrets::naming(["upstream".to_owned()]).redact_params(params)),
+            shown
+        );
+        let secrets = argv(&[
+            "--api-keys",
+            r#"{"dave": "sk-dave-key"}"#,
+            r#"--x={"auth": {"erin": "sk-erin-key"}}"#,
+        ]);
+        assert_eq!(secrets.redact("sk-dave-key sk-erin-key"), "*** ***");
     }
 
     #[test]

@@ -106,18 +106,19 @@ impl Secrets {
 
     /// Returns parameters without the secrets in them.
     pub fn redact_params(&self, params: &Params) -> Params {
-        self.redact_members(params, true)
+        self.redact_members("", params, true)
     }
 
     /// Returns a program's result without the secrets in it. Numbers in a result are figures, whatever their names, and
     /// are never hidden.
     pub fn redact_result(&self, result: &Params) -> Params {
-        self.redact_members(result, false)
+        self.redact_members("", result, false)
     }
 
-    fn redact_members(&self, members: &Params, with_numbers: bool) -> Params {
+    /// Hides the secrets in the members of a table of this name.
+    fn redact_members(&self, table: &str, members: &Params, with_numbers: bool) -> Params {
         let redacted = members.iter().map(|(name, value)| {
-            let value = self.redact_value(name, value, with_numbers);
+            let value = self.redact_value(self.announcing(table, name), value, with_numbers);
             (self.redact(name), value)
         });
         redacted.collect()
@@ -136,7 +137,7 @@ impl Secrets {
                 let items = items.iter().map(|item| self.redact_value(name, item, with_numbers));
                 Value::Array(items.collect())
             }
-            Value::Object(members) => Value::Object(self.redact_members(members, with_numbers)),
+            Value::Object(members) => Value::Object(self.redact_members(name, members, with_numbers)),
             scalar => scalar.clone(),
         }
     }

@@ -44,7 +44,8 @@ impl Plan {
     }
 
     /// Finds the values that are secrets, and the texts and keys that contain secrets and are written with escapes, each with the text that
-    /// replaces it. `name` is the innermost key above the value, except the key of `{ value = ... }`.
+    /// replaces it. `name` is the innermost key above the value, except the key of `{ value = ... }`, or the key of a table above it that
+    /// announces secrets.
     fn find_secrets(&self, node: &Node, name: &str, found: &mut Vec<(Span, String)>) {
         let is_secret = match &node.kind {
             Kind::Text(text) => self.secrets.is_secret(name, text) && !is_reference(text),
@@ -58,7 +59,12 @@ impl Plan {
                 let is_whole = matches!(entries.as_slice(), [only] if only.key == "value");
                 for Entry { key, key_span, value } in entries {
                     found.extend(self.without_escaped_secrets(key, *key_span));
-                    self.find_secrets(value, if is_whole { name } else { key }, found);
+                    let name = if is_whole {
+                        name
+                    } else {
+                        self.secrets.announcing(name, key)
+                    };
+                    self.find_secrets(value, name, found);
                 }
             }
             Kind::List(items) => items.iter().for_each(|item| self.find_secrets(item, name, found)),

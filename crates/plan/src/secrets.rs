@@ -329,16 +329,22 @@ mod tests {
         secrets.note_param("header", &json!(["Authorization=Bearer abc", "X=1"]));
         assert_eq!(secrets.redact("a hunter22 b"), "a *** b");
         assert_eq!(secrets.redact("xhunter22y"), "x***y");
-        assert_eq!(secrets.redact("pw"), "***");
+        assert_eq!(secrets.redact("pw"), "pw");
         assert_eq!(secrets.redact("--other_key=pw"), "--other_key=***");
         assert_eq!(secrets.redact("pwd of pq"), "pwd of pq");
         assert_eq!(secrets.redact("http://u:pq@h/?key=abc"), "http://u:***@h/?key=***");
         assert_eq!(secrets.redact("Authorization=Bearer abc"), "Authorization=***");
         assert_eq!(
-            secrets.pieces("x=hunter22!"),
+            secrets.pieces_of("x=hunter22!"),
             [Piece::Plain("x="), Piece::Secret("API_KEY"), Piece::Plain("!")]
         );
-        assert_eq!(secrets.pieces("pw"), [Piece::Secret("OTHER_KEY")]);
+        let words = ["pw", "--other-key", "pw", "--other_key=pw"].map(str::to_owned);
+        let (name, hidden) = (Piece::Plain("--other_key="), Piece::Secret("OTHER_KEY"));
+        let [plain, flag] = [Piece::Plain("pw"), Piece::Plain("--other-key")];
+        assert_eq!(
+            secrets.pieces(&words),
+            [vec![plain], vec![flag], vec![hidden], vec![name, hidden]]
+        );
     }
 
     #[test]
@@ -368,14 +374,34 @@ mod tests {
         let text = "EMPTY queue, true, 1 of 4096, s3cret";
         assert_eq!(secrets.redact(text), text);
         assert_eq!(secrets.redact("(s3cr)"), "(***)");
-        assert_eq!(
-            secrets.redact_json(br#"{"auth":"EMPTY"}"#.to_vec()),
-            br#"{"auth":"***"}"#
-        );
-        assert_eq!(
-            secrets.redact_argv(&["EMPTY".into(), "true".into(), "4096".into()]),
-            ["***", "true", "***"]
-        );
+    }
+
+    #[test]
+    fn short_and_common_values_are_hidden_beside_their_names() {
+        let mut secrets = Secrets::default();
+        secrets.note("OPENAI_API_KEY", "dummy");
+        secrets.note("REQUIRE_AUTH", "8");
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (line, shown) in [
+            (
+                "vllm --load-format dummy --max-num-seqs 8 --api-key dummy",
+                "vllm --load-format dummy --max-num-seqs 8 --api-key ***",
+            ),
+            (
+                "--api-keys dummy 8 --port 8 -auth 8 dummy",
+                "--api-keys *** *** --port 8 -auth *** ***",
+            ),
+            ("--api-key=k dummy", "--api-key=k dummy"),
+        ] {
+            assert_eq!(secrets.redact_argv(&words(line)), words(shown));
+            let value = secrets.redact_data(json!({"argv": words(line)}));
+            assert_eq!(value, json!({"argv": words(shown)}));
+            let json = secrets.redact_json(value.to_string().into_bytes());
+            assert_eq!(json, json!({"argv": words(shown)}).to_string().into_bytes());
+        }
+        let json = r#"{"auth": "8", "tp": "8", "api_keys": {"a": ["dummy", "b"], "c": "8"}, "d": {"e": "dummy"}, "dummy": "8"}"#;
+        let shown = r#"{"auth": "***", "tp": "8", "api_keys": {"a": ["***", "b"], "c": "***"}, "d": {"e": "dummy"}, "dummy": "8"}"#;
+        assert_eq!(secrets.redact_json(json.into()), shown.as_bytes());
     }
 
     #[test]

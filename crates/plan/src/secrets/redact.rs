@@ -2,7 +2,7 @@
 
 use super::scan::announced;
 use super::{HIDDEN, Secrets, names};
-use crate::Params;
+use crate::{Params, spelling};
 use regex::{Captures, Regex};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,9 +19,6 @@ static JSON_TEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"((?:[^"\
 impl Secrets {
     /// Returns a text with its secrets replaced by [`HIDDEN`].
     pub fn redact(&self, text: &str) -> String {
-        if self.known.iter().any(|known| known.value == text) {
-            return HIDDEN.to_owned();
-        }
         let mut redacted = Cow::Borrowed(text);
         for known in &self.known {
             let places = known.places(&redacted);
@@ -78,14 +75,23 @@ impl Secrets {
         let Ok(text) = std::str::from_utf8(&json) else {
             return json;
         };
-        // The value itself is sought, not its places: a string that is a secret as a whole is hidden even if it is a common word.
+        // The value itself is sought, not its places: a short or common one is hidden beside its name.
         let is_absent = |known: &Known| !text.contains(&known.value) && known.cut(text).is_empty();
         if self.known.iter().all(is_absent) {
             return json;
         }
+        let (mut names, mut at) = (JsonNames::default(), 0);
         let redacted = JSON_TEXT.replace_all(text, |found: &Captures<'_>| {
-            let text = self.redact(&found[1]);
-            format!("\"{text}{}", &found[2])
+            let whole = found.get_match();
+            names.pass(&text[at..whole.start()]);
+            at = whole.end();
+            let is_key = text[at..].trim_start().starts_with(':');
+            let shown = match !is_key && names.are_announced() && self.knows(&found[1]) {
+                true => HIDDEN.to_owned(),
+                false => self.redact(&found[1]),
+            };
+            names.read(&found[1], is_key, |name| self.announces(name));
+            format!("\"{shown}{}", &found[2])
         });
         redacted.into_owned().into_bytes()
     }
@@ -101,7 +107,14 @@ impl Secrets {
 
     /// Returns a command line without the secrets in it.
     pub fn redact_argv(&self, argv: &[String]) -> Vec<String> {
-        argv.iter().map(|word| self.redact(word)).collect()
+        let mut flag = "";
+        let shown = argv
+            .iter()
+            .map(|word| match self.announces_next(&mut flag, word) && self.knows(word) {
+                true => HIDDEN.to_owned(),
+                false => self.redact(word),
+            });
+        shown.collect()
     }
 
     /// Returns parameters without the secrets in them.
@@ -126,7 +139,9 @@ impl Secrets {
 
     fn redact_value(&self, name: &str, value: &Value, with_numbers: bool) -> Value {
         match value {
-            Value::String(text) if self.is_secret(name, text) => Value::String(HIDDEN.into()),
+            Value::String(text) if self.is_secret(name, text) || (self.announces(name) && self.knows(text)) => {
+                Value::String(HIDDEN.into())
+            }
             Value::Number(number)
                 if with_numbers && self.announces(name) && self.is_secret(name, &number.to_string()) =>
             {
@@ -134,7 +149,14 @@ impl Secrets {
             }
             Value::String(text) => Value::String(self.redact(text)),
             Value::Array(items) => {
-                let items = items.iter().map(|item| self.redact_value(name, item, with_numbers));
+                // The list may be a command line.
+                let mut flag = "";
+                let items = items.iter().map(|item| {
+                    let text = item.as_str().unwrap_or_default();
+                    let is_announced = self.announces_next(&mut flag, text) && self.knows(text);
+                    let name = if is_announced { flag } else { name };
+                    self.redact_value(name, item, with_numbers)
+                });
                 Value::Array(items.collect())
             }
             Value::Object(members) => Value::Object(self.redact_members(name, members, with_numbers)),
@@ -142,24 +164,93 @@ impl Secrets {
         }
     }
 
-    /// Splits a word into plain text and the secrets in it, which are given by their names.
-    pub fn pieces<'a>(&'a self, word: &'a str) -> Vec<Piece<'a>> {
-        if let Some(known) = self.known.iter().find(|known| known.value == word) {
-            return vec![Piece::Secret(&known.name)];
-        }
+    /// Returns true if a text is a known secret as a whole.
+    fn knows(&self, text: &str) -> bool {
+        self.known.iter().any(|known| known.value == text)
+    }
+
+    /// Splits each word of a command line into plain text and the secrets in it, which are given by their names. A short or common secret
+    /// is found only behind a flag that announces it.
+    pub fn pieces<'a>(&'a self, argv: &'a [String]) -> Vec<Vec<Piece<'a>>> {
+        let mut flag = "";
+        let pieces = argv.iter().map(|word| {
+            let is_announced = self.announces_next(&mut flag, word);
+            let mut whole = self.known.iter().filter(|known| is_announced && known.value == *word);
+            match whole.next() {
+                Some(known) => vec![Piece::Secret(&known.name)],
+                None => self.pieces_of(word),
+            }
+        });
+        pieces.collect()
+    }
+
+    /// Splits a word whose name is unknown.
+    pub fn pieces_of<'a>(&'a self, word: &'a str) -> Vec<Piece<'a>> {
         let found = self.known.iter();
         let found = found.filter_map(|known| Some((known.places(word).into_iter().next()?, known)));
         match found.min_by_key(|(place, _)| (place.start, usize::MAX - place.end)) {
             Some((place, known)) => {
                 let mut pieces = vec![Piece::Plain(&word[..place.start]), Piece::Secret(&known.name)];
                 if place.end < word.len() {
-                    pieces.extend(self.pieces(&word[place.end..]));
+                    pieces.extend(self.pieces_of(&word[place.end..]));
                 }
                 pieces.retain(|piece| *piece != Piece::Plain(""));
                 pieces
             }
             None => vec![Piece::Plain(word)],
         }
+    }
+
+    /// Reads the next word of a command line behind its last flag, which may take several words. Returns true if the word is a value of a
+    /// flag that announces a secret.
+    fn announces_next<'a>(&self, flag: &mut &'a str, word: &'a str) -> bool {
+        if spelling::is_flag(word) {
+            // A value in the same word is the only one of its flag.
+            *flag = if word.contains('=') { "" } else { word };
+            return false;
+        }
+        self.announces(flag)
+    }
+}
+
+/// Names of the strings in a JSON text that is read from its beginning.
+#[derive(Debug, Default)]
+struct JsonNames {
+    /// For each open table or list, true if its name announces secrets.
+    open: Vec<bool>,
+    /// True if the last key announces secrets.
+    key: bool,
+    /// True if the last string is a flag of a command line that announces secrets.
+    flag: bool,
+}
+
+impl JsonNames {
+    /// Reads the text between two strings.
+    fn pass(&mut self, between: &str) {
+        for c in between.chars() {
+            match c {
+                '{' | '[' => self.open.push(self.are_announced()),
+                '}' | ']' => drop(self.open.pop()),
+                ',' => {}
+                _ => continue,
+            }
+            self.key = self.open.last().is_some_and(|is_announced| *is_announced);
+            self.flag &= c == ',';
+        }
+    }
+
+    /// Reads a string.
+    fn read(&mut self, text: &str, is_key: bool, announces: impl Fn(&str) -> bool) {
+        match is_key {
+            true => self.key |= announces(text),
+            false if spelling::is_flag(text) => self.flag = announces(text),
+            false => {}
+        }
+    }
+
+    /// Returns true if the next string that is no key is announced as a secret.
+    fn are_announced(&self) -> bool {
+        self.key || self.flag
     }
 }
 

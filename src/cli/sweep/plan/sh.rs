@@ -234,23 +234,27 @@ impl Script<'_> {
             true => format!("{name}={}", self.secret(name)),
             false => format!("{name}={}", self.quote(value)),
         });
-        let words = argv.iter().enumerate().map(|(i, word)| match (i, word.as_str()) {
-            (0, "vsweep") => "\"$vsweep\"".to_owned(),
-            _ => self.quote(word),
+        let pieces = self.plan.secrets.pieces(argv).into_iter();
+        let words = pieces.enumerate().map(|(i, pieces)| match (i, pieces.as_slice()) {
+            (0, [Piece::Plain("vsweep")]) => "\"$vsweep\"".to_owned(),
+            _ => self.quote_pieces(pieces),
         });
         assignments.chain(words).join(" ")
     }
 
     /// Quotes a word for the shell. Placeholders and secrets in it become variables.
     fn quote(&self, word: &str) -> String {
+        self.quote_pieces(self.plan.secrets.pieces_of(word))
+    }
+
+    fn quote_pieces(&self, pieces: Vec<Piece<'_>>) -> String {
         let with_variables = |text: &str| {
             [RUN, MODEL, ROOT].iter().fold(shell_word(text), |word, mark| {
                 let name = mark.trim_matches('\u{1}');
                 word.replace(&shell_word(mark), &format!("\"${name}\""))
             })
         };
-        let pieces = self.plan.secrets.pieces(word).into_iter();
-        let quoted = pieces.map(|piece| match piece {
+        let quoted = pieces.into_iter().map(|piece| match piece {
             Piece::Plain(text) => with_variables(text),
             Piece::Secret(name) => self.secret(name),
         });

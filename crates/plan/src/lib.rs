@@ -159,7 +159,7 @@ table! {
         pub on_finish: Option<OnFinish>,
     }
     internal {
-        /// The plan's text as it was run, variables never expanded. It may hold secrets: write [`Plan::redacted_text`] instead.
+        /// The plan's text as it was run. Variables are expanded only in the tables by which results are judged. It may hold secrets: write [`Plan::redacted_text`] instead.
         pub text: String,
         /// The language of the text.
         pub format: Format,

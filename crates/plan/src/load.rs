@@ -114,6 +114,7 @@ fn read(
         true => (text.to_string(), format),
         false => text::write(&root, format),
     };
+    plan.text = text::with_judging_values(plan.text, plan.format, &world.vars);
     plan.path = path.to_path_buf();
     plan.origin = Arc::new(Origin {
         sources: Arc::new(reader.sources),
@@ -283,6 +284,35 @@ mod tests {
         let warnings = warnings.expect("one").to_string();
         assert!(warnings.contains("`repeat_first` is left out"), "{warnings}");
         assert!(plan.text.contains("[optimize]"), "{}", plan.text);
+    }
+
+    /// Reads a plan at a path in a world of these files and variables.
+    fn within(files: &[(&str, &str)], vars: &[(&str, &str)], path: &str) -> Plan {
+        let find = |path: &Path| files.iter().find(|(name, _)| path == Path::new(name));
+        let world = World {
+            read: &|path| {
+                find(path)
+                    .map(|(_, text)| (*text).to_owned())
+                    .ok_or_else(|| ErrorKind::NotFound.into())
+            },
+            vars: vars
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        let path = Path::new(path);
+        let (_, text) = find(path).expect("a file of this world");
+        parse(text, Format::Toml, path, &world).expect("a valid plan")
+    }
+
+    #[test]
+    fn what_judges_results_is_kept_with_the_values_of_its_variables() {
+        let text = "# kept\n[serve]\ncommand = \"vllm serve ${M:-m}\"\n[bench.params]\nmax_concurrency = 2\n\
+                    [[assert]]\nname = \"$${x}\"\np99_ttft_ms = \"<=${LIMIT}\"\nwhere = { max_concurrency = \"${NO:-2}\" }\n";
+        let plan = within(&[("plan.toml", text)], &[("LIMIT", "0.5")], "plan.toml");
+        assert_eq!(plan.text, text.replace("${LIMIT}", "0.5").replace("${NO:-2}", "2"));
+        let read = within(&[("plan.toml", &plan.text)], &[("LIMIT", "900")], "plan.toml");
+        assert_eq!(read.report.requirements, plan.report.requirements);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The requirements of a plan decide the exit code of a sweep, of a sweep with nothing left to do, and of the report.
 
+use crate::deadline::output;
 use crate::harness::{Harness, said};
 use std::process::Output;
 
@@ -82,6 +83,28 @@ fn counts_are_facts_and_the_server_that_keeps_them_is_recommended() {
             "{met}"
         );
     }
+}
+
+#[test]
+fn requirements_keep_the_values_with_which_they_were_run() {
+    let harness = Harness::new();
+    harness.write(
+        "plan.toml",
+        &format!("{PLAN}[[assert]]\np99_ttft_ms = \"<=${{LIMIT}}\"\n"),
+    );
+    let with = |limit: &str, words: &[&str]| output(harness.vsweep(words).env("LIMIT", limit));
+    let run = |limit: &str| with(limit, &["run", "plan.toml", "-o", "out"]);
+    let unmet = run("0.001");
+    assert_eq!(unmet.status.code(), Some(4), "{}", said(&unmet));
+    for report in [with("60000", &["report", "out"]), harness.run(&["report", "out"])] {
+        let said = said(&report);
+        assert_eq!(report.status.code(), Some(4), "{said}");
+        assert!(said.contains("not p99_ttft_ms<=0.001"), "{said}");
+    }
+    let met = run("60000");
+    assert_eq!(met.status.code(), Some(0), "{}", said(&met));
+    let report = harness.run(&["report", "out"]);
+    assert_eq!(report.status.code(), Some(0), "{}", said(&report));
 }
 
 #[test]

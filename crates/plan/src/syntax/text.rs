@@ -1,9 +1,11 @@
 //! Converts a plan's text to a tree and back, and hides the secrets in the text that is kept with the results. That text is verbatim if
 //! nothing else contributed to the plan, else the merged tree is written anew.
 
+use super::interpolate;
 use crate::secrets::is_reference;
 use crate::{Diagnostics, Entry, Format, HIDDEN, Kind, Node, Plan, Span, syntax::json_text, syntax::toml_text};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Reads a text as a tree, whose positions are in the source of this index.
 pub fn read(text: &str, format: Format, source: usize, found: &mut Diagnostics) -> Node {
@@ -27,20 +29,55 @@ pub fn write(root: &Node, format: Format) -> (String, Format) {
     )
 }
 
+/// Tables by which results are judged.
+const JUDGING: [&str; 3] = ["sla", "assert", "report"];
+
+/// Returns a plan's text with the values of the variables in the tables by which results are judged. Reports read these tables from the
+/// record, also where the variables have other values or none. References that cannot be expanded stay.
+pub fn with_judging_values(text: String, format: Format, vars: &BTreeMap<String, String>) -> String {
+    if !text.contains("${") {
+        return text;
+    }
+    let root = read(&text, format, 0, &mut Diagnostics::default());
+    let tables = JUDGING.iter().filter_map(|name| root.child(name));
+    let mut found = Vec::new();
+    tables.for_each(|table| find_references(table, vars, &mut found));
+    replace_values(&text, found)
+}
+
+fn find_references(node: &Node, vars: &BTreeMap<String, String>, found: &mut Vec<(Span, String)>) {
+    match &node.kind {
+        Kind::Text(text) => {
+            let expanded = interpolate::expand(text, vars).map(|expanded| expanded.text.replace("${", "$${"));
+            let changed = expanded.ok().filter(|expanded| expanded != text);
+            found.extend(changed.map(|expanded| (node.span, expanded)));
+        }
+        _ => node
+            .children()
+            .into_iter()
+            .for_each(|child| find_references(child, vars, found)),
+    }
+}
+
+/// Replaces values and keys at these places with other texts.
+fn replace_values(text: &str, mut found: Vec<(Span, String)>) -> String {
+    found.sort();
+    let mut text = text.to_owned();
+    for (place, shown) in found.into_iter().rev() {
+        // JSON allows this character in a string, and TOML does not.
+        let written = Value::from(shown).to_string().replace('\u{7f}', "\\u007f");
+        text.replace_range(place.start..place.end, &written);
+    }
+    text
+}
+
 impl Plan {
     /// The plan's text for files and messages: every secret that was written into it is hidden.
     pub fn redacted_text(&self) -> String {
         let root = read(&self.text, self.format, 0, &mut Diagnostics::default());
         let mut found = Vec::new();
         self.find_secrets(&root, "", &mut found);
-        found.sort();
-        let mut text = self.text.clone();
-        for (place, shown) in found.into_iter().rev() {
-            // JSON allows this character in a string, and TOML does not.
-            let written = Value::from(shown).to_string().replace('\u{7f}', "\\u007f");
-            text.replace_range(place.start..place.end, &written);
-        }
-        self.secrets.redact(&text)
+        self.secrets.redact(&replace_values(&self.text, found))
     }
 
     /// Finds the values that are secrets, and the texts and keys that contain secrets and are written with escapes, each with the text that

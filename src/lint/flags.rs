@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use crate::server::address::placed;
 use crate::server::installed::InstalledFlags;
-use crate::sim::flags::{Objection, names, objections};
+use crate::sim::flags::{Objection, names, objections, spelt_out};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -59,7 +59,9 @@ pub(super) fn check(
         let given = programs.entry((program, folders, is_simulator)).or_default();
         given.is_simulator = is_simulator;
         given.objections.extend(objections(&placed(command.args())));
-        let words = command.args().iter().filter(|word| spelling::is_flag(word));
+        let words = spelt_out(command.args())
+            .into_iter()
+            .filter(|word| spelling::is_flag(word));
         let words = words.filter(|word| offline.is_none() || !is_of_server(word));
         given
             .flags

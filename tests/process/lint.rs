@@ -149,6 +149,7 @@ fn programs_that_are_not_known_and_right_flags_are_left_alone() {
         WRONG.replace("vllm serve m", "python server.py"),
         "[serve]\ncommand = \"vllm serve m -tp 2 --max_model_len=8k\"\nparams = { enable_prefix_caching = false }\n"
             .to_owned(),
+        "[serve]\ncommand = \"vllm serve m -O3\"\n".to_owned(),
         "[serve]\nurl = \"http://127.0.0.1:1\"\n".to_owned(),
     ] {
         let check = vsweep(&["check"], &plan);
@@ -211,6 +212,15 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
             folder.path().join("plan.toml"),
             format!("[serve]\ncommand = \"{command}\"\n"),
         )
+    let level = check("vllm serve m --optimization-level 3");
+    for spelt in ["-O3", "-O 3", "-O=3"] {
+        let check = check(&format!("vllm serve m {spelt}"));
+        assert_eq!(
+            (check.status.code(), said(&check)),
+            (level.status.code(), said(&level)),
+            "{spelt}"
+        );
+    }
         .expect("written");
         let mut plan = Command::new(env!("CARGO_BIN_EXE_vsweep"));
         let plan = plan.args(["plan", "plan.toml"]).current_dir(folder.path());

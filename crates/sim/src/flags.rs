@@ -58,9 +58,26 @@ enum Argument<'a> {
     Known(&'a str, FoundFlag, Result<Value, String>),
 }
 
+/// Returns the words of a command line as vLLM hands them to argparse. It replaces `-O3`, `-O=3` and `-O 3`, which its help does not list.
+pub fn spelt_out(args: &[String]) -> Vec<&str> {
+    const LEVEL: &str = "--optimization-level";
+    let is_level = |word: Option<&String>| word.is_some_and(|word| ["0", "1", "2", "3"].contains(&&**word));
+    let spelt = args
+        .iter()
+        .enumerate()
+        .flat_map(|(at, word)| match word.strip_prefix("-O") {
+            Some("") if is_level(args.get(at + 1)) => [Some(LEVEL), None],
+            Some(level) if !level.is_empty() && !level.starts_with('.') => {
+                [Some(LEVEL), Some(level.strip_prefix('=').unwrap_or(level))]
+            }
+            _ => [Some(word.as_str()), None],
+        });
+    spelt.flatten().collect()
+}
+
 /// Returns the parts of a command line, in their order.
 fn arguments(args: &[String]) -> impl Iterator<Item = Argument<'_>> {
-    let mut rest = args.iter().map(String::as_str).peekable();
+    let mut rest = spelt_out(args).into_iter().peekable();
     std::iter::from_fn(move || {
         let argument = rest.next()?;
         if !looks_like_a_flag(argument) {
@@ -349,6 +366,11 @@ mod tests {
             objected("m --max-model-len 8k -tp 2 --compilation-config.mode=3 --served-model-name a b"),
             ""
         );
+        for line in ["m -O3", "m -O 3", "m -O=3 --port 1"] {
+            assert_eq!(objected(line), "", "{line}");
+            assert_eq!(parse(line).expect(line).text("optimization_level"), Some("3"), "{line}");
+        }
+        assert_eq!(objected("m -O"), "-O");
         assert_eq!(
             objected("--enable-prefix-caching=false"),
             "--enable-prefix-caching: ignored explicit argument 'false'"

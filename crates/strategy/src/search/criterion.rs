@@ -508,6 +508,21 @@ mod tests {
     }
 
     #[test]
+    fn a_share_with_decimals_is_exact() {
+        let limits = || vec![RequestLimit::parse("ttft_ms", "<500").expect("valid in this test")];
+        let requests = [vec![request(100.0, 1.0); 999], vec![request(900.0, 1.0)]].concat();
+        for (condition, limit) in [(">=99.9%", 0.999), (">= 99.9 %", 0.999), (">=0.999", 0.999)] {
+            let criterion = Criterion::attainment(limits(), condition).expect("valid in this test");
+            assert_eq!(criterion.limit, limit, "{condition}");
+            let read = criterion.read(Vary::MaxConcurrency, |_| None, &requests);
+            assert!(read.expect("read").met, "{condition}");
+        }
+        let percentile = Criterion::metric("p99.9_ttft_ms", "<500").expect("valid in this test");
+        let read = percentile.read(Vary::MaxConcurrency, |_| None, &requests);
+        assert!(read.expect("read").met);
+    }
+
+    #[test]
     fn a_percentile_gets_its_interval_from_the_requests() {
         let criterion = Criterion::metric("p99_ttft_ms", "<=500").expect("valid in this test");
         let requests: Vec<_> = (0..1000).map(|i| request(300.0 + f64::from(i) * 0.2, 1.0)).collect();

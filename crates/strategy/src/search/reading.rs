@@ -11,6 +11,9 @@ const WIDTH: f64 = 1.645;
 /// Largest size of a ratio's logarithm. Ratios farther from 1 count as this.
 const FAR: f64 = 4.0;
 
+/// More than the error of a number of requests that is computed from a share: 1000 · (99.9 / 100) is a little more than 999.
+const ROUNDING: f64 = 1e-9;
+
 /// Factor by which the figure of a run must certainly lie above or below its limit for the run to be cut. A search needs no exact value of
 /// such a figure.
 pub(super) const CLEAR: f64 = 1.25;
@@ -173,7 +176,7 @@ impl Reading {
             tail: tail(&ratios, share),
             missed: ratios.iter().filter(|ratio| **ratio > 1.0).count() as u64,
             requests: ratios.len() as u64,
-            ..Reading::exact(ratio.clamp(low, high), at(n * share)? <= 1.0)
+            ..Reading::exact(ratio.clamp(low, high), at(n * share - ROUNDING)? <= 1.0)
         })
     }
 

@@ -47,11 +47,12 @@ impl Operator {
             .iter()
             .find_map(|(sign, comparison)| text.strip_prefix(sign).map(|rest| (*comparison, rest.trim())))
             .ok_or_else(|| format!("`{text}` has no comparison; write `<=`, `<`, `>=` or `>` and a number"))?;
-        let (digits, scale) = number
-            .strip_suffix('%')
-            .map_or((number, 1.0), |percent| (percent.trim_end(), 100.0));
-        match digits.parse::<f64>() {
-            Ok(limit) if limit.is_finite() => Ok((comparison, limit / scale)),
+        let limit = match number.strip_suffix('%') {
+            Some(percent) => share(percent.trim_end()),
+            None => number.parse().ok(),
+        };
+        match limit {
+            Some(limit) if limit.is_finite() => Ok((comparison, limit)),
             _ => {
                 let bare = number.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
                 let known = bare.parse::<f64>().is_ok_and(f64::is_finite);
@@ -66,6 +67,12 @@ impl Operator {
             }
         }
     }
+}
+
+/// Returns a percentage as a share. Its digits are read as hundredths, because a division may round: 99.9 / 100 is more than 0.999.
+fn share(percent: &str) -> Option<f64> {
+    let hundredths = format!("{percent}e-2").parse().ok();
+    hundredths.or_else(|| Some(percent.parse::<f64>().ok()? / 100.0))
 }
 
 impl fmt::Display for Operator {

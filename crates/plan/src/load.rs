@@ -1,10 +1,11 @@
 //! Loads a plan: its text, the plans it extends and the `--set` overrides become one tree, which is then read.
 
-use super::syntax::node::merge;
+use super::read::PARAMS_FILE;
+use super::syntax::{interpolate, node::merge};
 use super::tables::optimize::ON_REPEATED_STARTS;
 use super::{
-    Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Sources, Span, Target, World,
-    checks::param_conflicts, matrix::Matrix, syntax::text, syntax::toml_text,
+    Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Side, Sources, Span, Target,
+    World, checks::param_conflicts, matrix::Matrix, syntax::text, syntax::toml_text,
 };
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -112,7 +113,11 @@ fn read(
     let mut plan = reader.plan(&root, &stem);
     (plan.text, plan.format) = match is_verbatim {
         true => (text.to_string(), format),
-        false => text::write(&root, format),
+        false => {
+            let mut written = root.clone();
+            settle_params_files(&mut written, path, &reader);
+            text::write(&written, format)
+        }
     };
     plan.text = text::with_judging_values(plan.text, plan.format, &world.vars);
     plan.path = path.to_path_buf();
@@ -140,6 +145,32 @@ fn with_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Rea
         entries.retain(|entry| entry.key != "extends");
     }
     root
+}
+
+/// Changes the paths of parameter files that another plan or an override names, and that start elsewhere, into paths that start at the plan
+/// at `path`, because the merged tree is written as one text.
+fn settle_params_files(root: &mut Node, path: &Path, reader: &Reader<'_>) {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let Kind::Table(tables) = &mut root.kind else { return };
+    let sides = [Side::Serve, Side::Bench].map(Side::table);
+    for table in tables.iter_mut().filter(|entry| sides.contains(&&*entry.key)) {
+        let Kind::Table(entries) = &mut table.value.kind else {
+            continue;
+        };
+        let named = entries.iter_mut().filter(|entry| entry.key == PARAMS_FILE);
+        for file in named.map(|entry| &mut entry.value) {
+            let from = reader.folder_of(file.span);
+            let Kind::Text(file) = &mut file.kind else { continue };
+            if let Ok(named) = interpolate::expand(file, &reader.world.vars)
+                && from != folder
+            {
+                let named = from.join(named.text);
+                let settled = named.strip_prefix(folder).map(Path::to_path_buf);
+                let settled = settled.or_else(|_| std::path::absolute(&named)).unwrap_or(named);
+                *file = settled.to_string_lossy().replace("${", "$${");
+            }
+        }
+    }
 }
 
 /// Reads the plan that the plan at `path` extends, merged over the plans that it extends itself.
@@ -303,6 +334,29 @@ mod tests {
         let path = Path::new(path);
         let (_, text) = find(path).expect("a file of this world");
         parse(text, Format::Toml, path, &world).expect("a valid plan")
+    }
+
+    #[test]
+    fn the_text_of_a_plan_with_a_base_in_another_folder_finds_its_parameter_files() {
+        let over = (
+            "plans/over.toml",
+            "extends = \"sub/base.toml\"\n[bench]\nparams_file = \"q.json\"\n",
+        );
+        let base = (
+            "plans/sub/base.toml",
+            "[serve]\ncommand = \"vllm serve m\"\nparams_file = \"${NAME}.json\"\n",
+        );
+        let files = [
+            over,
+            base,
+            ("plans/sub/p.json", "[{\"seed\": 1}]"),
+            ("plans/q.json", "[{\"seed\": 2}, {\"seed\": 3}]"),
+        ];
+        let plan = within(&files, &[("NAME", "p")], over.0);
+        let merged = (over.0, &*plan.text);
+        let read = within(&[merged, files[2], files[3]], &[], over.0);
+        assert_eq!(read.serve.combos, plan.serve.combos, "{}", plan.text);
+        assert_eq!((read.serve.combos.len(), read.bench.combos.len()), (1, 2));
     }
 
     #[test]

@@ -6,7 +6,6 @@ use crate::commands::{COMMAND, ENV};
 use crate::syntax::json_text;
 use crate::{Diagnostics, Entry, Kind, Node, Params, Problem, Side, Span, show};
 use serde_json::Value;
-use std::path::Path;
 
 table! {
     /// A named combination of parameters: every key but `name` is a parameter, and every value is taken as it is. In
@@ -24,6 +23,9 @@ table! {
     }
 }
 
+/// Key of a file of combinations.
+pub(crate) const PARAMS_FILE: &str = "params_file";
+
 /// Reads the combinations of `[[serve.combos]]` or `[[bench.combos]]`, then those of the parameter file.
 pub(crate) fn combos(reader: &mut Reader<'_>, table: &Node, side: Side) -> Vec<Combo> {
     let mut combos: Vec<(Span, Combo)> = Vec::new();
@@ -33,7 +35,7 @@ pub(crate) fn combos(reader: &mut Reader<'_>, table: &Node, side: Side) -> Vec<C
     for item in listed.unwrap_or_default() {
         combos.extend(reader.combo(item, side).map(|combo| (item.span, combo)));
     }
-    if let Some(node) = table.child("params_file") {
+    if let Some(node) = table.child(PARAMS_FILE) {
         let of_file = reader.params_file(node, side);
         reader.names.may_lack_some |= of_file.is_empty();
         combos.extend(of_file);
@@ -76,8 +78,7 @@ impl Reader<'_> {
         let Some(path) = self.text(node, &format!("{}.params_file", side.table())) else {
             return Vec::new();
         };
-        let named_in = self.sources.0[node.span.source].name.parent();
-        let path = named_in.unwrap_or(Path::new("")).join(path);
+        let path = self.folder_of(node.span).join(path);
         let Some(text) = self.file(&path, node.span) else {
             return Vec::new();
         };

@@ -8,6 +8,7 @@ mod range;
 mod scalar;
 pub(super) mod table;
 
+pub(super) use combos::PARAMS_FILE;
 pub(super) use combos::combos;
 pub use combos::{Combo, check_names, records};
 pub(super) use names::Names;
@@ -68,6 +69,11 @@ impl Reader<'_> {
     pub fn refuse<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
         self.found.object(span, message, remedy);
         None
+    }
+
+    /// Returns the folder at which a relative path at this place starts.
+    pub fn folder_of(&self, place: Span) -> &Path {
+        self.sources.0[place.source].name.parent().unwrap_or(Path::new(""))
     }
 
     /// Reads a file that the plan names at `named`. A file that cannot be read is reported there.

@@ -2,9 +2,10 @@
 
 use super::{OUTPUT_JSON, launched, loads, place_of_param};
 use crate::bench;
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, argv};
 use crate::plan::{
-    BenchRunner, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling,
+    BenchRunner, Commands, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Required, Side, Span,
+    Warmup, show, spelling, suggest,
 };
 use crate::search::{Quantity, Vary};
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             let remedy = "give num_prompts, or remove `command`: the load generator of vsweep has it";
             found.object(span, message, remedy);
         }
+        check_placeholders(plan, matrix, commands, found);
         return;
     }
     if let Some(offline) = plan.bench.runner.offline() {
@@ -82,6 +84,19 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             let span = place.unwrap_or_else(|| plan.origin.key_span(&["bench", "params"]));
             found.add(problem(span, sentence));
         }
+    }
+}
+
+/// Warns of placeholders in a benchmark's command that nothing fills in. The program may know them, so this is no error.
+fn check_placeholders(plan: &Plan, matrix: &Matrix, commands: &Commands, found: &mut Diagnostics) {
+    let params = matrix.names(Side::Bench);
+    let names: BTreeSet<&str> = commands.iter().flat_map(|argv| argv::placeholders(argv)).collect();
+    let is_param = |name: &str| params.iter().any(|param| spelling::same(param, name));
+    for name in names.into_iter().filter(|name| !is_param(name)) {
+        let place = plan.origin.value_span(&["bench", "command"]);
+        let remedy = suggest(name, params.iter().map(|param| &**param).chain(argv::RUNTIME));
+        let message = format!("nothing fills in `{{{name}}}`, because no parameter of [bench.params] has this name");
+        found.warn(Problem::new(place, message, remedy));
     }
 }
 

@@ -157,6 +157,21 @@ fn programs_that_are_not_known_and_right_flags_are_left_alone() {
     }
 }
 
+#[test]
+fn placeholders_that_nothing_fills_in_are_told() {
+    let plan = "[serve]\ncommand = \"vllm serve m\"\n[bench]\n\
+                command = \"b --url {base_url} --c {max_concurrency} --n {num_promts} -o {result} {{x}} '{\\\"a\\\": 1}'\"\n\
+                [bench.params]\nmax-concurrency = [1, 8]\nnum_prompts = 8\n";
+    let check = vsweep(&["check"], plan);
+    let told = said(&check);
+    assert_eq!(check.status.code(), Some(3), "{told}");
+    assert!(
+        told.contains("nothing fills in `{num_promts}`") && told.contains("did you mean `num_prompts`?"),
+        "{told}"
+    );
+    assert_eq!(told.matches("warning: ").count(), 1, "{told}");
+}
+
 /// Writes a program that prints a help like vLLM's. It has one flag that no release has, lacks one that 0.32 has, and records each call.
 fn install(folder: &Path, ends: &str) {
     let flags: String = (0..60)
@@ -197,6 +212,15 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
     let right = check("vllm serve m --max_num_seqs=8 --brand-new a --no-enforce-eager");
     assert_eq!((right.status.code(), asked()), (Some(0), 1), "{}", said(&right));
     assert!(said(&right).contains("vllm for its flags"), "{}", said(&right));
+    let level = check("vllm serve m --optimization-level 3");
+    for spelt in ["-O3", "-O 3", "-O=3"] {
+        let check = check(&format!("vllm serve m {spelt}"));
+        assert_eq!(
+            (check.status.code(), said(&check)),
+            (level.status.code(), said(&level)),
+            "{spelt}"
+        );
+    }
     let wrong = check("vllm serve m --brand-nev a --enforce-eagr");
     assert_eq!((wrong.status.code(), asked()), (Some(2), 1), "{}", said(&wrong));
     assert!(said(&wrong).contains("/vllm has no flag `--brand-nev`") && said(&wrong).contains("`--enforce-eager`?"));
@@ -212,15 +236,6 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
             folder.path().join("plan.toml"),
             format!("[serve]\ncommand = \"{command}\"\n"),
         )
-    let level = check("vllm serve m --optimization-level 3");
-    for spelt in ["-O3", "-O 3", "-O=3"] {
-        let check = check(&format!("vllm serve m {spelt}"));
-        assert_eq!(
-            (check.status.code(), said(&check)),
-            (level.status.code(), said(&level)),
-            "{spelt}"
-        );
-    }
         .expect("written");
         let mut plan = Command::new(env!("CARGO_BIN_EXE_vsweep"));
         let plan = plan.args(["plan", "plan.toml"]).current_dir(folder.path());

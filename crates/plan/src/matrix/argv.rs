@@ -5,8 +5,10 @@
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
 use crate::{Flag, FlagStyle, Params, ServeCommand, show, spelling};
+use regex::{Captures, Regex};
 use serde_json::Value;
 use std::ops::Range;
+use std::sync::LazyLock;
 pub(crate) use vsweep_base::python_json::dumps as json_word;
 
 /// Returns the base command with every parameter applied, in order.
@@ -24,22 +26,54 @@ pub fn apply_as(base: &[String], params: &Params, style: FlagStyle) -> Vec<Strin
 }
 
 /// Placeholders in a benchmark's command that are filled in only when it runs.
-const RUNTIME: [&str; 5] = ["base_url", "host", "port", "model", "result"];
+pub const RUNTIME: [&str; 5] = ["base_url", "host", "port", "model", "result"];
 
-/// Returns the base command with the values of the parameters. A parameter with a placeholder such as `{max_concurrency}` replaces the
-/// placeholder; every other parameter is applied as a flag.
+/// A placeholder in a command, or another text in braces.
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{([^{}\s]+)\}").expect("a pattern"));
+
+fn is_runtime(name: &str) -> bool {
+    RUNTIME.iter().any(|runtime| spelling::same(runtime, name))
+}
+
+/// Returns the base command with the values of the parameters. A parameter with a placeholder such as `{max_concurrency}`, in any spelling,
+/// replaces the placeholder; every other parameter is applied as a flag.
 pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
     let mut argv = base.to_vec();
     let mut flags = params.clone();
-    for (name, value) in params.iter().filter(|(name, _)| !RUNTIME.contains(&name.as_str())) {
-        let placeholder = format!("{{{name}}}");
-        if argv.iter().any(|word| word.contains(&placeholder)) {
+    for (name, value) in params.iter().filter(|(name, _)| !is_runtime(name)) {
+        let is_its = |found: &Captures<'_>| spelling::same(&found[1], name);
+        if argv
+            .iter()
+            .any(|text| PLACEHOLDER.captures_iter(text).any(|found| is_its(&found)))
+        {
+            let filled = |found: &Captures<'_>| {
+                if is_its(found) {
+                    word(value)
+                } else {
+                    found[0].to_owned()
+                }
+            };
             argv.iter_mut()
-                .for_each(|text| *text = text.replace(&placeholder, &word(value)));
+                .for_each(|text| *text = PLACEHOLDER.replace_all(text, filled).into_owned());
             flags.shift_remove(name);
         }
     }
     apply(&argv, &flags)
+}
+
+/// Returns the names in a command's placeholders that parameters must fill in. Doubled braces and JSON are other texts in braces.
+pub fn placeholders(argv: &[String]) -> impl Iterator<Item = &str> {
+    let is_name = |name: &str| {
+        let mut letters = name.chars();
+        letters.next().is_some_and(|first| first.is_ascii_alphabetic())
+            && letters.all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    };
+    let found = argv.iter().flat_map(|text| {
+        let found = PLACEHOLDER.captures_iter(text).filter_map(|found| found.get(1));
+        let single = found.filter(|name| !text[..name.start() - 1].ends_with(['{', '$']));
+        single.map(|name| name.as_str())
+    });
+    found.filter(move |name| is_name(name) && !is_runtime(name))
 }
 
 /// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
@@ -276,6 +310,24 @@ mod tests {
         let params = json!({"num_prompts": 16, "max_concurrency": 4, "seed": 1});
         let argv = fill_in(&base, params.as_object().expect("parameters"));
         assert_eq!(argv.join(" "), "aiperf --url {base_url} --data=n:16,c:4 --seed 1");
+        let dashed = ["b".to_owned(), "{max_concurrency}".to_owned()];
+        let params = json!({"max-concurrency": 8});
+        assert_eq!(fill_in(&dashed, params.as_object().expect("parameters")), ["b", "8"]);
+    }
+
+    #[test]
+    fn names_in_braces_are_placeholders() {
+        let line = [
+            "{a_b}",
+            "x={c-d},{host}",
+            "{{go}}",
+            "${HOME}",
+            r#"{"a":1}"#,
+            "{0}",
+            "{base-url}",
+        ]
+        .map(str::to_owned);
+        assert_eq!(placeholders(&line).collect::<Vec<_>>(), ["a_b", "c-d"]);
     }
 
     #[test]

@@ -27,8 +27,8 @@ impl Matrix {
 }
 
 impl Space {
-    /// Returns true if a configuration has the default settings: if no configuration was added for them, every parameter that varies has its
-    /// default value or is left out.
+    /// Returns true if a configuration has the default settings. If no configuration was added for them, these are the ones in which every
+    /// parameter that varies has its default value or is left out.
     pub fn has_default_settings(&self, index: usize) -> bool {
         let has_default = |name: &str| {
             let values = self.values_of(name);

@@ -21,7 +21,7 @@ table! {
         pub margins as "margin": Margins = by::<String, _>(margin),
         /// At most this many server starts, failed ones included. Default: 40.
         pub max_starts: u32 = whole(8..=1000).or(DEFAULT_STARTS),
-        /// No start begins after this much time in starts and runs, such as `2h`. Default: no limit.
+        /// No start begins after this much time in starts, failed ones included, and runs, such as `2h`. Default: no limit.
         pub max_time: Option<Duration>,
         /// Changes that must not happen, such as `p99_ttft_ms:+5%` or `output_throughput:-3%`. `run` and `report` end with exit code 4 if one does, with
         /// 5 if that could not be decided. Two servers only.

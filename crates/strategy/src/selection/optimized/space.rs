@@ -171,8 +171,8 @@ pub struct Rules {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
-    /// Time of the machine in seconds. Of the time of a start, only the part counts that would pass if as many starts like it as the machine
-    /// can run went on at the same time.
+    /// Time of the machine in seconds. The time of a start is divided by the number of starts like it that the machine can run at the same
+    /// time.
     MachineSeconds(f64),
     /// Number of starts, failed ones included.
     Starts(usize),

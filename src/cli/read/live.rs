@@ -79,7 +79,7 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
 struct LiveReport {
     directory: Directory,
     price: Option<f64>,
-    /// What the plan asks of the report, and the hash of that plan.
+    /// The report options of the plan, and the hash of that plan.
     options: ReportOptions,
     plan: Option<String>,
     follower: Follower,

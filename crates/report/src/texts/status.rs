@@ -90,7 +90,7 @@ pub struct Status {
     /// The state of the plan's own comparison, in sentences.
     #[serde(skip)]
     compared: Vec<String>,
-    /// The same with a few of the figures.
+    /// Like `compared`, with a few of the figures only.
     #[serde(skip)]
     compared_in_brief: Vec<String>,
     /// The table of the searches so far; empty if none has begun.

@@ -172,7 +172,8 @@ pub struct Rules {
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
     /// Time of the machine in seconds. The time of a start is divided by the number of starts like it that the machine can run at the same
-    /// time.
+    /// time. Journals of earlier versions have other names for it.
+    #[serde(alias = "server_seconds", alias = "gpu_seconds")]
     MachineSeconds(f64),
     /// Number of starts, failed ones included.
     Starts(usize),

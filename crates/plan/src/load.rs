@@ -360,6 +360,19 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_removes_the_alternative_of_its_base_and_no_variable() {
+        let base = (
+            "base.toml",
+            "[serve]\nurl = \"http://h:1\"\n[serve.env]\nurl = \"http://base\"\n",
+        );
+        let over = "extends = \"base.toml\"\n[serve]\ncommand = \"vllm serve m\"\n[serve.env]\ncommand = \"y\"\n";
+        let plan = within(&[base, ("over.toml", over)], &[], "over.toml");
+        assert!(matches!(plan.serve.target, Target::Launch(_)));
+        let variables = ["url", "command"].map(|name| plan.origin.has(&["serve", "env", name]));
+        assert_eq!(variables, [true; 2]);
+    }
+
+    #[test]
     fn what_judges_results_is_kept_with_the_values_of_its_variables() {
         let text = "# kept\n[serve]\ncommand = \"vllm serve ${M:-m}\"\n[bench.params]\nmax_concurrency = 2\n\
                     [[assert]]\nname = \"$${x}\"\np99_ttft_ms = \"<=${LIMIT}\"\nwhere = { max_concurrency = \"${NO:-2}\" }\n";

@@ -245,7 +245,7 @@ impl Reader<'_> {
         }
         let value = match self.scalar(node, name)? {
             Value::String(text) => text,
-            Value::Null => return None,
+            Value::Null => return self.wrong_kind(node, name, "a string, a number or a boolean"),
             value => value.to_string(),
         };
         if value.contains('\0') {

@@ -125,16 +125,29 @@ impl Node {
     }
 }
 
-/// Pairs of keys of which a table may have only one: a key that is set removes the other one from the base.
+/// Pairs of keys of which `serve` and `bench` may have only one: a key that is set removes the other one from the base.
 const ALTERNATIVES: [[&str; 2]; 2] = [["command", "url"], ["command", "runner"]];
 
 /// Merges `over` into `base`. The values of `over` take precedence. Tables are merged key by key. Everything else, and the value of each
 /// single parameter, is replaced whole, so that two ranges never mix.
 pub fn merge(base: &mut Node, over: Node) {
-    merge_below(base, over, false);
+    merge_below(base, over, Level::Plan);
 }
 
-fn merge_below(base: &mut Node, over: Node, in_params: bool) {
+/// Tables that are merged in ways of their own.
+#[derive(Clone, Copy, PartialEq)]
+enum Level {
+    /// The plan itself.
+    Plan,
+    /// `serve` or `bench`.
+    Side,
+    /// The parameters of a side.
+    Params,
+    /// Any other table.
+    Other,
+}
+
+fn merge_below(base: &mut Node, over: Node, level: Level) {
     let (Kind::Table(old), Kind::Table(new)) = (&mut base.kind, &over.kind) else {
         *base = over;
         return;
@@ -142,7 +155,7 @@ fn merge_below(base: &mut Node, over: Node, in_params: bool) {
     for pair in ALTERNATIVES {
         for (given, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
             let gives = |key: &str| new.iter().any(|entry| entry.key == key);
-            if !in_params && gives(given) && !gives(other) {
+            if level == Level::Side && gives(given) && !gives(other) {
                 old.retain(|entry| entry.key != other);
             }
         }
@@ -155,9 +168,11 @@ fn merge_below(base: &mut Node, over: Node, in_params: bool) {
         match old.iter_mut().find(|entry| entry.key == key) {
             Some(entry) => {
                 entry.key_span = key_span;
-                match in_params {
-                    true => entry.value = value,
-                    false => merge_below(&mut entry.value, value, key == "params"),
+                match (level, key.as_str()) {
+                    (Level::Params, _) => entry.value = value,
+                    (Level::Plan, "serve" | "bench") => merge_below(&mut entry.value, value, Level::Side),
+                    (Level::Side, "params") => merge_below(&mut entry.value, value, Level::Params),
+                    _ => merge_below(&mut entry.value, value, Level::Other),
                 }
             }
             None => old.push(Entry { key, key_span, value }),

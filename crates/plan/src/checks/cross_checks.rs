@@ -196,7 +196,8 @@ impl Plan {
     /// Rejects settings that do not work with a search or an exploration.
     fn check_loads(&self, reader: &mut Reader<'_>, root: &Node) {
         let is_explored = root.child("explore").is_some();
-        let finds_its_loads = self.sla.is_some() || is_explored;
+        let is_searched = root.child("sla").is_some();
+        let finds_its_loads = is_searched || is_explored;
         if let Some(repeat) = root
             .child("repeat_first")
             .filter(|_| self.repeat_first && finds_its_loads)
@@ -207,7 +208,7 @@ impl Plan {
         }
         if let Some(assert) = root.entry("assert").filter(|_| finds_its_loads) {
             let message = "[[assert]] is about the points of a plan, and [sla] and [explore] choose their loads";
-            let remedy = match self.sla.is_some() {
+            let remedy = match is_searched {
                 true => "write its bounds into an [[sla.target]], with `required`",
                 false => "remove it, or list loads in [bench.params]",
             };
@@ -232,7 +233,7 @@ impl Plan {
             refuse(message, "write a plain number, such as runs = 2");
         }
         let conflicts = [
-            ("[sla]", self.sla.is_some()),
+            ("[sla]", root.child("sla").is_some()),
             ("[explore]", root.child("explore").is_some()),
             ("`starts`", root.child("starts").is_some()),
         ];

@@ -8,6 +8,9 @@ use crate::{
 use serde_json::Value;
 use vsweep_strategy::search::Vary;
 
+/// The loads that a search or an exploration may vary.
+const VARIED: [Vary; 2] = [Vary::MaxConcurrency, Vary::RequestRate];
+
 /// Reports every conflict. Settings that could not be read were reported earlier, and are skipped.
 pub(crate) fn check(plan: &Plan, found: &mut Diagnostics) {
     for side in [Side::Serve, Side::Bench] {
@@ -38,7 +41,7 @@ fn check_searched(plan: &Plan, found: &mut Diagnostics) {
         refuse_if_set(plan, name, Problem::of(message, remedy), found);
     }
     if plan.explore.is_some() {
-        for name in [Vary::MaxConcurrency, Vary::RequestRate].map(Vary::name) {
+        for name in VARIED.map(Vary::name) {
             let message = format!("[explore] decides `{name}`, so the plan cannot set it too");
             let remedy = "remove it here; [explore] has `max_concurrency` for the most requests in flight";
             refuse_if_set(plan, name, Problem::of(message, remedy), found);
@@ -50,6 +53,15 @@ fn check_searched(plan: &Plan, found: &mut Diagnostics) {
 fn varied(plan: &Plan) -> Option<Vary> {
     let searched = plan.sla.as_ref().map(|sla| sla.vary);
     searched.or(plan.explore.as_ref().map(|explore| explore.vary))
+}
+
+/// Returns true if a search or an exploration varies this parameter, or could once it can be read.
+fn may_vary(plan: &Plan, name: &str) -> bool {
+    let is = |vary: Vary| spelling::same(vary.name(), name);
+    match varied(plan) {
+        Some(vary) => is(vary),
+        None => [["sla"], ["explore"]].iter().any(|table| plan.origin.has(table)) && VARIED.into_iter().any(is),
+    }
 }
 
 /// Adds `problem` if the plan sets a parameter that something else decides.
@@ -121,7 +133,7 @@ fn check_derived(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Resu
     let combos = plan.combos(side);
     let of_combos = combos.iter().filter_map(|combo| spelling::find(&combo.params, per));
     let of_combos: Vec<&Value> = of_combos.collect();
-    let is_varied = side == Side::Bench && varied(plan).is_some_and(|vary| spelling::same(vary.name(), per));
+    let is_varied = side == Side::Bench && may_vary(plan, per);
     let axis_values: &[Value] = match plan.param(side, per) {
         Some((_, Axis::Derived(_))) => {
             let remedy = "follow a parameter that has values of its own";

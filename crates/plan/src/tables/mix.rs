@@ -62,6 +62,9 @@ impl Plan {
     /// Rejects targets and assertions with a class that no mix has.
     pub(crate) fn check_classes(&self, reader: &mut Reader<'_>, root: &Node) {
         let mix = root.child("bench").and_then(|bench| bench.child(MIX));
+        if mix.is_some_and(|mix| !has_names(mix)) {
+            return;
+        }
         let known = mix.into_iter().flat_map(names).unique().collect_vec();
         let targets = root.child("sla").and_then(|sla| sla.child("target"));
         let tables = [targets, root.child("assert")].into_iter().flatten();
@@ -102,6 +105,11 @@ impl Plan {
     fn has_mixed_combos(&self) -> bool {
         self.bench.combos.iter().any(|combo| combo.params.contains_key(MIX))
     }
+}
+
+/// Returns true if every class has a name that can be read. Without, an unknown class follows from another problem.
+fn has_names(mix: &Node) -> bool {
+    matches!(mix.kind, Kind::List(_)) && mix.children().len() == names(mix).count()
 }
 
 /// Returns the names of the classes, as typed.

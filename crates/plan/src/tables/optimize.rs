@@ -56,7 +56,9 @@ impl Plan {
             }
         }
         let stated = self.optimize.as_ref().and_then(|optimize| optimize.objective.clone());
-        if let (Some(objective), Some(node)) = (stated, optimize.child("objective")) {
+        // A search that cannot be read may have a target of this name.
+        let is_known = self.sla.is_some() || root.child("sla").is_none();
+        if let (Some(objective), Some(node)) = (stated.filter(|_| is_known), optimize.child("objective")) {
             check_objective(self.sla.as_ref(), objective, reader, node);
         }
     }

@@ -54,6 +54,10 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     for (i, name) in compared.filter(|(_, name)| is_of_class(name)) {
         require(name, &["compare", "metrics", &i.to_string()]);
     }
+    let limits = plan.compare.iter().flat_map(|compare| &compare.fail_on).enumerate();
+    for (i, limit) in limits.filter(|(_, limit)| is_of_class(&limit.metric)) {
+        require(&limit.metric, &["compare", "fail_on", &i.to_string()]);
+    }
     let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.as_ref());
     if let Some(name) = objective.filter(|_| plan.sla.is_none()) {
         require(name, &["optimize", "objective"]);

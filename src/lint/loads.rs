@@ -4,10 +4,11 @@ use super::{OUTPUT_JSON, launched, loads, place_of_param};
 use crate::bench;
 use crate::matrix::{Matrix, argv};
 use crate::plan::{
-    BenchRunner, Commands, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show,
-    spelling, suggest,
+    BenchRunner, Commands, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Required, Requirement, Runs, Side,
+    Span, Warmup, show, spelling, suggest,
 };
 use crate::search::{Quantity, Vary};
+use crate::stats::split_class;
 use std::collections::BTreeSet;
 
 const GOODPUT: &str = "request_goodput";
@@ -68,7 +69,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         _ => {}
     }
     if *runner == BenchRunner::Native && is_whole {
-        check_bounded_figures(plan, matrix, found);
+        check_judged_figures(plan, matrix, found);
         check_timeout(plan, matrix, found);
     }
     for name in OURS {
@@ -137,28 +138,41 @@ fn check_timeout(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// Reports figures that a target or an assertion bounds, and that a load does not ask for.
-fn check_bounded_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+/// Reports figures that a target or an assertion bounds, or by which servers or runs are judged, and that a load does not ask for.
+fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+    let mut require = |key: &str, place: Span| {
+        if let Some(remedy) = loads(matrix).find_map(|load| how_to_ask(key, &load)) {
+            found.object(place, format!("no run will report `{key}`"), remedy);
+        }
+    };
     let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
-    let targets = targets.map(|target| &target.criteria).enumerate();
-    let required = plan.report.requirements.iter();
-    let asserted = required.filter_map(|required| match &required.what {
-        Required::Points(assertion) => Some(&assertion.criteria),
-        Required::Target(_) => None,
-    });
+    let targets = targets.map(|target| &*target.criteria).enumerate();
     let targets = targets.map(|(i, criteria)| (&["sla", "target"][..], i.to_string(), criteria));
-    let asserted = asserted.enumerate();
+    let asserted = plan.report.requirements.iter().filter_map(Requirement::assertion);
+    let asserted = asserted.map(|assertion| &*assertion.criteria).enumerate();
     let asserted = asserted.map(|(i, criteria)| (&["assert"][..], i.to_string(), criteria));
     for (table, i, criteria) in targets.chain(asserted) {
         for criterion in criteria {
-            let Quantity::Metric(key) = &criterion.quantity else {
-                continue;
-            };
-            if let Some(remedy) = loads(matrix).find_map(|load| how_to_ask(key, &load)) {
-                let span = plan.origin.key_span(&[table, &[&i, key]].concat());
-                found.object(span, format!("no run will report `{key}`"), remedy);
+            if let Quantity::Metric(key) = &criterion.quantity {
+                require(key, plan.origin.key_span(&[table, &[&i, key]].concat()));
             }
         }
+    }
+    let mut require = |name: &str, place: &[&str]| require(split_class(name).1, plan.origin.value_span(place));
+    if let Runs::Until { metric, .. } = &plan.runs {
+        require(metric, &["runs", "metric"]);
+    }
+    if let Some(compare) = &plan.compare {
+        for (i, name) in compare.metrics.iter().enumerate() {
+            require(name, &["compare", "metrics", &i.to_string()]);
+        }
+        for (i, limit) in compare.fail_on.iter().enumerate() {
+            require(&limit.metric, &["compare", "fail_on", &i.to_string()]);
+        }
+    }
+    let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.as_ref());
+    if let Some(name) = objective.filter(|_| plan.sla.is_none()) {
+        require(name, &["optimize", "objective"]);
     }
 }
 

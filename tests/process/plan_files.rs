@@ -325,14 +325,16 @@ fn shell_lines_are_read_back_by_a_shell() {
         .env("HF_TOKEN", "T")
         .env("DB_PASSWORD", "P")
         .env("API_KEY", "K")
-        .env("AUTHORIZATION", "A");
+        .env("AUTHORIZATION", "A")
+        .env("UPSTREAM", "U");
     let lines = stdout(&output(&mut shell));
     let results = folder.path().join("results/plan-by-hand");
     let log = fs::read_dir(results).expect("a folder").next().expect("a log");
     let log = fs::read_to_string(log.expect("readable").path()).expect("text");
     assert_eq!(
         log.trim_end(),
-        "[serve][m][--api-key][K][--served-model-name][it's x y][--host][127.0.0.1][--port][8000][a b][T]"
+        "[serve][m][--api-key][K][--served-model-name][it's x y][--hf-overrides][{\"upstream\": {\"alice\": \"U\"}}]\
+         [--host][127.0.0.1][--port][8000][a b][T]"
     );
     let runs: Vec<&str> = lines.lines().filter(|line| line.starts_with("[bench]")).collect();
     assert_eq!(runs.len(), 4, "two points, two runs of each: {lines}");

@@ -248,7 +248,7 @@ impl JsonNames {
         }
     }
 
-    /// Returns true if the next string that is no key is announced as a secret.
+    /// Returns true if the next value is announced as a secret.
     fn are_announced(&self) -> bool {
         self.key || self.flag
     }

@@ -2,7 +2,7 @@
 //! other parameters of the load.
 
 use crate::read::is_whole_value;
-use crate::{Kind, Node, Plan, Problem, Reader, suggest, table};
+use crate::{Kind, Node, Plan, Problem, Reader, nearest, suggest, table};
 use itertools::Itertools;
 use serde_json::{Map, Value};
 
@@ -62,9 +62,6 @@ impl Plan {
     /// Rejects targets and assertions with a class that no mix has.
     pub(crate) fn check_classes(&self, reader: &mut Reader<'_>, root: &Node) {
         let mix = root.child("bench").and_then(|bench| bench.child(MIX));
-        if mix.is_some_and(|mix| !has_names(mix)) {
-            return;
-        }
         let known = mix.into_iter().flat_map(names).unique().collect_vec();
         let targets = root.child("sla").and_then(|sla| sla.child("target"));
         let tables = [targets, root.child("assert")].into_iter().flatten();
@@ -74,6 +71,11 @@ impl Plan {
         for class in named {
             let Kind::Text(name) = &class.kind else { continue };
             if known.contains(&name.as_str()) || self.has_mixed_combos() {
+                continue;
+            }
+            // The class may be the one whose name cannot be read, unless it is a misspelling of another.
+            let is_like_another = !nearest(name, known.iter().copied()).is_empty();
+            if mix.is_some_and(|mix| !has_names(mix)) && !is_like_another {
                 continue;
             }
             let (message, remedy) = match mix {
@@ -107,7 +109,7 @@ impl Plan {
     }
 }
 
-/// Returns true if every class has a name that can be read. Without, an unknown class follows from another problem.
+/// Returns true if every class has a name that can be read.
 fn has_names(mix: &Node) -> bool {
     matches!(mix.kind, Kind::List(_)) && mix.children().len() == names(mix).count()
 }

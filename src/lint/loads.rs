@@ -4,8 +4,8 @@ use super::{OUTPUT_JSON, launched, loads, place_of_param};
 use crate::bench;
 use crate::matrix::{Matrix, argv};
 use crate::plan::{
-    BenchRunner, Commands, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Required, Requirement, Runs, Side,
-    Span, Warmup, show, spelling, suggest,
+    BenchRunner, Commands, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Requirement, Runs, Side, Span,
+    Warmup, show, spelling, suggest,
 };
 use crate::search::{Quantity, Vary};
 use crate::stats::split_class;

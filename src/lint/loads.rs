@@ -91,7 +91,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
 /// Warns of placeholders in a benchmark's command that nothing fills in. The program may know them, so it may still work.
 fn check_placeholders(plan: &Plan, matrix: &Matrix, commands: &Commands, found: &mut Diagnostics) {
     let params = matrix.names(Side::Bench);
-    let names: BTreeSet<&str> = commands.iter().flat_map(|argv| argv::placeholders(argv)).collect();
+    let names: BTreeSet<&str> = commands.iter().flat_map(argv::placeholders).collect();
     let is_param = |name: &str| params.iter().any(|param| spelling::same(param, name));
     for name in names.into_iter().filter(|name| !is_param(name)) {
         let place = plan.origin.value_span(&["bench", "command"]);

@@ -13,6 +13,7 @@ mod identity;
 pub mod installed;
 /// The processes of a server or a program: a guard owns each tree, and what a killed vsweep left is found and ended.
 pub mod process {
+    mod elsewhere;
     pub mod guard;
     pub mod guarded;
     pub(super) mod leftovers;

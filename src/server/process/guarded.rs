@@ -2,8 +2,9 @@
 //! closes the guard's pipe, which ends the tree as [`Guarded::stop`] does, but without waiting. If the guard is killed, its processes
 //! become children of vsweep, which ends them here.
 
+use super::elsewhere;
 use super::guard::{self, Exit, Report};
-use super::leftovers::{self, Leftovers};
+use super::leftovers::Leftovers;
 use super::procfs::{self, GUARD, TREE, new_mark};
 use crate::cause::{Cause, Failure};
 use crate::server::cpus::Cpus;
@@ -148,7 +149,7 @@ impl Guarded {
             grace: order.grace,
             margin: match order.stop {
                 [] => MARGIN,
-                _ => MARGIN + leftovers::ELSEWHERE_LIMIT,
+                _ => MARGIN + elsewhere::LIMIT,
             },
             state,
         })

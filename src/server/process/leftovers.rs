@@ -12,22 +12,17 @@
 //! to one container unless containers share the folder, and both end with it. Each line is a [`Note`] in JSON. Paths that are not valid
 //! UTF-8 are not recorded and so never removed.
 
+use super::elsewhere;
 use super::procfs::{self, Process, TREE, new_mark, owner};
 use crate::files::{self, is_process_dead};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// Folder of shared memory.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -206,7 +201,7 @@ impl Leftovers {
     /// too, unless something is still held: a killed process releases its memory last, and remains without a record would stay for ever. It
     /// also stays if a server could not be ended, so that the next vsweep tries again; its try is the last.
     pub fn remove(self, is_last_try: bool) -> Vec<String> {
-        let is_ended = self.stop.is_empty() || end_elsewhere(&self.stop);
+        let is_ended = self.stop.is_empty() || elsewhere::end(&self.stop);
         let is_kept = !is_ended && !is_last_try;
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
@@ -344,62 +339,6 @@ fn log_text() -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-// Ending a server that does not run below its command: in a container, or on another machine. Only the plan's stop command
-// reaches it, so the promise that no server is left rests on that command.
-
-/// Time limit of the stop command.
-pub(super) const ELSEWHERE_LIMIT: Duration = Duration::from_secs(60);
-/// Interval at which the end of the stop command is looked for.
-const ELSEWHERE_TICK: Duration = Duration::from_millis(50);
-
-/// Runs the stop command, and returns true if it ends with 0. Otherwise the reason is written to standard error.
-pub(super) fn end_elsewhere(stop: &[String]) -> bool {
-    let ended = try_end(stop, ELSEWHERE_LIMIT);
-    if let Err(why) = &ended {
-        // The command is tried again even if this message is lost. Its arguments may contain a secret.
-        let _ = writeln!(
-            io::stderr(),
-            "vsweep: the stop command ({}) {why}; its server may still run",
-            stop[0]
-        );
-    }
-    ended.is_ok()
-}
-
-fn try_end(stop: &[String], limit: Duration) -> Result<(), String> {
-    let [program, arguments @ ..] = stop else {
-        return Ok(());
-    };
-    let cannot_run = |error: io::Error| format!("cannot be run: {error}");
-    let output = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(output().map_err(cannot_run)?)
-        .stderr(output().map_err(cannot_run)?)
-        .process_group(0)
-        .spawn()
-        .map_err(cannot_run)?;
-    let start = Instant::now();
-    loop {
-        match child.try_wait().map_err(cannot_run)? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(format!("ended with {status}")),
-            None if start.elapsed() < limit => thread::sleep(ELSEWHERE_TICK),
-            None => {
-                let leader = child.id() as i32;
-                // A process that began a group of its own is found by its parent.
-                for process in procfs::descendants(leader) {
-                    let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
-                }
-                let _ = killpg(Pid::from_raw(leader), Signal::SIGKILL);
-                let _ = child.wait();
-                return Err(format!("did not end within {} s", limit.as_secs()));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -418,27 +357,6 @@ mod tests {
         drop(held);
         assert_eq!(remove(), Some(vec![path.display().to_string()]));
         assert_eq!(remove(), None);
-    }
-
-    #[test]
-    fn a_stop_command_that_hangs_ends_with_its_children() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let pids = folder.path().join("pids");
-        let script = format!(
-            "sleep 600 & echo $! > {0}; setsid sleep 600 & echo $! >> {0}; wait",
-            pids.display()
-        );
-        let stop = ["sh", "-c", &script].map(str::to_owned);
-        assert!(try_end(&stop, Duration::from_secs(2)).is_err());
-        let pids = fs::read_to_string(&pids).expect("written");
-        let pids: Vec<i32> = pids.lines().map(|pid| pid.parse().expect("a pid")).collect();
-        assert_eq!(pids.len(), 2);
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let lives = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
-        while pids.iter().any(lives) {
-            assert!(Instant::now() < deadline, "still there: {pids:?}");
-            thread::sleep(Duration::from_millis(20));
-        }
     }
 
     #[test]

@@ -328,6 +328,8 @@ mod tests {
     use super::*;
     use crate::journal::{Event, RunFinished, RunStarted, SessionStarted};
 
+    const P: &str = "0000000000000001";
+
     /// Applies a session with this plan and the results of some runs: the server, the point, the start slot and the repetition.
     fn state(planned: SessionStarted, runs: &[(&str, &str, u32, u32)]) -> State {
         let mut state = State::default();
@@ -361,7 +363,7 @@ mod tests {
             starts: 1,
             ..SessionStarted::default()
         };
-        let first: Vec<_> = (0..6).map(|run| ("s", "p", 0, run)).collect();
+        let first: Vec<_> = (0..6).map(|run| ("s", P, 0, run)).collect();
         let state = state(planned, &first);
         assert_eq!((state.open_work(), state.planned_runs()), (4, 10));
     }
@@ -375,7 +377,7 @@ mod tests {
             starts: 1,
             ..SessionStarted::default()
         };
-        let runs = [("s", "p", 0, 0), ("s", "p", 1, 0), ("s", "p", 0, 1)];
+        let runs = [("s", P, 0, 0), ("s", P, 1, 0), ("s", P, 0, 1)];
         assert_eq!(state(planned(2), &runs).open_work(), 1);
         assert_eq!(
             state(planned(3), &runs).open_work(),

@@ -128,6 +128,8 @@ pub fn read_plan(
     adapt(&mut draft.plan);
     let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, SlowChecks::InDoubt, asking).map_err(refuse)?;
     plan.path = given;
+    // The text is the recorded one, so only the points that it gives here can differ.
+    text.clone_into(&mut plan.text);
     if Changes::between(state, &matrix, &plan).plan.sha256 != sha256 {
         return Err(Error::Fatal(format!(
             "the plan recorded in {root} means something else here than where it was recorded: a variable of the environment or a file \

@@ -102,6 +102,17 @@ fn plans_are_valid() {
             if plan.contains("where = { max_concurrency") {
                 check.args(["--set", "bench.params.max_concurrency=8"]);
             }
+            // A fragment may name parameters that are in another part of the plan.
+            for param in [
+                "max_concurrency",
+                "num_prompts",
+                "random_input_len",
+                "random_output_len",
+            ] {
+                if plan.contains(&format!("{{{param}}}")) && !plan.contains(&format!("{param} =")) {
+                    check.args(["--set", &format!("bench.params.{param}=8")]);
+                }
+            }
             let checked_now = output(check.env("PATH", "/nowhere"));
             let said = String::from_utf8_lossy(&checked_now.stderr);
             assert!(checked_now.status.success(), "{}: {plan}: {said}", path.display());

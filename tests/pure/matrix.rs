@@ -324,14 +324,10 @@ fn default_settings_are_no_server_of_their_own_if_the_command_states_one() {
         let servers: Vec<_> = matrix.servers().collect();
         let ids: HashSet<_> = servers.iter().map(|server| server.id.clone()).collect();
         assert_eq!(ids.len(), servers.len(), "{command}");
-        let defaults: Vec<String> = servers
-            .iter()
-            .filter(|own| matrix.is_default(own))
-            .map(|own| own.name.clone())
-            .collect();
+        let defaults = matrix.default_of(&servers).map(|at| servers[at].name.clone());
         (servers.len(), defaults)
     };
-    let own = |name: &str| vec![name.to_owned()];
+    let own = |name: &str| Some(name.to_owned());
     assert_eq!(of("vllm serve m"), (7, own("default")));
     assert_eq!(of("vllm serve m --max-num-seqs 8"), (7, own("default")));
     let stated = "vllm serve m --max-num-seqs 8 --block-size 32";

@@ -135,7 +135,7 @@ fn rival(
     Some(Rival {
         target: target.to_owned(),
         server: share_of(name, replicas_of_rival, own_replicas),
-        // Only loads that can be asked for are compared. The lowest of them may be above this one.
+        // Rounded down to a load that can be asked for, unless even the lowest of these is higher.
         load: own.vary.floor(each).min(each),
         forecast,
     })
@@ -166,7 +166,7 @@ mod tests {
     use vsweep_record::journal::{Event, Shard};
 
     #[test]
-    fn rivals_compete_with_all_their_replicas() {
+    fn the_part_of_a_rival_is_named() {
         let share = |replicas, own| share_of("TP 1".to_owned(), replicas, own);
         assert_eq!(
             [share(2, 2), share(4, 1), share(4, 2), share(1, 4)],

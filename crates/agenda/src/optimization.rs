@@ -153,7 +153,7 @@ pub fn optimization(
             margin: plan.report.margin.unwrap_or(MARGIN).ln_1p(),
             certainty: optimize.certainty,
             budget: budget(optimize),
-            defaults: servers.iter().position(|server| matrix.is_default(server)),
+            defaults: matrix.default_of(&servers),
             best_starts: optimize.best_starts.map(|starts| starts as usize),
         },
         max_starts: optimize.starts.map(|starts| starts as usize),

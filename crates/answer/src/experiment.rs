@@ -138,7 +138,7 @@ pub struct Point {
     pub load: String,
     /// The runs that count: valid, not superseded, and not measured before the server changed.
     pub runs: Vec<Run>,
-    /// Time of its runs on a start of its config, in seconds.
+    /// Time of all its runs on a start of its config, those that do not count included, in seconds.
     #[serde(default)]
     pub seconds: f64,
     /// Number of runs that failed.

@@ -159,7 +159,8 @@ table! {
         pub on_finish: Option<OnFinish>,
     }
     internal {
-        /// The plan's text as it was run. Variables are expanded only in the tables by which results are judged. It may hold secrets: write [`Plan::redacted_text`] instead.
+        /// The plan's text as it was run. Variables are expanded only in the tables by which results are judged, and in paths of parameter
+        /// files that another plan names. It may hold secrets: write [`Plan::redacted_text`] instead.
         pub text: String,
         /// The language of the text.
         pub format: Format,

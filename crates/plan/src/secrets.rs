@@ -32,6 +32,8 @@ pub struct Secrets {
     named: BTreeSet<String>,
     /// Secret values, longest first, so that a secret within another is hidden after it.
     known: Vec<Known>,
+    /// True if a text that is a secret as a whole is hidden wherever it stands, even if it is short or common. Ids need that.
+    hides_whole_texts: bool,
 }
 
 impl Secrets {
@@ -39,7 +41,7 @@ impl Secrets {
     pub fn naming(names: impl IntoIterator<Item = String>) -> Secrets {
         Secrets {
             named: names.into_iter().map(|name| canonical(&name)).collect(),
-            known: Vec::new(),
+            ..Secrets::default()
         }
     }
 
@@ -243,10 +245,12 @@ impl Secrets {
         self.known.iter().map(|known| known.name.as_str())
     }
 
-    /// Returns the secrets without those of vsweep's own environment: ids and names must not depend on where a plan is read.
+    /// Returns the secrets for ids and names, without those of vsweep's own environment: ids must not depend on where a plan is read, nor on
+    /// a secret, however short.
     pub fn of_plan(&self) -> Secrets {
         let mut secrets = self.clone();
         secrets.known.retain(|known| !known.is_ambient);
+        secrets.hides_whole_texts = true;
         secrets
     }
 }
@@ -382,6 +386,14 @@ mod tests {
         secrets.note("OPENAI_API_KEY", "dummy");
         secrets.note("REQUIRE_AUTH", "8");
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let ids = secrets
+            .of_plan()
+            .redact_argv(&words("--load-format dummy --max-num-seqs 8"));
+        assert_eq!(
+            ids,
+            words("--load-format *** --max-num-seqs ***"),
+            "an id must not change"
+        );
         for (line, shown) in [
             (
                 "vllm --load-format dummy --max-num-seqs 8 --api-key dummy",

@@ -275,10 +275,16 @@ pub fn perform(
         None => Lengths::new(),
     };
     let is_unpredicted = sweep.share.is_none() && needs_predictions(sweep.plan, sweep.whole, state.optimization());
-    let (forecasts, predictions) = match is_unpredicted.then(|| estimate().as_ref()) {
+    // Predictions are compared with each other, so servers that were measured before need theirs, too.
+    let nothing = State::default();
+    let is_begun = is_unpredicted && state.runs().next().is_some();
+    let done = if is_begun { &nothing } else { state };
+    let anew = is_begun.then(|| forecast::estimate(sweep.schedule(), done, state, &options));
+    let rehearsed = is_unpredicted.then(|| anew.as_ref().unwrap_or_else(|| estimate()).as_ref());
+    let (forecasts, predictions) = match rehearsed {
         Some(Ok(rehearsal)) => (
             answers(&sweep, &options, rehearsal),
-            predictions(&sweep, state, &options, rehearsal),
+            predictions(&sweep, (done, state), &options, rehearsal),
         ),
         _ => (first_guesses(&sweep, state, &options), Predictions::new()),
     };

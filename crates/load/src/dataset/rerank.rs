@@ -42,7 +42,8 @@ impl Dataset for Rerank {
     }
 
     fn prompts_a_request(&self) -> usize {
-        self.batch_size.max(1)
+        // Without a reranker the query is one of the inputs.
+        self.batch_size.saturating_sub(usize::from(self.no_reranker)).max(1)
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {

@@ -32,7 +32,7 @@ pub const RUNTIME: [&str; 5] = ["base_url", "host", "port", "model", "result"];
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{([^{}\s]+)\}").expect("a pattern"));
 
 fn is_runtime(name: &str) -> bool {
-    RUNTIME.iter().any(|runtime| spelling::same(runtime, name))
+    RUNTIME.contains(&name)
 }
 
 /// Returns the base command with the values of the parameters. A parameter with a placeholder such as `{max_concurrency}`, in any spelling,
@@ -61,14 +61,16 @@ pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
     apply(&argv, &flags)
 }
 
-/// Returns the names in a command's placeholders that parameters must fill in. Doubled braces and JSON are other texts in braces.
+/// Returns the names in a command's placeholders that parameters must fill in. Doubled braces and JSON are other texts in braces, and so are
+/// those of a script, which is a word with blanks.
 pub fn placeholders(argv: &[String]) -> impl Iterator<Item = &str> {
     let is_name = |name: &str| {
         let mut letters = name.chars();
         letters.next().is_some_and(|first| first.is_ascii_alphabetic())
             && letters.all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
     };
-    let found = argv.iter().flat_map(|text| {
+    let words = argv.iter().filter(|word| !word.contains(char::is_whitespace));
+    let found = words.flat_map(|text| {
         let found = PLACEHOLDER.captures_iter(text).filter_map(|found| found.get(1));
         let single = found.filter(|name| !text[..name.start() - 1].ends_with(['{', '$']));
         single.map(|name| name.as_str())
@@ -327,7 +329,7 @@ mod tests {
             "{base-url}",
         ]
         .map(str::to_owned);
-        assert_eq!(placeholders(&line).collect::<Vec<_>>(), ["a_b", "c-d"]);
+        assert_eq!(placeholders(&line).collect::<Vec<_>>(), ["a_b", "c-d", "base-url"]);
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! The default settings of the servers, with which an optimisation begins and compares the best one.
 
-use super::space::{Space, own_default};
+use super::space::{Slot, Space, own_default};
 use super::{Matrix, ServerConfig};
-use crate::{Combo, spelling};
+use crate::{Combo, ServeCommand, spelling};
 use serde_json::Value;
 
 impl Matrix {
-    /// Returns true if a server has the default settings: every parameter that varies is left out, except the command and degrees of
-    /// parallelism, which have defaults of their own.
-    pub fn is_default(&self, server: &ServerConfig) -> bool {
-        self.sides.serve.has_default_settings(server.index)
+    /// Returns the position of the first server that has the default settings: every parameter that varies is left out, except the command
+    /// and degrees of parallelism, which have defaults of their own.
+    pub fn default_of(&self, servers: &[ServerConfig]) -> Option<usize> {
+        let space = &self.sides.serve;
+        let defaults = space.defaults();
+        servers
+            .iter()
+            .position(|server| space.has_default_settings(server.index, &defaults))
     }
 
     /// Removes the default settings as a configuration of their own, if a configuration of the axes is the same server, for example because
@@ -19,7 +23,17 @@ impl Matrix {
         let Some(last) = space.len().checked_sub(1).filter(|_| space.has_defaults) else {
             return;
         };
-        let defaults = self.server(last).id;
+        let ServerConfig { id: defaults, argv, .. } = self.server(last);
+        // Only a stated value can equal one that is left out, and comparing all configurations would take long.
+        let can_be_equal = |slot: &Slot| {
+            let says_nothing = |value: &Value| value.is_null() || *value == Value::Bool(false);
+            let is_flag = !slot.name.contains('.');
+            let is_stated = !is_flag || ServeCommand::of(&argv).has(&slot.name);
+            is_stated || slot.axis.values().iter().any(says_nothing)
+        };
+        if !space.left_out().all(can_be_equal) {
+            return;
+        }
         let same = (0..last).find(|index| self.server(*index).id == defaults);
         self.sides.serve.has_defaults = same.is_none();
         self.sides.serve.same_as_defaults = same;
@@ -27,19 +41,32 @@ impl Matrix {
 }
 
 impl Space {
+    /// Returns the parameters that vary, each with its default value, if it has one.
+    fn defaults(&self) -> Vec<(String, Option<Value>)> {
+        let names = self
+            .names()
+            .into_iter()
+            .map(|name| (name.to_owned(), self.values_of(name)));
+        let varied = names.filter(|(_, values)| values.iter().any(|value| *value != values[0]));
+        varied
+            .map(|(name, values)| {
+                let own = own_default(&name, &values).cloned();
+                (name, own)
+            })
+            .collect()
+    }
+
     /// Returns true if a configuration has the default settings. If no configuration was added for them, these are the ones in which every
     /// parameter that varies has its default value or is left out.
-    pub fn has_default_settings(&self, index: usize) -> bool {
-        let has_default = |name: &str| {
-            let values = self.values_of(name);
-            let is_varied = values.iter().any(|value| *value != values[0]);
-            let own = self.value(index, name).filter(|value| is_varied && !value.is_null());
-            own.is_none_or(|own| own_default(name, &values) == Some(&*own))
+    fn has_default_settings(&self, index: usize, defaults: &[(String, Option<Value>)]) -> bool {
+        let has_default = |(name, default): &(String, Option<Value>)| {
+            let own = self.value(index, name).filter(|value| !value.is_null());
+            own.is_none_or(|own| default.as_ref() == Some(&*own))
         };
         match (self.has_defaults, self.same_as_defaults) {
             (true, _) => self.is_defaults(index),
             (false, Some(same)) => same == index,
-            (false, None) => self.names().into_iter().all(has_default),
+            (false, None) => defaults.iter().all(has_default),
         }
     }
 

@@ -139,6 +139,12 @@ impl Space {
         self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(has_null)
     }
 
+    /// Returns the varied parameters that the default settings leave out.
+    pub fn left_out(&self) -> impl Iterator<Item = &Slot> {
+        let varied = self.slots.iter().filter(|slot| slot.dimension.is_some());
+        varied.filter(|slot| default_of(slot).is_none())
+    }
+
     /// Returns the position of a configuration along a dimension; for the default settings, one past the last.
     pub fn position(&self, index: usize, dimension: usize) -> usize {
         if self.is_defaults(index) {

@@ -19,6 +19,9 @@ static JSON_TEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"((?:[^"\
 impl Secrets {
     /// Returns a text with its secrets replaced by [`HIDDEN`].
     pub fn redact(&self, text: &str) -> String {
+        if self.hides_whole_texts && self.knows(text) {
+            return HIDDEN.to_owned();
+        }
         let mut redacted = Cow::Borrowed(text);
         for known in &self.known {
             let places = known.places(&redacted);

@@ -47,6 +47,7 @@ fn points_by(
         let machine = record.and_then(|run| evidence.state.measured_at(run));
         machine.map_or_else(String::new, |machine| machine.node)
     };
+    let seconds = seconds_on_a_start(evidence);
     let mut found = Vec::new();
     for workload in workloads {
         let name = evidence.names.workload(workload);
@@ -59,7 +60,7 @@ fn points_by(
                 workload: name.clone(),
                 load: evidence.names.load(point.row),
                 runs: runs(evidence.points.runs, rows, metrics, &node),
-                seconds: seconds_on_a_start(evidence, rows),
+                seconds: seconds.get(&*point.id).copied().unwrap_or(0.0),
                 failed: point.failed as u32,
                 doubts: doubts(point, metrics),
             });
@@ -68,16 +69,18 @@ fn points_by(
     found
 }
 
-/// Returns the time of the runs of some rows of one point, for each launch of its server that became ready.
-fn seconds_on_a_start(evidence: &Evidence<'_>, rows: &[usize]) -> f64 {
-    let runs = rows.iter().filter_map(|row| evidence.runs.get(*row)).collect_vec();
-    let launches = runs.first().map(|run| evidence.state.launches_of(&run.server));
-    let ready = launches
-        .into_iter()
-        .flatten()
-        .filter_map(LaunchRecord::ready_seconds)
-        .count();
-    runs.iter().map(|run| run.seconds).sum::<f64>() / ready.max(1) as f64
+/// Returns the time of all runs of each point, for each launch of its server that became ready.
+fn seconds_on_a_start<'e>(evidence: &Evidence<'e>) -> HashMap<&'e str, f64> {
+    let mut ready: HashMap<&ServerId, usize> = HashMap::new();
+    let mut seconds: HashMap<&str, f64> = HashMap::new();
+    for run in evidence.runs {
+        let ready = *ready.entry(&run.server).or_insert_with(|| {
+            let launches = evidence.state.launches_of(&run.server).iter();
+            launches.filter_map(LaunchRecord::ready_seconds).count()
+        });
+        *seconds.entry(&*run.point.0).or_default() += run.seconds / ready.max(1) as f64;
+    }
+    seconds
 }
 
 /// Returns the names of the doubts about a point, by metric. Disturbances and failed requests are left out: runs and configs have them.

@@ -43,17 +43,30 @@ pub(super) fn questions(
         let mut points = workload.points.iter().map(|at| &evidence.points.points[*at]);
         points.all(|point| point.used.is_empty())
     };
-    let is_any_known = !workloads.iter().all(is_unknown);
-    let of_workload = |workload: &Workload<'_>| {
-        // An answer for several workloads must not leave out in silence the one in which nothing works.
-        let questions = match is_any_known && is_unknown(workload) {
-            true => vec![throughput(evidence, workload, targets)],
-            false => of_points(evidence, workload, targets),
-        };
+    let of_known = |workload: &Workload<'_>| {
+        let questions = of_points(evidence, workload, targets);
         match evidence.objective {
             Some(Objective::Metric(metric)) => with_objective(metric, questions),
             _ => questions,
         }
+    };
+    // An answer for several workloads must not leave out in silence one in which nothing works. It has the questions of the others.
+    let of_unknown = |workload: &Workload<'_>| {
+        let kind = |workload: &Workload<'_>| MetricSet::of(evidence.points, workload);
+        let alike = workloads
+            .iter()
+            .filter(|other| !is_unknown(other) && std::ptr::eq(kind(other), kind(workload)));
+        let asked = alike.flat_map(of_known).unique_by(|question| question.name.clone());
+        let own = asked.map(|question| Question {
+            workload: evidence.names.workload(workload),
+            effects: Vec::new(),
+            ..question
+        });
+        own.collect_vec()
+    };
+    let of_workload = |workload: &Workload<'_>| match is_unknown(workload) {
+        true => of_unknown(workload),
+        false => of_known(workload),
     };
     workloads.iter().flat_map(of_workload).collect()
 }
@@ -119,8 +132,16 @@ fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target
     let effects = [Some(throughput), latency].into_iter().flatten();
     let effects = effects.map(str::to_owned).collect_vec();
     let question = |name: &str, metric: &str, adds_up: bool| Question {
+        name: name.to_owned(),
+        workload: evidence.names.workload(workload),
+        load: None,
+        load_of: None,
+        goal: Goal::Metric {
+            name: metric.to_owned(),
+            adds_up,
+        },
+        targets: targets.to_vec(),
         effects: effects.clone(),
-        ..of_metric(evidence, workload, targets, (name, metric, adds_up))
     };
     let per_gpu = question("Most throughput per GPU", FRONTIER[1], false);
     let asks_per_gpu = metric_set.gives_output && evidence.gpus.is_none() && gpus_differ(evidence, workload);
@@ -136,32 +157,6 @@ fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target
         is_measured(ENERGY).then(|| question("Least energy", ENERGY, false)),
     ];
     asked.into_iter().flatten().collect()
-}
-
-/// Returns the question for the throughput of a workload, without effects of settings.
-fn throughput(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target]) -> Question {
-    let (name, metric) = MetricSet::of(evidence.points, workload).throughput;
-    of_metric(evidence, workload, targets, (name, metric, true))
-}
-
-fn of_metric(
-    evidence: &Evidence<'_>,
-    workload: &Workload<'_>,
-    targets: &[Target],
-    (name, metric, adds_up): (&str, &str, bool),
-) -> Question {
-    Question {
-        name: name.to_owned(),
-        workload: evidence.names.workload(workload),
-        load: None,
-        load_of: None,
-        goal: Goal::Metric {
-            name: metric.to_owned(),
-            adds_up,
-        },
-        targets: targets.to_vec(),
-        effects: Vec::new(),
-    }
 }
 
 /// Returns true if the points have different numbers of GPUs. Otherwise throughput per GPU ranks them like throughput.

@@ -22,8 +22,8 @@ pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> Stri
     )
 }
 
-/// Returns true if the tables of runs and of points, the answer, the reports, the charts and the files of `best/` exist and were made from this state.
-/// Their content is not compared.
+/// Returns true if the tables of runs and of points, the answer, the reports, the charts and the files of `best/` exist and were made from
+/// this state. Their content is not compared.
 pub fn is_current(directory: &Directory, state: &State) -> bool {
     let files = [
         directory.summary_csv(),

@@ -313,6 +313,10 @@ fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
         Goal::Load { target, .. } => format!("target {target}"),
         Goal::Metric { .. } => answered.targets.iter().map(target).unique().join(", "),
     };
+    let is_unmeasured = !answer
+        .estimates
+        .iter()
+        .any(|point| point.workload == answered.workload && point.runs > 0);
     let Some(nearest) = &answered.nearest else {
         let is_too_large = answered.too_large.len() == answer.configs.len() && !answer.configs.is_empty();
         return match asked.as_str() {
@@ -328,7 +332,10 @@ fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
             _ if answered.is_load() => {
                 "no search has found a load yet; `vsweep status` says how far they are.".to_owned()
             }
-            "" if answer.open == 0 && answer.optimization.is_none() => "no run of any server gave a figure.".to_owned(),
+            _ if is_unmeasured && answer.open == 0 && answer.optimization.is_none() => {
+                "no run of any server gave a figure.".to_owned()
+            }
+            _ if is_unmeasured => "nothing is known yet.".to_owned(),
             "" => "nothing is known yet.".to_owned(),
             asked => format!("no server meets {asked}."),
         };

@@ -55,7 +55,7 @@ pub fn read_any(root: &Path) -> Result<Runs> {
 /// `benchmark_results.json` of vLLM's dashboard. Equal settings in one file are runs of one point.
 ///
 /// # Errors
-/// If a file has no row of the dashboard, and one of its records has no figure of vLLM's benchmarks.
+/// If not all records of a file are rows of the dashboard, and one of them has no figure of vLLM's benchmarks.
 pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Runs, String> {
     let mut builder = TableBuilder::new();
     for (name, records) in files {

@@ -18,7 +18,7 @@ use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
 use vsweep_answer::Answer;
@@ -27,7 +27,7 @@ use vsweep_base::error::Result;
 use vsweep_base::shell::shell_line;
 use vsweep_base::units::{is_zero, show_duration, show_many};
 use vsweep_base::validity::Validity;
-use vsweep_record::journal::{self, Check, Directory, Manifest, Nonce, RunRecord, ServerRecord, Session, State};
+use vsweep_record::journal::{self, Check, Directory, Manifest, Nonce, RunRecord, ServerRecord, State};
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -142,10 +142,12 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Servers that have not ended, of the sessions that have not ended either.
-    fn of(state: &State) -> Vec<RunningServer> {
+    /// Servers that have not ended, of the last session of each running process.
+    fn of(state: &State, running: &[u32]) -> Vec<RunningServer> {
         let open = state.sessions().iter().filter(|session| session.ended.is_none());
-        let open: HashSet<Nonce> = open.map(Session::nonce).collect();
+        let open = open.filter(|session| running.contains(&session.pid));
+        let last: HashMap<u32, Nonce> = open.map(|session| (session.pid, session.nonce())).collect();
+        let open: HashSet<Nonce> = last.into_values().collect();
         let up = |server: &ServerRecord| {
             let mut launches = server.launches.iter().rev();
             let last = launches.find(|last| last.exited_at.is_none() && open.contains(&last.launch.session))?;
@@ -185,7 +187,7 @@ impl Status {
             shell_line(command.chain(options).chain(["-o".to_owned(), root]))
         });
         if !status.running.is_empty() {
-            status.servers_up = RunningServer::of(state);
+            status.servers_up = RunningServer::of(state, &status.running);
         }
         Ok(status)
     }

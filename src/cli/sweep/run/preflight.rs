@@ -148,8 +148,13 @@ pub fn lengths(estimate: &std::result::Result<Rehearsal, String>) -> Lengths {
     servers.map(length).collect()
 }
 
-/// Returns the predictions of all servers for an optimisation that has not begun, from the rehearsal of its plan.
-pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options, rehearsal: &Rehearsal) -> Predictions {
+/// Returns the predictions of all servers for an optimisation, from the rehearsal of what `states.0` lacks, which `states.1` calibrates.
+pub fn predictions(
+    sweep: &Sweep<'_>,
+    states: (&State, &State),
+    options: &Options,
+    rehearsal: &Rehearsal,
+) -> Predictions {
     let results: Vec<Option<&Results>> = rehearsal.servers.iter().map(|own| own.results.as_ref()).collect();
     let values = match forecast::is_known(sweep.wanted, options) {
         true => values(sweep.plan, rehearsal, &results),
@@ -158,7 +163,7 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options, rehearsa
     };
     // Simulated servers need no slopes, because their constants are known.
     let moved = if needs_gpu(sweep.wanted) && values.iter().any(Option::is_some) {
-        moved_values(sweep, state, options, rehearsal)
+        moved_values(sweep, states, options, rehearsal)
     } else {
         Vec::new()
     };
@@ -192,12 +197,12 @@ fn values(plan: &Plan, rehearsal: &Rehearsal, results: &[Option<&Results>]) -> V
 /// they cannot be computed in time.
 fn moved_values(
     sweep: &Sweep<'_>,
-    state: &State,
+    (done, record): (&State, &State),
     options: &Options,
     rehearsal: &Rehearsal,
 ) -> Vec<Vec<Option<Predicted>>> {
     if sweep.plan.sla.is_some() {
-        let moved = moved_results(sweep.schedule(), state, rehearsal, options).unwrap_or_default();
+        let moved = moved_results(sweep.schedule(), record, rehearsal, options).unwrap_or_default();
         let values = |results: &Vec<Option<Results>>| {
             let results: Vec<Option<&Results>> = results.iter().map(Option::as_ref).collect();
             values(sweep.plan, rehearsal, &results)
@@ -216,7 +221,7 @@ fn moved_values(
             plays: Arc::default(),
             ..options.clone()
         };
-        let rehearsal = estimate(sweep.schedule(), state, state, &options).ok()?;
+        let rehearsal = estimate(sweep.schedule(), done, record, &options).ok()?;
         let results: Vec<Option<&Results>> = rehearsal.servers.iter().map(|own| own.results.as_ref()).collect();
         Some(values(sweep.plan, &rehearsal, &results))
     };
@@ -266,7 +271,7 @@ mod tests {
             answers.values().map(BTreeMap::len).sum::<usize>(),
             foreseen.sum::<usize>()
         );
-        let mut predictions = predictions(&sweep, &state, &options, &rehearsal);
+        let mut predictions = predictions(&sweep, (&state, &state), &options, &rehearsal);
         let with = |server: ServerConfig| predictions.remove(&server.id).map(|own| (server, own));
         matrix.servers().map(with).map(|own| own.expect("predicted")).collect()
     }

@@ -199,9 +199,15 @@ impl<'a> Trials<'a> {
                 sd: error_of_load(record, target),
             },
             Found::None => Trial::Unmet,
-            Found::Undecided => Trial::Undecided {
-                ln_below: Some((answer.high * replicas).ln()).filter(|bound| bound.is_finite()),
-            },
+            Found::Undecided => {
+                // The interval's end may well be exceeded, so the bound is the end of the whole distribution.
+                let found = answer.posterior.as_ref().filter(|_| answer.high.is_finite());
+                let end = found.and_then(|own| own.quantiles.last().copied().filter(|end| *end < own.ceiling));
+                let end = end.map_or(f64::INFINITY, |end| end.max(answer.high));
+                Trial::Undecided {
+                    ln_below: Some((end * replicas).ln()).filter(|bound| bound.is_finite()),
+                }
+            }
             Found::Skipped => match record.started.rivals.iter().find(|rival| rival.target == target) {
                 Some(rival) => Trial::Beaten {
                     ln_below: (rival.load * replicas).ln(),

@@ -74,9 +74,13 @@ impl Optimized {
         (self.compiled.start_s(of) + of.measure_s * (1.0 - lost * (1.0 - LOST_SHARE))).max(1.0)
     }
 
-    /// Returns the share of the machine that a start of a candidate takes.
+    /// Returns the share of the machine that a start of a candidate takes, or its GPUs if the budget counts these.
     fn share(&self, candidate: usize) -> f64 {
-        1.0 / f64::from(self.candidates[candidate].at_once.max(1))
+        let candidate = &self.candidates[candidate];
+        match self.rules.budget {
+            Some(Budget::GpuSeconds(_)) => f64::from(candidate.gpus),
+            _ => 1.0 / f64::from(candidate.at_once.max(1)),
+        }
     }
 
     /// Returns the cost of the cheapest start, in seconds of the machine.
@@ -89,7 +93,7 @@ impl Optimized {
     pub(super) fn is_spent(&self, under_way: &[usize]) -> bool {
         match self.rules.budget {
             None => false,
-            Some(Budget::MachineSeconds(most)) => {
+            Some(Budget::MachineSeconds(most) | Budget::GpuSeconds(most)) => {
                 let done = self.trials.iter().zip(&self.seconds);
                 let done = done.map(|((at, _), seconds)| seconds * self.share(*at));
                 let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * self.share(*at));

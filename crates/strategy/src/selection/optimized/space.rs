@@ -172,9 +172,11 @@ pub struct Rules {
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
     /// Time of the machine in seconds. The time of a start is divided by the number of starts like it that the machine can run at the same
-    /// time. Journals of earlier versions have other names for it.
-    #[serde(alias = "server_seconds", alias = "gpu_seconds")]
+    /// time. In earlier journals each start counts whole.
+    #[serde(alias = "server_seconds")]
     MachineSeconds(f64),
+    /// In earlier journals only: seconds of starts, each times its GPUs.
+    GpuSeconds(f64),
     /// Number of starts, failed ones included.
     Starts(usize),
 }

@@ -96,6 +96,9 @@ pub struct Config {
     pub gpus: u32,
     /// Seconds that a start takes until the server is ready and all its points are measured; `None` if unknown.
     pub seconds_per_start: Option<f64>,
+    /// Time until a launch is ready, in seconds; `None` if unknown.
+    #[serde(skip)]
+    pub seconds_until_ready: Option<f64>,
     /// Facts that a user must know before deploying it.
     pub facts: Facts,
 }

@@ -68,11 +68,10 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
 /// as a whole.
 fn seconds_of_a_start(experiment: &Experiment, placed: &Placed) -> Option<f64> {
     let config = &experiment.configs[placed.config];
-    let whole = config.seconds_per_start?;
-    let Some(own) = placed.point else { return Some(whole) };
-    let points = experiment.points.iter().enumerate();
-    let others = points.filter(|(at, point)| *at != own && point.config == config.id);
-    Some((whole - others.map(|(_, point)| point.seconds).sum::<f64>()).max(0.0))
+    match placed.point {
+        Some(point) => Some(config.seconds_until_ready? + experiment.points[point].seconds),
+        None => config.seconds_per_start,
+    }
 }
 
 /// Returns the standard deviation of one further start of an entrant, relative to its figure.

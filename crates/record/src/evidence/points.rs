@@ -217,6 +217,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
             settings,
             gpus: gpus.filter(|gpus| gpus.fract() == 0.0).map_or(0, |gpus| gpus as u32),
             seconds_per_start: seconds_per_start(launches, tally.seconds),
+            seconds_until_ready: seconds_per_start(launches, 0.0),
             facts: Facts {
                 launches: launches.len() as u32,
                 deaths: launches.iter().filter(|launch| launch.exit.cause.is_some()).count() as u32,

@@ -1,7 +1,8 @@
 //! Reports columns that a plan names, in `[report]` and elsewhere, and that no run will have.
 
+use super::judging_figures;
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Diagnostics, Plan, Runs, Side, spelling, suggest};
+use crate::plan::{BenchRunner, Diagnostics, Plan, Side, spelling, suggest};
 use crate::report::columns;
 use crate::stats::split_class;
 
@@ -45,22 +46,11 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         found.object(plan.origin.value_span(place), message, remedy);
     };
     let is_of_class = |name: &str| split_class(name).0.is_some();
-    if let Runs::Until { metric, .. } = &plan.runs
-        && is_of_class(metric)
-    {
-        require(metric, &["runs", "metric"]);
-    }
-    let compared = plan.compare.iter().flat_map(|compare| &compare.metrics).enumerate();
-    for (i, name) in compared.filter(|(_, name)| is_of_class(name)) {
-        require(name, &["compare", "metrics", &i.to_string()]);
-    }
-    let limits = plan.compare.iter().flat_map(|compare| &compare.fail_on).enumerate();
-    for (i, limit) in limits.filter(|(_, limit)| is_of_class(&limit.metric)) {
-        require(&limit.metric, &["compare", "fail_on", &i.to_string()]);
-    }
-    let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.as_ref());
-    if let Some(name) = objective.filter(|_| plan.sla.is_none()) {
-        require(name, &["optimize", "objective"]);
+    for (name, place) in judging_figures(plan) {
+        if is_of_class(name) || place[0] == "optimize" {
+            let place: Vec<&str> = place.iter().map(String::as_str).collect();
+            require(name, &place);
+        }
     }
     for (i, name) in plan.report.pareto_label_by.iter().enumerate() {
         require(name, &["report", "pareto", "label_by", &i.to_string()]);

@@ -1,11 +1,11 @@
 //! Checks a plan's loads by the rules of the program that measures them.
 
-use super::{OUTPUT_JSON, launched, loads, place_of_param};
+use super::{OUTPUT_JSON, judging_figures, launched, loads, place_of_param};
 use crate::bench;
 use crate::matrix::{Matrix, argv};
 use crate::plan::{
-    BenchRunner, Commands, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Requirement, Runs, Side, Span,
-    Warmup, show, spelling, suggest,
+    BenchRunner, Commands, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Requirement, Side, Span, Warmup,
+    show, spelling, suggest,
 };
 use crate::search::{Quantity, Vary};
 use crate::stats::split_class;
@@ -158,21 +158,9 @@ fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             }
         }
     }
-    let mut require = |name: &str, place: &[&str]| require(split_class(name).1, plan.origin.value_span(place));
-    if let Runs::Until { metric, .. } = &plan.runs {
-        require(metric, &["runs", "metric"]);
-    }
-    if let Some(compare) = &plan.compare {
-        for (i, name) in compare.metrics.iter().enumerate() {
-            require(name, &["compare", "metrics", &i.to_string()]);
-        }
-        for (i, limit) in compare.fail_on.iter().enumerate() {
-            require(&limit.metric, &["compare", "fail_on", &i.to_string()]);
-        }
-    }
-    let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.as_ref());
-    if let Some(name) = objective.filter(|_| plan.sla.is_none()) {
-        require(name, &["optimize", "objective"]);
+    for (name, place) in judging_figures(plan) {
+        let place: Vec<&str> = place.iter().map(String::as_str).collect();
+        require(split_class(name).1, plan.origin.value_span(&place));
     }
 }
 

@@ -13,7 +13,7 @@ pub use addresses::check_side_by_side;
 pub use machine::check as check_machine;
 
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{BenchRunner, Draft, Origin, Params, Plan, Problems, Side, Span, Target};
+use crate::plan::{BenchRunner, Draft, Origin, Params, Plan, Problems, Runs, Side, Span, Target};
 use std::path::Path;
 
 /// Maximum number of servers, and of loads, that are checked. A plan that was written by hand has far fewer.
@@ -112,4 +112,23 @@ fn place_of_param(
         let mut names = combos.flat_map(|(i, combo)| combo.params.keys().map(move |name| (i.to_string(), name)));
         names.find_map(|(i, name)| place(name, &[side.table(), "combos", &i, name]))
     })
+}
+
+/// The figures by which runs and servers are judged, each with its place in the plan. Those of `[sla]` and `[[assert]]` are left out.
+fn judging_figures(plan: &Plan) -> Vec<(&str, Vec<String>)> {
+    let at = |path: &[&str]| path.iter().map(|&key| key.to_owned()).collect::<Vec<String>>();
+    let mut all = Vec::new();
+    if let Runs::Until { metric, .. } = &plan.runs {
+        all.push((metric.as_str(), at(&["runs", "metric"])));
+    }
+    if let Some(compare) = &plan.compare {
+        let metrics = compare.metrics.iter().enumerate();
+        all.extend(metrics.map(|(i, name)| (name.as_str(), at(&["compare", "metrics", &i.to_string()]))));
+        let limits = compare.fail_on.iter().enumerate();
+        all.extend(limits.map(|(i, limit)| (&*limit.metric, at(&["compare", "fail_on", &i.to_string()]))));
+    }
+    let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.as_ref());
+    let objective = objective.filter(|_| plan.sla.is_none());
+    all.extend(objective.map(|name| (name.as_str(), at(&["optimize", "objective"]))));
+    all
 }

@@ -438,6 +438,14 @@ mod tests {
         }
     }
 
+    /// Records a server and one measured run. Returns the line that began the run.
+    fn measure(recorder: &mut Recorder) -> Entry {
+        recorder.record(begun()).expect("recorded");
+        let start = recorder.record(started()).expect("recorded");
+        recorder.commit(finished(&start), result()).expect("committed");
+        start
+    }
+
     #[test]
     fn a_commit_is_a_file_and_a_line_that_vouches_for_it() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -446,9 +454,7 @@ mod tests {
             !recorder.directory().is_experiment(),
             "a session that records nothing has no journal"
         );
-        recorder.record(begun()).expect("recorded");
-        let start = recorder.record(started()).expect("recorded");
-        recorder.commit(finished(&start), result()).expect("committed");
+        let start = measure(&mut recorder);
         let run = recorder.state().runs().next().expect("one run").clone();
         let file = run.file.clone().expect("a file");
         assert_eq!(*file.path, format!("runs/p/0.0-{}.json", start.rank.line));
@@ -467,9 +473,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let directory = Directory::at(folder.path());
         let mut recorder = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
-        recorder.record(begun()).expect("recorded");
-        let start = recorder.record(started()).expect("recorded");
-        recorder.commit(finished(&start), result()).expect("committed");
+        measure(&mut recorder);
         drop(recorder);
         let path = directory.journals().expect("readable").remove(0);
         let whole = fs::read_to_string(&path).expect("readable");
@@ -501,9 +505,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let directory = Directory::at(folder.path());
         let mut recorder = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
-        recorder.record(begun()).expect("recorded");
-        let start = recorder.record(started()).expect("recorded");
-        recorder.commit(finished(&start), result()).expect("committed");
+        measure(&mut recorder);
         let file = recorder
             .state()
             .runs()
@@ -536,9 +538,7 @@ mod tests {
         fs::remove_file(directory.lock(Shard::WHOLE)).expect("it is there");
         let mut second = Recorder::open(directory.clone(), Shard::WHOLE).expect("nobody is in the way");
         for recorder in [&mut first, &mut second] {
-            recorder.record(begun()).expect("recorded");
-            let start = recorder.record(started()).expect("recorded");
-            recorder.commit(finished(&start), result()).expect("committed");
+            measure(recorder);
         }
         let state = load(&directory, Check::Hashes).expect("sound");
         assert_eq!(

@@ -335,8 +335,7 @@ fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
             _ if is_unmeasured && answer.open == 0 && answer.optimization.is_none() => {
                 "no run of any server gave a figure.".to_owned()
             }
-            _ if is_unmeasured => "nothing is known yet.".to_owned(),
-            "" => "nothing is known yet.".to_owned(),
+            asked if is_unmeasured || asked.is_empty() => "nothing is known yet.".to_owned(),
             asked => format!("no server meets {asked}."),
         };
     };

@@ -87,12 +87,9 @@ pub struct Status {
     /// The age of that answer, in words.
     #[serde(skip)]
     age: Option<String>,
-    /// The state of the plan's own comparison, in sentences.
+    /// The state of the plan's own comparison, in a few sentences.
     #[serde(skip)]
     compared: Vec<String>,
-    /// Like `compared`, with a few of the figures only.
-    #[serde(skip)]
-    compared_in_brief: Vec<String>,
     /// The table of the searches so far; empty if none has begun.
     #[serde(skip)]
     search_table: String,
@@ -242,8 +239,7 @@ impl Status {
             starts: state.planning_session().map_or(1, |planned| planned.starts),
             searches: state.planning_session().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
-            compared: compared::in_words(state),
-            compared_in_brief: compared::in_brief(state),
+            compared: compared::in_brief(state),
             causes,
             doubts,
             has_begun: state.last_session().is_some(),
@@ -315,7 +311,7 @@ impl Status {
             standing => self.standing(is_done),
             tasks => self.cluster.as_ref().map(|cluster| cluster.to_text(is_done)),
             age => self.age.as_deref(),
-            compared => &self.compared_in_brief,
+            compared => &self.compared,
             optimized => answer.map(optimization),
             search_table => &self.search_table,
             is_searched => !self.search_table.is_empty(),

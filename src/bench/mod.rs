@@ -21,7 +21,8 @@ mod side {
 mod worker;
 
 pub use external::{
-    AIPERF_RESULT, Asked, LOG, RESULT, command_line, in_figures, judge, params_of, read_result, read_results, with_load,
+    AIPERF_RESULT, Asked, LOG, RESULT, command_line, in_figures, judge, load_contradiction, params_of, read_result,
+    read_results,
 };
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::to_flags;

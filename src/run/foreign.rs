@@ -4,7 +4,7 @@
 use super::live::reduce;
 use super::{Changes, Sweep};
 use crate::agenda::{Task, kept_metrics};
-use crate::bench::{Asked, Measurement, in_figures, judge, of_engine, params_of, read_result, with_load};
+use crate::bench::{Asked, Measurement, in_figures, judge, load_contradiction, of_engine, params_of, read_result};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::files;
@@ -163,7 +163,7 @@ fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -
         params: &params,
         models: &models,
     };
-    with_load(&measured.result.values, asked)
+    load_contradiction(&measured.result.values, asked)
 }
 
 /// Returns true if the client performed a warm-up.

@@ -72,7 +72,7 @@ pub type Observer<'a> = dyn FnMut(Update<'_>, &Recorder) -> Result<()> + 'a;
 pub type Forecasts = BTreeMap<SearchId, BTreeMap<String, f64>>;
 
 /// Expected duration of the work on each server, in seconds.
-pub type Lengths = BTreeMap<ServerId, f64>;
+pub type ServerSeconds = BTreeMap<ServerId, f64>;
 
 /// One session of work on an experiment.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ pub struct Sweep<'a> {
     /// The machine, if servers run side by side.
     pub node: Option<&'a Node>,
     /// Expected duration of the work on each server, in seconds; servers not listed have none.
-    pub lengths: &'a Lengths,
+    pub seconds: &'a ServerSeconds,
     /// Predictions of the servers, for an optimisation that begins; servers not listed have none.
     pub predictions: &'a Predictions,
     /// The share of a worker among others; `None` for a session that takes no leases.
@@ -107,7 +107,7 @@ impl<'a> Sweep<'a> {
     /// Returns a sweep of all work on a plan, without knowledge of the machine or of durations.
     pub fn of(plan: &'a Plan, matrix: &'a Matrix) -> Sweep<'a> {
         const NO_FORECASTS: &Forecasts = &Forecasts::new();
-        const NO_LENGTHS: &Lengths = &Lengths::new();
+        const NO_SECONDS: &ServerSeconds = &ServerSeconds::new();
         const NO_PREDICTIONS: &Predictions = &Predictions::new();
         Sweep {
             plan,
@@ -117,7 +117,7 @@ impl<'a> Sweep<'a> {
             retry_failed: false,
             forecasts: NO_FORECASTS,
             node: None,
-            lengths: NO_LENGTHS,
+            seconds: NO_SECONDS,
             predictions: NO_PREDICTIONS,
             share: None,
             advised: None,
@@ -331,7 +331,7 @@ impl Sweep<'_> {
             Some((schedule.sure_runs(start, state) + searched as u64) as f64)
         };
         let need = |start: Start| {
-            let known = self.lengths.get(&start.server.id);
+            let known = self.seconds.get(&start.server.id);
             let seconds = known.map(|seconds| seconds / f64::from(self.plan.starts.max(1)));
             // Durations decide the order only where servers share the machine.
             let seconds = seconds.or_else(|| (!node.is_undivided()).then(|| work(&start))?);

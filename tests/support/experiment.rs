@@ -15,7 +15,7 @@ use vsweep::journal::{
     Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, RunFiles, RunFinished,
     RunStarted, Seen, ServerDeclared, ServerExited, ServerReady, SessionStarted, StoredFile, Sum,
 };
-use vsweep::matrix::{argv, text};
+use vsweep::matrix::{argv, settings_text};
 use vsweep::plan::Params;
 use vsweep::request_error::RequestError;
 use vsweep::validity::{Code, Doubt, Validity};
@@ -128,7 +128,7 @@ impl Experiment {
         let server = ServerId(format!("{i:016x}").into());
         let (slot, launch) = (FIRST_SLOT, i as u32 + 1);
         let config = ServerDeclared {
-            name: text(&params(params_of)),
+            name: settings_text(&params(params_of)),
             argv: argv::apply(
                 &self.command.split(' ').map(str::to_owned).collect::<Vec<String>>(),
                 &params(params_of),
@@ -176,7 +176,7 @@ impl Experiment {
                     slot,
                     run,
                     launch,
-                    name: text(&params(load)),
+                    name: settings_text(&params(load)),
                     params: params(load),
                     combo: combo_of(load),
                     search: None,

@@ -68,7 +68,7 @@ fn read_json(input: &Value) -> Outcome {
 
 fn name_and_text(input: &Value) -> Outcome {
     let combo = combos_of(&json!([input]))?.remove(0);
-    let text = matrix::text(&combo.params);
+    let text = matrix::settings_text(&combo.params);
     Ok(json!({"name": combo.name.unwrap_or_else(|| text.clone()), "text": text}))
 }
 

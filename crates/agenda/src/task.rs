@@ -10,7 +10,7 @@ use vsweep_plan::matrix::{LoadSearch, Point};
 use vsweep_plan::{Params, number_or_text};
 use vsweep_record::journal::Learned;
 use vsweep_strategy::search::{
-    CurvePoint, Cut, Level, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
+    CurvePoint, Cut, ExploredRun, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
 };
 
 /// One run to measure.
@@ -256,7 +256,7 @@ impl SearchReader {
 }
 
 fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
-    Learned::Level(Box::new(Level { load: *load, figures }))
+    Learned::Level(Box::new(ExploredRun { load: *load, figures }))
 }
 
 /// Returns the position of a run on the curve; `None` if unknown. A latency that the benchmark does not report follows from Little's law.

@@ -14,7 +14,7 @@ use super::show;
 use itertools::Itertools;
 use names::is_secret_name;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use redact::{Known, MIN_ANYWHERE, MIN_WORD, Reach};
+use redact::{KnownSecret, MIN_ANYWHERE, MIN_WORD, Reach};
 use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users, sure_part};
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -31,7 +31,7 @@ pub struct Secrets {
     /// Names that the plan itself calls secret, in their canonical form.
     named: BTreeSet<String>,
     /// Secret values, longest first, so that a secret within another is hidden after it.
-    known: Vec<Known>,
+    known: Vec<KnownSecret>,
     /// True if a text that is a secret as a whole is hidden wherever it stands, even if it is short or common. Ids need that.
     hides_whole_texts: bool,
 }
@@ -113,7 +113,7 @@ impl Secrets {
             }
         }
         for known in ambient.known {
-            self.add(Known {
+            self.add(KnownSecret {
                 is_ambient: true,
                 ..known
             });
@@ -207,7 +207,7 @@ impl Secrets {
                 continue;
             }
             let needs_name = Reach::of(&form) == Reach::Named;
-            self.add(Known {
+            self.add(KnownSecret {
                 name: match form == value {
                     true => name.clone(),
                     false => format!("{name}_WRITTEN"),
@@ -219,15 +219,15 @@ impl Secrets {
         }
     }
 
-    fn add(&mut self, known: Known) {
-        let same = |other: &&mut Known| (&other.value, &other.before) == (&known.value, &known.before);
+    fn add(&mut self, known: KnownSecret) {
+        let same = |other: &&mut KnownSecret| (&other.value, &other.before) == (&known.value, &known.before);
         if let Some(other) = self.known.iter_mut().find(same) {
             other.is_ambient &= known.is_ambient;
             return;
         }
         let namesake = self.known.iter().find(|other| other.value == known.value);
         let name = namesake.map_or_else(|| self.unused(&known.name), |other| other.name.clone());
-        self.known.push(Known { name, ..known });
+        self.known.push(KnownSecret { name, ..known });
         self.known
             .sort_by_key(|known| Reverse((known.value.len(), known.before.len())));
     }

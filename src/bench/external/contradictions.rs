@@ -54,7 +54,7 @@ pub fn in_itself(result: &Params) -> Option<String> {
 }
 
 /// Returns a doubt if the result is of another load than the one that was asked for.
-pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
+pub fn load_contradiction(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
     let param = |name: &str| spelling::find(asked.params, name);
     let load = ["max_concurrency", "request_rate", "num_prompts"].into_iter();
     let differs = |name: &str| {
@@ -278,7 +278,7 @@ mod tests {
             let params = params.as_object().cloned().expect("an object");
             let models = ["/models/tiny"];
             assert_eq!(
-                with_load(
+                load_contradiction(
                     &sound(),
                     Asked {
                         params: &params,
@@ -289,7 +289,7 @@ mod tests {
             );
         }
         assert_eq!(
-            with_load(
+            load_contradiction(
                 &sound(),
                 Asked {
                     params: &Params::new(),
@@ -416,11 +416,11 @@ mod tests {
                 "it is of the model other, and org/tiny was asked for",
             ),
         ] {
-            let doubt = with_load(&with(name, value), asked).expect(name);
+            let doubt = load_contradiction(&with(name, value), asked).expect(name);
             assert_eq!((doubt.code, doubt.detail.as_str()), (Code::OtherLoad, said));
         }
         assert_eq!(
-            with_load(&with("max_concurrency", Value::Null), asked),
+            load_contradiction(&with("max_concurrency", Value::Null), asked),
             None,
             "it does not say"
         );

@@ -12,7 +12,7 @@ mod engine;
 
 pub use clients::read_results;
 use contradictions::in_itself;
-pub use contradictions::{Asked, in_figures, with_load};
+pub use contradictions::{Asked, in_figures, load_contradiction};
 pub(crate) use engine::of_engine;
 pub use engine::params_of;
 
@@ -67,7 +67,7 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
     };
     let is_served = !matches!(job.runner, BenchRunner::Offline(_));
     let doubt = is_served
-        .then(|| with_load(&measurement.result.values, asked))
+        .then(|| load_contradiction(&measurement.result.values, asked))
         .flatten();
     measurement.doubts.extend(doubt);
     Ok(measurement)

@@ -189,7 +189,7 @@ mod tests {
 
     fn names(params: Value) -> Vec<String> {
         let shapes = shapes(params.as_object().expect("an object"));
-        shapes.iter().map(crate::matrix::text).collect()
+        shapes.iter().map(crate::matrix::settings_text).collect()
     }
 
     #[test]

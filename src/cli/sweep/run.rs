@@ -19,11 +19,11 @@ use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
 use crate::report::progress::{Mode, Progress};
 use crate::report::texts::ending;
-use crate::run::{Changes, Interrupt, Lengths, Sweep, Update, chosen_group};
+use crate::run::{Changes, Interrupt, ServerSeconds, Sweep, Update, chosen_group};
 use crate::{report, threads};
 pub use display::counter;
 use display::{Display, eta};
-use preflight::{answers, first_guesses, lengths, margins_in_words, predictions};
+use preflight::{answers, first_guesses, margins_in_words, predictions, server_seconds};
 pub use preflight::{check_machine, find_node, noise_beside, settle_gpus, settle_margins};
 use std::cell::OnceCell;
 use std::panic::resume_unwind;
@@ -270,9 +270,9 @@ pub fn perform(
     let options = forecast::options_at(sweep.plan, sweep.wanted, recorder.directory());
     let estimated = OnceCell::new();
     let estimate = || estimated.get_or_init(|| forecast::estimate(sweep.schedule(), state, state, &options));
-    let lengths = match sweep.node {
-        Some(_) => lengths(estimate()),
-        None => Lengths::new(),
+    let seconds = match sweep.node {
+        Some(_) => server_seconds(estimate()),
+        None => ServerSeconds::new(),
     };
     let is_unpredicted = sweep.share.is_none() && needs_predictions(sweep.plan, sweep.whole, state.optimization());
     // Predictions are compared with each other, so servers that were measured before need theirs, too.
@@ -290,7 +290,7 @@ pub fn perform(
     };
     let sweep = Sweep {
         forecasts: &forecasts,
-        lengths: &lengths,
+        seconds: &seconds,
         predictions: &predictions,
         ..sweep
     };

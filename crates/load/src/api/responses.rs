@@ -63,7 +63,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
             Some(Text::Text(text)) if is_text => text,
             _ => Cow::Borrowed(""),
         },
-        is_bare: false,
+        has_no_choices: false,
         finished,
         usage: usage.map(|usage| Usage {
             prompt_tokens: usage.input_tokens,

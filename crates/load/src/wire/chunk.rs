@@ -51,7 +51,7 @@ pub struct EventFacts<'a> {
     /// Text of the first choice.
     pub text: Cow<'a, str>,
     /// True if it has no choices, like the event with token counts at the end of a stream.
-    pub is_bare: bool,
+    pub has_no_choices: bool,
     /// True if a choice has a finish reason.
     pub finished: bool,
     /// Token counts.
@@ -209,7 +209,7 @@ fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
     let finished = choices
         .iter()
         .any(|choice| choice.finish_reason.as_ref().is_some_and(|why| !why.is_null()));
-    let is_bare = choices.is_empty();
+    let has_no_choices = choices.is_empty();
     let first = choices.into_iter().next();
     let output = first
         .as_ref()
@@ -218,7 +218,7 @@ fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
     Ok(EventFacts {
         output,
         text: text.unwrap_or_default(),
-        is_bare,
+        has_no_choices,
         finished,
         usage: event.usage,
         error,

@@ -305,7 +305,7 @@ impl Stream {
                 self.is_complete |= facts.finished;
                 if let Some(usage) = facts.usage {
                     // An event with counts but no choices is the last one.
-                    self.is_complete |= facts.is_bare && !self.sample.events.is_empty();
+                    self.is_complete |= facts.has_no_choices && !self.sample.events.is_empty();
                     self.sample.output_tokens = usage.completion_tokens.or(self.sample.output_tokens);
                     self.sample.prompt_len = usage.prompt_tokens.unwrap_or(self.sample.prompt_len);
                 }

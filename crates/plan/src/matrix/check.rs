@@ -23,9 +23,14 @@ pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool 
         format!("at most {most} are allowed; give fewer values, or zip axes"),
     );
     for side in [Side::Serve, Side::Bench] {
-        for slot in sides.of(side).slots.iter().filter(|slot| slot.axis.values().len() > 1) {
-            let span = plan.origin.key_span(&[side.table(), "params", &slot.name]);
-            let values = show_count(slot.axis.values().len() as u64);
+        for param in sides
+            .of(side)
+            .table_params
+            .iter()
+            .filter(|param| param.axis.values().len() > 1)
+        {
+            let span = plan.origin.key_span(&[side.table(), "params", &param.name]);
+            let values = show_count(param.axis.values().len() as u64);
             problem = problem.and(span, format!("{values} values"));
         }
     }
@@ -65,8 +70,11 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut 
             if let Some((first, second)) = equal_positions(matrix, side, dimension) {
                 let label = |position| space.label(space.index_at(dimension, position));
                 let (one, other) = (label(first), label(second));
-                let mut slots = space.slots.iter().filter(|slot| slot.dimension == Some(dimension));
-                let is_tied = slots.any(|slot| zip_group(tied, side, &slot.name).is_some());
+                let mut table_params = space
+                    .table_params
+                    .iter()
+                    .filter(|param| param.dimension == Some(dimension));
+                let is_tied = table_params.any(|param| zip_group(tied, side, &param.name).is_some());
                 if !is_whole && (one != other || is_tied) {
                     continue;
                 }
@@ -116,24 +124,28 @@ fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
 /// Returns true if some parameter has a different number at each position along a dimension of the loads. Then all these loads differ,
 /// because a load's identity holds its parameters, except secrets. The check saves time: an axis may have a million values.
 fn are_distinct_numbers(matrix: &Matrix, dimension: usize) -> bool {
-    let mut slots = matrix
+    let mut table_params = matrix
         .sides
         .bench
-        .slots
+        .table_params
         .iter()
-        .filter(|slot| slot.dimension == Some(dimension));
-    slots.any(|slot| {
-        let values = slot.axis.values();
-        let are_numbers = !matrix.secrets.announces(&slot.name) && values.iter().all(Value::is_number);
+        .filter(|param| param.dimension == Some(dimension));
+    table_params.any(|param| {
+        let values = param.axis.values();
+        let are_numbers = !matrix.secrets.announces(&param.name) && values.iter().all(Value::is_number);
         are_numbers && values.iter().map(equality_key).collect::<HashSet<String>>().len() == values.len()
     })
 }
 
 /// Returns the place in the text of a position of a dimension: the item of a list, the combination, or the expression that produces it.
 fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, position: usize) -> Span {
-    match space.slots.iter().find(|slot| slot.dimension == Some(dimension)) {
-        Some(slot) => {
-            let path = [side.table(), "params", &slot.name, &position.to_string()];
+    match space
+        .table_params
+        .iter()
+        .find(|param| param.dimension == Some(dimension))
+    {
+        Some(param) => {
+            let path = [side.table(), "params", &param.name, &position.to_string()];
             plan.origin.value_span(&path)
         }
         None => plan.origin.combo_span(side, position, None),

@@ -1,6 +1,6 @@
 //! The default settings of the servers, with which an optimisation begins and compares the best one.
 
-use super::space::{Slot, Space, own_default};
+use super::space::{Space, TableParam, own_default};
 use super::{Matrix, ServerConfig};
 use crate::{Combo, ServeCommand, spelling};
 use serde_json::Value;
@@ -25,11 +25,11 @@ impl Matrix {
         };
         let ServerConfig { id: defaults, argv, .. } = self.server(last);
         // Only a stated value can equal one that is left out, and comparing all configurations would take long.
-        let can_be_equal = |slot: &Slot| {
+        let can_be_equal = |param: &TableParam| {
             let says_nothing = |value: &Value| value.is_null() || *value == Value::Bool(false);
-            let is_flag = !slot.name.contains('.');
-            let is_stated = !is_flag || ServeCommand::of(&argv).has(&slot.name);
-            is_stated || slot.axis.values().iter().any(says_nothing)
+            let is_flag = !param.name.contains('.');
+            let is_stated = !is_flag || ServeCommand::of(&argv).has(&param.name);
+            is_stated || param.axis.values().iter().any(says_nothing)
         };
         if !space.left_out().all(can_be_equal) {
             return;
@@ -72,7 +72,7 @@ impl Space {
 
     /// Returns the values of a parameter in the combinations and on its axis; `None` for each combination that lacks it.
     fn values_of<'s>(&'s self, name: &str) -> Vec<Option<&'s Value>> {
-        let axis = || self.slot(name).map_or(&[][..], |slot| slot.axis.values());
+        let axis = || self.param(name).map_or(&[][..], |param| param.axis.values());
         let of_axis = || axis().iter().map(Some);
         let of_combo = |combo: &'s Combo| match spelling::find(&combo.params, name) {
             None if !axis().is_empty() => of_axis().collect(),

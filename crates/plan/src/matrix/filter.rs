@@ -52,7 +52,7 @@ impl Agreement {
 
     /// Returns the pairs in which all axes of the group are at the same position; `None` if the group does not span both sides.
     pub fn of_positions(group: &[ParamRef], sides: &Sides) -> Option<Agreement> {
-        let dimension = |side: Side| sides.of(side).slot(names_of(group, side).next()?)?.dimension;
+        let dimension = |side: Side| sides.of(side).param(names_of(group, side).next()?)?.dimension;
         let (serve, bench) = (dimension(Side::Serve)?, dimension(Side::Bench)?);
         Some(Agreement::new(sides, |side, space, index| {
             let dimension = if side == Side::Serve { serve } else { bench };

@@ -323,7 +323,7 @@ impl Matrix {
 }
 
 /// Returns parameters as a text for people: `name=value, name=value`.
-pub fn text(params: &Params) -> String {
+pub fn settings_text(params: &Params) -> String {
     let shown: Vec<String> = params
         .iter()
         .map(|(name, value)| format!("{name}={}", show(value)))

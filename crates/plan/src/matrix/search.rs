@@ -178,7 +178,7 @@ impl Matrix {
 
     fn point_under<S>(&self, finder: &LoadFinder<S>, limits: &[(&str, Value)], requests: Value) -> Point {
         let load = limits.iter().map(|(name, limit)| ((*name).to_owned(), limit.clone()));
-        let load = super::text(&load.collect());
+        let load = super::settings_text(&load.collect());
         let name = match finder.name.as_str() {
             "default" => load,
             name => format!("{name}, {load}"),

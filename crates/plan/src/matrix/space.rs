@@ -58,7 +58,7 @@ impl Sides {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Space {
     /// Parameters in the order of the plan.
-    pub slots: Vec<Slot>,
+    pub table_params: Vec<TableParam>,
     /// The combinations; if there are any, they are dimension 0.
     pub combos: Vec<Combo>,
     /// Length of each dimension.
@@ -74,7 +74,7 @@ pub(super) struct Space {
 
 /// A parameter of a side's table.
 #[derive(Debug, Clone)]
-pub(super) struct Slot {
+pub(super) struct TableParam {
     pub name: String,
     /// Source of its value.
     pub axis: Axis,
@@ -104,7 +104,7 @@ impl Space {
                 zipped.extend(group.map(|group| (group, dimension)));
                 dimension
             });
-            space.slots.push(Slot {
+            space.table_params.push(TableParam {
                 name: name.clone(),
                 axis: axis.clone(),
                 dimension,
@@ -114,8 +114,8 @@ impl Space {
     }
 
     /// A parameter of the table by any of its spellings.
-    pub fn slot(&self, name: &str) -> Option<&Slot> {
-        self.slots.iter().find(|slot| spelling::same(&slot.name, name))
+    pub fn param(&self, name: &str) -> Option<&TableParam> {
+        self.table_params.iter().find(|param| spelling::same(&param.name, name))
     }
 
     /// Returns the number of configurations. The space must not be too large: the product would overflow.
@@ -134,15 +134,15 @@ impl Space {
     /// Returns true if the default settings are an additional configuration: the side has no combinations, some varied parameter can be
     /// left out, and no configuration of the axes leaves out all varied parameters by `null`.
     fn adds_defaults(&self) -> bool {
-        let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
-        let has_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
-        self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(has_null)
+        let varied = || self.table_params.iter().filter(|param| param.dimension.is_some());
+        let has_null = |param: &TableParam| param.axis.values().iter().any(Value::is_null);
+        self.combos.is_empty() && varied().any(|param| default_of(param).is_none()) && !varied().all(has_null)
     }
 
     /// Returns the varied parameters that the default settings leave out.
-    pub fn left_out(&self) -> impl Iterator<Item = &Slot> {
-        let varied = self.slots.iter().filter(|slot| slot.dimension.is_some());
-        varied.filter(|slot| default_of(slot).is_none())
+    pub fn left_out(&self) -> impl Iterator<Item = &TableParam> {
+        let varied = self.table_params.iter().filter(|param| param.dimension.is_some());
+        varied.filter(|param| default_of(param).is_none())
     }
 
     /// Returns the position of a configuration along a dimension; for the default settings, one past the last.
@@ -166,12 +166,12 @@ impl Space {
 
     /// Returns the value that a parameter's own axis has for a configuration; `None` for a derived parameter, and for a
     /// parameter that the default settings leave out.
-    fn stated<'a>(&self, slot: &'a Slot, index: usize) -> Option<&'a Value> {
-        if self.is_defaults(index) && slot.dimension.is_some() {
-            return default_of(slot);
+    fn stated<'a>(&self, param: &'a TableParam, index: usize) -> Option<&'a Value> {
+        if self.is_defaults(index) && param.dimension.is_some() {
+            return default_of(param);
         }
-        let position = slot.dimension.map(|dimension| self.position(index, dimension));
-        slot.axis.values().get(position.unwrap_or(0))
+        let position = param.dimension.map(|dimension| self.position(index, dimension));
+        param.axis.values().get(position.unwrap_or(0))
     }
 
     /// Every parameter with its value.
@@ -184,20 +184,20 @@ impl Space {
         let is_given = |name: &str| given.iter().any(|(given, _)| spelling::same(given, name));
         let combo = self.combo(index);
         // A derived parameter is null until the value that it follows is known.
-        let value = |slot: &Slot| self.stated(slot, index).cloned().unwrap_or_default();
+        let value = |param: &TableParam| self.stated(param, index).cloned().unwrap_or_default();
         let is_there =
-            |slot: &&Slot| !self.is_defaults(index) || slot.dimension.is_none() || default_of(slot).is_some();
-        let slots = self.slots.iter().filter(is_there);
-        let mut params: Params = slots.map(|slot| (slot.name.clone(), value(slot))).collect();
+            |param: &&TableParam| !self.is_defaults(index) || param.dimension.is_none() || default_of(param).is_some();
+        let table_params = self.table_params.iter().filter(is_there);
+        let mut params: Params = table_params.map(|param| (param.name.clone(), value(param))).collect();
         for (name, value) in combo.into_iter().flat_map(|combo| &combo.params) {
-            let name = self.slot(name).map_or(name, |slot| &slot.name);
+            let name = self.param(name).map_or(name, |param| &param.name);
             params.insert(name.clone(), value.clone());
         }
         for (name, value) in given {
             let known = params.keys().find(|known| spelling::same(known, name)).cloned();
             params.insert(known.unwrap_or_else(|| (*name).to_owned()), value.clone());
         }
-        for Slot { name, axis, .. } in &self.slots {
+        for TableParam { name, axis, .. } in &self.table_params {
             if let Axis::Derived(derived) = axis
                 && !is_given(name)
                 && combo.is_none_or(|combo| spelling::find(&combo.params, name).is_none())
@@ -218,19 +218,19 @@ impl Space {
         if let Some(value) = self.combo(index).and_then(|combo| spelling::find(&combo.params, name)) {
             return Some(Cow::Borrowed(value));
         }
-        let slot = self.slot(name)?;
-        match &slot.axis {
+        let param = self.param(name)?;
+        match &param.axis {
             Axis::Derived(derived) => {
                 let followed = self.value(index, &derived.per)?;
-                derived.value(&slot.name, &followed).map(Cow::Owned)
+                derived.value(&param.name, &followed).map(Cow::Owned)
             }
-            Axis::Fixed(_) | Axis::Values(_) => self.stated(slot, index).map(Cow::Borrowed),
+            Axis::Fixed(_) | Axis::Values(_) => self.stated(param, index).map(Cow::Borrowed),
         }
     }
 
     /// Returns how a parameter is derived from another one, if it is.
     pub fn derived(&self, name: &str) -> Option<&Derived> {
-        match &self.slot(name)?.axis {
+        match &self.param(name)?.axis {
             Axis::Derived(derived) => Some(derived),
             _ => None,
         }
@@ -238,7 +238,7 @@ impl Space {
 
     /// The names of all parameters, those of combinations last.
     pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.slots.iter().map(|slot| slot.name.as_str()).collect();
+        let mut names: Vec<&str> = self.table_params.iter().map(|param| param.name.as_str()).collect();
         for name in self.combos.iter().flat_map(|combo| combo.params.keys()) {
             if !names.iter().any(|known| spelling::same(known, name)) {
                 names.push(name);
@@ -258,11 +258,11 @@ impl Space {
             .combo(index)
             .filter(|_| self.combos.len() > 1 || self.combos[0].name.is_some());
         let named = |(name, value): (&String, &Value)| (self.shown_as.get(name).unwrap_or(name).clone(), value.clone());
-        let of_params = |combo: &Combo| super::text(&combo.params.iter().map(named).collect());
+        let of_params = |combo: &Combo| super::settings_text(&combo.params.iter().map(named).collect());
         let combo = combo.map(|combo| combo.name.clone().unwrap_or_else(|| of_params(combo)));
-        let varied = self.slots.iter().filter(|slot| slot.axis.values().len() > 1);
-        let varied = varied.filter_map(|slot| Some(named((&slot.name, self.stated(slot, index)?))));
-        let axes = super::text(&varied.collect());
+        let varied = self.table_params.iter().filter(|param| param.axis.values().len() > 1);
+        let varied = varied.filter_map(|param| Some(named((&param.name, self.stated(param, index)?))));
+        let axes = super::settings_text(&varied.collect());
         match (combo, axes.is_empty()) {
             (Some(combo), true) => combo,
             (Some(combo), false) => format!("{combo} {axes}"),
@@ -274,9 +274,9 @@ impl Space {
 
 /// Returns the value of a varied parameter in the default settings: the first command, or the smallest degree of parallelism if that is
 /// above 1, because the model may not fit on fewer GPUs. Every other parameter is left out.
-fn default_of(slot: &Slot) -> Option<&Value> {
-    let values: Vec<Option<&Value>> = slot.axis.values().iter().map(Some).collect();
-    own_default(&slot.name, &values).filter(|value| number(value).is_none_or(|degree| degree > 1.0))
+fn default_of(param: &TableParam) -> Option<&Value> {
+    let values: Vec<Option<&Value>> = param.axis.values().iter().map(Some).collect();
+    own_default(&param.name, &values).filter(|value| number(value).is_none_or(|degree| degree > 1.0))
 }
 
 /// Returns the first command, or the smallest degree of parallelism if no configuration leaves the degree out; `None` for other parameters.

@@ -101,10 +101,10 @@ pub(super) fn place(plan: &Plan, space: &Space, index: usize, name: &str) -> Opt
             });
         }
     }
-    let slot = space.slot(name)?;
-    let position = slot
+    let param = space.param(name)?;
+    let position = param
         .dimension
         .map(|dimension| space.position(index, dimension).to_string());
-    let path = [table, "params", &slot.name].into_iter().chain(position.as_deref());
+    let path = [table, "params", &param.name].into_iter().chain(position.as_deref());
     Some(plan.origin.value_span(&path.collect::<Vec<_>>()))
 }

@@ -2,7 +2,7 @@
 //! is the same in a million loads. Plans whose loads differ in more than single parameters have no template.
 
 use super::identity::{LoadContent, SharedLoad, members};
-use super::space::{Slot, Space};
+use super::space::{Space, TableParam};
 use crate::{Axis, BenchRunner, MIX, Params, Plan, Secrets};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -22,8 +22,8 @@ enum Piece {
     Fixed(String),
     /// A parameter that varies.
     Varied {
-        /// Index of its slot.
-        slot: usize,
+        /// Index of its param.
+        param: usize,
         /// Its name in JSON, with the colon: `"seed":`.
         key: String,
         /// True if its name announces a secret.
@@ -34,34 +34,43 @@ enum Piece {
 impl LoadTemplate {
     /// Returns the template of a plan's loads, if they have one.
     pub fn of(plan: &Plan, space: &Space, shared: &SharedLoad, secrets: &Secrets) -> Option<LoadTemplate> {
-        let is_plain = |slot: &Slot| match &slot.axis {
+        let is_plain = |param: &TableParam| match &param.axis {
             Axis::Fixed(_) => true,
-            Axis::Values(_) => !shared.decides_dataset(&slot.name),
+            Axis::Values(_) => !shared.decides_dataset(&param.name),
             // The value of a parameter that follows a derived parameter depends on the order of the plan, so the plan has no template.
-            Axis::Derived(derived) => space.derived(&derived.per).is_none() && !shared.decides_dataset(&slot.name),
+            Axis::Derived(derived) => space.derived(&derived.per).is_none() && !shared.decides_dataset(&param.name),
         };
-        let names: Vec<String> = space.slots.iter().map(|slot| secrets.redact(&slot.name)).collect();
+        let names: Vec<String> = space
+            .table_params
+            .iter()
+            .map(|param| secrets.redact(&param.name))
+            .collect();
         let mut order: Vec<usize> = (0..names.len()).collect();
         order.sort_by_key(|at| &names[*at]);
         let are_distinct = order.windows(2).all(|pair| names[pair[0]] != names[pair[1]]);
         let is_command = matches!(plan.bench.runner, BenchRunner::Command(_));
-        let has_mix = space.slot(MIX).is_some();
-        if is_command || has_mix || !space.combos.is_empty() || !are_distinct || !space.slots.iter().all(is_plain) {
+        let has_mix = space.param(MIX).is_some();
+        if is_command
+            || has_mix
+            || !space.combos.is_empty()
+            || !are_distinct
+            || !space.table_params.iter().all(is_plain)
+        {
             return None;
         }
-        let fixed = |slot: &Slot| match &slot.axis {
-            Axis::Fixed(value) => Some((slot.name.clone(), value.clone())),
+        let fixed = |param: &TableParam| match &param.axis {
+            Axis::Fixed(value) => Some((param.name.clone(), value.clone())),
             _ => None,
         };
-        let all_fixed: Params = space.slots.iter().filter_map(fixed).collect();
-        let piece = |at: usize| match &space.slots[at] {
-            Slot {
+        let all_fixed: Params = space.table_params.iter().filter_map(fixed).collect();
+        let piece = |at: usize| match &space.table_params[at] {
+            TableParam {
                 name,
                 axis: Axis::Fixed(value),
                 ..
             } => Piece::Fixed(member(name, value.clone(), secrets)),
-            Slot { name, .. } => Piece::Varied {
-                slot: at,
+            TableParam { name, .. } => Piece::Varied {
+                param: at,
                 key: format!("{}:", Value::from(names[at].as_str())),
                 is_secret: secrets.announces(name),
             },
@@ -76,8 +85,8 @@ impl LoadTemplate {
     pub fn content(&self, space: &Space, index: usize, secrets: &Secrets) -> LoadContent {
         let texts = self.pieces.iter().map(|piece| match piece {
             Piece::Fixed(text) => Cow::Borrowed(text.as_str()),
-            Piece::Varied { slot, key, is_secret } => {
-                let name = &space.slots[*slot].name;
+            Piece::Varied { param, key, is_secret } => {
+                let name = &space.table_params[*param].name;
                 match space.value(index, name).as_deref() {
                     Some(Value::Number(number)) if !is_secret => Cow::Owned(format!("{key}{number}")),
                     value => Cow::Owned(member(name, value.cloned().unwrap_or_default(), secrets)),

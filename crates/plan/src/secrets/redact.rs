@@ -79,7 +79,7 @@ impl Secrets {
             return json;
         };
         // The value itself is sought, not its places: a short or common one is hidden beside its name.
-        let is_absent = |known: &Known| !text.contains(&known.value) && known.cut(text).is_empty();
+        let is_absent = |known: &KnownSecret| !text.contains(&known.value) && known.cut(text).is_empty();
         if self.known.iter().all(is_absent) {
             return json;
         }
@@ -289,7 +289,7 @@ const COMMON: &str =
 
 /// One value that is to be hidden.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownSecret {
     pub value: String,
     /// Its name, in the form of an environment variable.
     pub name: String,
@@ -299,7 +299,7 @@ pub(super) struct Known {
     pub is_ambient: bool,
 }
 
-impl Known {
+impl KnownSecret {
     /// Returns the ranges of a text that must be hidden, in order and without overlaps.
     pub fn places(&self, text: &str) -> Vec<Range<usize>> {
         let reach = Reach::of(&self.value);

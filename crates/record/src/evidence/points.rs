@@ -1,7 +1,7 @@
 //! The points of an experiment with the runs that count, each run's figures with their sampling errors, and the server configs.
 
 use super::Evidence;
-use crate::journal::{LaunchRecord, Spare};
+use crate::journal::{DuplicateReason, LaunchRecord};
 use crate::table::{self, Cell, Points, Sampling, Section, Table, Workload};
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
@@ -198,8 +198,8 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let settings = columns.filter(|column| column.section == Section::Serve && !column.is_combo());
     let differing = settings.filter(|column| !firsts.iter().map(|(_, row)| column.cells.at(*row)).all_equal());
     let differing = differing.collect_vec();
-    let spares = evidence.state.spares().into_iter();
-    let retried = spares.filter(|spare| spare.why == Spare::TriedAgain);
+    let duplicates = evidence.state.duplicates().into_iter();
+    let retried = duplicates.filter(|duplicate| duplicate.why == DuplicateReason::TriedAgain);
     let retries = retried.map(|spare| &*spare.run.server.0).counts();
     let mut tallies = tallies(evidence);
     let config = |(id, row): (String, usize)| {

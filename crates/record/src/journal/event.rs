@@ -15,7 +15,7 @@ use vsweep_base::request_error::RequestError;
 use vsweep_base::validity::{Doubt, Validity};
 use vsweep_plan::Params;
 use vsweep_strategy::checks::AnswerCheck;
-use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
+use vsweep_strategy::search::{Answer, ExploredRun, Probe, Rival, Seed, Target, Vary};
 use vsweep_strategy::selection::optimized::Reason;
 
 /// Version of the record, `major.minor`. A reader refuses another major and skips events it does not know from a newer minor.
@@ -368,7 +368,7 @@ pub enum Learned {
     /// For a search: its question, and the readings. Boxed, because every run in memory has room for the largest variant.
     Probe(Box<Probe>),
     /// For an exploration: the load, and the figures.
-    Level(Box<Level>),
+    Level(Box<ExploredRun>),
     /// For the rules that repeat runs and starts: their metrics.
     Figures(Figures),
 }

@@ -45,6 +45,6 @@ pub use progress::{ComparisonFound, ComparisonProgress, Conclusion, NextStart};
 pub use rank::{Hex64, Launch, LineId, Nonce, Rank, Sum};
 pub use recorder::{Draft, Recorder, load};
 pub use state::{
-    ALONE_SLOT, Duplicate, FIRST_SLOT, LaunchRecord, MissingRecord, RunRecord, SearchEnd, SearchRecord, ServerMatch,
-    ServerRecord, Session, Spare, State, UnlistedRuns, covered_s, number,
+    ALONE_SLOT, Duplicate, DuplicateReason, FIRST_SLOT, LaunchRecord, MissingRecord, RunRecord, SearchEnd,
+    SearchRecord, ServerMatch, ServerRecord, Session, State, UnlistedRuns, covered_s, number,
 };

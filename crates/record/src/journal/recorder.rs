@@ -317,7 +317,7 @@ mod tests {
     use super::super::declared::RecordedPlan;
     use super::super::declared::ServerDeclared;
     use super::super::event::{GroupBegun, RunStarted, SessionStarted};
-    use super::super::state::{FIRST_SLOT, Spare};
+    use super::super::state::{DuplicateReason, FIRST_SLOT};
     use super::*;
     use serde_json::{Value, json};
     use std::fs;
@@ -542,13 +542,16 @@ mod tests {
         }
         let state = load(&directory, Check::Hashes).expect("sound");
         assert_eq!(
-            (state.runs().count(), state.spares().len(), state.damage.len()),
+            (state.runs().count(), state.duplicates().len(), state.damage.len()),
             (1, 1, 0)
         );
-        assert_eq!(state.spares()[0].why, Spare::MeasuredTwice);
+        assert_eq!(state.duplicates()[0].why, DuplicateReason::MeasuredTwice);
         // Each loss is one sentence, but the states differ.
         let [mut before, mut losses] = [state.basis(), String::new()];
-        for run in state.runs().chain(state.spares().into_iter().map(|spare| spare.run)) {
+        for run in state
+            .runs()
+            .chain(state.duplicates().into_iter().map(|spare| spare.run))
+        {
             let file = run.file.as_ref().expect("measured");
             fs::remove_file(directory.root().join(&*file.path)).expect("it is there");
             let lost = load(&directory, Check::Hashes).expect("readable");

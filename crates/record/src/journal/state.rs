@@ -21,7 +21,7 @@ use super::line::Entry;
 use super::rank::{Launch, LineId, Nonce, Rank};
 pub use attached::ServerMatch;
 use chains::SearchLines;
-pub use counts::{Duplicate, Spare};
+pub use counts::{Duplicate, DuplicateReason};
 use itertools::Itertools;
 pub use nodes::covered_s;
 use records::RunStatus;
@@ -33,7 +33,7 @@ pub use unlisted::UnlistedRuns;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_base::validity::Doubt;
-use vsweep_strategy::search::{Level, Probe};
+use vsweep_strategy::search::{ExploredRun, Probe};
 
 /// The state after all lines of the journals of a directory.
 #[derive(Debug, Clone, Default)]
@@ -219,7 +219,7 @@ impl State {
     }
 
     /// Returns the levels of an exploration on a planned start, in order.
-    pub fn levels(&self, exploration: &SearchId, slot: u32) -> impl Iterator<Item = &Level> {
+    pub fn levels(&self, exploration: &SearchId, slot: u32) -> impl Iterator<Item = &ExploredRun> {
         self.chained(exploration, slot).filter_map(RunRecord::level)
     }
 

@@ -39,7 +39,7 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
         row.push(("differs_percent", differs.unwrap_or_default()));
         row
     };
-    files::to_csv(&state.spares().into_iter().map(row).collect_vec())
+    files::to_csv(&state.duplicates().into_iter().map(row).collect_vec())
 }
 
 /// Results that are in no table because their server was replaced or is measured anew, one sentence per reason.

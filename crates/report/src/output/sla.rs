@@ -16,14 +16,14 @@ use vsweep_base::validity::Validity;
 use vsweep_plan::{Params, show};
 use vsweep_record::journal::{SearchRecord, SearchStarted, ServerRecord, State};
 use vsweep_record::table::{SearchResult, search_results};
-use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
+use vsweep_strategy::search::{Answer, Found, Probe, RISK_ABOVE, RISK_BELOW, Vary, Verdict};
 
 /// Meaning of the interval of an answer.
 pub fn explain_interval() -> String {
     format!(
         "limits of the measured starts: {} % risk that one is lower than shown, {} % that it is higher",
-        show_number(RISK * 100.0),
-        show_number(DOUBT * 100.0)
+        show_number(RISK_BELOW * 100.0),
+        show_number(RISK_ABOVE * 100.0)
     )
 }
 

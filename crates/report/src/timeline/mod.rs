@@ -36,8 +36,8 @@ pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Res
     let content = read_content(directory.root(), run).map_err(Error::Fatal)?;
     let requests = RequestSamples::read(&content).map_err(unusable)?;
     let server = state.servers.get(&run.server);
-    let server = server.map_or(String::new(), |server| matrix::text(&server.params));
-    let settings = [server, matrix::text(&run.params)];
+    let server = server.map_or(String::new(), |server| matrix::settings_text(&server.params));
+    let settings = [server, matrix::settings_text(&run.params)];
     let settings = settings.iter().filter(|text| !text.is_empty()).join(" · ");
     let path = directory.timeline(&run.point, &run.number());
     if let Some(folder) = path.parent() {

@@ -18,9 +18,9 @@ pub use settings::Settings;
 use std::sync::OnceLock;
 
 /// The risk that an answer lies above the boundary.
-pub const RISK: f64 = 0.005;
+pub const RISK_BELOW: f64 = 0.005;
 /// The risk that the boundary lies above the interval of an answer.
-pub const DOUBT: f64 = 0.12;
+pub const RISK_ABOVE: f64 = 0.12;
 /// Share of the allowed runs after which a safe answer is accepted as it is: halving its interval by repeats takes four times the runs.
 const PATIENCE: f64 = 0.75;
 /// Number of disturbed runs in a row after which a lower load is tried.
@@ -187,7 +187,7 @@ impl View<'_> {
         // every run failed altogether, because the load may not be the reason.
         let has_failed = self.levels.iter().any(|level| level.margin > 0.0);
         let has_figures = self.search.probes.iter().any(|probe| !probe.readings.is_empty());
-        let measured = (has_failed && has_figures).then(|| vary.floor(self.boundary.quantile(1.0 - RISK)));
+        let measured = (has_failed && has_figures).then(|| vary.floor(self.boundary.quantile(1.0 - RISK_BELOW)));
         rival.beats(upper, measured)
     }
 
@@ -267,7 +267,7 @@ impl View<'_> {
             .levels
             .iter()
             .any(|level| level.value == value && level.margin > 0.0);
-        misses && self.boundary.chance_below(value) >= 1.0 - RISK
+        misses && self.boundary.chance_below(value) >= 1.0 - RISK_BELOW
     }
 
     /// Returns true if the limit lies below the loads that end in time.
@@ -284,7 +284,8 @@ impl View<'_> {
         }
         let measured = |value: f64| self.levels.iter().find(|level| level.value == value);
         let passes = measured(upper).is_some_and(|level| level.margin <= 0.0);
-        (passes && self.dip.is_none() && self.boundary.chance_below(upper) <= RISK).then_some(Found::Beyond(upper))
+        (passes && self.dip.is_none() && self.boundary.chance_below(upper) <= RISK_BELOW)
+            .then_some(Found::Beyond(upper))
     }
 
     /// Returns the loads below the dip that were measured as passing, highest first.
@@ -296,7 +297,7 @@ impl View<'_> {
 
     /// Returns the highest of the passed loads that lies below the boundary beyond reasonable doubt, or has passed twice.
     fn best(&self) -> Option<&PooledLevel> {
-        let is_safe = |level: &&PooledLevel| self.boundary.chance_below(level.value) <= RISK;
+        let is_safe = |level: &&PooledLevel| self.boundary.chance_below(level.value) <= RISK_BELOW;
         self.passed()
             .find(|level| is_safe(level) || self.has_passed_twice(level))
     }
@@ -327,7 +328,7 @@ impl View<'_> {
 
     /// Returns the upper end of the boundary's interval.
     fn upper_end(&self) -> f64 {
-        self.boundary.quantile(1.0 - DOUBT)
+        self.boundary.quantile(1.0 - RISK_ABOVE)
     }
 
     /// Returns true if an answer of `value` is as near to a boundary as requested.
@@ -348,7 +349,7 @@ impl View<'_> {
 
     /// Returns true if measuring `value` could still change the decision.
     fn learns_at(&self, value: f64) -> bool {
-        (RISK..=1.0 - RISK).contains(&self.boundary.chance_below(value))
+        (RISK_BELOW..=1.0 - RISK_BELOW).contains(&self.boundary.chance_below(value))
     }
 
     /// Number of runs that this target asked for.

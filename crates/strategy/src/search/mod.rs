@@ -21,9 +21,9 @@ mod target;
 mod verdict;
 mod watch;
 
-pub use ask::{BRIEF_S, DOUBT, RISK, Search, Settings};
+pub use ask::{BRIEF_S, RISK_ABOVE, RISK_BELOW, Search, Settings};
 pub use criterion::{Criterion, Latency, Operator, Quantity, RequestLimit, attained};
-pub use explore::{CurvePoint, Exploration, ExploreSettings, Level, Load, Spacing};
+pub use explore::{CurvePoint, Exploration, ExploreSettings, ExploredRun, Load, Spacing};
 pub use over_starts::over_starts;
 pub use posterior::LimitPosterior;
 pub use probe::{Probe, Question};

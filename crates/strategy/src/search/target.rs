@@ -27,11 +27,11 @@ pub struct Answer {
     pub target: String,
     /// The verdict with its value.
     pub found: Found,
-    /// Lower end of the interval around the limit. For a search on one start, the risk that the limit lies below is `RISK`.
+    /// Lower end of the interval around the limit. For a search on one start, the risk that the limit lies below is `RISK_BELOW`.
     #[serde(with = "maybe_infinite")]
     pub low: f64,
     /// Upper end of the interval around the limit; infinite if nothing bounds the limit. For a search on one start, the risk that the limit
-    /// lies above is `DOUBT`.
+    /// lies above is `RISK_ABOVE`.
     #[serde(with = "maybe_infinite")]
     pub high: f64,
     /// Greatest distance of the limit above the answer, as a ratio to the answer: 0.05 for 5 %. Only for a load that meets the target while

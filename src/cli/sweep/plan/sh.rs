@@ -4,7 +4,7 @@
 
 use crate::agenda::seed_of;
 use crate::bench::{Job, command_line, to_flags};
-use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, text};
+use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, settings_text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
 use crate::server::address::{self, Address};
@@ -103,7 +103,7 @@ impl Script<'_> {
         let point = |point: Point| {
             context! {
                 id => point.id.to_string(),
-                settings => self.comment(&text(&self.plan.secrets.redact_params(&point.params))),
+                settings => self.comment(&settings_text(&self.plan.secrets.redact_params(&point.params))),
                 command => self.bench(server, &point, &url),
             }
         };
@@ -122,7 +122,7 @@ impl Script<'_> {
 
     /// Describes the search or exploration of a server's loads.
     fn finder<S: Display>(&self, kind: &str, finder: &LoadFinder<S>) -> Value {
-        let load = text(&self.plan.secrets.redact_params(&finder.params));
+        let load = settings_text(&self.plan.secrets.redact_params(&finder.params));
         context! {
             what => format!("{kind} {} {}", finder.id, self.comment(&load)),
             settings => self.comment(&finder.settings.to_string()),

@@ -1,6 +1,6 @@
 //! The matrix for people: the numbers of starts, points and runs, and the servers with their points.
 
-use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, text};
+use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, settings_text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
 use crate::report::texts::align::{align, fitting};
 use crate::report::texts::words::{brief_labels, short_label, short_name};
@@ -118,7 +118,7 @@ pub fn write_finders<S: Display>(
     out: &mut impl Write,
 ) -> io::Result<()> {
     for finder in finders {
-        let load = text(&plan.secrets.redact_params(&finder.params));
+        let load = settings_text(&plan.secrets.redact_params(&finder.params));
         writeln!(out, "  {kind} {}  {load}", finder.id)?;
         writeln!(out, "    {}", finder.settings)?;
     }

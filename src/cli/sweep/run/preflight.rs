@@ -15,7 +15,7 @@ use crate::rehearse::twin::COUNT;
 use crate::rehearse::{Forecast, Limits, Options, Rehearsal, foresee, moved_results, needs_gpu};
 use crate::report::history::{self, History};
 use crate::report::known_noise;
-use crate::run::{Forecasts, Lengths, Node, Sweep, host};
+use crate::run::{Forecasts, Node, ServerSeconds, Sweep, host};
 use crate::selection::optimized::Predicted;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ pub fn answers(sweep: &Sweep<'_>, options: &Options, rehearsal: &Rehearsal) -> F
 }
 
 /// Returns the likely duration of the work on each server, in seconds.
-pub fn lengths(estimate: &std::result::Result<Rehearsal, String>) -> Lengths {
+pub fn server_seconds(estimate: &std::result::Result<Rehearsal, String>) -> ServerSeconds {
     let servers = estimate.iter().flat_map(|rehearsal| &rehearsal.servers);
     let length = |forecast: &Forecast| (forecast.server.clone(), forecast.total.interval().likely);
     servers.map(length).collect()

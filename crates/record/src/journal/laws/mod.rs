@@ -98,7 +98,7 @@ proptest! {
             prop_assert_eq!(state.is_retired(rank.line), world.retired.contains(&rank.line), "{:?}", rank);
         }
         // Every result exists somewhere: in the tables, as a duplicate, or for a point that is not in the plan.
-        let spare: BTreeSet<LineId> = state.spares().iter().map(|spare| spare.run.rank.line).collect();
+        let spare: BTreeSet<LineId> = state.duplicates().iter().map(|spare| spare.run.rank.line).collect();
         for (rank, started, _) in &world.results {
             let counts = state.runs().filter(|run| run.rank.line == rank.line).count();
             let is_planned = state.planned_points().contains(&started.point);

@@ -32,12 +32,12 @@ pub struct Duplicate<'s> {
     /// The result that counts; `None` if the run has none.
     pub counts: Option<&'s RunRecord>,
     /// Reason why it does not count.
-    pub why: Spare,
+    pub why: DuplicateReason,
 }
 
 /// Reason why a result does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Spare {
+pub enum DuplicateReason {
     /// Its server was replaced or is measured anew, for this reason.
     Retired(String),
     /// It is a probe of a chain that does not count.
@@ -50,14 +50,14 @@ pub enum Spare {
     MeasuredTwice,
 }
 
-impl fmt::Display for Spare {
+impl fmt::Display for DuplicateReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Spare::Retired(reason) => write!(f, "retired: {reason}"),
-            Spare::OtherChain => f.write_str("of a chain that does not count"),
-            Spare::Lost => f.write_str("its file is lost"),
-            Spare::TriedAgain => f.write_str("tried again"),
-            Spare::MeasuredTwice => f.write_str("measured twice"),
+            DuplicateReason::Retired(reason) => write!(f, "retired: {reason}"),
+            DuplicateReason::OtherChain => f.write_str("of a chain that does not count"),
+            DuplicateReason::Lost => f.write_str("its file is lost"),
+            DuplicateReason::TriedAgain => f.write_str("tried again"),
+            DuplicateReason::MeasuredTwice => f.write_str("measured twice"),
         }
     }
 }
@@ -269,7 +269,7 @@ impl State {
 
     /// Returns every result that does not count although its point is in the plan, in the total order. Such a result was measured twice,
     /// tried again after a failure, lost or retired, or belongs to a chain that does not count.
-    pub fn spares(&self) -> Vec<Duplicate<'_>> {
+    pub fn duplicates(&self) -> Vec<Duplicate<'_>> {
         let counted: HashSet<usize> = self.counted().iter().copied().collect();
         let planned = self.planned_points();
         let is_spare = |at: &usize| {
@@ -282,11 +282,11 @@ impl State {
             let run = &self.attempts[at];
             let counts = self.run(&run.point, run.slot, run.run);
             let why = match (self.retirement_of(run), self.class(at)) {
-                (Some(retired), _) => Spare::Retired(retired.reason.clone()),
-                (None, None) => Spare::OtherChain,
-                (None, Some(Class::Lost)) => Spare::Lost,
-                (None, Some(Class::Failed)) => Spare::TriedAgain,
-                (None, Some(_)) => Spare::MeasuredTwice,
+                (Some(retired), _) => DuplicateReason::Retired(retired.reason.clone()),
+                (None, None) => DuplicateReason::OtherChain,
+                (None, Some(Class::Lost)) => DuplicateReason::Lost,
+                (None, Some(Class::Failed)) => DuplicateReason::TriedAgain,
+                (None, Some(_)) => DuplicateReason::MeasuredTwice,
             };
             Duplicate { run, counts, why }
         };

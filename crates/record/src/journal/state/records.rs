@@ -16,7 +16,7 @@ use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_base::validity::Validity;
 use vsweep_plan::Params;
 use vsweep_strategy::checks::AnswerCheck;
-use vsweep_strategy::search::{Answer, Found, Level, Probe};
+use vsweep_strategy::search::{Answer, ExploredRun, Found, Probe};
 
 /// One try at a run and its result, or a run that was given up untried.
 #[derive(Debug, Clone, PartialEq)]
@@ -201,7 +201,7 @@ impl RunRecord {
     }
 
     /// Returns the load and the figures, if an exploration asked.
-    pub fn level(&self) -> Option<&Level> {
+    pub fn level(&self) -> Option<&ExploredRun> {
         match &self.learned {
             Some(Learned::Level(level)) => Some(level),
             _ => None,

@@ -1,7 +1,7 @@
 //! Formulates the answer for a target once its search is over: the verdict, the interval around the limit, and notes for the reader. The
 //! search itself decides when it is over and at which load.
 
-use super::{DOUBT, RISK, Settings, View};
+use super::{RISK_ABOVE, RISK_BELOW, Settings, View};
 use crate::search::Vary;
 use crate::search::posterior::LimitPosterior;
 use crate::search::probe::Probe;
@@ -95,7 +95,10 @@ impl View<'_> {
     /// Returns the loads between which the limit lies. The upper end is infinite if nothing bounds the limit from above.
     pub(super) fn interval(&self, found: Found) -> (f64, f64) {
         let Settings { lower, upper, .. } = self.search.settings;
-        let (low, high) = (self.boundary.quantile(RISK), self.boundary.quantile(1.0 - DOUBT));
+        let (low, high) = (
+            self.boundary.quantile(RISK_BELOW),
+            self.boundary.quantile(1.0 - RISK_ABOVE),
+        );
         let low = match found {
             Found::None => return (0.0, lower),
             Found::Beyond(_) => return (upper, f64::INFINITY),

@@ -1,12 +1,12 @@
 //! Chooses the load to measure while a target is open: first where its limit is expected, then at the ends of the answer's interval. The
 //! search decides whether a target is still open.
 
-use super::{RISK, Settings, View};
+use super::{RISK_BELOW, Settings, View};
 use crate::search::probe::Question;
 
-/// Number of standard errors that the probability [`RISK`] amounts to.
+/// Number of standard errors that the probability [`RISK_BELOW`] amounts to.
 const SAFETY: f64 = 2.58;
-/// Number of standard errors that the probability `DOUBT` amounts to.
+/// Number of standard errors that the probability `RISK_ABOVE` amounts to.
 const CERTAINTY: f64 = 1.17;
 /// Largest factor between a new load and those measured, because the knee of a curve does not show far below it.
 const LARGEST_STEP: f64 = 4.0;
@@ -27,7 +27,7 @@ impl View<'_> {
         }
         let vary = self.search.settings.vary;
         let hoped = self.hoped();
-        let width = (self.upper_end() / self.boundary.quantile(RISK)).ln();
+        let width = (self.upper_end() / self.boundary.quantile(RISK_BELOW)).ln();
         let is_narrow = width <= NARROW * (self.tolerance_end(hoped) / hoped).ln()
             || 2.0 * self.runs_so_far() as f64 >= self.patience();
         if is_narrow {

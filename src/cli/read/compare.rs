@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// Compare experiments: each metric's change, and a verdict
 ///
-/// The start of a server is the unit: with one start a side nothing is decided, because noise between starts is unknown.
+/// The start of a server is the unit. Until four starts repeat a config, the noise between starts is assumed, and a note says so.
 /// Points are matched by the settings that either side varies. Exit code 4 if a --fail-on is broken, 5 if one is undecided.
 ///
 /// Each side is a directory that `vsweep run` or `vllm bench sweep` wrote, a folder of result files, or one file: of `vllm bench`, guidellm

@@ -140,6 +140,31 @@ fn of_two_workloads_the_best_compromise_is_found() {
     assert_sweep_agreed(&harness, "out");
 }
 
+#[test]
+fn of_two_workloads_the_lowest_latency_is_found() {
+    let harness = Harness::new();
+    let (script, plan) = of_two_workloads();
+    let script = script.replace(
+        "\\\"output_throughput\\\": %f}\", value",
+        "\\\"output_throughput\\\": 1, \\\"mean_e2el_ms\\\": %f}\", 100000 / value",
+    );
+    assert!(script.contains("mean_e2el_ms"));
+    harness.write("bench.sh", &script);
+    harness.write(
+        "plan.toml",
+        &plan.replace("starts = 14", "starts = 14\nobjective = \"mean_e2el_ms\""),
+    );
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let starts = started(&harness.folder.path().join("out"));
+    assert!(starts.contains(&BEST.to_owned()), "{starts:?}");
+    // The joint value of a server is its share of the best.
+    for row in rows(&harness.folder.path().join("out/optimize.csv")) {
+        let value: f64 = row["value"].parse().unwrap_or(0.0);
+        assert!(value <= 1.0 + 1e-9, "{row:?}");
+    }
+}
+
 fn answer(harness: &Harness, directory: &str) -> Value {
     let path = harness.folder.path().join(directory).join("answer.json");
     serde_json::from_str(&std::fs::read_to_string(path).expect("an answer")).expect("JSON")

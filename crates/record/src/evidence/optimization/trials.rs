@@ -30,7 +30,10 @@ pub(super) struct Trials<'a> {
     tallies: HashMap<(ServerId, u32), Tally>,
     /// The best value of each workload.
     shares: Shares,
-    /// The direction in which the figure gets better.
+    /// The direction in which the figure of one workload gets better.
+    better_figure: Better,
+    /// The direction in which the joint value of a server gets better: of its figure, or of its share of the best if there are several
+    /// workloads.
     pub better: Better,
     /// The name of the question.
     pub question: String,
@@ -74,6 +77,7 @@ impl<'a> Trials<'a> {
             standings: BTreeMap::new(),
             tallies,
             shares: Shares::default(),
+            better_figure: Better::Higher,
             better: Better::Higher,
             question,
         };
@@ -110,7 +114,7 @@ impl<'a> Trials<'a> {
         if let Some(Goal::Metric { name, .. }) = goal
             && let Some(metric) = self.experiment.metrics.iter().find(|metric| metric.name == *name)
         {
-            self.better = metric.better;
+            (self.better_figure, self.better) = (metric.better, metric.better);
         }
     }
 
@@ -169,7 +173,7 @@ impl<'a> Trials<'a> {
             .and_then(|values| values.get(workload)?.get(&*server.0));
         match standing {
             Some(Standing::Valued { value, error }) => Trial::Measured {
-                ln_value: sign(self.better) * value.ln(),
+                ln_value: sign(self.better_figure) * value.ln(),
                 sd: *error,
             },
             Some(Standing::Unmet) => Trial::Unmet,
@@ -202,7 +206,7 @@ impl<'a> Trials<'a> {
             Found::Undecided => {
                 // The interval's end may well be exceeded, so the bound is the end of the whole distribution.
                 let found = answer.posterior.as_ref().filter(|_| answer.high.is_finite());
-                let end = found.and_then(|own| own.quantiles.last().copied().filter(|end| *end < own.ceiling));
+                let end = found.and_then(|own| own.quantiles.last().copied().filter(|end| !own.is_ceiling(*end)));
                 let end = end.map_or(f64::INFINITY, |end| end.max(answer.high));
                 Trial::Undecided {
                     ln_below: Some((end * replicas).ln()).filter(|bound| bound.is_finite()),

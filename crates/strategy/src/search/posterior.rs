@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// Number of loads that represent the distribution.
 const QUANTILES: usize = 40;
+/// Greatest relative error of [`rounded`].
+const ROUNDING: f64 = 5e-4;
 
 /// Distribution of the limit, from one search on one start of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,14 +26,29 @@ impl LimitPosterior {
         self.quantiles.get(self.quantiles.len() / 2).copied()
     }
 
+    /// Returns true if a limit is the highest load that the search may try.
+    pub fn is_ceiling(&self, limit: f64) -> bool {
+        is_ceiling(limit, self.ceiling)
+    }
+
     pub(super) fn of(boundary: &Boundary, lower: f64, upper: f64) -> LimitPosterior {
-        let at = |i: usize| boundary.quantile((i as f64 + 0.5) / QUANTILES as f64);
+        let at = |i: usize| match boundary.quantile((i as f64 + 0.5) / QUANTILES as f64) {
+            // The ends stay exact, because a limit at the ceiling means one at or above it.
+            limit if limit >= upper => upper,
+            limit if limit <= lower => lower,
+            limit => rounded(limit).clamp(lower, upper),
+        };
         LimitPosterior {
-            quantiles: (0..QUANTILES).map(|i| rounded(at(i).clamp(lower, upper))).collect(),
+            quantiles: (0..QUANTILES).map(at).collect(),
             slope: rounded(boundary.slope),
             ceiling: upper,
         }
     }
+}
+
+/// Returns true if a limit is the highest load that a search may try, up to the rounding of limits in a journal.
+pub fn is_ceiling(limit: f64, ceiling: f64) -> bool {
+    limit >= ceiling * (1.0 - ROUNDING)
 }
 
 /// Rounds a number to four significant digits, which are enough for a journal.
@@ -97,5 +114,13 @@ mod tests {
             "{found:?}"
         );
         assert!(found.quantiles.iter().all(|load| *load <= 80.0), "{found:?}");
+    }
+
+    #[test]
+    fn a_highest_load_of_many_digits_is_reached() {
+        let found = posterior(16384.0, |load| 3.0 * (load / 1e6).ln());
+        assert_eq!(found.quantiles.last(), Some(&16384.0), "{found:?}");
+        // Earlier versions rounded the limits in the journal.
+        assert!(found.is_ceiling(16380.0) && !found.is_ceiling(16000.0));
     }
 }

@@ -1,12 +1,13 @@
 //! Plain estimates: the figure of a point by its own runs alone, with fixed sizes of noise, so runs of one point never change the estimate
-//! of another. They decide which configs meet a target and which one wins.
+//! of another. Disturbed runs weigh little beside others. They decide which configs meet a target and which one wins.
 
-use super::experiment::{Metric, Point, Scale};
+use super::experiment::{Metric, Point, Run, Scale};
 use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, variance_of_sampling};
 use super::run_figures::Figure;
 use std::collections::BTreeMap;
 
-/// The generalised-least-squares mean of a point's runs, in the metric's unit. Shares are pooled, counts averaged. `None` without figures.
+/// The generalised-least-squares mean of a point's runs, in the metric's unit. Shares are pooled, and counts averaged, over undisturbed runs
+/// if there are any. `None` without figures.
 pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     let figures = || {
         point
@@ -15,12 +16,14 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
             .filter_map(|run| Some((run, *run.figures.get(&metric.name)?)))
     };
     if metric.scale == Scale::Share
-        && let Some(share) = pooled(figures().map(|(_, figure)| figure))
+        && let Some(share) = pooled(figures())
     {
         return Some(share);
     }
     if metric.scale == Scale::Count {
-        let counts: Vec<f64> = figures().map(|(_, figure)| in_unit(figure)).collect();
+        let is_disturbed = figures().all(|(run, _)| run.disturbed);
+        let counted = figures().filter(|(run, _)| run.disturbed == is_disturbed);
+        let counts: Vec<f64> = counted.map(|(_, figure)| in_unit(figure)).collect();
         return (!counts.is_empty()).then(|| counts.iter().sum::<f64>() / counts.len() as f64);
     }
     let mut placed = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
@@ -39,7 +42,8 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
         let Some(place) = metric.scale.place(figure) else {
             continue;
         };
-        let weight = 1.0 / ((PLAIN_RUN * size).powi(2) + variance_of_sampling(metric.scale, run, figure, size));
+        let weight =
+            1.0 / ((PLAIN_RUN * size).powi(2) + variance_of_sampling(metric.scale, run.disturbed, figure, size));
         let (weights, sum) = starts.entry((&run.start, &run.node)).or_default();
         *weights += weight;
         *sum += weight * place;
@@ -54,14 +58,16 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
 }
 
 /// The share of all runs together; `None` if a figure is not a share, or nothing was counted.
-fn pooled(figures: impl Iterator<Item = Figure>) -> Option<f64> {
+fn pooled<'r>(figures: impl Iterator<Item = (&'r Run, Figure)>) -> Option<f64> {
     let (mut all_met, mut all) = (0.0, 0.0);
-    for figure in figures {
+    for (run, figure) in figures {
         let Figure::Share { met, of } = figure else {
             return None;
         };
-        all_met += met;
-        all += of;
+        let variance = |is_disturbed| PLAIN_RUN.powi(2) + variance_of_sampling(Scale::Share, is_disturbed, figure, 1.0);
+        let weight = variance(false) / variance(run.disturbed);
+        all_met += weight * met;
+        all += weight * of;
     }
     (all > 0.0).then(|| all_met / all)
 }

@@ -117,7 +117,7 @@ impl Observations {
         };
         let figure = |run: &Run| {
             let figure = *run.figures.get(&metric.name)?;
-            let variance = || variance_of_sampling(metric.scale, run, figure, self.size);
+            let variance = || variance_of_sampling(metric.scale, run.disturbed, figure, self.size);
             Some((metric.scale.place(figure)?, variance()))
         };
         let mut starts: Vec<(&str, &str)> = Vec::new();

@@ -133,7 +133,7 @@ impl Posterior {
             .filter_map(|run| Some((run, *run.figures.get(&observations.metric)?)));
         let (mut starts, sampling): (Vec<&str>, Vec<f64>) = figures
             .map(|(run, figure)| {
-                let variance = variance_of_sampling(observations.scale, run, figure, observations.size());
+                let variance = variance_of_sampling(observations.scale, run.disturbed, figure, observations.size());
                 (&*run.start, variance)
             })
             .unzip();

@@ -26,5 +26,5 @@ pub use data::Observations;
 pub use fit::{Parts, Posterior};
 pub use noise::{Basis, Noise, NoiseKnown};
 pub(super) use sample::Draws;
-pub(super) use scale::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, variance_of_sampling};
+pub(super) use scale::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, relative_to_angle, variance_of_sampling};
 pub(super) use shrink::shrink;

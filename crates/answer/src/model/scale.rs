@@ -1,6 +1,6 @@
 //! The scales on which noise is added to figures, and the variance of sampling on them.
 
-use super::super::experiment::{Run, Scale};
+use super::super::experiment::Scale;
 use super::super::run_figures::Figure;
 
 /// Run noise that plain estimates assume, as a standard deviation on a logarithmic scale.
@@ -46,6 +46,12 @@ impl Scale {
     }
 }
 
+/// Returns the relative change of a share for a small change of its angle: `d ln(sin² a) / da`.
+pub fn relative_to_angle(share: f64) -> f64 {
+    let share = share.clamp(0.005, 0.995);
+    2.0 * ((1.0 - share) / share).sqrt()
+}
+
 /// Returns the value of a figure in the metric's unit.
 pub fn in_unit(figure: Figure) -> f64 {
     match figure {
@@ -56,7 +62,7 @@ pub fn in_unit(figure: Figure) -> f64 {
 
 /// Returns the variance of a figure on its scale, due to sampling and to a disturbance of its run. `size` is that of a typical figure on a
 /// linear scale or of a count, and 1 on other scales.
-pub fn variance_of_sampling(scale: Scale, run: &Run, figure: Figure, size: f64) -> f64 {
+pub fn variance_of_sampling(scale: Scale, is_disturbed: bool, figure: Figure, size: f64) -> f64 {
     let sampling = match (scale, figure) {
         (Scale::Log | Scale::Linear | Scale::Count, Figure::Value { error, .. }) => error.powi(2),
         (Scale::Share, Figure::Value { value, error }) => {
@@ -71,6 +77,6 @@ pub fn variance_of_sampling(scale: Scale, run: &Run, figure: Figure, size: f64) 
         }
     };
     let sampling = if sampling < LARGEST { sampling } else { size * size };
-    let disturbed = if run.disturbed { (DISTURBED * size).powi(2) } else { 0.0 };
+    let disturbed = if is_disturbed { (DISTURBED * size).powi(2) } else { 0.0 };
     sampling + disturbed
 }

@@ -10,6 +10,7 @@ use super::super::asked::Goal;
 use super::super::document::{Advice, Answered};
 use super::super::experiment::{Experiment, Scale};
 use super::super::known::{Known, moments, rounded};
+use super::super::model::relative_to_angle;
 use super::contest::{Margin, SURE};
 use super::entrants::{Entrants, Placed};
 
@@ -39,11 +40,13 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
     }
     let noise = |placed: &&Placed| noise_of_a_start(known, &answered.goal, placed);
     let noises: Vec<f64> = placed.iter().map(noise).collect();
-    let mut best = None;
+    let mut best: Option<(u32, f64)> = None;
     for starts in STARTS {
         let noises: Vec<f64> = noises.iter().map(|noise| noise / f64::from(starts).sqrt()).collect();
         let expected = expected(&placed, margin, &noises, experiment.seed);
-        best = Some((starts, expected));
+        if best.is_none_or(|(_, most)| expected > most) {
+            best = Some((starts, expected));
+        }
         if expected >= SURE {
             break;
         }
@@ -85,9 +88,12 @@ fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
         return TYPICAL;
     };
     let noise = figures.posterior.noise_of_a_start(&known.experiment.points[point]);
+    // The noise is that of one server, whereas the entrant's own value is that of all its replicas.
+    let value = figures.estimates[point].map_or(0.0, |estimate| estimate.value.abs());
     match figures.metric.scale {
         Scale::Log => noise,
-        Scale::Linear | Scale::Count | Scale::Share => noise / placed.value.value.abs().max(f64::MIN_POSITIVE),
+        Scale::Linear | Scale::Count => noise / value.max(f64::MIN_POSITIVE),
+        Scale::Share => noise * relative_to_angle(value),
     }
     .max(1e-4)
 }
@@ -98,24 +104,30 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
     let mut random = Random::of(seed, &["advice"]);
     let count = placed[0].value_draws.len();
     let rows: Vec<usize> = (0..MOVED.min(count)).map(|_| random.below(count)).collect();
-    let now: Vec<(f64, f64)> = placed.iter().map(|placed| moments(&placed.value_draws)).collect();
+    // A draw of a contender is NaN where it misses a target.
+    let now = placed.iter().map(|placed| {
+        let met = placed.contender.draws.iter().copied().filter(|draw| !draw.is_nan());
+        moments(&met.collect::<Vec<f64>>())
+    });
+    let now: Vec<(f64, f64)> = now.collect();
     let mut sum = 0.0;
     for truth in rows.iter().take(TRUTHS) {
-        let see = |(placed, noise): (&&Placed, &f64)| placed.value_draws[*truth] * (1.0 + noise * random.normal());
+        let see = |(placed, noise): (&&Placed, &f64)| {
+            let own = placed.contender.draws[*truth];
+            let own = if own.is_nan() { placed.value_draws[*truth] } else { own };
+            own * (1.0 + noise * random.normal())
+        };
         let seen: Vec<f64> = placed.iter().zip(noises).map(see).collect();
         let mut within = vec![0usize; placed.len()];
         for row in &rows {
             let moved = placed.iter().enumerate().map(|(at, placed)| {
                 let (mean, deviation) = now[at];
                 let (old, new) = (deviation * deviation, (seen[at] * noises[at]).powi(2));
-                let value = placed.value_draws[*row];
+                let value = placed.contender.draws[*row];
                 if old + new <= 0.0 {
-                    return placed.contender.draws[*row];
+                    return value;
                 }
-                let moved = (old * seen[at] + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean);
-                // The draw of the contender differs from that of the point: its mean is shrunk, and its load is the best one in this draw.
-                // The ratio keeps both differences.
-                moved * (placed.contender.draws[*row] / value)
+                (old * seen[at] + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean)
             });
             let held = within_margin(&moved.collect::<Vec<f64>>(), placed, margin);
             within

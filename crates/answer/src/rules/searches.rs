@@ -13,6 +13,7 @@ use super::super::model::{Observations, Posterior, shrink};
 use super::super::run_figures::Figure;
 use super::contest::Contender;
 use super::entrants::{Entrants, Placed, replicas};
+use vsweep_strategy::search::is_ceiling;
 
 /// The smallest slope that is used. With a flatter curve, the search's own interval is as wide as its range, so the noise of starts need
 /// not widen it further.
@@ -133,9 +134,8 @@ fn located(search: &Search, headroom: f64, probability: f64) -> f64 {
     (loads.sum::<f64>() / search.starts.len() as f64).exp()
 }
 
-/// Returns true if a limit is the highest load allowed, up to rounding.
 fn is_at_ceiling(search: &Search, limit: f64) -> bool {
-    search.ceiling.is_some_and(|ceiling| limit >= ceiling * (1.0 - 1e-9))
+    search.ceiling.is_some_and(|ceiling| is_ceiling(limit, ceiling))
 }
 
 /// Returns the draws with means shrunk towards each other.

@@ -3,7 +3,7 @@
 
 use super::super::asked::{Question, Target};
 use super::super::experiment::{Experiment, Metric, Point, Scale};
-use super::super::model::{LEAST_SIZE, PLAIN_RUN, in_unit, variance_of_sampling};
+use super::super::model::{LEAST_SIZE, PLAIN_RUN, in_unit, relative_to_angle, variance_of_sampling};
 use super::super::plain::plain;
 use super::entrants::replicas;
 use super::meeting::judged;
@@ -78,9 +78,13 @@ fn relative_error(point: &Point, metric: &Metric) -> f64 {
             Scale::Linear | Scale::Count => in_unit(figure).abs().max(LEAST_SIZE),
             Scale::Log | Scale::Share => 1.0,
         };
-        let sampling = variance_of_sampling(metric.scale, run, figure, size) / size.powi(2);
+        let sampling = variance_of_sampling(metric.scale, run.disturbed, figure, size) / size.powi(2);
         1.0 / (PLAIN_RUN.powi(2) + sampling)
     });
     let weights: f64 = weights.sum();
-    (1.0 / weights).sqrt()
+    let error = (1.0 / weights).sqrt();
+    match metric.scale {
+        Scale::Share => error * relative_to_angle(plain(point, metric).unwrap_or(0.0)),
+        Scale::Log | Scale::Linear | Scale::Count => error,
+    }
 }

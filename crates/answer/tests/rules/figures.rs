@@ -91,6 +91,27 @@ fn shares_and_figures_that_can_be_zero_have_intervals_too() {
 }
 
 #[test]
+fn a_disturbed_run_hardly_counts_in_a_share() {
+    let mut own = asking(&[]);
+    server(&mut own, "a", 0, "8", &[(100.0, 50.0), (101.0, 50.0), (100.0, 50.0)]);
+    own.metrics.push(Metric {
+        name: "attainment".to_owned(),
+        scale: Scale::Share,
+        better: Better::Higher,
+        prior: NoisePrior::SHARE,
+    });
+    for (run, met) in own.points[0].runs.iter_mut().zip([198.0, 100.0, 198.0]) {
+        run.disturbed = met < 150.0;
+        let figure = Figure::Share { met, of: 200.0 };
+        run.figures.insert("attainment".to_owned(), figure);
+    }
+    let found = answer(own);
+    let at = found.noise.iter().position(|noise| noise.metric == "attainment");
+    let share = found.estimates[0].figures[at.expect("asked")].expect("measured");
+    assert!(share.value > 0.95, "{share:?}");
+}
+
+#[test]
 fn the_noise_of_a_figure_that_can_be_zero_is_relative() {
     let mut own = asking(&[]);
     own.metrics.push(Metric {

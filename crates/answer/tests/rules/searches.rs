@@ -110,6 +110,24 @@ fn a_server_at_the_highest_load_allowed_may_hold_more() {
 }
 
 #[test]
+fn starts_that_differ_widely_are_believed() {
+    let mut own = searched(&[("varies", 104.0, 0, 100.0), ("steady", 101.0, 0, 100.0)]);
+    for (search, loads) in own.searches.iter_mut().zip([[98.0, 111.0, 97.0, 111.0], [101.0; 4]]) {
+        search.slope = 8.0;
+        let start = |(number, load): (usize, f64)| Located {
+            start: number.to_string(),
+            node: "a".to_owned(),
+            quantiles: (0..20).map(|at| load * (0.99 + 0.001 * f64::from(at))).collect(),
+        };
+        search.starts = loads.into_iter().enumerate().map(start).collect();
+    }
+    let answered = answer(own).questions.remove(0);
+    let varies = answered.entrants.iter().find(|own| own.config == "varies");
+    let varies = varies.expect("it competes");
+    assert!(varies.value.high > 107.0 && varies.probability < 0.95, "{varies:?}");
+}
+
+#[test]
 fn a_search_that_likely_holds_more_loses_to_no_other_advantage() {
     let mut own = searched(&[("a", 14.0, 0, 120.0), ("b", 15.0, 0, 100.0)]);
     let won = |own: &Experiment| {

@@ -63,6 +63,40 @@ fn equal_servers_tie_and_more_starts_are_advised() {
 }
 
 #[test]
+fn more_starts_of_a_leader_are_expected_to_help() {
+    let mut own = asking(&[]);
+    for (id, value) in [
+        ("a", 1000.0),
+        ("b", 1000.0),
+        ("c", 1000.0),
+        ("d", 1000.0),
+        ("e", 1032.0),
+    ] {
+        server(&mut own, id, 1, "8", &[(value, 50.0)]);
+    }
+    let question = answer(own).questions.remove(0);
+    let won = question.winner.as_ref().expect("a winner");
+    assert!(won.config == "e" && won.probability < 0.95, "{won:?}");
+    let advice = question.advice.as_ref().expect("unsure");
+    assert!(advice.expected > won.probability + 0.02, "{advice:?}");
+}
+
+#[test]
+fn replicas_change_no_advice() {
+    let advice = |gpus: u32| {
+        let mut own = asking(&[]);
+        own.gpus = Some(gpus);
+        own.metrics[0].scale = Scale::Linear;
+        for (id, value) in [("a", 100.0), ("b", 100.4), ("c", 101.8), ("d", 99.1), ("e", 99.7)] {
+            server(&mut own, id, 1, "8", &[(value, 50.0)]);
+        }
+        let advice = answer(own).questions.remove(0).advice.expect("unsure");
+        (advice.starts, (advice.expected * 100.0).round())
+    };
+    assert_eq!(advice(8), advice(1));
+}
+
+#[test]
 fn within_the_margin_fewer_changes_win_and_say_so() {
     let mut own = asking(&[]);
     server(&mut own, "plain", 0, "8", &[(99.5, 50.0)]);

@@ -11,6 +11,7 @@ use vsweep_base::ids::ServerId;
 use vsweep_base::threads;
 use vsweep_base::validity::Code;
 use vsweep_metrics::median;
+use vsweep_strategy::stats::{figure_of, split_class};
 
 /// Upper bound of relative sampling errors: even a poor figure lies within a factor of about ten of the truth.
 const LARGEST_ERROR: f64 = 1.0;
@@ -167,7 +168,7 @@ fn give_zeros_largest_error(runs: &mut [Run], metric: &str) {
 fn figure(table: &Table, row: usize, metric: &Metric, sampling: &Sampling) -> Option<Figure> {
     let value = table.cell(&metric.name, row).number()?;
     if metric.scale == Scale::Share
-        && let Some(of) = requests(table, row).filter(|of| *of > 0.0)
+        && let Some(of) = requests(table, row, &metric.name).filter(|of| *of > 0.0)
     {
         return Some(Figure::Share { met: value * of, of });
     }
@@ -180,9 +181,10 @@ fn figure(table: &Table, row: usize, metric: &Metric, sampling: &Sampling) -> Op
     })
 }
 
-/// Returns the number of requests of a run, failed ones included.
-fn requests(table: &Table, row: usize) -> Option<f64> {
-    let count = |name: &str| table.cell(name, row).number();
+/// Returns the number of requests of a run, failed ones included, that a share counts: those of its class.
+fn requests(table: &Table, row: usize, share: &str) -> Option<f64> {
+    let (class, _) = split_class(share);
+    let count = |name: &str| table.cell(&figure_of(class, name), row).number();
     Some(count("completed")? + count("failed").unwrap_or(0.0))
 }
 
@@ -272,6 +274,8 @@ fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Column;
+    use vsweep_answer::{Better, NoisePrior};
 
     /// Runs with these figures of a metric and their sampling errors.
     fn runs(figures: &[(f64, f64)]) -> Vec<Run> {
@@ -287,6 +291,30 @@ mod tests {
             ..Run::default()
         };
         figures.iter().map(run).collect()
+    }
+
+    #[test]
+    fn a_share_counts_the_requests_of_its_class() {
+        let column = |name: &str, value: f64| Column {
+            name: name.to_owned(),
+            section: Section::Metric,
+            cells: [Cell::Float(value)].into_iter().collect(),
+        };
+        let share = figure_of(Some("docs"), "attainment");
+        let columns = vec![
+            column("completed", 400.0),
+            column(&figure_of(Some("docs"), "completed"), 18.0),
+            column(&figure_of(Some("docs"), "failed"), 1.0),
+            column(&share, 0.5),
+        ];
+        let metric = Metric {
+            name: share,
+            scale: Scale::Share,
+            better: Better::Higher,
+            prior: NoisePrior::SHARE,
+        };
+        let found = figure(&Table::of(columns), 0, &metric, &Sampling::default());
+        assert_eq!(found, Some(Figure::Share { met: 9.5, of: 19.0 }));
     }
 
     fn errors(runs: &[Run]) -> Vec<f64> {

@@ -114,7 +114,7 @@ pub struct Table {
 
 impl Table {
     /// Returns a table that does not list runs, with columns of equal length.
-    fn of(columns: Vec<Column>) -> Table {
+    pub(crate) fn of(columns: Vec<Column>) -> Table {
         Table {
             rows: columns.first().map_or(0, |column| column.cells.len()),
             columns,

@@ -18,7 +18,7 @@ use vsweep::report::output::verify::verify;
 use vsweep::report::texts::status::Status;
 use vsweep::report::{LiveTables, Written, judge, read_runs, write_all};
 use vsweep::search::Criterion;
-use vsweep::stats::Repeats;
+use vsweep::stats::{Repeats, Requirement as Verdict};
 use vsweep::table::Points;
 use vsweep::validity::Code;
 
@@ -743,6 +743,33 @@ fn an_unfinished_sweep_answers_so_far() {
         "{:?}",
         best()
     );
+}
+
+#[test]
+fn a_run_whose_file_is_lost_is_still_to_be_measured() {
+    let (_folder, directory) = write(&Experiment {
+        fails: |_, _| None,
+        doubts: |_, _| Some(Code::ColdServer),
+        ..small()
+    });
+    let options = asserted("never", 1e-3);
+    assert_eq!(report(&directory, &options).requirements[0].verdict, Verdict::Broken);
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let lost = state.runs().next().expect("a run").file.as_ref().expect("a file");
+    fs::remove_file(directory.root().join(&*lost.path)).expect("removed");
+    let written = report(&directory, &options);
+    assert_eq!(written.requirements[0].verdict, Verdict::Undecided);
+    assert!(
+        written.summary.contains("7 runs of 4 points") && written.summary.contains(": 7 suspect"),
+        "{}",
+        written.summary
+    );
+    let page = text(&directory.report_html());
+    assert!(page.contains(" · 7 runs · 7 in doubt · 1 still to do"));
+    let answer: Value = serde_json::from_str(&text(&directory.answer_json())).expect("JSON");
+    let status = Status::read(&directory).expect("readable");
+    assert_eq!((answer["open"].as_u64(), status.left, status.damaged), (Some(1), 1, 1));
+    assert_eq!(status.doubts[0].runs, 7, "{:?}", status.doubts);
 }
 
 #[test]

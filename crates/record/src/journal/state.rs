@@ -131,8 +131,10 @@ impl State {
     /// Returns the number of runs of the plan; if searches decide on their runs, the number of recorded ones.
     pub fn planned_runs(&self) -> u64 {
         match self.planning_session() {
-            // More may be recorded than planned: runs of an earlier, longer plan.
-            Some(planned) if planned.searches == 0 => planned.runs.max(self.recorded_runs() + self.open_work()),
+            // More may be recorded than planned: runs of an earlier, longer plan. Lost ones are among the recorded.
+            Some(planned) if planned.searches == 0 => {
+                planned.runs.max(self.recorded_runs() + self.open_after(self.runs()))
+            }
             _ => self.recorded_runs(),
         }
     }

@@ -36,12 +36,14 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         .map(|judged| context! { is_met => judged.verdict == Requirement::Met, text => judged.to_string() });
     let failures = inputs.failures.iter().zip(&inputs.excerpts);
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
-    let planned = state.planning_session().map_or(0, |planned| planned.runs) as usize;
+    // Lost runs have rows, but are still to be measured.
+    let lost = state.lost();
+    let has_searches = state.planning_session().is_some_and(|planned| planned.searches > 0);
     let listed = state.runs().map(|run| &run.point);
     let more_points = state.unlisted_points(state.unlisted().map(|(lost, _)| lost), &listed.collect());
     let more_runs = state.unlisted_runs() as usize;
     let (runs, suspect, invalid) = (
-        points.runs.rows() + more_runs,
+        points.runs.rows().saturating_sub(lost) + more_runs,
         sum(|point| point.suspect),
         sum(|point| point.invalid.len()),
     );
@@ -61,12 +63,12 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
             doubted => suspect,
             suspect => suspect - invalid,
             invalid,
-            failed => (sum(|point| point.failed) + more_runs).saturating_sub(skipped),
+            failed => (sum(|point| point.failed) + more_runs).saturating_sub(lost + skipped),
             skipped,
             cut => sum(|point| point.cut.len()),
             alone => sum(|point| point.alone.len()),
-            // A comparison or an optimisation may end before all its planned runs.
-            left => if state.open_work() > 0 { planned.saturating_sub(runs) } else { 0 },
+            // A search decides on its own runs, so their number is not known.
+            left => if has_searches { 0 } else { state.open_work() },
         },
         simulated => simulated(points),
         unfinished => unfinished(state),

@@ -196,23 +196,28 @@ impl State {
     /// Returns the number of planned runs without a result, or of searches that have not ended, if the plan has searches. It is 0 for a
     /// comparison or an optimisation, which decide on their starts themselves.
     pub fn open_work(&self) -> u64 {
+        self.open_after(self.measured())
+    }
+
+    /// Returns the open work if these runs have results, and no others.
+    pub(super) fn open_after<'s>(&'s self, runs: impl Iterator<Item = &'s RunRecord>) -> u64 {
         let planned = self.planning_session();
         let planned = planned.filter(|planned| planned.compare.is_none() && planned.optimize.is_none());
         planned.map_or(0, |planned| match planned.searches {
-            0 => planned.runs.saturating_sub(self.planned_results(planned)),
+            0 => planned.runs.saturating_sub(self.planned_results(planned, runs)),
             _ => self.searches_left(),
         })
     }
 
-    /// Returns the number of planned runs that have a result. Repetitions beyond the planned ones and additional starts are not counted,
+    /// Returns the number of planned runs among those that have a result. Repetitions beyond the planned ones and additional starts are not counted,
     /// so that many results of one point do not hide the lack of another's.
-    fn planned_results(&self, planned: &Session) -> u64 {
+    fn planned_results<'s>(&'s self, planned: &Session, runs: impl Iterator<Item = &'s RunRecord>) -> u64 {
         let starts = u64::from(planned.starts.max(1));
         let of_each = planned.runs / (starts * planned.points).max(1);
         // The first points of servers may have one more run each.
         let repeated = planned.runs.saturating_sub(of_each * starts * planned.points);
         let on_planned_start = |slot: u32| slot < planned.starts.max(1);
-        let of_runs = self.runs().filter(|run| on_planned_start(run.slot));
+        let of_runs = runs.filter(|run| on_planned_start(run.slot));
         let counts = of_runs
             .map(|run| ((&run.point, run.slot), &run.server))
             .into_group_map();
@@ -385,5 +390,20 @@ mod tests {
             "one point more, and the repeated first"
         );
         assert_eq!(state(planned(3), &runs[..2]).open_work(), 2);
+    }
+
+    #[test]
+    fn a_run_whose_file_is_lost_is_open() {
+        let planned = SessionStarted {
+            servers: 1,
+            points: 1,
+            runs: 2,
+            starts: 1,
+            ..SessionStarted::default()
+        };
+        let mut state = state(planned, &[("s", P, 0, 0), ("s", P, 0, 1), ("s", P, 1, 0)]);
+        assert_eq!((state.open_work(), state.planned_runs()), (0, 3));
+        state.lose(&[0]);
+        assert_eq!((state.open_work(), state.planned_runs()), (1, 3));
     }
 }

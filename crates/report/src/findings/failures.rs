@@ -234,9 +234,9 @@ pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
     group_runs(shown, state)
 }
 
-/// Groups the runs that the journal records as failed or in doubt; rows are indices into `state.runs()`.
+/// Groups the runs that the journal records as failed or in doubt, without lost ones; rows are indices into `state.runs()`.
 pub fn group_recorded(state: &State) -> Vec<Group> {
-    let runs = state.runs().enumerate();
+    let runs = state.runs().enumerate().filter(|(_, run)| !run.is_lost());
     group_runs(runs.flat_map(|(row, run)| reasons(row, run, run.cause)), state)
 }
 

@@ -208,6 +208,20 @@ impl Doubt {
         }
     }
 
+    /// Returns the doubt about requests that were sent, and that a result counts neither as completed nor as failed; `None` if it counts
+    /// failed ones.
+    pub fn of_vanished_requests(figure: impl Fn(&str) -> Option<f64>) -> Option<Doubt> {
+        // Each turn of a conversation is a request.
+        if figure("failed").is_some() || figure("num_conversations").is_some() {
+            return None;
+        }
+        // With 0 the number is that of the rows of a file.
+        let sent = figure("num_prompts")?;
+        let vanished = sent - figure("completed")?;
+        let detail = format!("{vanished} of {sent} requests have no result");
+        (vanished > 0.0).then(|| Doubt::new(Code::RequestErrors, detail))
+    }
+
     /// Returns the doubt about failed requests, whose number `detail` states.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Doubt {
         let detail = RequestError::append_to(detail.into(), commonest.as_ref());

@@ -142,9 +142,10 @@ pub(in crate::bench) fn on_failed_requests(seen: RunFigures<'_>) -> Option<Failu
     judge_counts(seen).0
 }
 
-/// Returns a doubt if some requests failed, but too few for a failure of the run.
+/// Returns a doubt if some requests failed, but too few for a failure of the run, or if some have no result.
 fn some_failed(seen: RunFigures<'_>) -> Option<Doubt> {
-    judge_counts(seen).1
+    let vanished = || Doubt::of_vanished_requests(|name| seen.number(name));
+    judge_counts(seen).1.or_else(|| vanished().filter(|_| seen.is_whole))
 }
 
 fn judge_counts(seen: RunFigures<'_>) -> (Option<Failure>, Option<Doubt>) {
@@ -183,5 +184,18 @@ mod tests {
             Some("no request completed")
         );
         assert_eq!(failure(json!({"throughput": 5})), None, "no counts, no judgement");
+        let vanished = json!({"num_prompts": 100, "completed": 60});
+        assert_eq!(
+            judge(vanished.clone()),
+            ["request_errors: 40 of 100 requests have no result"]
+        );
+        assert_eq!(failure(vanished), None);
+        for sound in [
+            json!({"num_prompts": 100, "completed": 60, "failed": 0}),
+            json!({"num_prompts": 20, "num_conversations": 20, "completed": 10}),
+            json!({"num_prompts": 0, "completed": 60}),
+        ] {
+            assert_eq!(judge(sound), [""; 0]);
+        }
     }
 }

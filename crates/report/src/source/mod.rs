@@ -228,7 +228,10 @@ impl Record {
     }
 
     fn push_to(&self, builder: &mut TableBuilder, point: &str, number: usize) {
-        let figure = |name: &str| self.figures.get(name)?.number();
+        let figure = |name: &str| match self.load.get(name) {
+            Some(setting) => setting.as_f64(),
+            None => self.figures.get(name)?.number(),
+        };
         let (outcome, doubts) = match (figure("completed"), figure("failed")) {
             _ if self.figures.names().is_empty() => (Outcome::Failed, vec![]),
             (Some(0.0), _) => (Outcome::Failed, vec![]),
@@ -236,7 +239,10 @@ impl Record {
                 let detail = format!("{failed} requests failed");
                 (Outcome::Suspect, vec![Doubt::new(Code::RequestErrors, detail)])
             }
-            _ => (Outcome::Ok, vec![]),
+            _ => match Doubt::of_vanished_requests(figure) {
+                Some(doubt) => (Outcome::Suspect, vec![doubt]),
+                None => (Outcome::Ok, vec![]),
+            },
         };
         builder.push(RunRow {
             point,

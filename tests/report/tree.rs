@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use vsweep::bench::in_figures;
 use vsweep::cause::Cause;
 use vsweep::printable::has_effect;
 use vsweep::report::{read_any, read_runs};
@@ -161,7 +162,10 @@ fn a_tree_reads_back_as_the_experiment() {
     ];
     assert!(vsweep(&words).status.success());
     let state = vsweep::journal::load(&directory, vsweep::journal::Check::Hashes).expect("loaded");
-    let (own, back) = (read_runs(&directory, &state), read_any(&tree).expect("a tree"));
+    let (own, back) = (
+        read_runs(&directory, &state),
+        read_any(&tree, &in_figures).expect("a tree"),
+    );
     assert_eq!((own.damaged, &back.damaged), (vec![], &vec![]));
     assert_eq!(back.table.rows(), own.table.rows());
     let columns = [
@@ -232,4 +236,56 @@ fn what_has_no_figures_is_a_failure_and_names_that_are_none_are_ids() {
     );
     let empty = vsweep(&["export", folder.path().to_str().expect("plain"), "--format", "vllm"]);
     assert_eq!(empty.status.code(), Some(2), "{}", text(&empty.stderr));
+}
+
+/// Writes a tree with one run for each number of requests in flight.
+fn write_tree(root: &Path, runs: &[Value]) {
+    for (load, run) in runs.iter().enumerate() {
+        let folder = root.join(format!("SERVE--tp1-BENCH--{load}"));
+        fs::create_dir_all(&folder).expect("a folder");
+        let mut record =
+            json!({"num_prompts": 32, "completed": 32, "failed": 0, "output_throughput": 9.0, "p99_ttft_ms": 5.0});
+        let record = record.as_object_mut().expect("an object");
+        for (name, value) in run.as_object().expect("an object") {
+            record.insert(name.clone(), value.clone());
+        }
+        record.retain(|_, value| !value.is_null());
+        record.insert("run_number".into(), json!(0));
+        record.insert("max_concurrency".into(), json!(load + 1));
+        fs::write(folder.join("summary.json"), json!([record]).to_string()).expect("written");
+    }
+}
+
+#[test]
+fn vanished_requests_are_a_doubt() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tree(folder.path(), &[json!({}), json!({"failed": null, "completed": 2})]);
+    let runs = read_any(folder.path(), &in_figures).expect("a tree");
+    let cells = |name: &str| [0, 1].map(|row| runs.table.cell(name, row).to_string());
+    assert_eq!(cells("outcome"), ["ok", "suspect"]);
+    assert_eq!(cells("codes")[1], "request_errors");
+}
+
+#[test]
+fn what_contradicts_itself_or_is_a_link_is_left_out_and_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (base, new) = (folder.path().join("base"), folder.path().join("new"));
+    write_tree(&base, &[json!({}), json!({})]);
+    write_tree(&new, &[json!({}), json!({"p99_ttft_ms": -5.0})]);
+    let compare = || {
+        let compared = vsweep(&["compare", base.to_str().expect("plain"), new.to_str().expect("plain")]);
+        (compared.status.code(), text(&compared.stderr))
+    };
+    let (code, said) = compare();
+    let refused = "SERVE--tp1-BENCH--1/summary.json: run 0 has a negative p99_ttft_ms (-5.0); it is left out";
+    assert!(code == Some(3) && said.contains(refused), "{code:?}: {said}");
+    let summary = new.join("SERVE--tp1-BENCH--1/summary.json");
+    fs::remove_file(&summary).expect("removed");
+    std::os::unix::fs::symlink(base.join("SERVE--tp1-BENCH--1/summary.json"), &summary).expect("a link");
+    let (code, said) = compare();
+    let refused = format!(
+        "{} is a link or another special file, and is left out",
+        summary.display()
+    );
+    assert!(code == Some(3) && said.contains(&refused), "{code:?}: {said}");
 }

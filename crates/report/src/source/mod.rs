@@ -20,8 +20,12 @@ use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::Directory;
 use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
 
-/// Reads the runs of a directory: an experiment of vsweep, or a result tree of vLLM.
-pub fn read_any(root: &Path) -> Result<Runs> {
+/// Finds a contradiction within a record of a tree, to complete a sentence that begins with the record.
+pub type Contradiction<'c> = &'c dyn Fn(&Params) -> Option<String>;
+
+/// Reads the runs of a directory: an experiment of vsweep, or a result tree of vLLM. Records of a tree that contradict themselves are left
+/// out.
+pub fn read_any(root: &Path, contradiction: Contradiction<'_>) -> Result<Runs> {
     if !root.is_dir() {
         return Err(Error::Usage(format!(
             "there is no directory {}; give one that `vsweep run` or `vllm bench sweep` wrote, or a file of results",
@@ -35,9 +39,10 @@ pub fn read_any(root: &Path) -> Result<Runs> {
         runs.state = Some(state);
         return Ok(runs);
     }
-    let mut files = Vec::new();
-    find_summaries(root, &mut files)?;
-    let runs = read_tree(root, &files);
+    let (mut files, mut damaged) = (Vec::new(), Vec::new());
+    find_summaries(root, &mut files, &mut damaged)?;
+    let mut runs = read_tree(root, &files, contradiction);
+    runs.damaged.splice(..0, damaged);
     if runs.table.rows() > 0 {
         return Ok(runs);
     }
@@ -101,23 +106,30 @@ const FIGURES: [&str; 4] = [
     "avg_latency",
 ];
 
-/// Every `summary.json` below a folder, in the order of their paths; links are not followed.
-fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+/// Finds every `summary.json` below a folder, in the order of their paths; links are not followed. `refused` gets a sentence for each that
+/// is not a regular file.
+fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>, refused: &mut Vec<String>) -> Result<()> {
     let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let mut entries = entries.map_err(Error::io("read", folder))?;
     entries.order_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let kind = entry.file_type().map_err(Error::io("read", entry.path()))?;
         if kind.is_dir() {
-            find_summaries(&entry.path(), found)?;
-        } else if kind.is_file() && entry.file_name() == "summary.json" {
-            found.push(entry.path());
+            find_summaries(&entry.path(), found, refused)?;
+        } else if entry.file_name() == "summary.json" {
+            match kind.is_file() {
+                true => found.push(entry.path()),
+                false => refused.push(format!(
+                    "{} is a link or another special file, and is left out; put the file itself there",
+                    entry.path().display()
+                )),
+            }
         }
     }
     Ok(())
 }
 
-fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
+fn read_tree(root: &Path, files: &[PathBuf], contradiction: Contradiction<'_>) -> Runs {
     let mut builder = TableBuilder::new();
     let mut damaged = Vec::new();
     // A combination that was swept several times has several folders. All its runs belong to the point of the first folder.
@@ -132,7 +144,16 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
         });
         match records {
             Ok(records) => {
-                let own = records.into_iter().map(|record| {
+                let mut is_sound = |(number, record): &(usize, Params)| {
+                    let what = contradiction(record);
+                    damaged.extend(what.iter().map(|what| {
+                        let file = file.display();
+                        format!("{file}: run {number} {what}; it is left out; measure it again")
+                    }));
+                    what.is_none()
+                };
+                let sound = records.into_iter().enumerate().filter(|record| is_sound(record));
+                let own = sound.map(|(_, record)| {
                     let mut record = Record::of(record);
                     record.name_sides(&folder.file_name().unwrap_or_default().to_string_lossy());
                     record

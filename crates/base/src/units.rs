@@ -23,6 +23,12 @@ pub fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
 }
 
+/// Returns a duration of this many seconds; the nearest one if there is none.
+pub fn duration_of(seconds: f64) -> Duration {
+    let nearest = if seconds > 0.0 { Duration::MAX } else { Duration::ZERO };
+    Duration::try_from_secs_f64(seconds).unwrap_or(nearest)
+}
+
 /// Returns a duration for people, in at most two units: `850 ms`, `4.2 s`, `3m 20s`, `2h 05m`.
 pub fn show_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
@@ -71,6 +77,16 @@ mod tests {
         assert_eq!(show_duration(Duration::from_micros(999_600)), "1.0 s");
         assert_eq!(shown(59_970), "1m 00s");
         assert_eq!(shown(3_599_700), "1h 00m");
+        let of = |seconds: f64| show_duration(duration_of(seconds));
+        assert_eq!(
+            (of(1.5), of(-1.0), of(f64::NAN)),
+            ("1.5 s".into(), "0 ms".into(), "0 ms".into())
+        );
+        assert!(
+            of(1e300) == of(f64::INFINITY) && of(1e300).ends_with("h 00m"),
+            "{}",
+            of(1e300)
+        );
     }
 
     #[test]

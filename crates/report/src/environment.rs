@@ -6,8 +6,7 @@ use super::output::starts::{self, SweepUsage};
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::time::Duration;
-use vsweep_base::units::show_duration;
+use vsweep_base::units::{duration_of, show_duration};
 use vsweep_plan::show;
 use vsweep_record::journal::{ServerRecord, State};
 
@@ -95,7 +94,7 @@ fn time_measuring(state: &State) -> String {
         .runs()
         .map(|run| run.seconds)
         .filter(|seconds| seconds.is_finite());
-    show_duration(Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default())
+    show_duration(duration_of(seconds.sum()))
 }
 
 /// Counts GPUs by name: `8 × NVIDIA H100 80GB HBM3`.

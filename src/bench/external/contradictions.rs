@@ -138,7 +138,10 @@ fn falling_percentiles(result: &Params) -> Option<String> {
     })
 }
 
-/// Looks for counts of requests that are not whole, less than one request in flight, and requests that ended in no time.
+/// Number of requests from which on a count is impossible; larger doubles are no longer exact.
+pub(super) const IMPOSSIBLE_COUNT: f64 = (1_u64 << 53) as f64;
+
+/// Looks for counts of requests that are not whole or too large, less than one request in flight, and requests that ended in no time.
 fn impossible_count(result: &Params) -> Option<String> {
     let counts = ["completed", "failed"].into_iter();
     let fraction = |name: &str| number(result, name).filter(|count| count.fract() != 0.0);
@@ -146,6 +149,10 @@ fn impossible_count(result: &Params) -> Option<String> {
         .filter_map(|name| Some((name, fraction(name)?)))
         .map(|(name, count)| format!("has a part of a request ({name} = {count})"))
         .next();
+    let too_many = ["completed", "failed"].into_iter().find_map(|name| {
+        let count = number(result, name).filter(|count| *count >= IMPOSSIBLE_COUNT)?;
+        Some(format!("has more requests than there can be ({name} = {count:e})"))
+    });
     let load = number(result, "max_concurrency").filter(|load| *load < 1.0);
     let load = load.map(|load| format!("has less than one request in flight (max_concurrency = {load})"));
     let in_no_time = || {
@@ -153,7 +160,7 @@ fn impossible_count(result: &Params) -> Option<String> {
         let duration = number(result, "duration").filter(|duration| *duration <= 0.0)?;
         Some(format!("has {completed} completed requests in {duration} s"))
     };
-    part.or(load).or_else(in_no_time)
+    part.or(too_many).or(load).or_else(in_no_time)
 }
 
 /// Looks for latencies that are longer than the whole run. Other clients are not checked, because they may leave out the ramp of the load.
@@ -324,6 +331,11 @@ mod tests {
             ("duration", json!(-3), "has a negative duration (-3)"),
             ("duration", json!(0), "has 400 completed requests in 0 s"),
             ("completed", json!(99.5), "has a part of a request (completed = 99.5)"),
+            (
+                "completed",
+                json!(1e19),
+                "has more requests than there can be (completed = 1e19)",
+            ),
             (
                 "max_concurrency",
                 json!(-4),

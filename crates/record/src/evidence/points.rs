@@ -265,8 +265,12 @@ fn tallies(evidence: &Evidence<'_>) -> HashMap<String, Tally> {
     for row in 0..table.rows() {
         let tally = tallies.entry(evidence.config_of(row)).or_default();
         let failed = count("failed", row);
-        tally.failed_requests += failed;
-        tally.requests += failed + count("completed", row);
+        // Damaged or foreign results may hold any numbers.
+        tally.failed_requests = tally.failed_requests.saturating_add(failed);
+        tally.requests = tally
+            .requests
+            .saturating_add(failed)
+            .saturating_add(count("completed", row));
     }
     tallies
 }

@@ -8,10 +8,9 @@ use itertools::Itertools;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::HashMap;
-use std::time::Duration;
 use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
-use vsweep_base::units::{show_duration, show_many};
+use vsweep_base::units::{duration_of, show_duration, show_many};
 use vsweep_record::journal::{ALONE_SLOT, Launch, LaunchRecord, ServerRecord, State, covered_s};
 use vsweep_record::table::used_gpus;
 
@@ -198,8 +197,7 @@ impl SweepUsage {
 
     /// Formats the time: `10m 50s`.
     pub fn time_in_words(&self) -> Option<String> {
-        self.seconds
-            .map(|seconds| show_duration(Duration::from_secs_f64(seconds)))
+        self.seconds.map(|seconds| show_duration(duration_of(seconds)))
     }
 }
 

@@ -22,7 +22,7 @@ use parts::{estimate, margin, percent, target};
 use serde::Serialize;
 use sure::{near, sureness};
 use vsweep_answer::{Answer, Answered, Better, Chosen, Entrant, Goal, Warning, Winner};
-use vsweep_base::units::{show_duration, show_many};
+use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// The metric of the cost of a million output tokens. It exists if GPUs have a price.
 const COST: &str = "cost_per_million_output_tokens";
@@ -182,7 +182,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
         context! {
             starts => show_many(advice.starts.into(), "more start"),
             servers => show_many(advice.configs.len() as u64, "server"),
-            time => advice.seconds.map(|seconds| show_duration(std::time::Duration::from_secs_f64(seconds))),
+            time => advice.seconds.map(|seconds| show_duration(duration_of(seconds))),
             expected => percent(advice.expected),
         }
     });

@@ -4,9 +4,8 @@
 use super::parts::{DEFAULT_SETTINGS, defaults, margin, percent};
 use crate::texts::changes::change;
 use itertools::Itertools;
-use std::time::Duration;
 use vsweep_answer::{Answer, CandidateState, Ended, OptimizationFound};
-use vsweep_base::units::{show_duration, show_many};
+use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// Least relative gain that is worth a sentence.
 const LEAST_GAIN: f64 = 0.0005;
@@ -138,7 +137,7 @@ fn cost(found: &OptimizationFound) -> Option<String> {
 }
 
 fn seconds(seconds: f64) -> String {
-    show_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    show_duration(duration_of(seconds))
 }
 
 #[cfg(test)]

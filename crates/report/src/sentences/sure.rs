@@ -4,7 +4,7 @@ use super::parts::{self, margin, percent};
 use super::{MOST_TIES, too_large};
 use itertools::Itertools;
 use vsweep_answer::{Advice, Answer, Answered, Goal, Warning, Winner};
-use vsweep_base::units::{show_duration, show_many};
+use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// Describes the certainty: `97 % within 1 % of the best of 32 servers; perhaps as good: TP 4`.
 pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
@@ -100,7 +100,7 @@ pub fn confirmed(answered: &Answered) -> String {
 
 /// The time that the advised starts take: `, about 25.7 s`; empty if the duration of a start is unknown.
 fn time(advice: &Advice) -> String {
-    let time = advice.seconds.map(std::time::Duration::from_secs_f64);
+    let time = advice.seconds.map(duration_of);
     time.map_or(String::new(), |time| format!(", about {}", show_duration(time)))
 }
 

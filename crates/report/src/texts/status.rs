@@ -287,8 +287,7 @@ impl Status {
             text += &format!(", took {usage}");
         }
         if let Some(seconds) = self.seconds_left.filter(|_| self.left > 0) {
-            let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            text += &format!(", about {} to go", show_duration(left));
+            text += &format!(", about {} to go", show_duration(duration_of(seconds)));
         }
         text
     }

@@ -7,6 +7,7 @@ use itertools::Itertools;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use vsweep_base::units::duration_of;
 
 /// Returns the length of the union of time spans, in seconds.
 pub fn covered_s(spans: impl Iterator<Item = (Timestamp, Timestamp)>) -> f64 {
@@ -38,7 +39,7 @@ impl State {
             let last = self.last_moment(session.nonce())?;
             Some((session.started_at.parse().ok()?, last.parse().ok()?))
         };
-        Duration::from_secs_f64(covered_s(self.sessions.iter().filter_map(span)))
+        duration_of(covered_s(self.sessions.iter().filter_map(span)))
     }
 
     /// Returns the node on which a run was measured.

@@ -4,7 +4,7 @@
 //! A figure is converted only if it has the same meaning. So TPOT is not taken from guidellm's `time_per_output_token_ms`, which includes
 //! the time to the first token, but from the `inter_token_latency_ms` of each request.
 
-use super::contradictions::in_figures;
+use super::contradictions::{IMPOSSIBLE_COUNT, in_figures};
 use super::harmless_members;
 use crate::bench::members;
 use crate::bench::result::write_stats;
@@ -142,23 +142,25 @@ fn figures_at<N: Into<String>, P: AsRef<str>>(
 ) -> Params {
     let figure = |(name, place): (N, P)| {
         let (name, value) = (name.into(), times * result.pointer(place.as_ref())?.as_f64()?);
-        let is_count = COUNTS.contains(&name.as_str());
-        Some((
-            name,
-            if is_count {
-                json!(value.round() as u64)
-            } else {
-                json!(value)
-            },
-        ))
+        let value = match COUNTS.contains(&name.as_str()) {
+            true => count(value),
+            false => json!(value),
+        };
+        Some((name, value))
     };
     places.into_iter().filter_map(figure).collect()
+}
+
+/// Returns a count as a whole number. A number that cannot be one stays as it is, so that the result is refused.
+fn count(value: f64) -> Value {
+    let is_count = value >= 0.0 && value.fract() == 0.0 && value < IMPOSSIBLE_COUNT;
+    if is_count { json!(value as u64) } else { json!(value) }
 }
 
 fn aiperf(result: &Value) -> Result<Params, String> {
     let errors = result["error_summary"].as_array().into_iter().flatten();
     let failed: f64 = errors.filter_map(|error| error["count"].as_f64()).sum();
-    let mut figures = members(json!({"completed": null, "failed": failed.round() as u64}));
+    let mut figures = members(json!({"completed": null, "failed": count(failed)}));
     figures.extend(figures_at(result, 1.0, AIPERF));
     if figures["completed"].is_null() {
         return Err("is of aiperf, but without `request_count`".to_owned());
@@ -182,7 +184,7 @@ fn aiperf(result: &Value) -> Result<Params, String> {
 
 fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
     let mut figures = figures_at(benchmark, 1.0, GUIDELLM);
-    let completed = figures.get("completed").and_then(Value::as_u64);
+    let completed = figures.get("completed").and_then(Value::as_f64);
     let completed = completed.ok_or("is of guidellm, but without `request_totals`")?;
     for (ours, theirs, times) in [
         ("ttft", "time_to_first_token_ms", 1.0),
@@ -199,7 +201,7 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
     let tpots = requests.filter_map(|request| Some(request["inter_token_latency_ms"].as_f64()? / 1000.0));
     let tpots: Vec<f64> = tpots.collect();
     // With `--metrics` the file may hold only some of the requests, whose statistics would differ from those of all.
-    if !tpots.is_empty() && tpots.len() as u64 == completed {
+    if !tpots.is_empty() && tpots.len() as f64 == completed {
         write_stats("tpot", &Stats::of_seconds(tpots, &PERCENTS), &mut figures);
     }
     let load = [
@@ -261,6 +263,26 @@ mod tests {
         assert_eq!(record["mean_ttft_ms"], 17.631709575653076);
         // Its own "time per output token" would be 7.09 ms.
         assert!((figure(&record, "mean_tpot_ms") - 6.385).abs() < 0.001);
+    }
+
+    #[test]
+    fn a_number_that_is_no_count_is_refused() {
+        let path = format!("{}/tests/data/clients/guidellm-0.8.1.json", env!("CARGO_MANIFEST_DIR"));
+        let result: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+        for (name, number, said) in [
+            ("errored", json!(-4), "has a negative failed (-4.0)"),
+            ("successful", json!(-16), "has a negative completed (-16.0)"),
+            ("successful", json!(15.4), "has a part of a request (completed = 15.4)"),
+            (
+                "errored",
+                json!(1e300),
+                "has more requests than there can be (failed = 1e300)",
+            ),
+        ] {
+            let mut result = result.clone();
+            result["benchmarks"][0]["metrics"]["request_totals"][name] = number;
+            assert_eq!(read_results(result.to_string().as_bytes()), Err(said.to_owned()));
+        }
     }
 
     #[test]

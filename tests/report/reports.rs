@@ -833,6 +833,54 @@ fn status_and_ending_count_and_doubt_alike() {
 }
 
 #[test]
+fn status_says_if_its_answer_is_outdated_or_cannot_be_read() {
+    let (_folder, directory) = write(&small());
+    let options = ReportOptions::default();
+    report(&directory, &options);
+    let status = || Status::read(&directory).expect("readable");
+    assert!(!status().answer_outdated && !status().to_text().contains("answer"));
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let lost = state.runs().next().expect("a run").file.as_ref().expect("a file");
+    fs::remove_file(directory.root().join(&*lost.path)).expect("removed");
+    let remedy = format!("`vsweep report {}` makes it anew", directory.root().display());
+    let said = status().to_text();
+    assert!(
+        status().answer_outdated && said.contains("the answer so far, made "),
+        "{said}"
+    );
+    assert!(said.contains(&format!(" ago; {remedy}:\n")), "{said}");
+    report(&directory, &options);
+    assert!(!status().answer_outdated && !status().to_text().contains("answer"));
+    let answer = text(&directory.answer_json());
+    for other in [
+        answer.replacen("\"version\": 1", "\"version\": 99", 1),
+        answer[..99].to_owned(),
+    ] {
+        fs::write(directory.answer_json(), other).expect("written");
+        let said = status().to_text();
+        assert!(
+            status().answer.is_none()
+                && said.contains(&format!("answer.json is damaged or of another version; {remedy}")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn numbers_beyond_all_bounds_end_no_report() {
+    let (_folder, directory) = write(&Experiment {
+        fails: |_, _| None,
+        figures: |_, load| match load["max_concurrency"].as_u64() {
+            Some(4) => json!({}),
+            _ => json!({"completed": 1e19, "failed": 1e19, "output_throughput": 1.5e308, "p99_ttft_ms": 1.5e308}),
+        },
+        ..small()
+    });
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    write_all(&directory, &state, &ReportOptions::default()).expect("written");
+}
+
+#[test]
 fn intervals_wider_than_the_plan_asks_are_told() {
     let (_folder, directory) = write(&Experiment { runs: 3, ..small() });
     let rule = Repeats {

@@ -10,16 +10,25 @@ use vsweep_record::journal::{Directory, State};
 
 /// The last line of `report.md`; a comment, which Markdown does not show.
 pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> String {
+    let charts = show_many(count(directory, &directory.charts(), "png") as u64, "chart");
+    let configs = show_many(configs as u64, "configuration");
+    format!("{} with {charts} and {configs} -->\n", begin(directory, state))
+}
+
+/// The part of that line that names the record.
+fn begin(directory: &Directory, state: &State) -> String {
     let manifest = read_text(&directory.manifest(), MOST_FACTS).unwrap_or_default();
     // Another plan may count although no run was added.
     let plan = state.plan_that_counts().map_or("", |(_, sha256, _)| sha256);
     let texts = [state.basis(), plan.to_owned(), manifest];
-    let charts = show_many(count(directory, &directory.charts(), "png") as u64, "chart");
-    let configs = show_many(configs as u64, "configuration");
-    format!(
-        "<!-- made of the record {}, with {charts} and {configs} -->\n",
-        short_digest(&texts.join("\0"))
-    )
+    format!("<!-- made of the record {},", short_digest(&texts.join("\0")))
+}
+
+/// Returns true if the last report was made from this state. Its tables and charts may be missing.
+pub(crate) fn is_of_last_report(directory: &Directory, state: &State) -> bool {
+    let report = read_text(&directory.report_markdown(), MOST_RESULT).unwrap_or_default();
+    let last = report.lines().next_back().unwrap_or_default();
+    last.starts_with(&begin(directory, state))
 }
 
 /// Returns true if the tables of runs and of points, the answer, the reports, the charts and the files of `best/` exist and were made from

@@ -5,7 +5,7 @@ use crate::findings::worries;
 use crate::sentences::brief;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
-use vsweep_answer::Answer;
+use vsweep_answer::{Answer, VERSION};
 use vsweep_base::files::{MOST_RESULT, read_text};
 use vsweep_record::journal::Directory;
 
@@ -20,7 +20,9 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
     }
 }
 
-/// The answer of `answer.json`; `None` if there is none that can be read.
+/// The answer of `answer.json`; `None` if there is none that this version can read.
 pub(super) fn read_answer(directory: &Directory) -> Option<Answer> {
-    serde_json::from_str(&read_text(&directory.answer_json(), MOST_RESULT).ok()?).ok()
+    let text = read_text(&directory.answer_json(), MOST_RESULT).ok()?;
+    let answer: Option<Answer> = serde_json::from_str(&text).ok();
+    answer.filter(|answer| answer.version == VERSION)
 }

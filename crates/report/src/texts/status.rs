@@ -10,6 +10,7 @@ use super::template::plain;
 use super::words::short_label;
 use crate::findings::compared;
 use crate::findings::failures::{Group, Reason, group_recorded};
+use crate::output::basis;
 use crate::output::duplicates;
 use crate::output::sla;
 use crate::output::starts::SweepUsage;
@@ -20,12 +21,11 @@ use minijinja::{Value, context};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::time::Duration;
 use vsweep_answer::Answer;
 use vsweep_base::cause::Outcome;
 use vsweep_base::error::Result;
 use vsweep_base::shell::shell_line;
-use vsweep_base::units::{is_zero, show_duration, show_many};
+use vsweep_base::units::{duration_of, is_zero, show_duration, show_many};
 use vsweep_base::validity::Validity;
 use vsweep_record::journal::{self, Check, Directory, Manifest, Nonce, RunRecord, ServerRecord, State};
 
@@ -84,9 +84,12 @@ pub struct Status {
     /// Seconds since that answer was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_age_s: Option<u64>,
-    /// The age of that answer, in words.
+    /// True if the last report was not made from the record as it is now.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answer_outdated: bool,
+    /// A sentence about that answer, unless it is the final one.
     #[serde(skip)]
-    age: Option<String>,
+    about_answer: Option<String>,
     /// The state of the plan's own comparison, in a few sentences.
     #[serde(skip)]
     compared: Vec<String>,
@@ -175,9 +178,9 @@ impl Status {
     /// The status from the journals of a directory, with the processes that work on it now.
     pub fn now(directory: &Directory, state: &State) -> Result<Status> {
         let mut status = Status::of(&directory.name(), state);
-        status.read_answer(directory);
-        status.search_table = sla::to_text(state, status.answer.as_ref(), terminal_room());
         status.running = journal::holders(directory)?;
+        status.read_answer(directory, state);
+        status.search_table = sla::to_text(state, status.answer.as_ref(), terminal_room());
         let root = directory.root().display().to_string();
         status.again = Manifest::continuing(directory).map(|options| {
             let command = ["vsweep".to_owned(), "run".to_owned()].into_iter();
@@ -189,14 +192,24 @@ impl Status {
         Ok(status)
     }
 
-    fn read_answer(&mut self, directory: &Directory) {
-        self.answer = brief::read_answer(directory);
-        let written = fs::metadata(directory.answer_json())
-            .and_then(|known| known.modified())
-            .ok();
-        let age = written.and_then(|moment| moment.elapsed().ok());
-        self.answer_age_s = age.filter(|_| self.answer.is_some()).map(|age| age.as_secs());
-        self.age = age.filter(|_| self.answer.is_some()).map(show_duration);
+    fn read_answer(&mut self, directory: &Directory, state: &State) {
+        let anew = format!("`vsweep report {}` makes it anew", directory.root().display());
+        let Some(answer) = brief::read_answer(directory) else {
+            let is_there = directory.answer_json().exists();
+            self.about_answer = is_there.then(|| format!("answer.json is damaged or of another version; {anew}"));
+            return;
+        };
+        let written = fs::metadata(directory.answer_json()).and_then(|known| known.modified());
+        let age = written.ok().and_then(|moment| moment.elapsed().ok());
+        self.answer_age_s = age.map(|age| age.as_secs());
+        self.answer_outdated = !basis::is_of_last_report(directory, state);
+        let made = age.map_or(String::new(), |age| format!(", made {} ago", show_duration(age)));
+        self.about_answer = match self.answer_outdated {
+            true if self.running.is_empty() => Some(format!("the answer so far{made}; {anew}:")),
+            false if self.ended.as_deref() == Some("finished") => None,
+            _ => Some(format!("the answer so far{made}:")),
+        };
+        self.answer = Some(answer);
     }
 
     /// The status from the journals alone.
@@ -309,7 +322,7 @@ impl Status {
             progress => self.progress(),
             standing => self.standing(is_done),
             tasks => self.cluster.as_ref().map(|cluster| cluster.to_text(is_done)),
-            age => self.age.as_deref(),
+            about_answer => self.about_answer.as_deref(),
             compared => &self.compared,
             optimized => answer.map(optimization),
             search_table => &self.search_table,

@@ -71,7 +71,7 @@ impl Follower {
             };
             match read {
                 Read::On => {}
-                Read::Foreign => {
+                Read::Foreign | Read::Endless => {
                     let path = reader.path.display();
                     self.damage
                         .push(format!("{path} is a journal under another name; it is not read"));

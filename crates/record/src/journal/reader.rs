@@ -15,7 +15,7 @@ use vsweep_base::threads;
 /// list of missing lines would fill the memory.
 const LONGEST_GAP: u64 = 1 << 24;
 /// Length from which on a line cannot be vsweep's, in bytes. Reading a longer line could fill the memory.
-const LONGEST_LINE: u64 = 1 << 28;
+const LONGEST_LINE: u64 = if cfg!(test) { 1 << 22 } else { 1 << 28 };
 
 /// Size from which on a batch of lines is decoded, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -41,6 +41,8 @@ pub(super) struct Reader {
     /// Number of damaged lines since the last intact one.
     damaged: u64,
     is_of_newer_minor: bool,
+    /// True if a line was found that is too long to be read.
+    has_endless_line: bool,
 }
 
 /// Result of reading further.
@@ -52,6 +54,8 @@ pub(super) enum Read {
     Changed,
     /// The file is not the journal that its name claims.
     Foreign,
+    /// A line is too long to be read.
+    Endless,
 }
 
 /// A line without its line feed, and its content; `None` if it is damaged.
@@ -74,7 +78,7 @@ impl Batch {
             let mut line = Vec::new();
             let read = file.take(LONGEST_LINE).read_until(b'\n', &mut line)?;
             if read as u64 == LONGEST_LINE {
-                break Some(Read::Foreign);
+                break Some(Read::Endless);
             }
             // A last line without a line feed is torn, or being written.
             if read == 0 || line.pop() != Some(b'\n') {
@@ -108,6 +112,7 @@ impl Reader {
             wanted: BTreeMap::new(),
             damaged: 0,
             is_of_newer_minor: false,
+            has_endless_line: false,
         })
     }
 
@@ -117,6 +122,9 @@ impl Reader {
         let length = file.metadata().map_err(Error::io("read", &self.path))?.len();
         if length < self.offset {
             return Ok(Read::Changed);
+        }
+        if self.has_endless_line {
+            return Ok(Read::On);
         }
         file.seek(SeekFrom::Start(self.offset))
             .map_err(Error::io("read", &self.path))?;
@@ -130,7 +138,11 @@ impl Reader {
             };
             match (taken?, batch.end) {
                 (Read::On, None) => {}
-                (Read::On, Some(Read::On)) => {
+                (Read::On, Some(Read::Endless)) if self.lines == 0 => return Ok(Read::Foreign),
+                (Read::On, Some(end @ (Read::On | Read::Endless))) => {
+                    if end == Read::Endless {
+                        self.refuse_endless_line();
+                    }
                     self.number_damaged();
                     return Ok(Read::On);
                 }
@@ -252,6 +264,17 @@ impl Reader {
             prev: line.prev,
         });
         Ok(Read::On)
+    }
+
+    /// Notes that the next line is too long to be read.
+    fn refuse_endless_line(&mut self) {
+        self.has_endless_line = true;
+        self.damage.push(format!(
+            "{}:{}: this line is longer than {} MiB; it and what follows are not read; restore the file from a copy if there is one",
+            self.path.display(),
+            self.lines + 1,
+            LONGEST_LINE >> 20
+        ));
     }
 
     fn refuse(&mut self) -> Read {
@@ -400,6 +423,28 @@ mod tests {
                 .expect("readable");
             assert_eq!((seqs, reader.damage), (vec![0, 1, 2, 3], Vec::new()), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn what_precedes_a_line_that_is_too_long_counts() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, lines) = journal(folder.path(), 3);
+        let endless = vec![b'x'; LONGEST_LINE as usize + 1];
+        std::fs::write(&path, [lines.concat(), endless.clone()].concat()).expect("written");
+        let mut reader = Reader::of(&path).expect("a journal's name");
+        let mut count = 0;
+        for _ in 0..2 {
+            assert_eq!(reader.read(&mut |_| count += 1).expect("readable"), Read::On);
+        }
+        assert_eq!((count, reader.damage.len()), (3, 1), "{:?}", reader.damage);
+        assert!(
+            reader.damage[0].contains(".jsonl:4: this line is longer than 4 MiB"),
+            "{:?}",
+            reader.damage
+        );
+        std::fs::write(&path, endless).expect("written");
+        let read = Reader::of(&path).expect("a journal's name").read(&mut |_| ());
+        assert_eq!(read.expect("readable"), Read::Foreign);
     }
 
     #[test]

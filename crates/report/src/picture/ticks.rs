@@ -102,7 +102,7 @@ impl Span {
             },
             Scale::Log if decades(self.from, self.to).last().is_some_and(|last| *last < most) => {
                 // A longer axis may have other ticks, so its end must be one of its own ticks.
-                let mut above = decades(self.from, self.to * 10.0).into_iter();
+                let mut above = decades(self.from, (self.to * 10.0).min(f64::MAX)).into_iter();
                 above.find(|end| *end >= most && decades(self.from, *end).last() == Some(end))
             }
             Scale::Log | Scale::Symlog => None,
@@ -208,6 +208,8 @@ mod tests {
             let span = Span::of(&axis(Scale::Log), [140.0, most].into_iter());
             assert_eq!(last(&span.up_to_a_tick_above(most, 5)), Some(end));
         }
+        let span = Span::of(&axis(Scale::Log), [140.0, 1.5e308].into_iter());
+        assert!(last(&span.up_to_a_tick_above(1.5e308, 5)).is_some());
     }
 
     fn scales() -> impl Strategy<Value = Scale> {

@@ -25,10 +25,10 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(named_or_newest(args.directory)?)?;
     let (state, verified) = verify(&directory, |state| options(&directory, state, args.price_per_gpu_hour))?;
-    for finding in state.damage.iter().chain(&verified.differences) {
+    for finding in state.damage.iter().chain(&verified.lost).chain(&verified.differences) {
         output::say(finding);
     }
-    let found = state.damage.len() + verified.differences.len();
+    let found = state.damage.len() + verified.lost.len() + verified.differences.len();
     let compared = format!(
         "{} in {}",
         show_many(verified.runs as u64, "run"),
@@ -41,6 +41,7 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         found => {
             let remedy = match verified.differences.is_empty() {
+                true if state.damage.is_empty() => "tables and report are sound; restore what is lost".to_owned(),
                 true => "the tables and the report say what is left".to_owned(),
                 false => format!(
                     "`vsweep report {}` makes tables and report anew",

@@ -2,6 +2,7 @@
 
 use crate::deadline::output;
 use crate::harness::{Harness, said};
+use std::fs;
 use std::process::Output;
 
 const PLAN: &str = r#"
@@ -131,7 +132,16 @@ fn a_copy_of_the_plan_that_was_changed_is_not_believed() {
     let verified = verify();
     assert_eq!(verified.status.code(), Some(1), "{}", said(&verified));
     assert!(
-        said(&verified).contains("plan.toml: is not the plan that was run"),
+        said(&verified).contains("plan.toml: is not the plan that was run")
+            && said(&verified).contains("restore it from a copy"),
+        "{}",
+        said(&verified)
+    );
+    assert!(!said(&verified).contains("anew"), "{}", said(&verified));
+    fs::remove_file(harness.folder.path().join("out/manifest.json")).expect("it is there");
+    let verified = verify();
+    assert!(
+        said(&verified).contains("manifest.json: is missing or damaged; restore it"),
         "{}",
         said(&verified)
     );

@@ -17,7 +17,7 @@ use vsweep_base::error::Result;
 use vsweep_base::files::{MOST_RESULT, MOST_TEXT, REFUSED, open, read, read_text};
 use vsweep_base::threads;
 use vsweep_plan::{Format, ReportOptions};
-use vsweep_record::journal::{Directory, State};
+use vsweep_record::journal::{Directory, Manifest, State};
 use vsweep_record::table::Points;
 
 /// Most differences of one file that are named.
@@ -37,6 +37,8 @@ pub struct Verified {
     pub files: Vec<String>,
     /// Number of runs in them.
     pub runs: usize,
+    /// One sentence, with its remedy, for each file that no report makes anew and that is missing or differs.
+    pub lost: Vec<String>,
     /// One sentence for each figure that differs (at most `MOST_NAMED` of a file), and for each file that is missing, superfluous or
     /// damaged.
     pub differences: Vec<String>,
@@ -58,7 +60,8 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
         differences: runs.damaged.clone(),
         ..Verified::default()
     };
-    verified.differences.extend(changed_plan(directory, state));
+    verified.lost = changed_plan(directory, state).into_iter().collect();
+    verified.lost.extend(lost_manifest(directory, state));
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
     // The folder may have been renamed since the page was made, so the name on the page is used.
     let page = read_text(&directory.report_html(), MOST_RESULT).ok();
@@ -118,12 +121,21 @@ fn changed_plan(directory: &Directory, state: &State) -> Option<String> {
     match read_text(&path, MOST_TEXT) {
         Ok(text) if text == recorded => None,
         Ok(_) => Some(format!(
-            "{name}: is not the plan that was run; the record has it, and reports follow the record"
+            "{name}: is not the plan that was run, which the record has; restore it from a copy, or run the plan again"
         )),
         Err(_) => Some(format!(
-            "{name}: cannot be read; the record has the plan, and reports follow the record"
+            "{name}: cannot be read; the record has the plan; restore it from a copy, or run the plan again"
         )),
     }
+}
+
+/// Describes a manifest that cannot be read; `None` if it can, or if nothing was measured on a known machine.
+fn lost_manifest(directory: &Directory, state: &State) -> Option<String> {
+    let is_lost = Manifest::plan_of(directory).is_none() && !state.machines().is_empty();
+    is_lost.then(|| {
+        "manifest.json: is missing or damaged; restore it from a copy before a new report, which would lose what it says of the machine"
+            .to_owned()
+    })
 }
 
 impl Verified {

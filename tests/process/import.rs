@@ -522,3 +522,16 @@ fn a_suite_of_the_performance_ci_becomes_a_plan_for_each_test() {
         text(&refused.stderr)
     );
 }
+
+#[test]
+fn a_list_of_results_is_no_suite() {
+    let result = json!({"completed": 32, "failed": 0, "request_throughput": 2.0, "max_concurrency": 4});
+    let folder = folder_with(&[("results.json", json!([result, result]))]);
+    let output = vsweep(folder.path(), &["import", "results.json", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("wrote 2 results"),
+        "{}",
+        text(&output.stdout)
+    );
+}

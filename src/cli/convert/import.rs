@@ -99,10 +99,13 @@ fn import_file(file: &Path, to: &Path) -> Result<Exit> {
 }
 
 /// Returns the tests of a suite of vLLM's performance CI: a JSON list of tests, or an object with the list `tests`. `None` for any other
-/// file.
+/// file, such as a list of results.
 fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
     let json = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-    let is_suite = |value: Value| value.is_array() || value["tests"].is_array();
+    let is_suite = |value: Value| match value.as_array() {
+        Some(items) => items.is_empty() || items.iter().any(|item| item.get("test_name").is_some()),
+        None => value["tests"].is_array(),
+    };
     if !serde_json::from_str(&json).is_ok_and(is_suite) {
         return Ok(None);
     }

@@ -207,8 +207,10 @@ fn import_tree(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     let lost =
         |name| format!("the figure `{name}` of the runs is lost: vLLM overwrites it with the parameter of that name");
     problems.extend(hidden.into_iter().map(lost));
-    let (taken, all) = (show_many(count, "run"), show_many(matrix.counts().runs, "run"));
-    say(format_args!("wrote {}: {taken} of {all}", to.display()));
+    let planned = matrix.counts().runs;
+    let (taken, all) = (show_many(count, "run"), show_many(planned, "run"));
+    let relation = if count > planned { "; the plan asks for" } else { " of" };
+    say(format_args!("wrote {}: {taken}{relation} {all}", to.display()));
     print_next_steps(&plan, imported, to, &path);
     Ok(print_damage(&problems))
 }

@@ -67,6 +67,20 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     let whole = rows(&root.join("whole/summary.csv"));
     assert_eq!(whole.len(), 8);
 
+    // A tree may have more runs than its command line asks for, and a link is not followed.
+    let folder = root.join("tree/SERVE--large-BENCH--max_concurrency=1");
+    fs::copy(folder.join("run=0.json"), folder.join("run=7.json")).expect("copied");
+    std::os::unix::fs::symlink(folder.join("run=0.json"), folder.join("run=8.json")).expect("a link");
+    let more = run(&[&["import", "tree", "-o", "more", "--"], &words[..]].concat());
+    assert!(more.contains("wrote more: 9 runs; the plan asks for 8 runs"), "{more}");
+    assert!(
+        more.contains("run=8.json is a link or another special file; put the file itself there"),
+        "{more}"
+    );
+    for extra in ["run=7.json", "run=8.json"] {
+        fs::remove_file(folder.join(extra)).expect("there");
+    }
+
     // vLLM was killed while it measured the second server's first load. An earlier run had failed.
     let last = "SERVE--large-BENCH--max_concurrency=2";
     let half = "SERVE--large-BENCH--max_concurrency=1";

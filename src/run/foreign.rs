@@ -30,6 +30,9 @@ pub struct Foreign {
 impl Foreign {
     /// Reads a run's file of vLLM's sweep. An error completes a sentence that begins with the file's name.
     pub fn read(path: &Path, run: u32) -> std::result::Result<Foreign, String> {
+        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            return Err("is a link or another special file; put the file itself there".to_owned());
+        }
         let json = files::read(path, files::MOST_RESULT).map_err(|error| format!("cannot be read: {error}"))?;
         let content = read_result(&json)?;
         let error = content.get("error").filter(|_| content.contains_key("error_type"));

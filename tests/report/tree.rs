@@ -151,7 +151,12 @@ fn no_text_of_a_tree_acts_on_its_reader() {
 fn a_tree_reads_back_as_the_experiment() {
     let folder = tempfile::tempdir().expect("a folder");
     let (root, tree) = (folder.path().join("demo"), folder.path().join("tree"));
-    let directory = experiment().write(&root);
+    // Every server is given one GPU, also the one that its flags give two.
+    let given = Experiment {
+        gpus: 4,
+        ..experiment()
+    };
+    let directory = given.write(&root);
     let words = [
         "export",
         root.to_str().expect("plain"),
@@ -175,6 +180,7 @@ fn a_tree_reads_back_as_the_experiment() {
         "p99_ttft_ms",
         "tokens_per_user",
         "tokens_per_gpu",
+        "gpu_count",
     ];
     for name in columns {
         let values = |table: &vsweep::table::Table| -> Vec<String> {

@@ -17,7 +17,7 @@ use vsweep_base::validity::Validity;
 use vsweep_plan::import::vllm_sweep;
 use vsweep_plan::{Combo, Params};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
-use vsweep_record::table::{COMBO, count_gpus, inert};
+use vsweep_record::table::{COMBO, inert, used_gpus};
 
 /// Most bytes in the name of a file.
 const LONGEST_NAME: usize = 255;
@@ -123,7 +123,10 @@ fn record(result: Params, number: usize, run: &RunRecord, server: &ServerRecord)
     let figures = result.into_iter().take_while(|(name, _)| name != "run_number");
     // The objects in our results are histograms, which no plot can use. vLLM's client writes no objects.
     let mut record: Params = figures.filter(|(_, value)| !value.is_object()).collect();
-    record.insert("gpu_count".into(), json!(count_gpus(&server.params, &server.argv)));
+    record.insert(
+        "gpu_count".into(),
+        json!(used_gpus(&server.params, &server.argv, &server.launches)),
+    );
     if server.is_simulated() == Some(true) {
         record.insert("simulated".into(), json!(true));
     }

@@ -198,6 +198,25 @@ fn a_tree_reads_back_as_the_experiment() {
 }
 
 #[test]
+fn a_start_without_neighbours_is_no_run_of_a_point_that_has_others() {
+    for (runs, expected) in [(3, 2), (1, 1)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("demo");
+        let packed = Experiment {
+            runs,
+            alone: true,
+            ..Experiment::default()
+        };
+        packed.write(&root);
+        let exported = vsweep(&["export", root.to_str().expect("plain"), "--format", "vllm"]);
+        assert!(exported.status.success(), "{}", text(&exported.stderr));
+        let written = files(&root.join("vllm"));
+        let of_point = written.iter().filter(|file| file.contains("/run=")).count();
+        assert_eq!(of_point, expected, "{written:?}");
+    }
+}
+
+#[test]
 fn what_has_no_figures_is_a_failure_and_names_that_are_none_are_ids() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("demo");

@@ -12,8 +12,8 @@ use std::path::Path;
 use vsweep::cause::{Cause, Outcome};
 use vsweep::ids::{PointId, ServerId};
 use vsweep::journal::{
-    Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, RunFiles, RunFinished,
-    RunStarted, Seen, ServerDeclared, ServerExited, ServerReady, SessionStarted, StoredFile, Sum,
+    ALONE_SLOT, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, RunFiles,
+    RunFinished, RunStarted, Seen, ServerDeclared, ServerExited, ServerReady, SessionStarted, StoredFile, Sum,
 };
 use vsweep::matrix::{argv, settings_text};
 use vsweep::plan::Params;
@@ -44,6 +44,8 @@ pub struct Experiment {
     pub noise: f64,
     /// Number of GPUs. The servers take turns on them, each on one. With 0 the journal names no GPUs.
     pub gpus: u32,
+    /// True if the last run of each point is one of a start without neighbours.
+    pub alone: bool,
     /// Mean clock of the GPUs, if it was read.
     pub clock_mhz: Option<f64>,
     /// Figures that are added to the usual ones or replace them, by server and load; null removes one.
@@ -67,6 +69,7 @@ impl Default for Experiment {
             slowness: 1.0,
             noise: 0.06,
             gpus: 0,
+            alone: false,
             clock_mhz: None,
             figures: |_, _| json!({}),
         }
@@ -164,6 +167,11 @@ impl Experiment {
         }
         for (j, load) in self.loads.iter().enumerate() {
             for run in 0..self.runs {
+                let slot = if self.alone && run + 1 == self.runs {
+                    ALONE_SLOT
+                } else {
+                    slot
+                };
                 let cause = (self.fails)(i, j);
                 let doubts: Vec<Doubt> = (self.doubts)(i, j)
                     .map(|code| Doubt::new(code, "seen"))

@@ -16,7 +16,7 @@ use vsweep_base::printable::{has_effect, printable, printable_json};
 use vsweep_base::validity::Validity;
 use vsweep_plan::import::vllm_sweep;
 use vsweep_plan::{Combo, Params};
-use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
+use vsweep_record::journal::{ALONE_SLOT, Directory, RunRecord, ServerRecord, State};
 use vsweep_record::table::{COMBO, inert, used_gpus};
 
 /// Most bytes in the name of a file.
@@ -94,6 +94,10 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
     let mut taken = HashSet::new();
     let named = state.runs().map(|run| &run.point).unique().map(|id| {
         let mut runs = runs.remove(id).expect("a point has a run");
+        // The start without neighbours enters no estimate of a point with others, as in the tables.
+        if runs.iter().any(|run| run.slot != ALONE_SLOT) {
+            runs.retain(|run| run.slot != ALONE_SLOT);
+        }
         runs.order_by_key(|run| (run.slot, run.run, run.rank.line));
         let run = runs[0];
         let server = state.servers.get(&run.server).unwrap_or(&unknown);

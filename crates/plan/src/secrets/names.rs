@@ -4,12 +4,12 @@
 /// Words that end in `KEY` and mean something else.
 const NO_KEYS: [&str; 7] = ["MONKEY", "DONKEY", "TURKEY", "HOCKEY", "JOCKEY", "WHISKEY", "HOTKEY"];
 
-/// Words that mean a secret at the end of a name, also in the plural except `KEYS`.
-const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATION", "COOKIE", "JWT"];
+/// Ends of a name that mean a secret, also in the plural.
+const LAST_PARTS: [&str; 5] = ["CREDENTIAL", "AUTHORIZATION", "AUTH", "COOKIE", "JWT"];
 
 /// Last words that mean a secret only after another word: `GH_PAT`, `DB_PWD`, but not `PWD`, the working directory, nor `keys`, which is
 /// a list.
-const LATER_WORDS: [&str; 4] = ["PAT", "PATS", "PWD", "KEYS"];
+const LATER_WORDS: [&str; 5] = ["PAT", "PATS", "PWD", "PWDS", "KEYS"];
 
 /// Words that mean a password in any position.
 const PASSWORDS: [&str; 5] = ["PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "PASSKEY"];
@@ -94,9 +94,10 @@ fn is_secret_by_words(words: &[String]) -> bool {
         return !is_of_text && (last != "TOKENS" || !before.is_empty());
     }
     let singular = last.strip_suffix('S').unwrap_or(last);
-    let is_known = |word: &str| LAST_WORDS.contains(&word) && (word == last || word != "KEY");
-    is_known(last)
-        || is_known(singular)
+    // `CRED` must be a whole word: `sacred` is none.
+    last == "KEY"
+        || singular == "CRED"
+        || LAST_PARTS.iter().any(|part| singular.ends_with(part))
         || singular.ends_with("TOKEN")
         || (singular != "KEY" && singular.ends_with("KEY") && !NO_KEYS.contains(&singular))
         || (!before.is_empty() && LATER_WORDS.contains(&last.as_str()))
@@ -194,6 +195,11 @@ mod tests {
             "MYTOKENS",
             "MYSECRETS",
             "X-Amz-Signature",
+            "MYAUTH",
+            "SESSIONCOOKIE",
+            "AWSCREDENTIALS",
+            "GITHUBJWT",
+            "DB_PWDS",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -213,6 +219,8 @@ mod tests {
             "monkey",
             "hotkeys",
             "author",
+            "sacred",
+            "pwds",
             "tokenizer",
             "X-Request-Id",
             "compilation_config.pass_config.enable_fusion",

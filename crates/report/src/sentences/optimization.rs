@@ -29,17 +29,13 @@ fn started(found: &OptimizationFound) -> String {
         None => "not ended yet".to_owned(),
         Some(Ended::Certain) => "ended because the best is known".to_owned(),
         Some(Ended::Budget) => "ended because the budget is spent".to_owned(),
-        Some(Ended::Exhausted) if found.best.is_none() => "ended because no server is left that may work".to_owned(),
-        Some(Ended::Exhausted) if found.probability >= found.certainty => {
-            "ended because no other server may win".to_owned()
-        }
-        Some(Ended::Exhausted) if found.starts >= found.candidates.len() => {
-            "ended after as many starts as there are servers".to_owned()
-        }
-        Some(Ended::Exhausted) => {
+        Some(Ended::Starts) => "ended after as many starts as there are servers, at least 16".to_owned(),
+        Some(Ended::Undecidable) => {
             let certainty = percent(found.certainty);
             format!("ended because more starts were not expected to make it {certainty} sure")
         }
+        Some(Ended::Exhausted) if found.best.is_none() => "ended because no server is left that may work".to_owned(),
+        Some(Ended::Exhausted) => "ended because no server is left that may be started again".to_owned(),
     };
     let more = match found.more_starts {
         0 => String::new(),
@@ -95,8 +91,8 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
 /// The servers that were not started, by reason: `Not started: 160 cannot win; 11 are not ruled out; optimize.csv lists them`.
 fn left_out(found: &OptimizationFound) -> Option<String> {
     let open = match found.ended {
-        Some(Ended::Certain | Ended::Exhausted) => "are unlikely to win",
-        Some(Ended::Budget) | None => "are not ruled out",
+        Some(Ended::Certain | Ended::Undecidable | Ended::Exhausted) => "are unlikely to win",
+        Some(Ended::Budget | Ended::Starts) | None => "are not ruled out",
     };
     let states = [
         (CandidateState::CannotWin, "cannot win"),
@@ -117,7 +113,8 @@ fn cost(found: &OptimizationFound) -> Option<String> {
     let grid = found
         .grid_seconds
         .map(|grid| format!("a start of every server would take about {}", seconds(grid)));
-    let is_open = found.ended != Some(Ended::Exhausted) && found.hour_gain > LEAST_GAIN;
+    let is_over = matches!(found.ended, Some(Ended::Undecidable | Ended::Exhausted));
+    let is_open = !is_over && found.hour_gain > LEAST_GAIN;
     let open = found.count(CandidateState::Open);
     let rest = found
         .grid_seconds
@@ -174,6 +171,24 @@ mod tests {
                 "A start of every server would take about 30.0 s; the 2 servers left, about 20.0 s, are expected to bring +3.8 %",
             ]
         );
+        // As many starts as servers, and less certainty than wanted: each reason is still its own.
+        for (ended, expected) in [
+            ("certain", "because the best is known"),
+            ("starts", "after as many starts as there are servers, at least 16"),
+            (
+                "undecidable",
+                "because more starts were not expected to make it 95 % sure",
+            ),
+            ("exhausted", "because no server is left that may be started again"),
+        ] {
+            let found = answer.optimization.as_mut().expect("an optimisation");
+            (found.starts, found.more_starts) = (3, 0);
+            found.ended = Some(serde_json::from_value(json!(ended)).expect("a reason"));
+            assert!(
+                optimization(&answer)[0].ends_with(&format!("; ended {expected}")),
+                "{ended}"
+            );
+        }
         if let (Some(found), Some(config)) = (&mut answer.optimization, answer.configs.first_mut()) {
             (found.defaults, found.over_defaults) = (None, None);
             config.name = "TP 2".to_owned();

@@ -28,7 +28,7 @@ impl Optimized {
         if self.rules.budget.is_none() && self.trials.len() >= self.candidates.len().max(FEWEST_STARTS) {
             return match self.chance_of_best() >= self.rules.certainty {
                 true => Outlook::Certain,
-                false => Outlook::Undecidable,
+                false => Outlook::Spent,
             };
         }
         let has_enough_starts = self.trials.len() >= FEWEST_STARTS.min(self.candidates.len() * 2 / 3);

@@ -279,7 +279,11 @@ pub enum Ended {
     Certain,
     /// The budget is spent.
     Budget,
-    /// No start is left that is expected to help.
+    /// There were as many starts as an optimisation without a budget makes.
+    Starts,
+    /// More starts are not expected to bring the requested certainty.
+    Undecidable,
+    /// No candidate is left that may be started again.
     Exhausted,
 }
 
@@ -328,6 +332,8 @@ pub(super) enum Outlook {
     Finalists,
     /// No start: more starts of the measured candidates are not expected to suffice.
     Undecidable,
+    /// No start: without a budget, no more starts are made.
+    Spent,
     /// No start is needed: the best candidate is known well enough.
     Certain,
 }

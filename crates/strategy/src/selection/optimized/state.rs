@@ -192,7 +192,9 @@ impl Optimized {
     fn promising(&self, busy: &mut Vec<usize>, most: usize) -> Result<Vec<Proposal>, Ended> {
         let (mut found, ended) = match self.outlook() {
             Outlook::Certain => (Vec::new(), Ended::Certain),
-            Outlook::Undecidable => (Vec::new(), Ended::Exhausted),
+            Outlook::Undecidable => (Vec::new(), Ended::Undecidable),
+            Outlook::Spent if (0..self.candidates.len()).any(|at| self.may_start(at)) => (Vec::new(), Ended::Starts),
+            Outlook::Spent => (Vec::new(), Ended::Exhausted),
             Outlook::Finalists => (self.most_promising(busy, most, Some(self.measured())), Ended::Exhausted),
             Outlook::Open => (self.most_promising(busy, most, None), Ended::Exhausted),
         };

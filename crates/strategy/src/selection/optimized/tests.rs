@@ -141,7 +141,7 @@ fn without_a_budget_it_starts_no_more_than_the_grid_would() {
         sd: 0.005,
     };
     let (_, proposals, ended) = played(optimized(None), equal);
-    assert_eq!((proposals.len(), ended), (grid().len(), Ended::Exhausted));
+    assert_eq!((proposals.len(), ended), (grid().len(), Ended::Starts));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn what_ends_undecided_may_still_be_the_best() {
     }
     assert!(optimized.chance_of_best() > 0.5);
     let (_, proposals, ended) = played(self::optimized(None), |_, _| Trial::Undecided { ln_below: None });
-    assert_eq!((proposals.len(), ended), (32, Ended::Exhausted));
+    assert_eq!((proposals.len(), ended), (32, Ended::Starts));
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_doubt_among_the_measured_asks_for_finalists_alone() {
     }));
     assert_eq!(
         optimized.ask(1, &[]),
-        Err(Ended::Exhausted),
+        Err(Ended::Undecidable),
         "more starts would not tell"
     );
     let other = known.iter().find(|at| **at != winner).expect("several were measured");

@@ -51,6 +51,13 @@ impl Names {
         meant.exactly_one().ok()
     }
 
+    /// Returns true if no side has a parameter of this name, given without its side.
+    fn lack(&self, name: &str) -> bool {
+        // A plan without [serve] is reported for that, not for each name of a server's parameter.
+        let is_complete = self.has_servers && !self.may_lack_some;
+        is_complete && !self.params.iter().any(|param| param.is_meant_by(name))
+    }
+
     /// Returns the remedy for a name that does not exist.
     fn suggest(&self, name: &str) -> String {
         suggest(name, self.params.iter().map(ToString::to_string))
@@ -96,6 +103,9 @@ impl Reader<'_> {
     /// Reads a reference such as `serve.max_num_seqs` to a parameter that must exist.
     pub(crate) fn param_ref(&mut self, text: &str, span: Span) -> Option<ParamRef> {
         let Some((side, name)) = Side::split(text) else {
+            if self.names.lack(text) {
+                return self.unknown(text, span);
+            }
             let message = format!("`{text}` does not say which side it is on");
             let remedy = match self.names.only(text) {
                 Some(only) => format!("write `{}.{text}`", only.side.table()),
@@ -110,14 +120,17 @@ impl Reader<'_> {
                 side,
                 name: name.to_owned(),
             }),
-            None => {
-                let remedy = self.names.suggest(text);
-                self.found.add(Problem {
-                    explained_at: self.names.places_like(text),
-                    ..Problem::new(span, format!("no parameter is called `{text}`"), remedy)
-                });
-                None
-            }
+            None => self.unknown(text, span),
         }
+    }
+
+    /// Reports a reference to a parameter that does not exist.
+    fn unknown(&mut self, text: &str, span: Span) -> Option<ParamRef> {
+        let remedy = self.names.suggest(text);
+        self.found.add(Problem {
+            explained_at: self.names.places_like(text),
+            ..Problem::new(span, format!("no parameter is called `{text}`"), remedy)
+        });
+        None
     }
 }

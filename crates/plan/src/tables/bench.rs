@@ -6,6 +6,7 @@ use crate::written::{any_of, words};
 use crate::{
     Axis, Combo, Commands, Entry, FromNode, Kind, Node, Offline, Param, Problem, Reader, Side, combos, params, table,
 };
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ table! {
     pub struct Bench("BenchTable", "bench.") {
         /// Load generator: `native` (default), `iterations` or `phases`; or a benchmark of vLLM that needs no server: `startup`,
         /// `throughput`, `latency` or `mm_processor` (docs/offline.md). Not together with `command`.
-        pub runner: BenchRunner = by::<Runner, _>(runner),
+        pub runner: BenchRunner = one_of::<Runner, _>(),
         /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters, host, port and
         /// result path are added to it, or inserted where the command has `{max_concurrency}`. A table of named command lines is an axis,
         /// `bench.command`.
@@ -113,7 +114,8 @@ impl From<u32> for Warmup {
 }
 
 /// The source of the load.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Runner")]
 pub enum BenchRunner {
     /// vsweep's own load generator, in this process.
     #[default]
@@ -126,6 +128,20 @@ pub enum BenchRunner {
     Offline(Offline),
     /// Command lines such as `vllm bench serve …`.
     Command(Commands),
+}
+
+impl From<Runner> for BenchRunner {
+    fn from(word: Runner) -> BenchRunner {
+        match word {
+            Runner::Native => BenchRunner::Native,
+            Runner::Iterations => BenchRunner::Iterations,
+            Runner::Phases => BenchRunner::Phases,
+            Runner::Startup => BenchRunner::Offline(Offline::Startup),
+            Runner::Throughput => BenchRunner::Offline(Offline::Throughput),
+            Runner::Latency => BenchRunner::Offline(Offline::Latency),
+            Runner::MmProcessor => BenchRunner::Offline(Offline::MmProcessor),
+        }
+    }
 }
 
 impl BenchRunner {
@@ -180,13 +196,6 @@ impl Bench {
         let saves_details = reader.names.find(Side::Bench, "save_detailed").is_some();
         reader.is_detailed = saves_details || self.runner != BenchRunner::Native;
     }
-}
-
-fn runner(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BenchRunner> {
-    let word = reader.word::<Runner>(node, what)?;
-    let online = [BenchRunner::Native, BenchRunner::Iterations, BenchRunner::Phases];
-    let mut runners = online.into_iter().chain(Offline::ALL.map(BenchRunner::Offline));
-    runners.find(|runner| runner.name() == Some(&word))
 }
 
 fn places(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, FigurePlace>> {

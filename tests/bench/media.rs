@@ -148,13 +148,15 @@ async fn messages_of_speed_bench_come_from_their_subset() {
         |text: &str, category: &str| json!({"messages": [{"role": "user", "content": text}], "category": category});
     let rows = format!("{}\n{}\n", row("one", "qa"), row("two", "coding"));
     write(folder.path(), "throughput_1k.jsonl", rows.as_bytes());
-    let params = json!({"dataset_name": "speed_bench", "dataset_path": folder.path(), "num_prompts": 1, "speed_bench_category": "coding",
-                        "speed_bench_dataset_subset": "throughput_1k", "speed_bench_output_len": 8});
-    let bodies = bodies(params).await.expect("measured");
-    assert_eq!(
-        (&parts(&bodies[0])[0]["text"], &bodies[0]["max_completion_tokens"]),
-        (&json!("two"), &json!(8))
-    );
+    for length in ["speed_bench_output_len", "output_len"] {
+        let params = json!({"dataset_name": "speed_bench", "dataset_path": folder.path(), "num_prompts": 1, "speed_bench_category": "coding",
+                            "speed_bench_dataset_subset": "throughput_1k", length: 8});
+        let bodies = bodies(params).await.expect("measured");
+        assert_eq!(
+            (&parts(&bodies[0])[0]["text"], &bodies[0]["max_completion_tokens"]),
+            (&json!("two"), &json!(8))
+        );
+    }
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ crate::params! {
         /// Only messages of this category.
         category: Option<String> = param("speed_bench_category").otherwise("all"),
         /// Output tokens.
-        output_len: u64 = param("speed_bench_output_len").least(1).default("4096"),
+        output_len: u64 = param("speed_bench_output_len").or("output_len").least(1).default("4096"),
     }
 }
 

@@ -241,6 +241,8 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
         json!({"dataset_name": "random-rerank"}),
         json!({"dataset_name": "timed_trace", "dataset_path": "x", "backend": "openai-chat", "request_rate": 3}),
         json!({"self_timed": true, "dataset_name": "custom", "dataset_path": "x", "custom_output_len": -2}),
+        json!({"ramp_up_strategy": "linear", "ramp_up_start_rps": 0, "ramp_up_end_rps": 8}),
+        json!({"ramp_up_strategy": "linear", "ramp_up_start_rps": 9, "ramp_up_end_rps": 8}),
     ];
     insta::assert_snapshot!(found.map(problems).join("\n"), @r#"
     dataset_name sharegpt needs a file; name it with dataset_path
@@ -252,5 +254,7 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
     a timed_trace has its own times and cannot be combined with request_rate or the ramp; remove these, or set no_self_timed
     custom_output_len is -2; it must be a whole number of at least 1, or -1
     self_timed needs times in the dataset; use dataset_name timed_trace, or remove it
+    ramp_up_start_rps is 0; it must be a rate above 0
+    ramp_up_start_rps is 9; it must be at most ramp_up_end_rps
     "#);
 }

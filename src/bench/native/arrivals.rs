@@ -32,15 +32,15 @@ crate::params! {
     }
 }
 
-const RATE: Bounds = ("a rate of at least 0", |rate| (0.0..1e9).contains(&rate));
+const RATE: Bounds = ("a rate above 0", |rate| 0.0 < rate && rate < 1e9);
 
 impl ArrivalParams {
     /// Reads the values, and reports those that exclude each other. A timed dataset has its own due times, which exclude a rate or a ramp.
     pub(super) fn checked(reader: &mut ParamReader<'_>, is_timed: bool) -> ArrivalParams {
         let arrival = ArrivalParams::read(reader);
         match (arrival.ramp, arrival.ramp_start, arrival.ramp_end) {
-            (Some(_), Some(start), Some(end)) if !(0.0 < start && start <= end) => {
-                reader.wrong("ramp_up_start_rps", "above 0 and at most ramp_up_end_rps");
+            (Some(_), Some(start), Some(end)) if start > end => {
+                reader.wrong("ramp_up_start_rps", "at most ramp_up_end_rps");
             }
             (None, None, None) | (Some(_), Some(_), Some(_)) => {}
             _ if reader.is_sound() => reader.problem(

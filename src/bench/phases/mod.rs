@@ -19,6 +19,7 @@ use crate::load::{Generator, Load, Reply, Requests, allow_connections};
 use crate::metrics::{LoadProgress, Nanos};
 use crate::plan::Params;
 use crate::telemetry::series;
+use crate::units::show_many;
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
@@ -88,8 +89,9 @@ impl Shape {
         let output = length.saturating_sub(input);
         if length < SHORTEST || input < 1 || output < 1 {
             return Err(format!(
-                "{} requests in a KV cache of {kv_tokens} tokens leave {length} tokens for each; lower max_concurrency",
-                settings.window.max_concurrency
+                "{} requests in a KV cache of {kv_tokens} tokens leave {} for each; lower max_concurrency",
+                settings.window.max_concurrency,
+                show_many(length, "token")
             ));
         }
         Ok(Shape {
@@ -364,11 +366,13 @@ mod tests {
         assert_eq!(shape(decode), Ok((750, 2250)), "the model's longest");
         let short = json!({"phase": "decode", "max_concurrency": 2, "kv_cache_tokens": 100, "max_model_len": 40});
         assert_eq!(shape(short), Ok((20, 20)));
-        let many = shape(json!({"phase": "prefill", "max_concurrency": 8000})).expect_err("too many");
-        assert_eq!(
-            many,
-            "8000 requests in a KV cache of 20000 tokens leave 2 tokens for each; lower max_concurrency"
-        );
+        for (concurrency, left) in [(8000, "2 tokens"), (16000, "1 token")] {
+            let many = shape(json!({"phase": "prefill", "max_concurrency": concurrency})).expect_err("too many");
+            let expected = format!(
+                "{concurrency} requests in a KV cache of 20000 tokens leave {left} for each; lower max_concurrency"
+            );
+            assert_eq!(many, expected);
+        }
     }
 }
 

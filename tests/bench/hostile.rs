@@ -3,6 +3,9 @@
 use crate::scripted::{self, Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, run};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use vsweep::bench::{Job, measure};
+use vsweep::plan::BenchRunner;
 use vsweep::validity::{Code, Validity};
 
 /// Returns the error of the first of three requests. Only the first gets this answer.
@@ -245,4 +248,22 @@ async fn prompts_that_the_server_cuts_make_a_run_invalid() {
     assert_eq!(cut.validity(), Validity::Invalid);
     let whole = run(60).await.expect("measured");
     assert!(whole.doubts.iter().all(|doubt| doubt.code != Code::InputLengthsDiffer));
+}
+
+#[tokio::test]
+async fn a_phases_run_does_not_wait_for_a_silent_server_once_it_is_given_up() {
+    // Connections are taken by the system, and nobody answers.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let job = Job {
+        runner: BenchRunner::Phases,
+        ..scripted::job(
+            &url,
+            json!({"phase": "decode", "max_concurrency": 2, "vocab_size": 1000}),
+        )
+    };
+    let began = Instant::now();
+    let ended = tokio::time::timeout(Duration::from_millis(500), measure(&job)).await;
+    assert!(ended.is_err(), "{ended:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }

@@ -33,7 +33,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     let settings = valid(PhaseSettings::read(&job.params))?;
     let endpoint = exact_prompts::open(job, &job.base_url, &settings.server).await?;
     let generator = endpoint.generator()?;
-    let stops = vec![generator.stop_handle()];
+    let stops = vec![generator.stop_handle(), endpoint.stop_handle()];
     let run = PhaseRun {
         prompts: settings.prompts(plain_ids(settings.exact.vocab_size, &job.model_root)),
         job: job.clone(),

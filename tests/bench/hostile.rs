@@ -1,6 +1,6 @@
 //! Servers that misbehave: every request ends within its limit, and its error says what happened.
 
-use crate::scripted::{self, Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, run};
+use crate::scripted::{self, Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, refusal, run};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -266,4 +266,24 @@ async fn a_phases_run_does_not_wait_for_a_silent_server_once_it_is_given_up() {
     let ended = tokio::time::timeout(Duration::from_millis(500), measure(&job)).await;
     assert!(ended.is_err(), "{ended:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_woken_ends_the_batch_on_all_servers() {
+    let answers = |wakes: bool| {
+        move |seen: &scripted::Seen| match seen.head.split(' ').nth(1) {
+            Some(path) if path.starts_with("/wake_up") && !wakes => refusal("500 Internal Server Error", ""),
+            Some(path) if path.starts_with("/v1/completions") => Answer::ThenSilence(vec![]),
+            _ => refusal("200 OK", "{}"),
+        }
+    };
+    let servers = [Server::start(answers(true)).await, Server::start(answers(false)).await];
+    let urls = servers.each_ref().map(|server| &server.url);
+    let params = json!({"mode": "decode", "batch_size": 1, "iterations": 2, "vocab_size": 1000, "endpoints": urls});
+    let job = Job {
+        runner: BenchRunner::Iterations,
+        ..scripted::job(urls[0], params)
+    };
+    let failure = measure(&job).await.expect_err("nothing was measured");
+    assert!(failure.detail.contains("may still be paused"), "{failure:?}");
 }

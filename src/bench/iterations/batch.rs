@@ -9,7 +9,7 @@ use crate::bench::native::generator_failed;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::{Endpoint, ServerLimits};
 use crate::cause::Failure;
-use crate::load::{Generator, Load, LoadOutcome, Request};
+use crate::load::{Generator, Load, LoadOutcome, Request, Stop};
 use crate::metrics::seconds;
 use crate::threads;
 use reqwest::StatusCode;
@@ -134,18 +134,18 @@ impl Batch {
     fn try_once(&self, bench: &mut Bench, settle: Duration) -> Result<Timing, Failure> {
         self.connect(bench)?;
         let before = counts(&bench.endpoints);
-        let stop = bench.generators[0].stop_handle();
+        let stops: Vec<Stop> = bench.generators.iter().map(Generator::stop_handle).collect();
         let held = Held::begin(&bench.endpoints, bench.settings.batch.hold).map_err(broken)?;
         let request_timeout = bench.settings.exact.request_timeout;
         let (woken, outcomes) = self.send(request_timeout, &mut bench.generators, || {
             let until = Instant::now() + settle;
-            while Instant::now() < until && !stop.is_asked() {
+            while Instant::now() < until && !stops[0].is_asked() {
                 thread::sleep((until - Instant::now()).min(Duration::from_millis(20)));
             }
             let woken = held.end();
-            // A server that does not continue would never answer, so the load is stopped.
+            // A server that does not continue would never answer, so the load is stopped, on all servers.
             if woken.is_err() {
-                stop.stop();
+                stops.iter().for_each(Stop::stop);
             }
             woken
         });

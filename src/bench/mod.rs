@@ -232,18 +232,22 @@ impl Measurement {
 
 /// Performs one run. Dropping the future ends the run's requests and processes at once.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
-    measure_watched(job, None).await
+    measure_watched(job, None, &mut None).await
 }
 
 /// Like [`measure`], but ends the run as soon as the watch has seen enough. Only the native benchmark can be watched; others run to their
-/// end.
-pub async fn measure_watched(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
+/// end. An external program is kept in `program` until it has ended, so that the caller can await its end if this future is dropped.
+pub(crate) async fn measure_watched(
+    job: &Job,
+    watch: Option<Watch>,
+    program: &mut Option<Program>,
+) -> Result<Measurement, Failure> {
     if job.argv.is_some() || job.runner != BenchRunner::Native {
         // Only the native benchmark sets the time of its first request. For the others, the time of their start is used.
         job.counters.sending.get_or_init(Instant::now);
     }
     match (&job.argv, &job.runner) {
-        (Some(argv), _) => external::measure(job, argv).await,
+        (Some(argv), _) => external::measure(job, argv, program).await,
         (None, BenchRunner::Native) => {
             let measured = native::measure(job, watch).await;
             native::stop_profiler(job).await;

@@ -51,10 +51,11 @@ pub const LOG: &str = "bench.log";
 /// Name of the file with the program's figures, in the scratch folder of its run.
 pub const RESULT: &str = "result.json";
 
-/// Performs one run with an external program. Dropping the future ends the program.
-pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure> {
-    let mut program = Program::start(job, argv, GRACE)?;
-    let mut measurement = judge(program.finish().await?);
+/// Performs one run with an external program, which is kept in `running` until it has ended.
+pub(crate) async fn measure(job: &Job, argv: &[String], running: &mut Option<Program>) -> Result<Measurement, Failure> {
+    let finished = running.insert(Program::start(job, argv, GRACE)?).finish().await;
+    *running = None;
+    let mut measurement = judge(finished?);
     let known = params_of(argv);
     let model = ServeCommand::of(argv).value("model");
     let models: Vec<&str> = model

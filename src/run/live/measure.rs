@@ -42,7 +42,7 @@ impl Live<'_, '_> {
         let running = self.ready();
         let job = job(plan, run, running, &identity, scratch);
         self.scratch = Some(job.scratch.clone());
-        let running = self.ready();
+        let running = self.running.as_mut().expect("a run begins on a ready server");
         let began = Instant::now();
         writer.notify(Update::Running(&server, &job.counters))?;
         let watch = run.task.watch();
@@ -53,9 +53,10 @@ impl Live<'_, '_> {
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
-            measured = bench::measure_watched(&job, watch.cloned()) => measured,
+            measured = bench::measure_watched(&job, watch.cloned(), &mut self.program) => measured,
             failure = running.server.failed() => {
                 let seconds = began.elapsed().as_secs_f64();
+                self.end_program().await;
                 self.keep(&telemetry, readings(sampler).await, None)?;
                 return Ok(ActionOutcome::Died { failure, seconds });
             }

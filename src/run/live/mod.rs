@@ -49,7 +49,7 @@ pub struct Live<'p, 'w> {
     /// The permit to start, from the wait for it to the end of the start.
     permit: Option<Permit<'p>>,
     running: Option<Running>,
-    /// The program of a run without a server.
+    /// The program of a run, if it is not vsweep itself that measures.
     program: Option<Program>,
     /// Lets other vsweeps on the machine know of the server.
     presence: Option<Presence>,
@@ -123,23 +123,29 @@ impl<'p, 'w> Live<'p, 'w> {
     }
 
     async fn stop(&mut self) {
+        self.end_program().await;
         if let Some(running) = &mut self.running {
             running.server.stop().await;
-        }
-        if let Some(program) = &mut self.program {
-            program.stop().await;
         }
         self.let_go();
     }
 
     async fn kill(&mut self) {
-        if let Some(running) = &mut self.running {
-            running.server.kill().await;
-        }
         if let Some(program) = &mut self.program {
             program.kill().await;
         }
+        if let Some(running) = &mut self.running {
+            running.server.kill().await;
+        }
         self.let_go();
+    }
+
+    /// Ends the program of a run, and awaits its end: it may still write secrets to its files until then.
+    async fn end_program(&mut self) {
+        if let Some(program) = &mut self.program {
+            program.stop().await;
+        }
+        self.program = None;
     }
 
     fn stopped(&mut self, began: Instant) -> ActionOutcome {

@@ -1,6 +1,8 @@
 //! Text from servers, benchmarks and plans: it is shown in every output, but its control characters have no effect.
 
 use crate::harness::{Harness, rows, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep::printable::has_effect;
@@ -162,6 +164,27 @@ command = ["sh", "-c", "echo token $MY_TOKEN; touch up; test -e last && exit 3; 
 MY_TOKEN = "Zx9-quiet-key"
 "#;
     assert_hidden_by_the_next(plan, "the benchmark");
+}
+
+#[test]
+fn a_benchmark_that_prints_a_secret_while_it_ends_is_awaited() {
+    let harness = Harness::new();
+    let plan = r#"
+runs = 1
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms"
+[bench]
+command = ["sh", "-c", "trap 'sleep 1; echo $MY_TOKEN | tee $VSWEEP_RESULT; exit 0' TERM; touch up; while :; do sleep 0.1; done"]
+[bench.env]
+MY_TOKEN = "Zx9-quiet-key"
+"#;
+    harness.write("plan.toml", plan);
+    let mut vsweep = harness.start(&["run", "plan.toml", "-o", "d"]);
+    wait_for("the benchmark", || harness.folder.path().join("up").exists());
+    kill(Pid::from_raw(vsweep.id() as i32), Signal::SIGTERM).expect("sent");
+    vsweep.wait().expect("reaped");
+    assert_eq!(harness.processes(), [], "no program outlives vsweep");
+    assert_hidden(&harness.folder.path().join("d"), "Zx9-quiet-key");
 }
 
 /// Kills vsweep while a program of the plan holds the key `Zx9-quiet-key`. The program has printed the key when it makes the file `up`. The

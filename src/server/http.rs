@@ -1,9 +1,11 @@
 //! Small requests to a server's control routes. Each has a time limit, and none keeps its connection open, because an open connection can
 //! prevent a server from ending.
 
+use nix::errno::Errno;
 use reqwest::StatusCode;
 use serde_json::Value;
 use std::fmt;
+use std::io;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -34,6 +36,8 @@ pub struct HttpAnswer {
 pub enum Silence {
     /// The connection was refused or broke.
     NoConnection(String),
+    /// This machine has no more open files, which says nothing about the server.
+    OutOfFiles(String),
     /// The time limit passed without an answer.
     TimedOut,
     /// The body is too long to be read.
@@ -42,9 +46,11 @@ pub enum Silence {
 
 impl From<reqwest::Error> for Silence {
     fn from(error: reqwest::Error) -> Silence {
-        match error.is_timeout() {
-            true => Silence::TimedOut,
-            false => Silence::NoConnection(root_cause(&error)),
+        let errno = system_error(&error).map(Errno::from_raw);
+        match errno {
+            _ if error.is_timeout() => Silence::TimedOut,
+            Some(Errno::EMFILE | Errno::ENFILE) => Silence::OutOfFiles(root_cause(&error)),
+            _ => Silence::NoConnection(root_cause(&error)),
         }
     }
 }
@@ -180,7 +186,7 @@ impl HttpAnswer {
 impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Silence::NoConnection(what) => f.write_str(what),
+            Silence::NoConnection(what) | Silence::OutOfFiles(what) => f.write_str(what),
             Silence::TimedOut => f.write_str("no answer in time"),
             Silence::TooLong => write!(f, "the answer is longer than {} MiB", LONGEST_BODY >> 20),
         }
@@ -188,12 +194,21 @@ impl fmt::Display for Silence {
 }
 
 /// Returns the text of the innermost error: "Connection refused (os error 111)" instead of "error sending request".
-fn root_cause(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    innermost(error).to_string()
+}
+
+/// Returns the system's number of an error, if the system reported it.
+fn system_error(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    innermost(error).downcast_ref::<io::Error>()?.raw_os_error()
+}
+
+fn innermost<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {
     let mut inner = error;
     while let Some(source) = inner.source() {
         inner = source;
     }
-    inner.to_string()
+    inner
 }
 
 /// Returns true if the host of a URL is a loopback address.

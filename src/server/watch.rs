@@ -118,7 +118,7 @@ enum Health {
     Ill(String),
     /// Number of requests in flight and sum of the counters, from `/metrics`.
     Work { in_flight: f64, counted: f64 },
-    /// The server answers, but does not report these figures.
+    /// The server answers, but does not report these figures; or this machine could not ask it.
     Unknown,
     /// Neither the health route nor `/metrics` answers.
     Silent,
@@ -131,6 +131,7 @@ async fn check_health(http: &Http) -> Health {
             return Health::Ill(format!("{route} answers {}", answer.status.as_u16()));
         }
         Err(Silence::NoConnection(error)) => return Health::Ill(format!("{route}: {error}")),
+        Err(Silence::OutOfFiles(_)) => return Health::Unknown,
         Ok(_) | Err(Silence::TimedOut | Silence::TooLong) => {}
     }
     match http.get("/metrics", PROBE).await {

@@ -400,3 +400,52 @@ async fn a_list_of_models_that_wants_a_key_or_has_no_end_is_told() {
         "{words}"
     );
 }
+
+/// A run of 400 requests at once within a limit of open files. The server answers the first, and never another.
+async fn within_limit_of_files(limit: &str) -> Output {
+    let answered = std::sync::atomic::AtomicBool::new(false);
+    let server = Server::start(move |seen| match seen.head.starts_with("GET /v1/models") {
+        true => refusal("200 OK", r#"{"data":[{"id":"nice","root":"org/m"}]}"#),
+        false if !answered.swap(true, std::sync::atomic::Ordering::SeqCst) => completion(3, 11),
+        false => scripted::Answer::ThenSilence(vec![]),
+    })
+    .await;
+    let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+    let mut command = tokio::process::Command::new("sh");
+    command
+        .args([
+            "-c",
+            &script,
+            env!("CARGO_BIN_EXE_vsweep"),
+            "bench",
+            "--base-url",
+            &server.url,
+        ])
+        .args([
+            "--num-prompts",
+            "400",
+            "--random-input-len",
+            "4",
+            "--num-warmups",
+            "0",
+            "--request-timeout",
+            "3",
+        ])
+        .env_remove("OPENAI_API_KEY");
+    scripted::output(&mut command).await
+}
+
+#[tokio::test]
+async fn the_limit_of_open_files_is_no_fault_of_the_server() {
+    let fits = within_limit_of_files("-Sn 330").await;
+    assert!(!text(&fits.stderr).contains("open files"), "{}", text(&fits.stderr));
+    assert!(
+        text(&fits.stderr).contains("no complete answer"),
+        "{}",
+        text(&fits.stderr)
+    );
+    let lacks = within_limit_of_files("-n 330").await;
+    let expected =
+        "the generator could not go on: Too many open files (os error 24); raise the limit of open files (ulimit -n)";
+    assert!(text(&lacks.stderr).contains(expected), "{}", text(&lacks.stderr));
+}

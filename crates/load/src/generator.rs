@@ -17,6 +17,7 @@ use super::wire::stamps::ArrivalClock;
 use super::wire::transport::{Arrived, Tls};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use nix::errno::Errno;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use std::collections::VecDeque;
 use std::io;
@@ -74,6 +75,8 @@ pub struct Generator {
     closes_unannounced: bool,
     /// Number of connections that were opened because a request had none.
     awaited: u64,
+    /// The error by which this machine refused a connection that a request needs.
+    refused: Option<io::Error>,
     buffer: Vec<u8>,
     /// Buffer for a request that is read from a file.
     outgoing: Vec<u8>,
@@ -111,6 +114,7 @@ impl Generator {
             unread: vec![],
             closes_unannounced: false,
             awaited: 0,
+            refused: None,
             buffer: vec![0; 256 << 10],
             outgoing: vec![],
         })
@@ -137,7 +141,7 @@ impl Generator {
         load: &Load,
         watch: &mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
     ) -> io::Result<LoadOutcome> {
-        self.awaited = 0;
+        (self.awaited, self.refused) = (0, None);
         let cpu_before = thread_cpu();
         let mut drive = Drive::new(load, watch);
         let mut arrivals = ArrivalClock::new(drive.clock);
@@ -170,6 +174,9 @@ impl Generator {
             moderation.note(arrivals.stamped, now);
             if self.stop.is_asked() {
                 return Err(io::ErrorKind::Interrupted.into());
+            }
+            if let Some(error) = self.refused.take() {
+                return Err(error);
             }
             if drive.is_finished() {
                 break;
@@ -243,12 +250,19 @@ impl Generator {
         drive.can_send()
     }
 
-    /// Opens a connection during a load. If the system refuses it, the request that has waited longest fails.
+    /// Opens a connection during a load. If that fails, the request that has waited longest fails. But if this machine has no more
+    /// connections, the load ends, because the server is not at fault.
     fn open_for(&mut self, drive: &mut Drive<'_>) {
-        if let Err(error) = self.open()
-            && let Some((index, ready)) = drive.waiting.pop_front()
-        {
-            drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+        let Err(error) = self.open() else { return };
+        if drive.waiting.is_empty() {
+            return;
+        }
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EMFILE | Errno::ENFILE | Errno::EADDRNOTAVAIL | Errno::ENOBUFS) => self.refused = Some(error),
+            _ => {
+                let (index, ready) = drive.waiting.pop_front().expect("not empty");
+                drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+            }
         }
     }
 

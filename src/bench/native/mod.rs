@@ -32,6 +32,7 @@ use crate::search::{Cut, RequestLatencies, Watch};
 use crate::stats::ClassTag;
 use crate::telemetry::series::Window;
 use crate::validity::Code;
+use nix::errno::Errno;
 pub use prepare::stop_profiler;
 pub use settings::{REFUSED, reason_to_ignore};
 use std::ops::Range;
@@ -287,9 +288,12 @@ impl NativeRun {
 }
 
 pub(super) fn generator_failed(error: std::io::Error) -> Failure {
-    broken(format!(
-        "the generator could not go on: {error}; look whether the machine is out of memory or disk"
-    ))
+    let remedy = match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EMFILE | Errno::ENFILE) => "raise the limit of open files (ulimit -n)",
+        Some(Errno::EADDRNOTAVAIL) => "the machine has no free port; set net.ipv4.ip_local_port_range to more ports",
+        _ => "look whether the machine is out of memory or disk",
+    };
+    broken(format!("the generator could not go on: {error}; {remedy}"))
 }
 
 /// Returns the latencies of every request, each with the generator's stalls around it if there were any.

@@ -17,6 +17,9 @@ pub struct Args {
     /// Keep to these CPUs, e.g. 0-3,8
     #[arg(long, value_name = "LIST")]
     cpus: Option<Cpus>,
+    /// Allow this many open files
+    #[arg(long, value_name = "COUNT")]
+    open_files: Option<u64>,
     /// Read the command that ends what the tree started elsewhere from standard input: a line of JSON, a list of words
     #[arg(long)]
     stop: bool,
@@ -35,7 +38,7 @@ pub fn run(args: Args) -> Result<Exit> {
         std::process::exit(guard::NOT_EXECUTED);
     }
     let grace = Duration::from_millis(args.grace_ms);
-    guard::own_tree(&args.command, grace, args.cpus.as_ref(), args.stop)
+    guard::own_tree(&args.command, grace, args.cpus.as_ref(), args.open_files, args.stop)
         .map_err(|error| Error::Fatal(format!("the guard cannot run: {error}")))?;
     Ok(Exit::Done)
 }

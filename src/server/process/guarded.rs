@@ -11,6 +11,7 @@ use crate::server::cpus::Cpus;
 use crate::server::installed;
 use crate::units::show_duration;
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -71,6 +72,13 @@ struct TreeState {
     gone: bool,
 }
 
+/// Returns the limit of open files that vsweep had when it first started a command. The load generator raises the limit later, and programs
+/// that use `select` break above 1024.
+fn given_open_files() -> Option<u64> {
+    static GIVEN: OnceLock<Option<u64>> = OnceLock::new();
+    *GIVEN.get_or_init(|| getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft))
+}
+
 impl Guarded {
     /// Starts a command under a guard of its own. Must be called within a tokio runtime.
     pub fn start(order: Order<'_>) -> Result<Guarded, Failure> {
@@ -94,6 +102,7 @@ impl Guarded {
         let (stdin, mut orders) = io::pipe()?;
         let mark = new_mark();
         let cpus = order.cpus.map(|cpus| format!("--cpus={cpus}"));
+        let open_files = given_open_files().map(|limit| format!("--open-files={limit}"));
         let mut command = Command::new(installed::this_program());
         for name in order.without {
             command.env_remove(name);
@@ -101,6 +110,7 @@ impl Guarded {
         let mut guard = command
             .args(["guard", "--grace-ms", &order.grace.as_millis().to_string()])
             .args(cpus)
+            .args(open_files)
             .args((!order.stop.is_empty()).then_some("--stop"))
             .arg("--")
             .args(argv)

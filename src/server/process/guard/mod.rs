@@ -19,6 +19,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::Inotify;
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -83,15 +84,28 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Runs `command` on these CPUs as the leader of a tree, and owns that tree until nothing of it is left. With `has_stop`, the owner first
-/// sends a stop command, which ends what the tree started elsewhere, and which runs at the end. In that case, a leader that ends with 0 has
-/// started its server elsewhere, and the guard stays. Errors are also reported to the owner.
-pub fn own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_stop: bool) -> io::Result<()> {
-    let owned = try_own_tree(command, grace, cpus, has_stop);
+/// Runs `command` on these CPUs, with this limit of open files, as the leader of a tree, and owns that tree until nothing of it is left.
+/// With `has_stop`, the owner first sends a stop command, which ends what the tree started elsewhere, and which runs at the end. In that
+/// case, a leader that ends with 0 has started its server elsewhere, and the guard stays. Errors are also reported to the owner.
+pub fn own_tree(
+    command: &[OsString],
+    grace: Duration,
+    cpus: Option<&Cpus>,
+    open_files: Option<u64>,
+    has_stop: bool,
+) -> io::Result<()> {
+    let owned = limit_open_files(open_files).and_then(|()| try_own_tree(command, grace, cpus, has_stop));
     if let Err(error) = &owned {
         say(&Report::Failed(error.to_string()));
     }
     owned
+}
+
+/// Sets the soft limit of open files of this process and of the commands that it starts.
+fn limit_open_files(limit: Option<u64>) -> io::Result<()> {
+    let Some(limit) = limit else { return Ok(()) };
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, limit.min(hard), hard)?)
 }
 
 fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_stop: bool) -> io::Result<()> {

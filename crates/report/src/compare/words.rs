@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use vsweep_answer::Verdict;
 use vsweep_plan::Limit;
+use vsweep_strategy::stats::normal_quantile;
 
 /// The cells of a figure's row, in the order of `HEADS`.
 pub fn cells(figure: &Figure) -> [String; 8] {
@@ -65,13 +66,27 @@ const MANY: usize = 20;
 const BY_CHANCE: f64 = 0.05;
 
 /// Returns `no difference beyond chance, by which about 4 of 77 comparisons differ`, if at most twice as many comparisons differ as
-/// expected.
+/// expected, and none by more than the largest of so many equal ones would.
 fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
-    let decided = comparison.count(Verdict::Improved) + comparison.count(Verdict::Regressed);
+    if all < MANY {
+        return None;
+    }
+    let is_decided = |figure: &&Figure| matches!(figure.verdict, Verdict::Improved | Verdict::Regressed);
+    let decided = comparison.figures().filter(is_decided).collect_vec();
     let expected = all as f64 * BY_CHANCE;
-    (all >= MANY && decided > 0 && decided as f64 <= 2.0 * expected)
+    // Bonferroni's correction: the largest of so many differences exceeds this limit by chance as rarely as a single one exceeds its own.
+    let farthest = normal_quantile(BY_CHANCE / (2 * all) as f64);
+    let could_be_chance = |figure: &&Figure| distance(figure) < farthest;
+    (!decided.is_empty() && decided.len() as f64 <= 2.0 * expected && decided.iter().all(could_be_chance))
         .then(|| format!("no difference beyond chance, by which about {expected:.0} of {all} comparisons differ"))
+}
+
+/// Distance of a ratio from 1, in standard errors on the logarithmic scale.
+fn distance(figure: &Figure) -> f64 {
+    let (low, high) = figure.interval;
+    let error = (high / low).ln() / (2.0 * normal_quantile(BY_CHANCE / 2.0));
+    figure.ratio.ln().abs() / error
 }
 
 /// Counts the verdicts and states the margins: `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`.
@@ -104,5 +119,61 @@ pub fn tally(comparison: &Comparison) -> String {
             "{counts}; changes below this machine's noise count as equal ({}; change it with --margin)",
             margins.join("; ")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Pair;
+    use std::collections::BTreeMap;
+
+    /// A comparison of 24 figures of which two regressed, with this ratio and interval.
+    fn two_regressed(ratio: f64, interval: (f64, f64)) -> Comparison {
+        let figure = |at: usize| {
+            let (ratio, interval, verdict) = match at {
+                0 | 1 => (ratio, interval, Verdict::Regressed),
+                _ => (1.0, (0.98, 1.02), Verdict::Same),
+            };
+            Figure {
+                metric: format!("metric_{at}"),
+                base: 100.0,
+                new: 100.0 * ratio,
+                new_interval: (100.0 * interval.0, 100.0 * interval.1),
+                ratio,
+                interval,
+                verdict,
+                starts: (3, 3),
+                more_starts: None,
+            }
+        };
+        Comparison {
+            base: "base".to_owned(),
+            new: "new".to_owned(),
+            margin_percent: 3.0,
+            own_margins: BTreeMap::new(),
+            changes: Vec::new(),
+            nodes: None,
+            doubts: Vec::new(),
+            points: vec![Pair {
+                settings: String::new(),
+                figures: (0..24).map(figure).collect(),
+            }],
+            only_base: Vec::new(),
+            only_new: Vec::new(),
+            failed_base: Vec::new(),
+            failed_new: Vec::new(),
+            is_limited: false,
+            limits: Vec::new(),
+            noise: (Vec::new(), Vec::new()),
+        }
+    }
+
+    #[test]
+    fn large_differences_are_never_called_chance() {
+        let large = tally(&two_regressed(0.59, (0.51, 0.68)));
+        assert!(!large.contains("beyond chance"), "{large}");
+        let small = tally(&two_regressed(0.95, (0.92, 0.99)));
+        assert!(small.starts_with("no difference beyond chance"), "{small}");
     }
 }

@@ -7,10 +7,14 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
+use std::path::Path;
 use vsweep::answer::{
     Better, Config as Server, Experiment, Figure, Metric, NoisePrior, Operator, Point, Question, Run, Scale, Target,
     answer,
 };
+use vsweep::journal::{self, Check};
+use vsweep::plan::ReportOptions;
+use vsweep::report::write_all;
 
 /// The metrics that have sliders, and the metric that is to be highest.
 const LIMITED: [&str; 4] = ["p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms", "tokens_per_user"];
@@ -29,9 +33,29 @@ fn the_sliders_choose_as_the_answer_does() {
         doubts: |_, _| None,
         ..realistic()
     });
-    browser.open(&directory.report_html());
+    choose(&browser, &directory.report_html());
+    // Servers of four GPUs do not fit on three, and of those of two only one does.
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let options = ReportOptions {
+        gpus: Some(3),
+        ..ReportOptions::default()
+    };
+    write_all(&directory, &state, &options).expect("written");
+    choose(&browser, &directory.report_html());
+    let text = browser.run("return document.querySelector('#targets [role=status]').textContent");
+    let text = text.as_str().expect("text");
+    assert!(text.contains(" on 3 GPUs") && !text.contains("tp 4"), "{text}");
+}
+
+/// Sets limits that are drawn, and compares the choice of the page with that of the answer.
+fn choose(browser: &Browser, page: &Path) {
+    browser.open(page);
     browser.wait("return vsweep.panels.pareto.chart.marks?.length > 10");
-    let page = browser.run("return { points: vsweep.data.points, estimates: vsweep.data.estimates }");
+    let page = browser.run(
+        "const sizes = vsweep.columnByName.get('gpu_count').values;
+         return { points: vsweep.data.points, estimates: vsweep.data.estimates, gpus: vsweep.data.gpus,
+             sizes: vsweep.data.points.map((_, at) => sizes[vsweep.data.rows.indexOf(at)]) }",
+    );
     let ids: Vec<&str> = page["points"]
         .as_array()
         .expect("points")
@@ -39,7 +63,9 @@ fn the_sliders_choose_as_the_answer_does() {
         .filter_map(Value::as_str)
         .collect();
     let value = |metric: &str, at: usize| page["estimates"][metric][at][0].as_f64();
-    let experiment = of_page(&ids, &value);
+    let size = |at: usize| page["sizes"][at].as_u64().unwrap_or_default() as u32;
+    let gpus = page["gpus"].as_u64().map(|gpus| gpus as u32);
+    let experiment = of_page(&ids, gpus, &value, &size);
     let limits = prop::collection::vec((0..LIMITED.len(), 0..ids.len(), any::<bool>()), 0..4);
     let mut runner = TestRunner::new(Config::default());
     let mut chosen = 0;
@@ -101,13 +127,21 @@ fn is_lower_better(metric: &str) -> bool {
     metric.ends_with("_ms")
 }
 
-/// Makes an experiment of the page's estimates: each point has one run with its estimate.
-fn of_page(ids: &[&str], value: &dyn Fn(&str, usize) -> Option<f64>) -> Experiment {
+/// Makes an experiment of the page's estimates: each point has one run with its estimate. The goal's figure is that of a whole server.
+fn of_page(
+    ids: &[&str],
+    gpus: Option<u32>,
+    value: &dyn Fn(&str, usize) -> Option<f64>,
+    size: &dyn Fn(usize) -> u32,
+) -> Experiment {
     let metrics = || LIMITED.into_iter().chain([GOAL]);
+    // Without a number of GPUs, figures are compared per GPU.
+    let of_goal = |at: usize| if gpus.is_some() { size(at) } else { 1 };
     let point = |(at, id): (usize, &&str)| {
         let figures = metrics().filter_map(|name| {
+            let times = if name == GOAL { f64::from(of_goal(at)) } else { 1.0 };
             let figure = Figure::Value {
-                value: value(name, at)?,
+                value: value(name, at)? * times,
                 error: 0.01,
             };
             Some((name.to_owned(), figure))
@@ -127,6 +161,7 @@ fn of_page(ids: &[&str], value: &dyn Fn(&str, usize) -> Option<f64>) -> Experime
     let points: Vec<Point> = ids.iter().enumerate().filter_map(point).collect();
     let server = |point: &Point| Server {
         id: point.config.clone(),
+        gpus: ids.iter().position(|id| *id == point.id).map_or(0, size),
         ..Server::default()
     };
     let metric = |name: &str| Metric {
@@ -139,6 +174,7 @@ fn of_page(ids: &[&str], value: &dyn Fn(&str, usize) -> Option<f64>) -> Experime
         prior: NoisePrior::THROUGHPUT,
     };
     Experiment {
+        gpus,
         metrics: metrics().map(metric).collect(),
         configs: points.iter().map(server).collect(),
         points,

@@ -69,6 +69,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
         page.add("of_classes", classes);
     }
     page.add("leading", inputs.ranking.leading());
+    page.add("gpus", inputs.answers.document.gpus);
     page.add("price", inputs.options.price_per_gpu_hour);
     page.add("cdfs", inputs.distributions.encode());
     let plots = plots.map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}));

@@ -76,10 +76,12 @@ function settingText(column, value) {
   return `${column.short} ${showValue(value)}`;
 }
 
-/** What tells a row's point from the others. */
-function settingsText(row, but = []) {
-  const told = varying.filter((column) => !but.includes(column) && column.values[row] != null);
-  return told.map((column) => settingText(column, column.values[row])).join(", ") || "all points";
+/** What tells a row's point from the others, by the rules of findings/variation.rs: its values of the columns that vary. */
+function settingsText(row, from = varying, only = "the only point") {
+  const told = from.filter((column) => column.values[row] != null);
+  if (told.length) return told.map((column) => settingText(column, column.values[row])).join(", ");
+  if (!from.length) return only;
+  return from.length === 1 ? settingText(from[0], null) : "default settings";
 }
 
 /** A value of a column as text: figures short, settings as given. */

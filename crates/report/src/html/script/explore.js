@@ -133,7 +133,7 @@ class Panel {
       const told = by === "*" ? varying.filter((column) => column !== x && !ofWorkload.includes(column)) : by.split("\n").map((name) => columnByName.get(name));
       const name = ({ rows: [row] }) => {
         if (by === "-") return "all points";
-        if (by === "*") return told.map((column) => (column.values[row] == null ? null : settingText(column, column.values[row]))).filter(Boolean).join(", ") || "all points";
+        if (by === "*") return settingsText(row, told, "all points");
         return told.map((column) => settingText(column, column.values[row])).join(", ");
       };
       this.kept = kept;

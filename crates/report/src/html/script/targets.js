@@ -27,30 +27,58 @@ const targets = {
 
 /** What the points of a workload are to give most of. */
 const goalOf = (workload) => columnByName.get(data.workloads[workload ?? 0]?.throughput);
-const worthOf = (point) => {
+const estimateOf = (point) => {
   const goal = goalOf(point.workload);
   return (point.used.length && goal && spreadOf(point, goal)?.median) || null;
 };
 
-/** Points of the workload that were measured and meet every target, the highest estimate first. A test holds the first against the rule
- *  of the answer. */
-function meeting() {
-  const asked = [targets.workload, ...[...targets.limits].flatMap(([column, limit]) => [column.name, limit])].join(" ");
-  if (meeting.asked !== asked) {
-    const places = points.filter((point) => point.competes && targets.shows(point) && targets.meets(point));
-    const ranked = places.map((point) => ({ point, worth: worthOf(point) })).filter(({ worth }) => worth != null);
-    meeting.ranked = ranked.sort((a, b) => b.worth - a.worth).map(({ point }) => point);
-    meeting.asked = asked;
-  }
-  return meeting.ranked;
+const gpusOf = (point) => (columnByName.has("gpu_count") && spreadOf(point, columnByName.get("gpu_count"))?.median) || null;
+/** How many of a point's servers fit on the user's GPUs; 1 where either number is unknown. */
+const replicasOf = (point) => (data.gpus && gpusOf(point) ? Math.floor(data.gpus / gpusOf(point)) : 1);
+const isPerGpu = (workload) => goalOf(workload)?.name === data.pareto[1];
+
+/** What a point gives on all GPUs of the user, if their number is known; null where the server needs more. */
+function worthOf(point) {
+  const own = estimateOf(point);
+  const replicas = replicasOf(point);
+  if (own == null || !replicas) return null;
+  return own * (data.gpus ? replicas * (isPerGpu(point.workload) ? gpusOf(point) ?? 1 : 1) : 1);
 }
+
+function worthTitle(workload) {
+  const { title } = goalOf(workload);
+  return data.gpus ? `${title.replace(" per GPU", "")} on ${showCount(data.gpus)} GPU${data.gpus === 1 ? "" : "s"}` : title;
+}
+
+/** Points of the workload that were measured and meet every target, the highest estimate first: `all` of them, and those whose server fits
+ *  on the user's GPUs by what they give there. */
+function ranking() {
+  const asked = [targets.workload, ...[...targets.limits].flatMap(([column, limit]) => [column.name, limit])].join(" ");
+  if (ranking.asked !== asked) {
+    const places = points.filter((point) => point.competes && targets.shows(point) && targets.meets(point));
+    const ranked = (valueOf) => places.map((point) => ({ point, value: valueOf(point) })).filter(({ value }) => value != null).sort((a, b) => b.value - a.value).map(({ point }) => point);
+    ranking.found = { all: ranked(estimateOf), fitting: ranked(worthOf) };
+    ranking.asked = asked;
+  }
+  return ranking.found;
+}
+
+/** The points to choose among. A test holds the first against the rule of the answer. */
+const meeting = () => ranking().fitting;
 
 const workloadName = (place) => data.workloads[place].name || "all";
 const isSameServer = (a, b) => data.server[a.rows[0]] === data.server[b.rows[0]];
 /** Settings that are the same within every workload, which names them. */
 const ofWorkload = isSeveral ? varying.filter((column) => column.kind === "bench" && data.workloads.every((workload) => new Set(workload.points.map((index) => column.values[points[index].rows[0]])).size === 1)) : [];
-const serverText = (point) => settingsText(point.rows[0], varying.filter((column) => column.kind === "bench"));
-const loadText = (point) => settingsText(point.rows[0], [...varying.filter((column) => column.kind === "serve"), ...ofWorkload]);
+const serverText = (point) => settingsText(point.rows[0], varying.filter((column) => column.kind !== "bench"), "the only server");
+/** A point's load; empty if it is the only one. */
+const loadText = (point) => settingsText(point.rows[0], varying.filter((column) => column.kind !== "serve" && !ofWorkload.includes(column)), "");
+/** The server, and how many of it the figure is of. */
+const manyText = (point) => `${data.gpus && replicasOf(point) > 1 ? `${showCount(replicasOf(point))} × ` : ""}${serverText(point)}`;
+function atLoad(point) {
+  const load = loadText(point);
+  return load && ` at ${load}${data.gpus && replicasOf(point) > 1 ? " each" : ""}`;
+}
 
 /** Shows another workload. */
 function chooseWorkload(place) {
@@ -133,16 +161,16 @@ function buildTargets(host) {
 function winnerOf(place, ranked) {
   const lead = isSeveral ? `${workloadName(place)}: ` : "";
   const [best] = ranked;
-  if (!best) return [el("p", { class: "caution" }, `${lead}No point meets these targets.`)];
+  if (!best) return [el("p", { class: "caution" }, `${lead}No point ${ranking().all.length ? `of a server that fits on ${showCount(data.gpus)} GPUs ` : ""}meets these targets.`)];
   const next = ranked.find((point) => !isSameServer(point, best));
   const [own, other] = [worthOf(best), next && worthOf(next)];
   const times = own / other <= ALIKE ? "within 1 % of" : `${showNumber(own / other)} times`;
-  const ratio = next ? `, ${times} the next server, ${serverText(next)}` : "";
+  const ratio = next ? `, ${times} the next server, ${manyText(next)}` : "";
   const doubt = best.doubtful ? " Its figures are in doubt." : "";
   const nodesOf = (point) => [...new Set(point.rows.map((row) => columnByName.get("node")?.values[row] ?? ""))].sort().join(", ");
   const apart = next && nodesOf(best) !== nodesOf(next) ? ` It was measured on ${nodesOf(best)}, the next server on ${nodesOf(next)}.` : "";
   return [
-    el("p", { class: "winner" }, `${lead}Highest estimate within these limits, by `, el("strong", {}, goalOf(place).title), ": ", el("strong", {}, serverText(best)), ` at ${loadText(best)}, ${showNumber(own)}${ratio}.${doubt}${apart} ${ranked.length === 1 ? "1 point meets" : `${showCount(ranked.length)} points meet`} the targets.`),
+    el("p", { class: "winner" }, `${lead}Highest estimate within these limits, by `, el("strong", {}, worthTitle(place)), ": ", el("strong", {}, manyText(best)), `${atLoad(best)}, ${showNumber(own)}${ratio}.${doubt}${apart} ${ranked.length === 1 ? "1 point meets" : `${showCount(ranked.length)} points meet`} the targets.`),
     el("details", {}, el("summary", {}, "Command lines"), commandBlocks(best.rows[0])),
   ];
 }
@@ -174,7 +202,8 @@ function buildUsers(host) {
     const [count, headroom] = [Math.ceil(wanted), Math.max(0, room)];
     asked.textContent = count > 0 ? `${showCount(count)} users at once, ${showNumber(headroom || 0)} % headroom${price > 0 ? `, $${showNumber(price)} per GPU and hour` : ""}:` : "Say how many users.";
     const best = new Map();
-    for (const point of meeting()) {
+    // So many users may need more GPUs than there are, so no server is too large.
+    for (const point of ranking().all) {
       const [own, held, size] = [users, speed, gpus].map((column) => spreadOf(point, column)?.median);
       if (!(own > 0 && held > 0 && size > 0) || !(count > 0)) continue;
       const servers = Math.ceil(count / own);
@@ -191,7 +220,7 @@ function buildUsers(host) {
     note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} With spare: the headroom is added, and one standby server. Cost covers those GPUs; the cost per million tokens assumes exactly that many users.`;
     const money = (value) => (value == null ? "–" : `$${showNumber(value, true)}`);
     const heads = ["Server", "Load", "Users per server", "Servers", "GPUs", "GPUs with headroom and spare", "Cost per hour", "Cost per million output tokens"];
-    const cells = rows.map((row) => [loadText(row.point), showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);
+    const cells = rows.map((row) => [loadText(row.point) || "the only load", showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);
     port.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, rows.length
         ? rows.map((row, i) => el("tr", {}, el("th", { scope: "row" }, serverText(row.point)), cells[i].map((cell) => el("td", {}, cell))))

@@ -384,7 +384,7 @@ mod tests {
     use super::super::sentence;
     use super::super::untried::tests::answer;
     use super::*;
-    use vsweep_answer::{Entrant, Verdict};
+    use vsweep_answer::{Effect, Entrant, Verdict};
 
     fn entrants(answered: &Answered, others: &[&str]) -> Vec<Entrant> {
         let winner = answered.winner.as_ref().expect("a winner");
@@ -455,6 +455,38 @@ mod tests {
         effects[1].metric = "p99_e2el_ms".to_owned();
         let why = brief(&answer).why;
         assert_eq!(why[0], "Why: chat: seqs 8 instead of 64: output throughput +30 %");
+    }
+
+    #[test]
+    fn a_setting_with_an_effect_is_never_without_one() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        let first = &mut answer.questions[0];
+        let effect = |other: &str, metric: &str, verdict: Verdict| Effect {
+            other: Some(other.to_owned()),
+            metric: metric.to_owned(),
+            verdict,
+            ..first.effects[0].clone()
+        };
+        first.effects = [("4", Verdict::Improved), ("16", Verdict::Same), ("32", Verdict::Same)]
+            .into_iter()
+            .flat_map(|(other, verdict)| {
+                let of_tail = if other == "16" { Verdict::Undecided } else { verdict };
+                [
+                    effect(other, "output_throughput", verdict),
+                    effect(other, "p99_e2el_ms", of_tail),
+                ]
+            })
+            .collect();
+        let why = brief(&answer).why;
+        assert!(why[0].contains("seqs 8 instead of 4: output throughput"), "{why:?}");
+        assert!(why[0].ends_with("; no difference: seqs 8 instead of 32"), "{why:?}");
+        let effects = &mut answer.questions[0].effects;
+        effects.retain(|effect| effect.other != Some("32".to_owned()));
+        assert!(
+            !brief(&answer).why[0].contains("no difference"),
+            "{:?}",
+            brief(&answer).why
+        );
     }
 
     #[test]

@@ -96,11 +96,33 @@ pub fn briefly(answer: &Answer, answered: &Answered, only_first: bool) -> Option
             known.take(metrics).map(|effect| change(&effect)).join(", ")
         )
     });
-    let same = others.iter().filter(|own| own[0].verdict == Verdict::Same);
-    let same = same.map(|own| short_name(&own[0].setting)).unique().join(", ");
+    let settings_of = others.iter().map(|own| &own[0].setting).unique();
+    let same = settings_of.filter_map(|setting| alike(answered, setting)).join(", ");
     let same = (!same.is_empty()).then(|| format!("no difference: {same}"));
     let text = changes.chain(same).take(settings).join("; ");
     (!text.is_empty()).then_some(text)
+}
+
+/// The name of a setting without any effect; of one that has an effect, or may have one, the winner's value against those that are alike in
+/// every figure: `seqs 32 instead of 64, 128`. `None` if there are none.
+fn alike(answered: &Answered, setting: &str) -> Option<String> {
+    let own = answered.effects.iter().filter(|effect| effect.setting == setting);
+    let own = own.collect_vec();
+    let choices = own.iter().map(|effect| &effect.other).unique();
+    let choices = choices.map(|other| own.iter().filter(|effect| effect.other == *other).collect_vec());
+    let (same, others): (Vec<_>, Vec<_>) =
+        choices.partition(|figures| figures.iter().all(|effect| effect.verdict == Verdict::Same));
+    if others.is_empty() {
+        return Some(short_name(setting));
+    }
+    let mut same = same.into_iter().map(|figures| figures[0]);
+    let first = choice(same.next()?);
+    Some(
+        [first]
+            .into_iter()
+            .chain(same.map(|effect| value(&effect.other)))
+            .join(", "),
+    )
 }
 
 /// The note ` (4 times the GPUs)`, if figures are those of one server and the two servers differ in their GPUs; else empty.
@@ -140,10 +162,13 @@ fn difference(effect: &Effect) -> String {
 /// The winner's value of a setting against the other: `seqs 64 instead of 8`.
 pub fn choice(effect: &Effect) -> String {
     let name = short_name(&effect.setting);
-    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".to_owned());
     let own = match effect.own.as_deref() {
         Some(value) => say_setting(&name, value),
         None => format!("{name} unset"),
     };
     format!("{own} instead of {}", value(&effect.other))
+}
+
+fn value(of: &Option<String>) -> String {
+    of.clone().unwrap_or_else(|| "unset".to_owned())
 }

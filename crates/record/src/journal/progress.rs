@@ -40,6 +40,8 @@ pub struct Conclusion {
     pub starts: usize,
     /// Number of starts that do not count, because they ran on several nodes, or on another node than the starts to compare with.
     pub apart: usize,
+    /// Number of starts with a figure that does not count, because every run that measured it was disturbed.
+    pub disturbed: usize,
     /// True if it ended because its time was used up.
     pub is_out_of_time: bool,
 }
@@ -74,6 +76,8 @@ struct MeasuredStart {
     /// Time for which its server existed, in seconds.
     seconds: f64,
     machines: BTreeSet<Machine>,
+    /// True if a figure is left out, because all its runs were disturbed.
+    is_disturbed: bool,
 }
 
 impl Compared {
@@ -82,14 +86,15 @@ impl Compared {
         let mut selection = self.selection(self.max_starts);
         let mut slots = vec![0; self.entrants.len()];
         let mut seconds = vec![0.0; self.entrants.len()];
-        let (mut starts, mut apart) = (0, 0);
+        let (mut starts, mut apart, mut disturbed) = (0, 0, 0);
         let mut measured_on = MeasuredOn::default();
         let (mut pending, mut next) = (Vec::new(), Vec::new());
-        let ended = |found, starts, apart, is_out_of_time| {
+        let ended = |found, (starts, apart, disturbed), is_out_of_time| {
             ComparisonProgress::Ended(Conclusion {
                 found,
                 starts,
                 apart,
+                disturbed,
                 is_out_of_time,
             })
         };
@@ -97,13 +102,13 @@ impl Compared {
             let wanted = match selection.ask(&pending) {
                 Err(Some(wanted)) => wanted,
                 Err(None) => return ComparisonProgress::Starts(next),
-                Ok(found) => return ended(found.on_one_node(apart), starts, apart, false),
+                Ok(found) => return ended(found.on_one_node(apart), (starts, apart, disturbed), false),
             };
             let AskedStart { entrant, slot: in_pair } = wanted;
             let slot = slots[entrant];
             let Some(start) = self.measured(entrant, slot, state, retries) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
-                    return ended(selection.found_so_far(starts), starts, apart, true);
+                    return ended(selection.found_so_far(starts), (starts, apart, disturbed), true);
                 }
                 let has_sets = self.placement == Placement::SideBySide;
                 let set = in_pair.filter(|_| has_sets).map(Slot::set);
@@ -115,6 +120,7 @@ impl Compared {
                 continue;
             };
             seconds[entrant] += start.seconds;
+            disturbed += usize::from(start.is_disturbed);
             match (measured_on.add(in_pair, &start), in_pair) {
                 (NodeMatch::Same, _) => selection.add(wanted, start.logs),
                 // The start ran on several nodes, and is measured once more.
@@ -136,7 +142,9 @@ impl Compared {
         }
     }
 
-    /// Returns the measurements of a start: for each member of the family the mean logarithm of its runs. `None` while results are missing.
+    /// Returns the measurements of a start: for each member of the family the mean logarithm of its runs. Disturbed runs do not count; a
+    /// start of a pair that has no others at a load has no value there. On an axis they then count, because an entry without a value would
+    /// be replaced, and later starts outvote an outlier. `None` while results are missing.
     fn measured(
         &self,
         entrant: usize,
@@ -153,22 +161,37 @@ impl Compared {
             (0..self.runs).map(run).collect()
         };
         let by_load: Vec<Vec<&RunRecord>> = points.iter().map(runs_at).collect::<Option<_>>()?;
-        let is_valid = |run: &&&RunRecord| {
+        let is_valid = |run: &&RunRecord| {
             matches!(run.outcome, Outcome::Ok | Outcome::Suspect) && run.validity != Validity::Invalid
         };
+        let valid = by_load.iter().map(|runs| runs.iter().copied().filter(is_valid));
+        let counted = valid.map(|runs| {
+            let (disturbed, others): (Vec<&RunRecord>, Vec<&RunRecord>) = runs.partition(|run| run.is_disturbed());
+            let is_lost = others.is_empty() && !disturbed.is_empty() && !self.is_axis();
+            let counted = if others.is_empty() && !is_lost {
+                disturbed
+            } else {
+                others
+            };
+            (counted, is_lost)
+        });
+        let (counted, lost): (Vec<Vec<&RunRecord>>, Vec<bool>) = counted.unzip();
+        let is_disturbed = lost.contains(&true);
         let log = |asked: &AskedMetric| {
-            let measured = by_load[asked.load].iter().filter(is_valid);
-            let values = measured.filter_map(|run| run.figures().get(&asked.metric));
+            let values = counted[asked.load]
+                .iter()
+                .filter_map(|run| run.figures().get(&asked.metric));
             Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
         };
         let logs: Vec<Option<f64>> = self.family.iter().map(log).collect();
-        let runs = || by_load.iter().flatten();
-        let seconds = runs().map(|run| run.seconds_with_preparation()).sum();
+        let runs = || by_load.iter().flatten().copied();
+        let seconds = runs().map(RunRecord::seconds_with_preparation).sum();
         Some(MeasuredStart {
             // A start whose runs lack a figure has not failed; it only has no value for that metric.
             logs: runs().any(|run| is_valid(&run)).then_some(logs),
             seconds: state.seconds_of_start(server, slot, seconds),
             machines: runs().filter_map(|run| state.measured_at(run)).collect(),
+            is_disturbed,
         })
     }
 
@@ -291,6 +314,7 @@ mod tests {
     use crate::journal::declared::{PlanContent, RecordedPlan};
     use crate::journal::event::{Event, Learned, RunFinished, RunStarted, Seen, ServerExited, SessionStarted};
     use crate::journal::rank::{Hex64, Nonce};
+    use vsweep_base::validity::{Code, Doubt};
     use vsweep_plan::Params;
     use vsweep_strategy::selection::Member;
     use vsweep_strategy::stats::{Better, Margin, Verdict};
@@ -332,20 +356,25 @@ mod tests {
         measure_on(compared, state, 0, (entrant, slot), figure);
     }
 
-    /// Records a run of a start on a node. A run without a figure has failed.
-    fn measure_on(
+    fn measure_on(compared: &Compared, state: &mut State, node: u64, start: (usize, u32), figure: Option<f64>) {
+        record(compared, state, node, (start, 0), figure, Vec::new());
+    }
+
+    /// Records a run of a start on a node, with doubts about it. A run without a figure has failed.
+    fn record(
         compared: &Compared,
         state: &mut State,
         node: u64,
-        (entrant, slot): (usize, u32),
+        ((entrant, slot), run): ((usize, u32), u32),
         figure: Option<f64>,
+        doubts: Vec<Doubt>,
     ) {
         let Entrant { server, points, .. } = &compared.entrants[entrant];
         let started = RunStarted {
             point: points[0].clone(),
             server: server.clone(),
             slot,
-            run: 0,
+            run,
             launch: 1,
             name: String::new(),
             params: Params::new(),
@@ -365,6 +394,7 @@ mod tests {
             outcome,
             seconds: 10.0,
             learned,
+            doubts,
             ..RunFinished::default()
         };
         note(state, node, Event::RunFinished(Box::new(finished)));
@@ -531,6 +561,55 @@ mod tests {
             (conclusion.apart, outcome.findings[0].verdict),
             (40, Verdict::Undecided)
         );
+    }
+
+    /// Follows a comparison of two runs on each start, with the figure of each run and whether the generator stalled.
+    fn follow_stalls(compared: &Compared, figure: impl Fn(usize, u32, u32) -> (f64, bool)) -> Conclusion {
+        let mut state = State::default();
+        loop {
+            let NextStart { entrant, slot, .. } = match compared.progress(&state, &|_, _| false) {
+                ComparisonProgress::Starts(next) => next[0],
+                ComparisonProgress::Ended(conclusion) => return conclusion,
+            };
+            for run in 0..compared.runs {
+                let (figure, is_stalled) = figure(entrant, slot, run);
+                let doubts = is_stalled.then(|| Doubt::new(Code::GeneratorStalled, ""));
+                let doubts = doubts.into_iter().collect();
+                record(compared, &mut state, 0, ((entrant, slot), run), Some(figure), doubts);
+            }
+        }
+    }
+
+    #[test]
+    fn a_disturbed_run_decides_nothing() {
+        let own = Compared {
+            runs: 2,
+            max_starts: 16,
+            ..compared(None)
+        };
+        // The new arm is 10 % faster. The generator stalls in one run of its second start, and in both of its third.
+        let figure = |entrant: usize, slot: u32, run: u32| {
+            let is_stalled = entrant == 1 && (slot == 2 || (slot == 1 && run == 0));
+            let level = if entrant == 1 { 110.0 } else { 100.0 };
+            let noise = [0.0, 0.1, -0.1, 0.05][(slot as usize + entrant) % 4];
+            ((level + noise) * if is_stalled { 0.66 } else { 1.0 }, is_stalled)
+        };
+        let conclusion = follow_stalls(&own, figure);
+        let ComparisonFound::Pairs(outcome) = &conclusion.found else {
+            panic!("two arms are pairs");
+        };
+        let finding = &outcome.findings[0];
+        assert_eq!((finding.verdict, conclusion.disturbed), (Verdict::Improved, 1));
+        let ratio = finding.ratio.expect("a ratio").log.exp();
+        assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
+        // Where every run is disturbed, the starts are spent, and nothing is decided.
+        let conclusion = follow_stalls(&own, |entrant, slot, run| (figure(entrant, slot, run).0, true));
+        assert_eq!((conclusion.starts, conclusion.disturbed), (16, 16));
+        let ComparisonFound::Pairs(outcome) = conclusion.found else {
+            panic!("two arms are pairs");
+        };
+        assert_eq!(outcome.ending, PairedEnding::Spent);
+        assert_eq!((outcome.findings[0].pairs, outcome.findings[0].ratio), (0, None));
     }
 
     #[test]

@@ -43,6 +43,12 @@ fn describe(state: &State, most_figures: usize) -> Vec<String> {
                     "{starts} not counted: the two sides ran on different nodes, so a difference may come from the nodes"
                 ));
             }
+            if conclusion.disturbed > 0 {
+                let starts = show_many(conclusion.disturbed as u64, "start");
+                said.push(format!(
+                    "{starts} not counted in full: every run of a load was disturbed; see the doubts, and compare on a quiet machine"
+                ));
+            }
             said
         }
     };

@@ -50,7 +50,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let listed = inputs.answers.workloads.iter();
     let shown = listed.flat_map(|workload| workload.frontier.iter().copied().chain(workload.bests()));
     let skipped = state.skipped_runs() as usize;
-    let bound = bound::sentence(&inputs.answers.document, state, points);
+    let bounds = bound::sentences(&inputs.answers.document, state, points);
     context! {
         name => inputs.experiment.as_str(),
         live => inputs.live,
@@ -84,9 +84,9 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
         compete => inputs.answers.workloads.len() > 1,
         together => Serde(sentences::together(&inputs.answers.document)),
-        picks => picks::parts(inputs),
-        bound => bound.as_deref(),
-        limit => bound.as_deref().map(bound::briefly),
+        // The terminal has it only if there is one recommendation.
+        limit => bounds.first().and_then(Option::as_deref).map(bound::briefly),
+        picks => picks::parts(inputs, bounds),
         spent => SweepUsage::of(state, inputs.options.price_per_gpu_hour).in_words(),
         worries => worries::parts(Some(&inputs.answers.document), &inputs.failures),
         remarks => Serde(&inputs.answers.document.remarks),

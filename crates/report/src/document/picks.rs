@@ -8,16 +8,17 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_answer::{Answered, Goal};
 
-/// The recommendation for each leading question, in their order.
-pub fn parts(inputs: &Inputs<'_>) -> Vec<Value> {
+/// The recommendation for each leading question, in their order, with the sentence about the limit that each server reaches.
+pub fn parts(inputs: &Inputs<'_>, bounds: Vec<Option<String>>) -> Vec<Value> {
     let document = &inputs.answers.document;
     let leading = document.leading().into_iter().zip(picks(document));
     leading
-        .map(|(answered, pick)| of_question(inputs, answered, pick))
+        .zip(bounds)
+        .map(|((answered, pick), bound)| of_question(inputs, answered, pick, bound))
         .collect()
 }
 
-fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick) -> Value {
+fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick, bound: Option<String>) -> Value {
     let at = inputs.answers.place_of(answered);
     let mut workloads = inputs.answers.workloads.iter();
     let place = workloads.position(|workload| match at {
@@ -33,6 +34,7 @@ fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick) -> Value {
         // Index of its workload.
         place => place.unwrap_or_default(),
         target,
+        bound,
         one_of => replicas(answered),
         command => commands.into_iter().flatten().flatten().next(),
         ..Value::from(Serde(pick))

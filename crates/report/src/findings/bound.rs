@@ -1,17 +1,22 @@
-//! A sentence about the limit that the recommended server reaches first, such as memory bandwidth, and what to try next. The sentence needs
-//! a recorded limit.
+//! A sentence about the limit that a recommended server reaches first, such as memory bandwidth, and what to try next. The sentence needs a
+//! recorded limit.
 
 use crate::sentences::{parts::percent, picks};
 use itertools::Itertools;
-use vsweep_answer::Answer;
+use vsweep_answer::{Answer, Winner};
 use vsweep_plan::ServeCommand;
 use vsweep_record::journal::State;
 use vsweep_record::table::{Point, Points};
 
-/// The sentence about the first recommendation, without its full stop.
-pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<String> {
-    let leading = answer.leading();
-    let winner = leading.first()?.winner.as_ref()?;
+/// The sentence about each recommendation, in their order, without its full stop. Other workloads may reach other limits.
+pub fn sentences(answer: &Answer, state: &State, points: &Points<'_>) -> Vec<Option<String>> {
+    let leading = answer.leading().into_iter().zip(picks(answer));
+    leading
+        .map(|(answered, pick)| sentence(answered.winner.as_ref()?, pick.largest.as_deref(), state, points))
+        .collect()
+}
+
+fn sentence(winner: &Winner, largest: Option<&str>, state: &State, points: &Points<'_>) -> Option<String> {
     let mut all = points.points.iter();
     let point = all.find(|point| winner.point.as_deref() == Some(&*point.id))?;
     let mut servers = state.servers.iter();
@@ -20,11 +25,10 @@ pub fn sentence(answer: &Answer, state: &State, points: &Points<'_>) -> Option<S
     let has_fp8_cache = command
         .value("kv_cache_dtype")
         .is_some_and(|dtype| dtype.starts_with("fp8"));
-    let largest = picks(answer).into_iter().next()?.largest;
     let known = ServerFacts {
         is_quantised: command.has("quantization"),
         has_fp8_cache,
-        largest: largest.as_deref(),
+        largest,
     };
     say(&limit(points, point)?, &known, |name| {
         Some(points.spread(point, name)?.value)

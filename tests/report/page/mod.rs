@@ -4,6 +4,7 @@
 mod axe;
 mod browser;
 mod gallery;
+mod few;
 mod sliders;
 mod speed;
 

@@ -41,8 +41,12 @@ class Chart {
     picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     picture.setAttribute("aria-label", `${spec.label}. Arrow keys move between points, Enter keeps one open.`);
     const marks = spec.series.flatMap((series) => series.marks);
+    const barred = marks.length <= MOST_BARS;
     const ends = [];
-    for (const { spread } of marks) ends.push(spread.min, spread.max);
+    for (const { y, spread } of marks) {
+      if (barred) ends.push(spread.min, spread.max);
+      else ends.push(y);
+    }
     const x = makeScale(marks.map((mark) => mark.x), spec.logX, spec.x.kind !== "figure", frame.left, frame.right);
     const y = makeScale(ends, spec.logY, false, frame.bottom, frame.top);
     for (const mark of marks) {
@@ -52,7 +56,6 @@ class Chart {
     this.marks = marks;
     this.isOrdered = false;
     picture.classList.toggle("crowded", marks.length > CROWD);
-    const barred = marks.length <= MOST_BARS;
     this.ring = svg("circle", { class: "ring", r: 9, visibility: "hidden" });
     picture.replaceChildren(
       ...axes(frame, x, y, spec),
@@ -201,7 +204,7 @@ function drawSeries(series, x, y, barred) {
     group.append(svg("path", { class: "line", d: path }));
   }
   const bar = (mark) => `M${x.place(mark.x).toFixed(1)} ${y.place(mark.spread.min).toFixed(1)}V${y.place(mark.spread.max).toFixed(1)}`;
-  const bars = barred ? series.marks.filter((mark) => mark.spread.count > 1) : [];
+  const bars = barred ? series.marks.filter((mark) => hasInterval(mark.spread)) : [];
   if (bars.length) group.append(svg("path", { class: "bar", d: bars.map(bar).join("") }));
   const isCrowd = series.marks.length > CROWD;
   const tenth = (pixels) => (isCrowd ? Math.round(pixels) : Math.round(pixels * 10) / 10);

@@ -60,6 +60,9 @@ function spreadOf(point, column) {
   return point.spreads.get(column);
 }
 
+/** Whether a figure has an interval; an estimate has one from the first run on. */
+const hasInterval = (spread) => spread.max > spread.min;
+
 /** Where a run's figures are, relative to the experiment; null where there are none. */
 function fileOf(row) {
   const line = data.files.line[row];

@@ -29,9 +29,9 @@ function briefly(point, shown) {
 
 function spreadText(spread) {
   if (!spread) return "–";
-  if (spread.count < 2) return showNumber(spread.median);
+  if (!hasInterval(spread)) return showNumber(spread.median);
   const [median, min, max] = showTogether([spread.median, spread.min, spread.max]);
-  return `${median} (${min} to ${max}, ${spread.count} runs)`;
+  return `${median} (${min} to ${max}, ${spread.count} run${spread.count === 1 ? "" : "s"})`;
 }
 
 /** How the runs of a point ended: `2 ok, 1 failed`. */

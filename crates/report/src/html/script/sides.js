@@ -55,14 +55,14 @@ function compareSides(a, b) {
   ];
 }
 
-/** The change from A to B, with what the lowest and the highest runs allow. */
+/** The change from A to B, with what the ends of both intervals allow. */
 function ratioText(one, other) {
   if (!(one.min > 0) || !(other.min > 0)) return "–";
   const ratios = [other.median / one.median, other.min / one.max, other.max / one.min];
   const isMultiple = ratios[0] >= 2 || ratios[0] <= 0.5;
   const show = (ratio) => (isMultiple ? `x ${showNumber(ratio)}` : `${ratio < 1 ? "−" : "+"}${showNumber(Math.abs(ratio - 1) * 100)} %`);
   const [ratio, min, max] = ratios.map(show);
-  return one.count > 1 || other.count > 1 ? `${ratio} (${min} to ${max})` : ratio;
+  return hasInterval(one) || hasInterval(other) ? `${ratio} (${min} to ${max})` : ratio;
 }
 
 /** The share of requests that took at most so long, at both points. */

@@ -18,7 +18,7 @@ use vsweep_base::files::open;
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::{printable_lines, shorten};
 use vsweep_base::request_error::RequestError;
-use vsweep_base::units::show_many;
+use vsweep_base::units::{show_count, show_many};
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::Secrets;
 use vsweep_record::journal::{Directory, RunRecord, State, UnlistedRuns};
@@ -73,8 +73,11 @@ pub struct Group {
     /// Validity of the runs with a doubt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validity: Option<Validity>,
-    /// Number of runs.
+    /// Number of runs, with those that were skipped.
     pub runs: usize,
+    /// Number of runs that were not tried, because the failure of another run implied theirs.
+    #[serde(skip)]
+    pub skipped: usize,
     /// The most frequent observation.
     pub example: String,
     /// Observations, similar ones combined, most frequent first.
@@ -104,9 +107,16 @@ impl Group {
         self.validity.map_or("failed", Validity::name)
     }
 
-    /// Its runs with the settings that they share: `176 runs with TP 1`.
+    /// Its runs with the settings that they share: `1 run and 175 skipped ones with TP 1`. So the numbers agree with those of failed and of
+    /// skipped runs elsewhere.
     pub fn runs_in_words(&self) -> String {
-        let runs = show_many(self.runs as u64, "run");
+        let tried = show_many((self.runs - self.skipped) as u64, "run");
+        let runs = match (self.runs - self.skipped, self.skipped) {
+            (_, 0) => tried,
+            (0, skipped) => show_many(skipped as u64, "skipped run"),
+            (_, 1) => format!("{tried} and 1 skipped one"),
+            (_, skipped) => format!("{tried} and {} skipped ones", show_count(skipped as u64)),
+        };
         match self.settings.as_str() {
             "" => runs,
             settings => format!("{runs} with {settings}"),
@@ -140,13 +150,15 @@ impl Group {
         let log = servers.next().and_then(|server| log_of(server, state));
         let points = runs.iter().unique_by(|(_, run, _)| &run.point);
         let listed = runs.iter().map(|(_, run, _)| &run.point).collect();
+        let unlisted_runs = unlisted.iter().map(|(_, runs)| *runs as usize).sum::<usize>();
         Group {
             reason,
             validity: match reason {
                 Reason::Failed(_) => None,
                 Reason::Doubted(code) => Some(code.severity()),
             },
-            runs: runs.len() + unlisted.iter().map(|(_, runs)| *runs as usize).sum::<usize>(),
+            runs: runs.len() + unlisted_runs,
+            skipped: runs.iter().filter(|(_, run, _)| run.is_skipped()).count() + unlisted_runs,
             example: details
                 .first()
                 .map_or_else(String::new, |detail| one_line(&detail.text)),

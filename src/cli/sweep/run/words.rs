@@ -30,7 +30,13 @@ pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
             "; given up: {}, --retry-failed goes on with that",
             show_many(lost, "search")
         ),
-        (failed, _) => format!("; --retry-failed measures {} again", show_many(failed, "failed run")),
+        (failed, _) => {
+            let run = match state.skipped_runs() {
+                0 => "failed run",
+                _ => "failed or skipped run",
+            };
+            format!("; --retry-failed measures {} again", show_many(failed, run))
+        }
     };
     match ending {
         Ending::Superseded => format!(

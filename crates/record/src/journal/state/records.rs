@@ -181,6 +181,11 @@ impl RunRecord {
         self.doubts.iter().any(|doubt| doubt.code.is_disturbance())
     }
 
+    /// Returns true if it failed without being tried, because the failure of another run implied its own.
+    pub fn is_skipped(&self) -> bool {
+        self.outcome == Outcome::Failed && !self.tried
+    }
+
     /// Returns the seconds of the run with its preparation on the server: the warm-up and the reset.
     pub fn seconds_with_preparation(&self) -> f64 {
         self.seconds + self.warmup_seconds.unwrap_or(0.0) + self.reset_seconds.unwrap_or(0.0)

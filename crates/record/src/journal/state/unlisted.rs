@@ -1,11 +1,11 @@
 //! Runs that were given up with others of their start, and that no line describes, because they are too many. Such runs have failed, and no
 //! table has a row for them.
 
-use super::{RunRecord, State};
+use super::State;
 use crate::journal::rank::Rank;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
-use vsweep_base::cause::{Cause, Outcome, RuledOut};
+use vsweep_base::cause::{Cause, RuledOut};
 use vsweep_base::ids::{Ids, PointId, ServerId};
 
 /// Runs of one start that failed for the same reason.
@@ -93,8 +93,7 @@ impl State {
 
     /// Returns the number of failed runs that were not tried, because the failure of another run implied theirs.
     pub fn skipped_runs(&self) -> u64 {
-        let is_skipped = |run: &&RunRecord| run.outcome == Outcome::Failed && !run.tried;
-        self.measured().filter(is_skipped).count() as u64 + self.unlisted_runs()
+        self.measured().filter(|run| run.is_skipped()).count() as u64 + self.unlisted_runs()
     }
 
     /// Returns the number of runs with a result, listed or not.

@@ -67,10 +67,15 @@ mod tests {
     }
 
     fn describe(cause: Cause, details: &[Detail]) -> String {
-        describe_reasons(&[Group {
+        describe_reasons(&[group(cause, details)])
+    }
+
+    fn group(cause: Cause, details: &[Detail]) -> Group {
+        Group {
             reason: Reason::Failed(cause),
             validity: None,
             runs: details.iter().map(|detail| detail.runs).sum(),
+            skipped: 0,
             example: String::new(),
             seen: combine_similar(details),
             advice: String::new(),
@@ -79,7 +84,7 @@ mod tests {
             unlisted: 0,
             details: Vec::new(),
             log: None,
-        }])
+        }
     }
 
     #[test]
@@ -108,6 +113,24 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn skipped_runs_are_counted_apart() {
+        let of = |runs: usize, skipped: usize| Group {
+            runs,
+            skipped,
+            settings: "TP 1".to_owned(),
+            ..group(Cause::OomAtLoad, &[])
+        };
+        let words = [(2, 0), (6, 5), (2, 1), (1_500, 1_500)].map(|(runs, skipped)| of(runs, skipped).runs_in_words());
+        let wanted = [
+            "2 runs with TP 1",
+            "1 run and 5 skipped ones with TP 1",
+            "1 run and 1 skipped one with TP 1",
+            "1,500 skipped runs with TP 1",
+        ];
+        assert_eq!(words, wanted);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `report.html` in a real browser: it must work by mouse, by keyboard and on a phone, without complaints in the console and without
 //! requests to the network.
 
+mod answer;
 mod axe;
 mod browser;
-mod gallery;
 mod few;
+mod gallery;
 mod sliders;
 mod speed;
 

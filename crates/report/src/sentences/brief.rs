@@ -209,7 +209,9 @@ fn reason(answer: &Answer, answered: &Answered, pick: &Pick, is_single: bool) ->
     };
     Some(match is_single {
         true => format!("{label}: {text}"),
-        false => format!("{label}: {}: {text}", lower_first(&pick.title)),
+        // A workload has the name that the user chose.
+        false if answered.is_load() => format!("{label}: {}: {text}", lower_first(&pick.title)),
+        false => format!("{label}: {}: {text}", pick.title),
     })
 }
 
@@ -434,6 +436,16 @@ mod tests {
         assert!(lines[1].starts_with("target Gpu: "), "{lines:?}");
         let sentence = sentence(&answer, &answer.questions[0]);
         assert_eq!(sentence.lead, "Target Chat-RAG,");
+    }
+
+    #[test]
+    fn a_workload_keeps_its_capitals() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        for (question, workload) in answer.questions.iter_mut().zip(["GPU chat", "code"]) {
+            question.workload = workload.to_owned();
+        }
+        let why = brief(&answer).why;
+        assert!(why[0].starts_with("Why: GPU chat: "), "{why:?}");
     }
 
     #[test]

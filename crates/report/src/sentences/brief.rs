@@ -449,6 +449,21 @@ mod tests {
     }
 
     #[test]
+    fn the_interval_of_a_number_of_users_is_whole() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        let first = &mut answer.questions[0];
+        first.goal = Goal::Load {
+            target: "chat".to_owned(),
+            parameter: "max_concurrency".to_owned(),
+            unit: 1.0,
+        };
+        let winner = first.winner.as_mut().expect("a winner");
+        (winner.value.value, winner.value.low, winner.value.high) = (80.0, 79.999_999_999_9, 96.4);
+        let run = brief(&answer).run;
+        assert!(run[0].contains("up to 80 concurrent requests (80 to 96)"), "{run:?}");
+    }
+
+    #[test]
     fn settings_without_an_effect_are_named_together() {
         let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
         for (question, workload) in answer.questions.iter_mut().zip(["chat", "code"]) {

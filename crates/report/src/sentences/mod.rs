@@ -21,7 +21,7 @@ use minijinja::context;
 use parts::{estimate, margin, percent, target};
 use serde::Serialize;
 use sure::{near, sureness};
-use vsweep_answer::{Answer, Answered, Better, Chosen, Entrant, Goal, Warning, Winner};
+use vsweep_answer::{Answer, Answered, Better, Chosen, Entrant, Estimate, Goal, Warning, Winner};
 use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// The metric of the cost of a million output tokens. It exists if GPUs have a price.
@@ -274,7 +274,16 @@ fn figure(answered: &Answered, winner: &Winner) -> String {
         Goal::Metric { name, .. } => say(name, &value) + &range,
         Goal::Load { parameter, .. } => {
             // Each number is formatted alone, because a load and the ends of its interval may need different numbers of decimals.
-            let [value, low, high] = [winner.value.value, winner.value.low, winner.value.high].map(show_number);
+            let Estimate { value, low, high } = winner.value;
+            // There is no part of a user. The smallest tolerance is that of the logarithms from which an interval is computed.
+            let whole = |end: f64| {
+                if parameter == "max_concurrency" {
+                    (end * (1.0 + 1e-9)).floor()
+                } else {
+                    end
+                }
+            };
+            let [value, low, high] = [value, whole(low), whole(high)].map(show_number);
             let range = match low == high {
                 true => String::new(),
                 false => format!(" ({low} to {high})"),

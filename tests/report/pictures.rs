@@ -58,3 +58,26 @@ fn a_few_bars_have_a_low_picture() {
         "{heights:?}"
     );
 }
+
+#[test]
+fn bars_of_different_verdicts_look_different() {
+    let svgs = [0, 1, 2, 3].map(|number| drawn(vec![Series::new("", Style::Bar(number), vec![Mark::at(10.0, 0.0)])]));
+    let different: std::collections::BTreeSet<&String> = svgs.iter().collect();
+    assert_eq!(different.len(), svgs.len());
+}
+
+#[test]
+fn limits_do_not_strike_out_the_figures_of_bars() {
+    let bar = Mark {
+        label: vec!["-12 %".to_owned()],
+        ..Mark::at(-12.0, 0.0)
+    };
+    let limit = vec![Mark::at(3.0, -0.6), Mark::at(3.0, 0.4)];
+    let svg = drawn(vec![
+        Series::new("Worse", Style::Bar(1), vec![bar]),
+        Series::new("Too small to matter", Style::Limit, limit),
+    ]);
+    let line = svg.find("stroke-dasharray").expect("a limit");
+    let figure = svg.find("-12 %").expect("a figure");
+    assert!(line < figure, "{svg}");
+}

@@ -38,10 +38,10 @@ pub fn draw(
     canvas.text((right + 10.0, end.1), label, LABEL, Align::Left);
 }
 
-/// Draws the box of a bar. Bars that do not stand out, those with a number above 1, are hollow.
+/// Draws the box of a bar. Bars of what is not known, those with a number above 2, are hollow.
 pub fn fill(canvas: &mut Canvas, (left, top): Position, (right, bottom): Position, number: usize) {
     canvas.rectangle((left, top), (right, bottom), look(Style::Bar(number)).colour);
-    if number > 1 && right - left > 2.0 * EDGE {
+    if number > 2 && right - left > 2.0 * EDGE {
         canvas.rectangle((left + EDGE, top + EDGE), (right - EDGE, bottom - EDGE), WHITE);
     }
 }

@@ -118,7 +118,11 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
     };
     let gaps = panel.series.iter().filter(is_barred).count().saturating_sub(1);
     let mut barred = 0;
-    for (number, series) in panel.series.iter().enumerate() {
+    // Upright limits would strike out the figures next to bars.
+    let is_below = |number: &usize| is_bars && panel.series[*number].style == Style::Limit;
+    let (below, above): (Vec<usize>, Vec<usize>) = (0..panel.series.len()).partition(is_below);
+    for number in below.into_iter().chain(above) {
+        let series = &panel.series[number];
         let mut shift = 0.0;
         if is_barred(&series) && gaps > 0 {
             shift = BAR_SHIFT * (2.0 * f64::from(barred) / gaps as f64 - 1.0);

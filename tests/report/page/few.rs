@@ -29,14 +29,18 @@ fn figures_of_one_run_have_their_intervals() {
 #[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn servers_and_loads_without_a_setting_have_names() {
     let browser = Browser::start();
-    let servers = [json!({}), json!({"max_num_seqs": 64, "block_size": 32})];
+    let servers = [
+        json!({}),
+        json!({"max_num_seqs": 64}),
+        json!({"tensor_parallel_size": 2}),
+    ];
     let (_folder, directory) = write(&Experiment {
         servers: servers.to_vec(),
         loads: vec![json!({"max_concurrency": 16})],
         ..Experiment::default()
     });
     open_whole(&browser, &directory.report_html());
-    browser.wait("return document.querySelectorAll('#users tbody th').length === 2");
+    browser.wait("return document.querySelectorAll('#users tbody th').length === 3");
     let told = "return [...document.querySelectorAll('.winner, #users th, #users td, option')].map((part) => part.textContent)";
     let told = browser.run(told).to_string();
     assert!(

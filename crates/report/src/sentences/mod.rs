@@ -275,7 +275,7 @@ fn figure(answered: &Answered, winner: &Winner) -> String {
         Goal::Load { parameter, .. } => {
             // Each number is formatted alone, because a load and the ends of its interval may need different numbers of decimals.
             let Estimate { value, low, high } = winner.value;
-            // There is no part of a user. The smallest tolerance is that of the logarithms from which an interval is computed.
+            // Users are whole. The tolerance is that of the logarithms from which an interval is computed.
             let whole = |end: f64| {
                 if parameter == "max_concurrency" {
                     (end * (1.0 + 1e-9)).floor()

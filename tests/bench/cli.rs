@@ -401,7 +401,7 @@ async fn a_list_of_models_that_wants_a_key_or_has_no_end_is_told() {
     );
 }
 
-/// A run of 400 requests at once within a limit of open files. The server answers the first, and never another.
+/// An open loop of 400 requests within a limit of open files. The server answers the first, and never another.
 async fn within_limit_of_files(limit: &str) -> Output {
     let answered = std::sync::atomic::AtomicBool::new(false);
     let server = Server::start(move |seen| match seen.head.starts_with("GET /v1/models") {
@@ -426,6 +426,8 @@ async fn within_limit_of_files(limit: &str) -> Output {
             "400",
             "--random-input-len",
             "4",
+            "--request-rate",
+            "1000",
             "--num-warmups",
             "0",
             "--request-timeout",

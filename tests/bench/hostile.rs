@@ -279,7 +279,7 @@ async fn a_server_that_is_not_woken_ends_the_batch_on_all_servers() {
     };
     let servers = [Server::start(answers(true)).await, Server::start(answers(false)).await];
     let urls = servers.each_ref().map(|server| &server.url);
-    let params = json!({"mode": "decode", "batch_size": 1, "iterations": 2, "vocab_size": 1000, "endpoints": urls});
+    let params = json!({"mode": "prefill", "batch_size": 2, "input_len": 8, "vocab_size": 1000, "endpoints": urls});
     let job = Job {
         runner: BenchRunner::Iterations,
         ..scripted::job(urls[0], params)

@@ -174,7 +174,7 @@ runs = 1
 [serve]
 command = "vsweep sim serve tiny-8b --sim-start 50ms"
 [bench]
-command = ["sh", "-c", "trap 'sleep 1; echo $MY_TOKEN | tee $VSWEEP_RESULT; exit 0' TERM; touch up; while :; do sleep 0.1; done"]
+command = ["sh", "-c", '''trap 'sleep 1; echo $MY_TOKEN; echo "{\"said\": \"$MY_TOKEN\"}" > $VSWEEP_RESULT; exit 0' TERM; touch up; while :; do sleep 0.1; done''']
 [bench.env]
 MY_TOKEN = "Zx9-quiet-key"
 "#;

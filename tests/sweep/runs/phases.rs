@@ -173,7 +173,7 @@ fn what_cannot_be_measured_is_said() {
                 "--kv-cache-tokens=64",
             ],
             3,
-            "leave 1 tokens for each; lower max_concurrency",
+            "leave 1 token for each; lower max_concurrency",
         ),
         (vec!["--concurrency-levels=0"], 2, "max_concurrency is \"0\""),
         (vec!["--kv-cache-tokens=many"], 2, "kv_cache_tokens is \"many\""),

@@ -186,10 +186,12 @@ fn ttft_above_latency(result: &Params) -> Option<String> {
 }
 
 /// Looks for an average number of requests in flight, by Little's law, that a closed loop cannot have. Conversations are not checked,
-/// because they wait between turns. Other clients are not checked, because they may leave out the ramp of the load.
+/// because they wait between turns, nor rates that grow. Other clients are not checked, because they may leave out the ramp of the load.
 fn impossible_concurrency(result: &Params) -> Option<String> {
     let is_open = number(result, "request_rate").is_some_and(f64::is_finite);
-    let is_exempt = result.contains_key("client") || result.contains_key("num_conversations");
+    let is_exempt = ["client", "num_conversations", "ramp_up_strategy"]
+        .into_iter()
+        .any(|key| result.contains_key(key));
     let slots = number(result, "max_concurrency").filter(|_| !is_open && !is_exempt)?;
     let slots = slots.min(number(result, "completed")?);
     let (mean_ms, rate) = (number(result, "mean_e2el_ms")?, number(result, "request_throughput")?);
@@ -388,6 +390,10 @@ mod tests {
                 "{said}"
             );
         }
+        let mut growing = with("mean_e2el_ms", json!(1.0));
+        growing.remove("mean_ttft_ms");
+        growing.insert("ramp_up_strategy".to_owned(), json!("linear"));
+        assert_eq!(in_itself(&growing), None);
         let said = in_itself(&with("mean_e2el_ms", json!(7.0))).unwrap_or_default();
         assert_eq!(said, "has mean_ttft_ms = 9 above mean_e2el_ms = 7");
     }

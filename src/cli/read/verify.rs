@@ -44,7 +44,12 @@ pub fn run(args: Args) -> Result<Exit> {
                 true if state.damage.is_empty() => "tables and report are sound; restore what is lost".to_owned(),
                 true => "the tables and the report say what is left".to_owned(),
                 false => format!(
-                    "`vsweep report {}` makes tables and report anew",
+                    "{}`vsweep report {}` makes tables and report anew",
+                    if verified.lost.is_empty() {
+                        ""
+                    } else {
+                        "restore what is lost; then "
+                    },
                     directory.root().display()
                 ),
             };

@@ -141,7 +141,8 @@ fn a_copy_of_the_plan_that_was_changed_is_not_believed() {
     fs::remove_file(harness.folder.path().join("out/manifest.json")).expect("it is there");
     let verified = verify();
     assert!(
-        said(&verified).contains("manifest.json: is missing or damaged; restore it"),
+        said(&verified).contains("manifest.json: is missing or damaged; restore it")
+            && said(&verified).contains("restore what is lost; then `vsweep report out`"),
         "{}",
         said(&verified)
     );

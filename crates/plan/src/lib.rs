@@ -122,7 +122,8 @@ table! {
         /// Measures the first point of each server once more at the end of each start, which detects a server that became slower or faster
         /// (`server_drifts`). Default: false. Not with `[sla]` or `[explore]`.
         pub repeat_first: bool,
-        /// Nothing more begins after this much time of work, such as `6h`, earlier sessions included. Default: no limit.
+        /// Nothing more begins after this much time of work, such as `6h`, earlier sessions included; a server that is starting gets one
+        /// run. Default: no limit.
         pub max_time: Option<Duration>,
         /// Reaction to a failed run: `continue` (default) goes on with the sweep, `stop` ends it. With `stop`, a server that cannot start
         /// first fails all runs of its config.

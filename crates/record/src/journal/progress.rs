@@ -73,10 +73,12 @@ struct AskedStart {
 struct MeasuredStart {
     /// Mean logarithm of each metric; `None` if the start failed.
     logs: Option<Logs>,
+    /// The same without the metrics that only disturbed runs measured.
+    quiet_logs: Option<Logs>,
     /// Time for which its server existed, in seconds.
     seconds: f64,
     machines: BTreeSet<Machine>,
-    /// True if a figure is left out, because all its runs were disturbed.
+    /// True if all runs that measured some figure were disturbed.
     is_disturbed: bool,
 }
 
@@ -87,6 +89,7 @@ impl Compared {
         let mut slots = vec![0; self.entrants.len()];
         let mut seconds = vec![0.0; self.entrants.len()];
         let (mut starts, mut apart, mut disturbed) = (0, 0, 0);
+        let (mut quiet, mut noisy) = (0, 0);
         let mut measured_on = MeasuredOn::default();
         let (mut pending, mut next) = (Vec::new(), Vec::new());
         let ended = |found, (starts, apart, disturbed), is_out_of_time| {
@@ -120,9 +123,16 @@ impl Compared {
                 continue;
             };
             seconds[entrant] += start.seconds;
-            disturbed += usize::from(start.is_disturbed);
+            // Disturbed starts are left out while they are exceptions. On a machine where every start is disturbed, nothing else would count.
+            let is_left_out = start.is_disturbed && noisy < quiet && !self.is_axis();
+            disturbed += usize::from(is_left_out);
+            match start.is_disturbed {
+                true => noisy += 1,
+                false => quiet += 1,
+            }
+            let logs = if is_left_out { &start.quiet_logs } else { &start.logs };
             match (measured_on.add(in_pair, &start), in_pair) {
-                (NodeMatch::Same, _) => selection.add(wanted, start.logs),
+                (NodeMatch::Same, _) => selection.add(wanted, logs.clone()),
                 // The start ran on several nodes, and is measured once more.
                 (NodeMatch::Mixed, _) => apart += 1,
                 // The two starts of a pair ran on different nodes, so the pair has no ratio of any metric.
@@ -134,7 +144,7 @@ impl Compared {
                 (NodeMatch::Other, None) => {
                     apart = starts;
                     selection = self.selection(self.max_starts.saturating_sub(starts));
-                    selection.add(wanted, start.logs);
+                    selection.add(wanted, logs.clone());
                 }
             }
             slots[entrant] += 1;
@@ -142,9 +152,8 @@ impl Compared {
         }
     }
 
-    /// Returns the measurements of a start: for each member of the family the mean logarithm of its runs. Disturbed runs do not count; a
-    /// start of a pair that has no others at a load has no value there. On an axis they then count, because an entry without a value would
-    /// be replaced, and later starts outvote an outlier. `None` while results are missing.
+    /// Returns the measurements of a start: for each member of the family the mean logarithm of its runs. Disturbed runs count only if a
+    /// load has no others. `None` while results are missing.
     fn measured(
         &self,
         entrant: usize,
@@ -167,31 +176,31 @@ impl Compared {
         let valid = by_load.iter().map(|runs| runs.iter().copied().filter(is_valid));
         let counted = valid.map(|runs| {
             let (disturbed, others): (Vec<&RunRecord>, Vec<&RunRecord>) = runs.partition(|run| run.is_disturbed());
-            let is_lost = others.is_empty() && !disturbed.is_empty() && !self.is_axis();
-            let counted = if others.is_empty() && !is_lost {
-                disturbed
-            } else {
-                others
-            };
-            (counted, is_lost)
+            match others.is_empty() {
+                true => (!disturbed.is_empty(), disturbed),
+                false => (false, others),
+            }
         });
-        let (counted, lost): (Vec<Vec<&RunRecord>>, Vec<bool>) = counted.unzip();
-        let is_disturbed = lost.contains(&true);
+        let (disturbed, counted): (Vec<bool>, Vec<Vec<&RunRecord>>) = counted.unzip();
         let log = |asked: &AskedMetric| {
             let values = counted[asked.load]
                 .iter()
                 .filter_map(|run| run.figures().get(&asked.metric));
             Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
         };
-        let logs: Vec<Option<f64>> = self.family.iter().map(log).collect();
+        let logs: Logs = self.family.iter().map(log).collect();
+        let quiet = |(asked, log): (&AskedMetric, &Option<f64>)| log.filter(|_| !disturbed[asked.load]);
+        let quiet_logs: Logs = self.family.iter().zip(&logs).map(quiet).collect();
         let runs = || by_load.iter().flatten().copied();
         let seconds = runs().map(RunRecord::seconds_with_preparation).sum();
+        // A start whose runs lack a figure has not failed; it only has no value for that metric.
+        let is_measured = runs().any(|run| is_valid(&run));
         Some(MeasuredStart {
-            // A start whose runs lack a figure has not failed; it only has no value for that metric.
-            logs: runs().any(|run| is_valid(&run)).then_some(logs),
+            logs: is_measured.then_some(logs),
+            quiet_logs: is_measured.then_some(quiet_logs),
             seconds: state.seconds_of_start(server, slot, seconds),
             machines: runs().filter_map(|run| state.measured_at(run)).collect(),
-            is_disturbed,
+            is_disturbed: disturbed.contains(&true),
         })
     }
 
@@ -602,14 +611,19 @@ mod tests {
         assert_eq!((finding.verdict, conclusion.disturbed), (Verdict::Improved, 1));
         let ratio = finding.ratio.expect("a ratio").log.exp();
         assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
-        // Where every run is disturbed, the starts are spent, and nothing is decided.
-        let conclusion = follow_stalls(&own, |entrant, slot, run| (figure(entrant, slot, run).0, true));
-        assert_eq!((conclusion.starts, conclusion.disturbed), (16, 16));
+        // Where every run is disturbed, all count.
+        let even = |entrant: usize, slot: u32, run: u32| {
+            let (figure, is_stalled) = figure(entrant, slot, run);
+            (if is_stalled { figure / 0.66 } else { figure }, true)
+        };
+        let conclusion = follow_stalls(&own, even);
         let ComparisonFound::Pairs(outcome) = conclusion.found else {
             panic!("two arms are pairs");
         };
-        assert_eq!(outcome.ending, PairedEnding::Spent);
-        assert_eq!((outcome.findings[0].pairs, outcome.findings[0].ratio), (0, None));
+        assert_eq!(
+            (outcome.findings[0].verdict, conclusion.disturbed),
+            (Verdict::Improved, 0)
+        );
     }
 
     #[test]

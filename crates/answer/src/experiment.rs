@@ -70,7 +70,7 @@ pub enum Scale {
 /// The assumed noise of a metric, as standard deviations on its scale. On a logarithmic scale they are relative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoisePrior {
-    /// Scale of the half-t prior of the standard deviation between starts.
+    /// Scale of the half-normal prior of the standard deviation between starts.
     pub start: f64,
     /// Median of the log-normal prior of the standard deviation between runs of a start.
     pub run: f64,

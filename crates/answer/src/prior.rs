@@ -4,8 +4,8 @@ use super::document::MetricNoise;
 use super::experiment::NoisePrior;
 use super::model::{Basis, NoiseKnown};
 
-/// The median of a half-t distribution of scale 1 with 4 degrees of freedom.
-const MEDIAN_OF_HALF_T: f64 = 0.740_70;
+/// The median of a half-normal distribution of scale 1.
+const MEDIAN_OF_HALF_NORMAL: f64 = 0.674_49;
 /// The largest factor by which other experiments move a prior.
 const FARTHEST: f64 = 4.0;
 /// The factor by which the spread of run noise shrinks if other experiments measured it.
@@ -19,11 +19,11 @@ impl NoisePrior {
             is_measured.then(|| known.deviation.clamp(usual / FARTHEST, usual * FARTHEST))
         };
         let run = measured(&noise.run, self.run);
-        let start = measured(&noise.start, self.start * MEDIAN_OF_HALF_T);
+        let start = measured(&noise.start, self.start * MEDIAN_OF_HALF_NORMAL);
         NoisePrior {
             run: run.unwrap_or(self.run),
             run_spread: self.run_spread * run.map_or(1.0, |_| SPREAD_LEFT),
-            start: start.map_or(self.start, |start| start / MEDIAN_OF_HALF_T),
+            start: start.map_or(self.start, |start| start / MEDIAN_OF_HALF_NORMAL),
             ..self
         }
     }
@@ -47,7 +47,7 @@ mod tests {
         assert!(own.run_spread < prior.run_spread);
         let own = prior.informed_by(&noise(NoiseKnown::by(1.0, 0), NoiseKnown::by(0.005, 8)));
         assert_eq!((own.run, own.run_spread), (prior.run, prior.run_spread));
-        assert!((own.start * MEDIAN_OF_HALF_T - 0.005).abs() < 1e-9);
+        assert!((own.start * MEDIAN_OF_HALF_NORMAL - 0.005).abs() < 1e-9);
         let far = prior.informed_by(&noise(NoiseKnown::by(9.0, 20), NoiseKnown::by(0.0, 20)));
         assert!(
             far.run <= FARTHEST * prior.run && far.start >= prior.start / FARTHEST,

@@ -83,7 +83,7 @@ mod tests {
             ("1.5 s".into(), "0 ms".into(), "0 ms".into())
         );
         assert!(
-            of(1e300) == of(f64::INFINITY) && of(1e300).ends_with("h 00m"),
+            of(1e300) == of(f64::INFINITY) && of(1e300).contains("h "),
             "{}",
             of(1e300)
         );

@@ -72,8 +72,6 @@ pub(super) struct Grid {
     pub nodes: Vec<(f64, f64)>,
 }
 
-/// Degrees of freedom of the prior of start noise.
-const FREEDOM: f64 = 4.0;
 /// The greatest start noise that is considered, relative to a typical figure.
 const MOST_START: f64 = 1.0;
 /// Largest distance of the run noise from the middle of its prior that is considered, in spreads of the prior.
@@ -99,7 +97,7 @@ impl Range {
         let start = |root: f64| {
             let deviation = root * root;
             // Equal steps of the root are steps of the deviation whose width is proportional to the root.
-            (deviation * size, half_t(deviation / prior.start) + root.ln())
+            (deviation * size, half_normal(deviation / prior.start) + root.ln())
         };
         let node = |part: f64| (part * prior.node * size, -part * part / 2.0);
         Grid {
@@ -132,8 +130,7 @@ fn middles((low, high): (f64, f64), count: usize) -> impl Iterator<Item = f64> {
     (0..count).map(move |at| low + (high - low) * (at as f64 + 0.5) / count as f64)
 }
 
-/// Returns the logarithm of the density of a half-t distribution at `part` of its scale, up to a constant. Its tail is heavy, so starts that
-/// differ by many times the scale are believed (Gelman 2006).
-fn half_t(part: f64) -> f64 {
-    -(FREEDOM + 1.0) / 2.0 * (part * part / FREEDOM).ln_1p()
+/// Returns the logarithm of the density of a half-normal distribution at `part` of its scale, up to a constant.
+fn half_normal(part: f64) -> f64 {
+    -part * part / 2.0
 }

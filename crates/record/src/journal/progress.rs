@@ -73,7 +73,7 @@ struct AskedStart {
 struct MeasuredStart {
     /// Mean logarithm of each metric; `None` if the start failed.
     logs: Option<Logs>,
-    /// The same without the metrics that only disturbed runs measured.
+    /// Like `logs`, without the metrics that only disturbed runs measured.
     quiet_logs: Option<Logs>,
     /// Time for which its server existed, in seconds.
     seconds: f64,

@@ -124,6 +124,18 @@ fn percent(ratio: f64, is_multiple: bool) -> String {
     }
 }
 
+/// The figure of a winner as sentences show it: users are whole.
+fn shown(answered: &Answered, winner: &Winner) -> Estimate {
+    let Estimate { value, low, high } = winner.value;
+    match &answered.goal {
+        Goal::Load { parameter, .. } if parameter == "max_concurrency" => {
+            let [low, high] = [low, high].map(|end| (end * (1.0 + 1e-9)).floor());
+            Estimate { value, low, high }
+        }
+        _ => winner.value,
+    }
+}
+
 /// An interval of changes as every output shows it.
 fn percents([low, high]: [f64; 2], is_multiple: bool) -> String {
     match is_multiple {
@@ -335,7 +347,8 @@ impl Outputs<'_> {
             let mut facts = self.facts(answered, winner);
             // With several recommendations the terminal omits the intervals of figures other than loads.
             let is_short = self.answer.leading().len() > 1 && !answered.is_load();
-            let has_range = winner.value.high > winner.value.low && !winner.at_ceiling && !is_short;
+            let shown = shown(answered, winner);
+            let has_range = shown.high > shown.low && !winner.at_ceiling && !is_short;
             facts.truncate(usize::from(self.answer.configs.len() > 1) + 1 + usize::from(has_range));
             if before.replace(&winner.config) == Some(&winner.config) && self.answer.configs.len() > 1 {
                 facts[0] = "the same".into();
@@ -383,10 +396,11 @@ impl Outputs<'_> {
         if self.answer.configs.len() > 1 {
             facts.push(self.answer.name_of(&winner.config).to_owned());
         }
-        let has_range = winner.value.high > winner.value.low;
+        let Estimate { value, low, high } = shown(answered, winner);
+        let has_range = high > low;
         let [value, low, high] = match has_range && !answered.is_load() {
-            true => show_together([winner.value.value, winner.value.low, winner.value.high]),
-            false => [winner.value.value, winner.value.low, winner.value.high].map(show_number),
+            true => show_together([value, low, high]),
+            false => [value, low, high].map(show_number),
         };
         facts.push(value);
         if has_range && !winner.at_ceiling {

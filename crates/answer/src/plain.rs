@@ -1,13 +1,13 @@
 //! Plain estimates: the figure of a point by its own runs alone, with fixed sizes of noise, so runs of one point never change the estimate
-//! of another. Disturbed runs weigh little beside others. They decide which configs meet a target and which one wins.
+//! of another. They decide which configs meet a target and which one wins.
 
 use super::experiment::{Metric, Point, Run, Scale};
 use super::model::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, variance_of_sampling};
 use super::run_figures::Figure;
 use std::collections::BTreeMap;
 
-/// The generalised-least-squares mean of a point's runs, in the metric's unit. Shares are pooled, and counts averaged, over undisturbed runs
-/// if there are any. `None` without figures.
+/// The generalised-least-squares mean of a point's runs, in the metric's unit. Shares are pooled; a disturbed run weighs less by its
+/// additional noise. Counts are averaged, over undisturbed runs if there are any. `None` without figures.
 pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     let figures = || {
         point

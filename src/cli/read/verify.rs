@@ -42,6 +42,9 @@ pub fn run(args: Args) -> Result<Exit> {
         found => {
             let remedy = match verified.differences.is_empty() {
                 true if state.damage.is_empty() => "tables and report are sound; restore what is lost".to_owned(),
+                true if !verified.lost.is_empty() => {
+                    "restore what is lost; the tables and the report say what is left of the runs".to_owned()
+                }
                 true => "the tables and the report say what is left".to_owned(),
                 false => format!(
                     "{}`vsweep report {}` makes tables and report anew",

@@ -34,11 +34,13 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         .filter(|search| !search.starts.is_empty())
         .collect();
     let start_noises = start_noise(&searches, experiment);
+    let repeated = searches.iter().filter(|search| search.starts.len() > 1);
+    let steepest = repeated.map(|search| slope(search)).fold(0.0, f64::max);
     let headrooms = headrooms(&searches, experiment);
     let limits: Vec<Vec<f64>> = searches
         .iter()
         .zip(&headrooms)
-        .map(|(search, headroom)| limits(search, *headroom, &start_noises, experiment.seed))
+        .map(|(search, headroom)| limits(search, *headroom, (&start_noises, steepest), experiment.seed))
         .collect();
     let shrunk = shrunk(
         &limits,
@@ -103,12 +105,12 @@ fn headrooms(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
 
 /// Draws the logarithm of the limit of one server, once for each of `start_noises`: the mean over its starts, each drawn from its own
 /// posterior and moved by the noise of starts. A start whose draw is the highest load allowed gets headroom instead.
-fn limits(search: &Search, headroom: f64, start_noises: &[f64], seed: u64) -> Vec<f64> {
+fn limits(search: &Search, headroom: f64, (start_noises, steepest): (&[f64], f64), seed: u64) -> Vec<f64> {
     let mut random = Random::of(seed, &["search", &search.workload, &search.target, &search.config]);
     let draw = |noise: &f64| {
         let limits = search.starts.iter().map(|located| {
             let limit = quantile(&located.quantiles, random.uniform());
-            let moved = limit.ln() + noise * random.normal() / slope(search);
+            let moved = limit.ln() + scatter(*noise, slope(search), steepest) * random.normal();
             match headroom > 1.0 && is_at_ceiling(search, limit) {
                 true => limit.ln() + random.uniform() * headroom.ln(),
                 false => moved,
@@ -117,6 +119,13 @@ fn limits(search: &Search, headroom: f64, start_noises: &[f64], seed: u64) -> Ve
         limits.sum::<f64>() / search.starts.len() as f64
     };
     start_noises.iter().map(draw).collect()
+}
+
+/// Returns the noise of starts in the logarithm of a limit. More than the usual noise is known only from curves as steep as `steepest`. On a
+/// flatter one it moves the limit no further than there.
+fn scatter(noise: f64, slope: f64, steepest: f64) -> f64 {
+    const USUAL: f64 = 2.0 * NoisePrior::LATENCY.start;
+    (noise.min(USUAL) / slope).max(noise / steepest.max(slope))
 }
 
 /// Returns the quantile of a search's limit at a probability: the geometric mean of the quantiles of its starts, with headroom for starts

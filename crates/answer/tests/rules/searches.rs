@@ -121,10 +121,24 @@ fn starts_that_differ_widely_are_believed() {
         };
         search.starts = loads.into_iter().enumerate().map(start).collect();
     }
-    let answered = answer(own).questions.remove(0);
+    let answered = answer(own.clone()).questions.remove(0);
     let varies = answered.entrants.iter().find(|own| own.config == "varies");
     let varies = varies.expect("it competes");
     assert!(varies.value.high > 107.0 && varies.probability < 0.95, "{varies:?}");
+    // On a flat curve so much noise of the figure would move the limit by a multiple.
+    let mut own = own;
+    let mut flat = own.searches[1].clone();
+    (flat.slope, flat.config) = (0.5, "flat".to_owned());
+    flat.starts.truncate(1);
+    own.searches.push(flat);
+    own.configs.push(Config {
+        id: "flat".to_owned(),
+        ..own.configs[1].clone()
+    });
+    let answered = answer(own).questions.remove(0);
+    let flat = answered.entrants.iter().find(|own| own.config == "flat");
+    let flat = flat.expect("it competes").value;
+    assert!(flat.high / flat.value < 1.3, "{flat:?}");
 }
 
 #[test]

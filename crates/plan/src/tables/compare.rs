@@ -11,8 +11,7 @@ const DEFAULT_STARTS: u32 = 40;
 table! {
     /// Compares the servers of the plan, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the base
     /// first, are measured in pairs of starts. More than two are an ordered axis, such as versions, which is bisected to find where the
-    /// metric changes. Not with `starts`, `url`, `[sla]`, `[explore]` or
-    /// `runs = { until }`.
+    /// metric changes. Not with `starts`, `url`, `[sla]`, `[explore]` or `runs = { until }`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Compare("CompareTable", "compare.") {
         /// Metrics of the result, judged at every load. Default: `output_throughput`, or those of `fail_on` alone.

@@ -15,8 +15,8 @@ const DERIVED: [&str; 2] = ["tokens_per_gpu", "tokens_per_user"];
 
 table! {
     /// Chooses which of the plan's servers to start, so that the best is known after few starts (docs/optimize.md). The default settings
-    /// are measured unless links or exclusions remove them. Not with `starts`, `repeat_first`, `url`, `[explore]`,
-    /// `[compare]` or `runs = { until }`.
+    /// are measured unless links or exclusions remove them. Not with `starts`, `repeat_first`, `url`, `[explore]`, `[compare]` or
+    /// `runs = { until }`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Optimize("OptimizeTable", "optimize.") {
         /// The figure to optimise: a metric of the result, or with `[sla]` the name of a target, whose load counts. Default: the load of

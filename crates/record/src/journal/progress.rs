@@ -89,7 +89,7 @@ impl Compared {
         let mut slots = vec![0; self.entrants.len()];
         let mut seconds = vec![0.0; self.entrants.len()];
         let (mut starts, mut apart, mut disturbed) = (0, 0, 0);
-        let (mut quiet, mut noisy) = (0, 0);
+        let are_exceptions = self.disturbed_exceptions(state, retries);
         let mut measured_on = MeasuredOn::default();
         let (mut pending, mut next) = (Vec::new(), Vec::new());
         let ended = |found, (starts, apart, disturbed), is_out_of_time| {
@@ -123,16 +123,13 @@ impl Compared {
                 continue;
             };
             seconds[entrant] += start.seconds;
-            // Disturbed starts are left out while they are exceptions. On a machine where every start is disturbed, nothing else would count.
-            let is_left_out = start.is_disturbed && noisy < quiet && !self.is_axis();
-            disturbed += usize::from(is_left_out);
-            match start.is_disturbed {
-                true => noisy += 1,
-                false => quiet += 1,
-            }
+            let is_left_out = start.is_disturbed && are_exceptions[entrant];
             let logs = if is_left_out { &start.quiet_logs } else { &start.logs };
             match (measured_on.add(in_pair, &start), in_pair) {
-                (NodeMatch::Same, _) => selection.add(wanted, logs.clone()),
+                (NodeMatch::Same, _) => {
+                    disturbed += usize::from(is_left_out);
+                    selection.add(wanted, logs.clone());
+                }
                 // The start ran on several nodes, and is measured once more.
                 (NodeMatch::Mixed, _) => apart += 1,
                 // The two starts of a pair ran on different nodes, so the pair has no ratio of any metric.
@@ -150,6 +147,19 @@ impl Compared {
             slots[entrant] += 1;
             starts += 1;
         }
+    }
+
+    /// Tells for each entrant if its disturbed starts are left out: if they are fewer than its others. On a machine where most starts are
+    /// disturbed, too little else would count.
+    fn disturbed_exceptions(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> Vec<bool> {
+        let are_exceptions = |entrant: usize| {
+            let starts = (0..).map_while(|slot| self.measured(entrant, slot, state, retries));
+            let measured = starts.filter(|start| start.logs.is_some());
+            let (disturbed, others): (Vec<MeasuredStart>, Vec<MeasuredStart>) =
+                measured.partition(|start| start.is_disturbed);
+            !self.is_axis() && disturbed.len() < others.len()
+        };
+        (0..self.entrants.len()).map(are_exceptions).collect()
     }
 
     /// Returns the measurements of a start: for each member of the family the mean logarithm of its runs. Disturbed runs count only if a
@@ -611,6 +621,31 @@ mod tests {
         assert_eq!((finding.verdict, conclusion.disturbed), (Verdict::Improved, 1));
         let ratio = finding.ratio.expect("a ratio").log.exp();
         assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
+        // A disturbed first start is left out too.
+        let first = |entrant: usize, slot: u32, _| {
+            let is_stalled = (entrant, slot) == (0, 0);
+            let level = if entrant == 1 { 110.0 } else { 100.0 };
+            let noise = [0.0, 0.1, -0.1, 0.05][(slot as usize + entrant) % 4];
+            ((level + noise) * if is_stalled { 0.66 } else { 1.0 }, is_stalled)
+        };
+        let conclusion = follow_stalls(&own, first);
+        let ComparisonFound::Pairs(outcome) = &conclusion.found else {
+            panic!("two arms are pairs");
+        };
+        assert_eq!(
+            (outcome.findings[0].verdict, conclusion.disturbed),
+            (Verdict::Improved, 1)
+        );
+        // Where an arm is always disturbed, all its starts count.
+        let one_arm = |entrant: usize, slot: u32, _| (first(entrant, slot.max(1), 0).0, entrant == 1);
+        let conclusion = follow_stalls(&own, one_arm);
+        let ComparisonFound::Pairs(outcome) = &conclusion.found else {
+            panic!("two arms are pairs");
+        };
+        assert_eq!(
+            (outcome.findings[0].verdict, conclusion.disturbed),
+            (Verdict::Improved, 0)
+        );
         // Where every run is disturbed, all count.
         let even = |entrant: usize, slot: u32, run: u32| {
             let (figure, is_stalled) = figure(entrant, slot, run);

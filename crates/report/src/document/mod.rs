@@ -21,6 +21,7 @@ use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_base::units::show_many;
+use vsweep_record::journal::ALONE_SLOT;
 use vsweep_record::table::{Cell, Point, Points};
 use vsweep_strategy::stats::Requirement;
 
@@ -38,6 +39,9 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     // Lost runs have rows, but are still to be measured.
     let lost = state.lost();
+    // Points do not count failures of a start without neighbours.
+    let lost_runs = state.runs().filter(|run| run.is_lost());
+    let lost_beside_others = lost_runs.filter(|run| run.slot != ALONE_SLOT).count();
     let has_searches = state.planning_session().is_some_and(|planned| planned.searches > 0);
     let listed = state.runs().map(|run| &run.point);
     let more_points = state.unlisted_points(state.unlisted().map(|(lost, _)| lost), &listed.collect());
@@ -63,7 +67,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
             doubted => suspect,
             suspect => suspect - invalid,
             invalid,
-            failed => (sum(|point| point.failed) + more_runs).saturating_sub(lost + skipped),
+            failed => (sum(|point| point.failed) + more_runs).saturating_sub(lost_beside_others + skipped),
             skipped,
             cut => sum(|point| point.cut.len()),
             alone => sum(|point| point.alone.len()),

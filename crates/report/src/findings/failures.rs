@@ -234,10 +234,15 @@ const TAIL_BYTES: u64 = 256 * 1024;
 /// Lines shown before and after the decisive one.
 const AROUND: usize = 6;
 
-/// Groups the runs that the tables show as failed or in doubt. The rows of `points.runs` must be those of `state.runs()` in their order, as
-/// [`crate::read_runs`] makes them. The table, unlike the journal, knows of run files that were damaged later.
+/// Groups the runs that the tables show as failed or in doubt, without lost ones. The rows of `points.runs` must be those of
+/// `state.runs()` in their order, as [`crate::read_runs`] makes them. The table, unlike the journal, knows of run files that were damaged
+/// later.
 pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
-    let runs = state.runs().enumerate().take(points.runs.rows());
+    let runs = state
+        .runs()
+        .enumerate()
+        .take(points.runs.rows())
+        .filter(|(_, run)| !run.is_lost());
     let shown = runs.flat_map(|(row, run)| {
         let name = points.runs.cell("cause", row).to_string();
         let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name);

@@ -29,13 +29,13 @@ fn started(found: &OptimizationFound) -> String {
         None => "not ended yet".to_owned(),
         Some(Ended::Certain) => "ended because the best is known".to_owned(),
         Some(Ended::Budget) => "ended because the budget is spent".to_owned(),
-        Some(Ended::Starts) => "ended after as many starts as there are servers, at least 16".to_owned(),
+        Some(Ended::Starts) => "ended after the most starts without a budget".to_owned(),
         Some(Ended::Undecidable) => {
             let certainty = percent(found.certainty);
             format!("ended because more starts were not expected to make it {certainty} sure")
         }
         Some(Ended::Exhausted) if found.best.is_none() => "ended because no server is left that may work".to_owned(),
-        Some(Ended::Exhausted) => "ended because no server is left that may be started again".to_owned(),
+        Some(Ended::Exhausted) => "ended because no other start was expected to help".to_owned(),
     };
     let more = match found.more_starts {
         0 => String::new(),
@@ -174,12 +174,12 @@ mod tests {
         // As many starts as servers, and less certainty than wanted: each reason is still its own.
         for (ended, expected) in [
             ("certain", "because the best is known"),
-            ("starts", "after as many starts as there are servers, at least 16"),
+            ("starts", "after the most starts without a budget"),
             (
                 "undecidable",
                 "because more starts were not expected to make it 95 % sure",
             ),
-            ("exhausted", "because no server is left that may be started again"),
+            ("exhausted", "because no other start was expected to help"),
         ] {
             let found = answer.optimization.as_mut().expect("an optimisation");
             (found.starts, found.more_starts) = (3, 0);

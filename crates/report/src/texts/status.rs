@@ -202,10 +202,11 @@ impl Status {
         let written = fs::metadata(directory.answer_json()).and_then(|known| known.modified());
         let age = written.ok().and_then(|moment| moment.elapsed().ok());
         self.answer_age_s = age.map(|age| age.as_secs());
-        self.answer_outdated = !basis::is_of_last_report(directory, state);
+        // While servers run, the answer is written without the report that names its record.
+        self.answer_outdated = self.running.is_empty() && !basis::is_of_last_report(directory, state);
         let made = age.map_or(String::new(), |age| format!(", made {} ago", show_duration(age)));
         self.about_answer = match self.answer_outdated {
-            true if self.running.is_empty() => Some(format!("the answer so far{made}; {anew}:")),
+            true => Some(format!("the answer so far{made}; {anew}:")),
             false if self.ended.as_deref() == Some("finished") => None,
             _ => Some(format!("the answer so far{made}:")),
         };

@@ -209,8 +209,8 @@ impl State {
         })
     }
 
-    /// Returns the number of planned runs among those that have a result. Repetitions beyond the planned ones and additional starts are not counted,
-    /// so that many results of one point do not hide the lack of another's.
+    /// Returns the number of planned runs among those that have a result. Repetitions beyond the planned ones and additional starts are not
+    /// counted, so that many results of one point do not hide the lack of another's.
     fn planned_results<'s>(&'s self, planned: &Session, runs: impl Iterator<Item = &'s RunRecord>) -> u64 {
         let starts = u64::from(planned.starts.max(1));
         let of_each = planned.runs / (starts * planned.points).max(1);

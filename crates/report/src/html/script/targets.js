@@ -47,7 +47,11 @@ function worthOf(point) {
 
 function worthTitle(workload) {
   const { title } = goalOf(workload);
-  return data.gpus ? `${title.replace(" per GPU", "")} on ${showCount(data.gpus)} GPU${data.gpus === 1 ? "" : "s"}` : title;
+  return data.gpus ? `${title.replace(" per GPU", "")} on ${gpusText()}` : title;
+}
+
+function gpusText() {
+  return `${showCount(data.gpus)} GPU${data.gpus === 1 ? "" : "s"}`;
 }
 
 /** Points of the workload that were measured and meet every target, the highest estimate first: `all` of them, and those whose server fits
@@ -161,7 +165,7 @@ function buildTargets(host) {
 function winnerOf(place, ranked) {
   const lead = isSeveral ? `${workloadName(place)}: ` : "";
   const [best] = ranked;
-  if (!best) return [el("p", { class: "caution" }, `${lead}No point ${ranking().all.length ? `of a server that fits on ${showCount(data.gpus)} GPUs ` : ""}meets these targets.`)];
+  if (!best) return [el("p", { class: "caution" }, `${lead}No point ${ranking().all.length ? `of a server that fits on ${gpusText()} ` : ""}meets these targets.`)];
   const next = ranked.find((point) => !isSameServer(point, best));
   const [own, other] = [worthOf(best), next && worthOf(next)];
   const times = own / other <= ALIKE ? "within 1 % of" : `${showNumber(own / other)} times`;

@@ -126,7 +126,6 @@ fn starts_that_differ_widely_are_believed() {
     let varies = varies.expect("it competes");
     assert!(varies.value.high > 107.0 && varies.probability < 0.95, "{varies:?}");
     // On a flat curve so much noise of the figure would move the limit by a multiple.
-    let mut own = own;
     let mut flat = own.searches[1].clone();
     (flat.slope, flat.config) = (0.5, "flat".to_owned());
     flat.starts.truncate(1);

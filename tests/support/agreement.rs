@@ -421,6 +421,8 @@ impl Outputs<'_> {
             let sure = match winner.probability * 100.0 {
                 percent if percent > 99.0 => "over 99 % sure".to_owned(),
                 percent if percent > 0.0 && percent < 1.0 => "under 1 % sure".to_owned(),
+                // A certainty that is not enough is not shown as the 95 % that would be.
+                percent if percent < 95.0 => format!("{:.0} % sure", percent.min(94.0)),
                 percent => format!("{percent:.0} % sure"),
             };
             facts.push(sure);

@@ -143,16 +143,12 @@ pub(super) const IMPOSSIBLE_COUNT: f64 = (1_u64 << 53) as f64;
 
 /// Looks for counts of requests that are not whole or too large, less than one request in flight, and requests that ended in no time.
 fn impossible_count(result: &Params) -> Option<String> {
-    let counts = ["completed", "failed"].into_iter();
-    let fraction = |name: &str| number(result, name).filter(|count| count.fract() != 0.0);
-    let part = counts
-        .filter_map(|name| Some((name, fraction(name)?)))
-        .map(|(name, count)| format!("has a part of a request ({name} = {count})"))
-        .next();
-    let too_many = ["completed", "failed"].into_iter().find_map(|name| {
-        let count = number(result, name).filter(|count| *count >= IMPOSSIBLE_COUNT)?;
-        Some(format!("has more requests than there can be ({name} = {count:e})"))
-    });
+    let counts = ["completed", "failed"].map(|name| (name, number(result, name)));
+    let mut counts = counts.into_iter().filter_map(|(name, count)| Some((name, count?)));
+    let part = counts.clone().find(|(_, count)| count.fract() != 0.0);
+    let part = part.map(|(name, count)| format!("has a part of a request ({name} = {count})"));
+    let too_many = counts.find(|(_, count)| *count >= IMPOSSIBLE_COUNT);
+    let too_many = too_many.map(|(name, count)| format!("has more requests than there can be ({name} = {count:e})"));
     let load = number(result, "max_concurrency").filter(|load| *load < 1.0);
     let load = load.map(|load| format!("has less than one request in flight (max_concurrency = {load})"));
     let in_no_time = || {

@@ -323,6 +323,12 @@ fn causes(directory: &Path) -> Vec<String> {
         .collect()
 }
 
+/// The lines of a journal that tell how sessions, servers and runs went, without results.
+fn lines_without_results(journal: &str) -> String {
+    let lines = journal.lines().map(|line| line.chars().take(300).collect());
+    lines.collect::<Vec<String>>().join("\n")
+}
+
 #[test]
 #[ignore = "takes minutes; .ci/run runs it"]
 fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
@@ -526,7 +532,9 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     let again = count("session_started").saturating_sub(3);
     assert!(
         begun - finished <= again && finished > 0 && finished < 120,
-        "{begun} runs begun, {finished} finished, {again} tasks started again"
+        "{begun} runs begun, {finished} finished, {again} tasks started again: {:?}\n{}",
+        cluster.tasks("short"),
+        lines_without_results(&journal)
     );
     assert_eq!(cluster.count("short", "TIMEOUT"), 0, "the tasks ended by themselves");
     cluster.says(&["status", "short"], 0, "2 ended early");

@@ -7,7 +7,7 @@
 
 use super::super::Random;
 use super::super::asked::Question;
-use super::super::experiment::{Experiment, Located, Metric, NoisePrior, Point, Run, Scale, Search};
+use super::super::experiment::{Experiment, Metric, NoisePrior, Point, Run, Scale, Search};
 use super::super::known::{Known, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::run_figures::Figure;
@@ -167,19 +167,21 @@ fn quantile(loads: &[f64], probability: f64) -> f64 {
     (loads[low].ln() * (1.0 - part) + loads[high].ln() * part).exp()
 }
 
+/// Returns mean and standard deviation of the logarithms of loads.
+fn log_moments(loads: &[f64]) -> (f64, f64) {
+    moments(&loads.iter().map(|load| load.ln()).collect::<Vec<f64>>())
+}
+
 /// The scatter of starts in the limiting figure that their limits show, beyond the error of each; 0 if no search has several starts.
 fn seen_scatter(searches: &[&Search]) -> f64 {
     let (mut squares, mut freedom) = (0.0, 0.0);
     for search in searches.iter().filter(|search| search.starts.len() > 1) {
-        let logs = |located: &Located| located.quantiles.iter().map(|load| load.ln()).collect::<Vec<f64>>();
-        let starts: Vec<(f64, f64)> = search.starts.iter().map(|own| moments(&logs(own))).collect();
-        let errors = starts.iter().map(|(_, error)| error * error).sum::<f64>() / starts.len() as f64;
-        let means: Vec<f64> = starts.into_iter().map(|(mean, _)| mean).collect();
-        let others = means.len() as f64 - 1.0;
-        let mean = means.iter().sum::<f64>() / means.len() as f64;
-        let spread = means.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / others;
-        squares += (spread - errors) * slope(search).powi(2) * others;
-        freedom += others;
+        let starts = search.starts.iter().map(|own| log_moments(&own.quantiles));
+        let (means, errors): (Vec<f64>, Vec<f64>) = starts.unzip();
+        let (count, (_, spread)) = (means.len() as f64, moments(&means));
+        let error = errors.iter().map(|error| error * error).sum::<f64>() / count;
+        squares += (spread * spread * count - error * (count - 1.0)) * slope(search).powi(2);
+        freedom += count - 1.0;
     }
     (squares / f64::max(freedom, 1.0)).max(0.0).sqrt()
 }
@@ -200,8 +202,7 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
         },
     };
     let run = |search: &Search, start: &str, node: &str, quantiles: &[f64]| {
-        let logs: Vec<f64> = quantiles.iter().map(|load| load.ln()).collect();
-        let (mean, deviation) = moments(&logs);
+        let (mean, deviation) = log_moments(quantiles);
         // Converted back to a figure, because the model takes logarithms itself.
         let value = (mean * slope(search)).exp();
         let error = deviation * slope(search);

@@ -1,5 +1,6 @@
 //! Each rule of an answer with the smallest experiment that shows it.
 
+mod advice;
 mod alone;
 mod figures;
 mod searches;

@@ -13,7 +13,7 @@ impl Generator {
     ///
     /// The error of a connection; `TimedOut` after `timeout`, or if the generator is asked to stop.
     pub fn connect(&mut self, count: usize, timeout: Duration) -> io::Result<()> {
-        // Also if enough connections are idle: whoever stopped the generator waits for its end.
+        // Also if enough connections are idle, because the caller that stopped the generator waits for its end.
         if self.stop.is_asked() {
             self.discard_all();
             return Err(io::ErrorKind::TimedOut.into());

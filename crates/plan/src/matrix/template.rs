@@ -22,7 +22,7 @@ enum Piece {
     Fixed(String),
     /// A parameter that varies.
     Varied {
-        /// Index of its param.
+        /// Its index among the parameters of the table.
         param: usize,
         /// Its name in JSON, with the colon: `"seed":`.
         key: String,

@@ -82,6 +82,13 @@ struct MeasuredStart {
     is_disturbed: bool,
 }
 
+/// Returns true if the disturbed starts of an entrant are fewer than its others, and so are left out. Where most starts are disturbed, too
+/// little else would count.
+fn are_exceptions(starts: &[MeasuredStart]) -> bool {
+    let measured = || starts.iter().filter(|start| start.logs.is_some());
+    2 * measured().filter(|start| start.is_disturbed).count() < measured().count()
+}
+
 impl Compared {
     /// Returns the state of the comparison. A failed start for which `retries` returns true is measured again.
     pub fn progress(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> ComparisonProgress {
@@ -89,7 +96,12 @@ impl Compared {
         let mut slots = vec![0; self.entrants.len()];
         let mut seconds = vec![0.0; self.entrants.len()];
         let (mut starts, mut apart, mut disturbed) = (0, 0, 0);
-        let are_exceptions = self.disturbed_exceptions(state, retries);
+        let measured: Vec<Vec<MeasuredStart>> = (0..self.entrants.len())
+            .map(|entrant| {
+                let starts = (0..).map_while(|slot| self.measured(entrant, slot, state, retries));
+                starts.collect()
+            })
+            .collect();
         let mut measured_on = MeasuredOn::default();
         let (mut pending, mut next) = (Vec::new(), Vec::new());
         let ended = |found, (starts, apart, disturbed), is_out_of_time| {
@@ -109,7 +121,7 @@ impl Compared {
             };
             let AskedStart { entrant, slot: in_pair } = wanted;
             let slot = slots[entrant];
-            let Some(start) = self.measured(entrant, slot, state, retries) else {
+            let Some(start) = measured[entrant].get(slot as usize) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
                     return ended(selection.found_so_far(starts), (starts, apart, disturbed), true);
                 }
@@ -123,9 +135,9 @@ impl Compared {
                 continue;
             };
             seconds[entrant] += start.seconds;
-            let is_left_out = start.is_disturbed && are_exceptions[entrant];
+            let is_left_out = start.is_disturbed && !self.is_axis() && are_exceptions(&measured[entrant]);
             let logs = if is_left_out { &start.quiet_logs } else { &start.logs };
-            match (measured_on.add(in_pair, &start), in_pair) {
+            match (measured_on.add(in_pair, start), in_pair) {
                 (NodeMatch::Same, _) => {
                     disturbed += usize::from(is_left_out);
                     selection.add(wanted, logs.clone());
@@ -147,19 +159,6 @@ impl Compared {
             slots[entrant] += 1;
             starts += 1;
         }
-    }
-
-    /// Tells for each entrant if its disturbed starts are left out: if they are fewer than its others. On a machine where most starts are
-    /// disturbed, too little else would count.
-    fn disturbed_exceptions(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> Vec<bool> {
-        let are_exceptions = |entrant: usize| {
-            let starts = (0..).map_while(|slot| self.measured(entrant, slot, state, retries));
-            let measured = starts.filter(|start| start.logs.is_some());
-            let (disturbed, others): (Vec<MeasuredStart>, Vec<MeasuredStart>) =
-                measured.partition(|start| start.is_disturbed);
-            !self.is_axis() && disturbed.len() < others.len()
-        };
-        (0..self.entrants.len()).map(are_exceptions).collect()
     }
 
     /// Returns the measurements of a start: for each member of the family the mean logarithm of its runs. Disturbed runs count only if a
@@ -335,7 +334,7 @@ mod tests {
     use crate::journal::rank::{Hex64, Nonce};
     use vsweep_base::validity::{Code, Doubt};
     use vsweep_plan::Params;
-    use vsweep_strategy::selection::Member;
+    use vsweep_strategy::selection::{Finding, Member};
     use vsweep_strategy::stats::{Better, Margin, Verdict};
 
     fn compared(max_seconds: Option<f64>) -> Compared {
@@ -599,6 +598,18 @@ mod tests {
         }
     }
 
+    fn only_finding(conclusion: &Conclusion) -> &Finding {
+        match &conclusion.found {
+            ComparisonFound::Pairs(outcome) => &outcome.findings[0],
+            _ => panic!("two arms are pairs"),
+        }
+    }
+
+    /// The verdict, and the number of starts that do not count.
+    fn verdict(conclusion: &Conclusion) -> (Verdict, usize) {
+        (only_finding(conclusion).verdict, conclusion.disturbed)
+    }
+
     #[test]
     fn a_disturbed_run_decides_nothing() {
         let own = Compared {
@@ -607,58 +618,31 @@ mod tests {
             ..compared(None)
         };
         // The new arm is 10 % faster. The generator stalls in one run of its second start, and in both of its third.
-        let figure = |entrant: usize, slot: u32, run: u32| {
-            let is_stalled = entrant == 1 && (slot == 2 || (slot == 1 && run == 0));
+        let level = |entrant: usize, slot: u32, is_stalled: bool| {
             let level = if entrant == 1 { 110.0 } else { 100.0 };
             let noise = [0.0, 0.1, -0.1, 0.05][(slot as usize + entrant) % 4];
-            ((level + noise) * if is_stalled { 0.66 } else { 1.0 }, is_stalled)
+            (level + noise) * if is_stalled { 0.66 } else { 1.0 }
+        };
+        let figure = |entrant: usize, slot: u32, run: u32| {
+            let is_stalled = entrant == 1 && (slot == 2 || (slot == 1 && run == 0));
+            (level(entrant, slot, is_stalled), is_stalled)
         };
         let conclusion = follow_stalls(&own, figure);
-        let ComparisonFound::Pairs(outcome) = &conclusion.found else {
-            panic!("two arms are pairs");
-        };
-        let finding = &outcome.findings[0];
-        assert_eq!((finding.verdict, conclusion.disturbed), (Verdict::Improved, 1));
-        let ratio = finding.ratio.expect("a ratio").log.exp();
+        assert_eq!(verdict(&conclusion), (Verdict::Improved, 1));
+        let ratio = only_finding(&conclusion).ratio.expect("a ratio").log.exp();
         assert!((ratio - 1.1).abs() < 0.01, "{ratio}");
         // A disturbed first start is left out too.
         let first = |entrant: usize, slot: u32, _| {
             let is_stalled = (entrant, slot) == (0, 0);
-            let level = if entrant == 1 { 110.0 } else { 100.0 };
-            let noise = [0.0, 0.1, -0.1, 0.05][(slot as usize + entrant) % 4];
-            ((level + noise) * if is_stalled { 0.66 } else { 1.0 }, is_stalled)
+            (level(entrant, slot, is_stalled), is_stalled)
         };
-        let conclusion = follow_stalls(&own, first);
-        let ComparisonFound::Pairs(outcome) = &conclusion.found else {
-            panic!("two arms are pairs");
-        };
-        assert_eq!(
-            (outcome.findings[0].verdict, conclusion.disturbed),
-            (Verdict::Improved, 1)
-        );
+        assert_eq!(verdict(&follow_stalls(&own, first)), (Verdict::Improved, 1));
         // Where an arm is always disturbed, all its starts count.
-        let one_arm = |entrant: usize, slot: u32, _| (first(entrant, slot.max(1), 0).0, entrant == 1);
-        let conclusion = follow_stalls(&own, one_arm);
-        let ComparisonFound::Pairs(outcome) = &conclusion.found else {
-            panic!("two arms are pairs");
-        };
-        assert_eq!(
-            (outcome.findings[0].verdict, conclusion.disturbed),
-            (Verdict::Improved, 0)
-        );
+        let one_arm = |entrant: usize, slot: u32, _| (level(entrant, slot, false), entrant == 1);
+        assert_eq!(verdict(&follow_stalls(&own, one_arm)), (Verdict::Improved, 0));
         // Where every run is disturbed, all count.
-        let even = |entrant: usize, slot: u32, run: u32| {
-            let (figure, is_stalled) = figure(entrant, slot, run);
-            (if is_stalled { figure / 0.66 } else { figure }, true)
-        };
-        let conclusion = follow_stalls(&own, even);
-        let ComparisonFound::Pairs(outcome) = conclusion.found else {
-            panic!("two arms are pairs");
-        };
-        assert_eq!(
-            (outcome.findings[0].verdict, conclusion.disturbed),
-            (Verdict::Improved, 0)
-        );
+        let every = |entrant: usize, slot: u32, _| (level(entrant, slot, false), true);
+        assert_eq!(verdict(&follow_stalls(&own, every)), (Verdict::Improved, 0));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
     let winner = answered.winner.as_ref().filter(|winner| winner.probability < SURE)?;
     let is_asked = |id: &str| id == winner.config || answered.ties.iter().any(|tie| tie == id);
     let asked = |place: &&Placed| is_asked(&experiment.configs[place.config].id);
-    let placed: Vec<&Placed> = entrants.placed.iter().filter(asked).collect();
+    let (placed, others): (Vec<&Placed>, Vec<&Placed>) = entrants.placed.iter().partition(asked);
     // A search that meets its target at the highest load allowed needs a higher bound, not another start.
     if placed.len() < 2 || placed.iter().any(|placed| placed.at_ceiling) {
         return None;
@@ -43,7 +43,7 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
     let mut best: Option<(u32, f64)> = None;
     for starts in STARTS {
         let noises: Vec<f64> = noises.iter().map(|noise| noise / f64::from(starts).sqrt()).collect();
-        let expected = expected(&placed, margin, &noises, experiment.seed);
+        let expected = expected((&placed, &others), margin, &noises, experiment.seed);
         if best.is_none_or(|(_, most)| expected > most) {
             best = Some((starts, expected));
         }
@@ -98,12 +98,17 @@ fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
     .max(1e-4)
 }
 
-/// Returns the expected highest probability of a config to be within the margin of the best, after a further measurement with these
-/// relative noises.
-fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f64 {
+/// Returns the expected highest probability of a config to be within the margin of the best, after a further measurement of the first
+/// entrants with these relative noises. The others keep their draws.
+fn expected((placed, others): (&[&Placed], &[&Placed]), margin: Margin, noises: &[f64], seed: u64) -> f64 {
     let mut random = Random::of(seed, &["advice"]);
     let count = placed[0].value_draws.len();
     let rows: Vec<usize> = (0..MOVED.min(count)).map(|_| random.below(count)).collect();
+    let best_other = |row: &usize| {
+        let values = others.iter().map(|other| other.contender.draws[*row]);
+        margin.better.best(values.filter(|value| !value.is_nan()))
+    };
+    let best_others: Vec<Option<f64>> = rows.iter().map(best_other).collect();
     // A draw of a contender is NaN where it misses a target.
     let now = placed.iter().map(|placed| {
         let met = placed.contender.draws.iter().copied().filter(|draw| !draw.is_nan());
@@ -119,7 +124,7 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
         };
         let seen: Vec<f64> = placed.iter().zip(noises).map(see).collect();
         let mut within = vec![0usize; placed.len()];
-        for row in &rows {
+        for (row, best_other) in rows.iter().zip(&best_others) {
             let moved = placed.iter().enumerate().map(|(at, placed)| {
                 let (mean, deviation) = now[at];
                 let (old, new) = (deviation * deviation, (seen[at] * noises[at]).powi(2));
@@ -129,7 +134,7 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
                 }
                 (old * seen[at] + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean)
             });
-            let held = within_margin(&moved.collect::<Vec<f64>>(), placed, margin);
+            let held = within_margin(&moved.collect::<Vec<f64>>(), *best_other, placed, margin);
             within
                 .iter_mut()
                 .zip(held)
@@ -140,9 +145,9 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
     sum / rows.len().clamp(1, TRUTHS) as f64
 }
 
-/// Marks the values of one draw that are within the margin of the best.
-fn within_margin(row: &[f64], placed: &[&Placed], margin: Margin) -> Vec<bool> {
-    let values = row.iter().copied().filter(|value| !value.is_nan());
+/// Marks the values of one draw that are within the margin of the best, which may be another entrant's.
+fn within_margin(row: &[f64], best_other: Option<f64>, placed: &[&Placed], margin: Margin) -> Vec<bool> {
+    let values = row.iter().copied().chain(best_other).filter(|value| !value.is_nan());
     // If all values are NaN, none is within the margin, whatever the best is.
     let best = margin.better.best(values).unwrap_or(f64::NAN);
     let pairs = row.iter().zip(placed);

@@ -48,7 +48,8 @@ pub struct Load {
     pub lap_start: Option<usize>,
 }
 
-/// Time limit of sending. Requests that could only be sent later are not sent, except further turns of a conversation that has begun.
+/// Time limit of sending. Requests that become due later are not sent, except further turns of a conversation that has begun. A request
+/// that is due in time is sent as soon as it has a slot, within the time of grace at the latest.
 #[derive(Debug, Clone, Copy)]
 pub struct Sending {
     /// Time from t0 on during which requests are sent.
@@ -138,8 +139,10 @@ pub(super) struct Drive<'a> {
     pub waiting: VecDeque<(usize, Nanos)>,
     /// Due time for which the loop's timer is set.
     pub armed_for: Option<Nanos>,
-    /// Latest time at which a request may become ready to be sent.
+    /// Latest time at which a request may become due or, in a closed loop, get a slot.
     closes_at: Nanos,
+    /// True if requests have their own due times.
+    is_open_loop: bool,
     /// True once no further request or conversation begins.
     is_closed: bool,
     pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
@@ -158,6 +161,7 @@ impl<'a> Drive<'a> {
                 load.supply.as_ref(),
             ),
             closes_at: load.sending.map_or(Nanos::MAX, |sending| nanos(sending.lasts)),
+            is_open_loop: load.due.iter().any(|due| *due > 0),
             is_closed: false,
             load,
             clock: Clock::start(),
@@ -190,7 +194,7 @@ impl<'a> Drive<'a> {
         self.stock.restock(self.next);
         // Without a time limit the clock need not be read.
         let is_limited = self.load.sending.is_some();
-        self.is_closed |= is_limited && self.clock.now() > self.closes_at && self.next_start().is_none();
+        self.is_closed |= is_limited && self.clock.now() > self.closes_at && !self.is_next_in_time();
     }
 
     /// Returns true if a slot waits for a request that is still to be drawn.
@@ -226,8 +230,18 @@ impl<'a> Drive<'a> {
 
     /// Returns the due time of the next request or conversation, if there is a slot for it.
     fn next_start(&self) -> Option<Nanos> {
-        let may_start = !self.is_closed && self.has_slot() && self.stock.has(self.next);
-        (may_start && self.ready_to_start() <= self.closes_at).then(|| self.load.due_at(self.next))
+        let may_start = self.has_slot() && self.is_next_in_time();
+        may_start.then(|| self.load.due_at(self.next))
+    }
+
+    /// Returns true if the next request or conversation may begin before the time limit of sending. In an open loop it also may if it was
+    /// due by then and found no slot.
+    fn is_next_in_time(&self) -> bool {
+        let is_in_time = || match self.is_open_loop {
+            true => self.load.due.get(self.next).is_some_and(|due| *due <= self.closes_at),
+            false => self.has_slot() && self.ready_to_start() <= self.closes_at,
+        };
+        !self.is_closed && self.stock.has(self.next) && is_in_time()
     }
 
     /// Returns the time since which the next request can be sent, if there is a slot. Once every slot has been taken, a request takes the
@@ -251,11 +265,16 @@ impl<'a> Drive<'a> {
     /// Takes the next request that can be sent. Returns its index, and the time since which it could have been sent.
     pub fn take(&mut self, now: Nanos) -> Option<(usize, Nanos)> {
         self.next_due().filter(|due| *due <= now)?;
-        self.in_flight += 1;
         if let Some((due, index)) = self.later.pop_front_if(|(due, _)| *due <= now) {
+            self.in_flight += 1;
             return Some((index, due));
         }
+        Some(self.take_next())
+    }
+
+    fn take_next(&mut self) -> (usize, Nanos) {
         let (index, ready) = (self.next, self.ready_to_start());
+        self.in_flight += 1;
         if self.load.limit.is_some_and(|limit| self.started >= limit) {
             self.freed.pop_front();
         }
@@ -265,7 +284,7 @@ impl<'a> Drive<'a> {
             .turns
             .as_ref()
             .map_or(index + 1, |turns| turns.next_conversation(index));
-        Some((index, ready))
+        (index, ready)
     }
 
     /// The bytes of a request, in `buffer` if they come from a file.
@@ -326,11 +345,15 @@ impl<'a> Drive<'a> {
         false
     }
 
-    /// Fails the turns that wait for their due times, and with each of them the rest of its conversation.
-    pub fn fail_later(&mut self, error: &str) {
+    /// Fails everything that still waits: turns for their due times, with the rest of their conversations, and due requests for a slot.
+    pub fn fail_waiting(&mut self, error: &str) {
         while let Some((due, index)) = self.later.pop_front() {
             self.in_flight += 1;
             self.fail_unsent(index, due.min(self.clock.now()), error.to_owned());
+        }
+        while self.is_open_loop && self.is_next_in_time() {
+            let (index, ready) = self.take_next();
+            self.fail_unsent(index, ready, format!("not sent: no slot was free; {error}"));
         }
     }
 
@@ -434,6 +457,36 @@ mod tests {
         assert_eq!(sent, [0, 1, 2], "the slot that became free at 7 takes one more");
         drive.advance();
         assert!(drive.is_finished() && drive.next_due().is_none() && !drive.has_more());
+    }
+
+    #[test]
+    fn what_is_due_before_the_end_is_sent_once_a_slot_is_free_or_fails() {
+        let load = Load {
+            requests: vec![Request::default(); 5].into(),
+            due: vec![0, 2, 4, 6, 8],
+            limit: Some(1),
+            sending: Some(Sending {
+                lasts: Duration::from_nanos(7),
+                grace: Duration::ZERO,
+            }),
+            ..Load::default()
+        };
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        assert_eq!(drive.take(100), Some((0, 0)));
+        std::thread::sleep(Duration::from_nanos(10));
+        drive.advance();
+        drive.end(0, Sample::default(), 50);
+        assert_eq!(drive.take(100), Some((1, 50)), "it was due at 2");
+        drive.end(1, Sample::default(), 60);
+        drive.fail_waiting("time is over");
+        drive.advance();
+        assert!(drive.is_finished() && drive.next_due().is_none() && !drive.has_more());
+        let failed = drive.samples.iter().filter_map(|sample| sample.error);
+        assert_eq!(
+            failed.collect::<Vec<_>>(),
+            ["not sent: no slot was free; time is over"; 2]
+        );
     }
 
     #[test]

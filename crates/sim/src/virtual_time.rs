@@ -3,11 +3,13 @@
 //!
 //! The caller decides which requests are sent and when; the engine makes the tokens.
 
+mod timelines;
+
+use self::timelines::Timelines;
 use super::engine::memory::{Misfit, kv_blocks};
 use super::engine::stats::Stats;
 use super::engine::{Engine, SequenceRequest};
 use super::settings::ServerSettings;
-use crate::engine::{Key, NewToken};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use vsweep_metrics::{LoadProgress, Nanos, Sample};
@@ -23,7 +25,7 @@ pub struct VirtualLoad {
     pub classes: Vec<u8>,
     /// Maximum number of requests in flight at once.
     pub limit: Option<usize>,
-    /// Time after which no request is sent, if there is one.
+    /// Time limit of sending, if there is one: no request that is due later is sent, nor, in a closed loop, one that gets its slot later.
     pub sending: Option<Nanos>,
     /// Time at which requests in flight are given up, and their error, if there is one.
     pub deadline: Option<(Nanos, String)>,
@@ -184,7 +186,8 @@ impl<'a, 'o> Drive<'a, 'o> {
                 true => due.max(self.freed.pop_front().unwrap_or(due)),
                 false => due,
             };
-            if self.load.sending.is_some_and(|end| ready > end) {
+            let in_time = if self.is_open_loop() { due } else { ready };
+            if self.load.sending.is_some_and(|end| in_time > end) {
                 self.book.samples.truncate(self.next);
                 break;
             }
@@ -207,6 +210,25 @@ impl<'a, 'o> Drive<'a, 'o> {
                 }
             }
             self.next += 1;
+        }
+    }
+
+    /// Returns true if requests have their own due times.
+    fn is_open_loop(&self) -> bool {
+        self.load.due.last().is_some_and(|last| *last > 0)
+    }
+
+    /// Fails the requests that were due in time and had no slot until the deadline. In a closed loop, such requests are not part of the load.
+    fn fail_unsent(&mut self, now: Nanos, says: &str) {
+        let sending = self.load.sending.unwrap_or(Nanos::MAX);
+        let due_in_time = match self.is_open_loop() {
+            true => self.load.due.partition_point(|due| *due <= sending),
+            false => 0,
+        };
+        self.book.samples.truncate(due_in_time.max(self.next));
+        for (sample, due) in self.book.samples.iter_mut().zip(&self.load.due).skip(self.next) {
+            (sample.due, sample.ready, sample.sent, sample.end) = (*due, *due, now, now);
+            sample.error = Some(format!("not sent: no slot was free; {says}"));
         }
     }
 
@@ -291,18 +313,17 @@ impl<'a, 'o> Drive<'a, 'o> {
     fn fail_the_rest(&mut self) {
         self.book.keys().for_each(|key| self.server.engine.abort(key));
         let now = self.nanos(self.server.now);
-        let reason = match &self.load.deadline {
-            _ if self.is_broken_off => "broken off",
-            Some((at, says)) if now >= *at => {
-                // What had no slot by then is never sent.
-                self.book.samples.truncate(self.next);
-                says.as_str()
+        let reason = match self.load.deadline.take() {
+            _ if self.is_broken_off => "broken off".to_owned(),
+            Some((at, says)) if now >= at => {
+                self.fail_unsent(now, &says);
+                says
             }
-            _ => "the engine has no room to go on",
+            _ => "the engine has no room to go on".to_owned(),
         };
         let is_unfinished = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
         for sample in self.book.samples.iter_mut().filter(is_unfinished) {
-            sample.error = Some(reason.to_owned());
+            sample.error = Some(reason.clone());
             sample.end = now;
         }
     }
@@ -320,79 +341,6 @@ impl<'a, 'o> Drive<'a, 'o> {
 
 fn nanos(seconds: f64) -> Nanos {
     (seconds * 1e9).round() as Nanos
-}
-
-// The timelines of a load in progress: the engine's key of each request, and the times of its tokens.
-
-/// The timelines of all requests, in the order of the load.
-#[derive(Default)]
-struct Timelines {
-    pub samples: Vec<Sample>,
-    /// True to keep the time of every token; otherwise only those of the first and the last one are kept.
-    pub every_token: bool,
-    /// The engine's key of the first request that it got.
-    first: Key,
-    /// Indices of the requests, in the order in which the engine got them.
-    admitted: Vec<usize>,
-    /// Requests that have ended since the last call of [`take_ended`](Self::take_ended).
-    ended: Vec<usize>,
-}
-
-impl Timelines {
-    pub fn new(count: usize, every_token: bool) -> Timelines {
-        Timelines {
-            samples: vec![Sample::default(); count],
-            every_token,
-            ..Timelines::default()
-        }
-    }
-
-    /// Records that the engine has got a request and gave it this key. Keys are consecutive.
-    pub fn admit(&mut self, key: Key, index: usize) {
-        if self.admitted.is_empty() {
-            self.first = key;
-        }
-        self.admitted.push(index);
-    }
-
-    /// Returns the engine's keys of all requests that it got.
-    pub fn keys(&self) -> impl Iterator<Item = Key> + use<> {
-        self.first..self.first + self.admitted.len() as Key
-    }
-
-    /// Returns the requests that have ended since the last call, in order.
-    pub fn take_ended(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.ended)
-    }
-
-    /// Records the tokens of steps that ended at these times. The tokens that one step yields for a request are one event.
-    pub fn record(&mut self, outputs: &[NewToken], times: &[Nanos]) {
-        for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
-            let [.., output] = tokens else { continue };
-            let index = self.index(output.key);
-            let sample = &mut self.samples[index];
-            if self.every_token || sample.events.is_empty() {
-                sample.events.extend(times.iter().copied());
-            }
-            if output.finished {
-                sample.end = times.last().copied().unwrap_or_default();
-                sample.output_tokens = Some(output.index as u64 + 1);
-                self.ended.push(index);
-            }
-        }
-    }
-
-    /// Records one token for each of these requests at each of these times.
-    pub fn record_steady(&mut self, keys: &[Key], times: &[Nanos]) {
-        for key in keys {
-            let index = self.index(*key);
-            self.samples[index].events.extend(times.iter().copied());
-        }
-    }
-
-    fn index(&self, key: Key) -> usize {
-        self.admitted[(key - self.first) as usize]
-    }
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ impl Generator {
             drive.fail_unsent(index, ready, why);
         }
         if let Some((_, says)) = &expired {
-            drive.fail_later(says);
+            drive.fail_waiting(says);
         }
         self.drop_stale();
         let busy = self.connections.iter().flatten();

@@ -13,14 +13,8 @@ use crate::load::{Generator, Load, LoadOutcome, Request, Stop};
 use crate::metrics::seconds;
 use crate::threads;
 use reqwest::StatusCode;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Default time for requests to reach the queue: a part for every batch, and a part for each of its sequences.
-const SETTLE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_micros(500));
-/// Most tries of a batch that does not run as one. Each try has four times as long to settle as the one before.
-const TRIES: u32 = 3;
 
 /// Requests of a batch, one list for each endpoint.
 pub(super) struct Batch {
@@ -112,26 +106,14 @@ impl Batch {
         })
     }
 
-    /// Measures the batch. A batch that did not run as one is tried again.
-    pub fn time(&self, bench: &mut Bench, limits: &[ServerLimits]) -> Result<Timing, Failure> {
-        let sequences = self.requests.iter().map(Vec::len).sum::<usize>();
-        let default = SETTLE.0 + SETTLE.1 * u32::try_from(sequences).unwrap_or(u32::MAX);
-        let mut settle = bench.settings.settle().unwrap_or(default);
-        let mut tried = 1;
-        loop {
-            let mut timing = self.try_once(bench, settle)?;
-            timing.extra_steps = self.extra_steps(&timing, limits);
-            let came_apart = timing.extra_steps.is_some_and(|extra| extra > 0.0);
-            if !came_apart || tried == TRIES {
-                bench.job.counters.finished.fetch_add(sequences as u64, Relaxed);
-                return Ok(timing);
-            }
-            tried += 1;
-            settle = (settle * 4).max(SETTLE.0);
-        }
+    /// Measures the batch once. Its requests have this time to reach the queue.
+    pub fn time(&self, bench: &mut Bench, limits: &[ServerLimits], settle: Duration) -> Result<Timing, Failure> {
+        let mut timing = self.release(bench, settle)?;
+        timing.extra_steps = self.extra_steps(&timing, limits);
+        Ok(timing)
     }
 
-    fn try_once(&self, bench: &mut Bench, settle: Duration) -> Result<Timing, Failure> {
+    fn release(&self, bench: &mut Bench, settle: Duration) -> Result<Timing, Failure> {
         self.connect(bench)?;
         let before = counts(&bench.endpoints);
         let stops: Vec<Stop> = bench.generators.iter().map(Generator::stop_handle).collect();

@@ -8,6 +8,7 @@ use crate::bench::{Measurement, date, members};
 use crate::metrics::confidence::of_repeats;
 use crate::metrics::median as middle;
 use crate::validity::{Code, Doubt};
+use itertools::Itertools;
 use serde_json::json;
 
 /// Least share of the context tokens that a batch must find in the prefix cache.
@@ -138,14 +139,15 @@ fn apart(timings: &[Timing]) -> Option<Doubt> {
 fn warnings(settings: &IterationSettings, sequences: usize, timings: &[Timing]) -> Vec<String> {
     let context = (settings.batch.context_len * sequences) as f64;
     let counts = timings.iter().filter_map(|timing| timing.counts.as_ref());
-    let found = match counts.map(ServerCounters::cached).min_by(f64::total_cmp) {
+    let cached = counts.map(ServerCounters::cached);
+    let found = match cached.minmax_by(f64::total_cmp).into_option() {
         // Only whole blocks are cached, so a short context may not be found again, and is not checked.
-        Some(cached) if settings.batch.context_len >= 256 && cached < LEAST_CACHED * context => Some(format!(
-            "only {cached:.0} of {context:.0} context tokens were in the prefix cache; figures include computing the others \
+        Some((least, _)) if settings.batch.context_len >= 256 && least < LEAST_CACHED * context => Some(format!(
+            "only {least:.0} of {context:.0} context tokens were in the prefix cache; figures include computing the others \
              (is the cache large enough, and prefix caching on?)"
         )),
-        Some(cached) if cached > context => Some(format!(
-            "{cached:.0} prompt tokens came from the prefix cache, which held {context:.0} context tokens: some of the new \
+        Some((_, most)) if most > context => Some(format!(
+            "{most:.0} prompt tokens came from the prefix cache, which held {context:.0} context tokens: some of the new \
              ones were already cached; use another seed"
         )),
         Some(_) => None,

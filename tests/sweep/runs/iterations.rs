@@ -170,6 +170,27 @@ fn prefill_batches_have_exact_counts_and_the_models_time() {
 }
 
 #[test]
+fn a_batch_that_came_apart_is_tried_again_with_prompts_that_no_cache_holds() {
+    let harness = Harness::new();
+    let server = Standing::start(
+        &harness,
+        &["--sim-speed", "20", "--max-num-batched-tokens", "131072"],
+        true,
+    );
+    let url = server.url();
+    let shape = [
+        "--mode=prefill",
+        "--batch-size=128",
+        "--input-len=512",
+        "--settle-ms=1",
+        "--warmups=0",
+    ];
+    let output = harness.run(&[&["iterations", "--base-url", &url, "--output=rows.json"], &shape[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(server.metric("vllm:prefix_cache_hits_total"), 0.0);
+}
+
+#[test]
 fn servers_share_a_batch() {
     let harness = Harness::new();
     let servers = [(); 2].map(|()| Standing::start(&harness, &["--sim-speed", "20"], true));

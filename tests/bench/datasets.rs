@@ -54,6 +54,16 @@ async fn traces_keep_their_own_times() {
     assert_eq!(bodies[0]["prompt"], bodies[1]["prompt"], "one hash, one text");
     let starts = result["start_times"].as_array().expect("a list");
     assert!(starts[1].as_f64().expect("seconds") >= 0.1, "{starts:?}");
+
+    let row =
+        json!({"timestamp": 0, "input_length": 6758, "output_length": 2, "hash_ids": (0..14).collect::<Vec<_>>()});
+    let params =
+        json!({"dataset_name": "timed_trace", "dataset_path": write(folder.path(), "t.jsonl", &row.to_string())});
+    let failure = run(params).await.expect_err("a hash stands for 512 tokens");
+    assert!(
+        failure.contains("224 tokens, of 6758") && failure.contains("such as 512"),
+        "{failure}"
+    );
 }
 
 #[tokio::test]

@@ -51,6 +51,8 @@ impl Dataset for TimedTrace {
             made_of: Material::TokenIds,
             fixes_outputs: true,
             is_timed: true,
+            // Any chunk may be one of an earlier prompt.
+            shared_share: 1.0,
             ..Traits::default()
         }
     }
@@ -68,7 +70,7 @@ impl Dataset for TimedTrace {
         let allowed = vocabulary.allowed_with_added()?;
         let mut chunks: HashMap<(String, u64), Vec<u32>> = HashMap::new();
         let taken = rows.iter().take(sampling.num_prompts).enumerate();
-        taken
+        let items = taken
             .map(|(i, row)| {
                 let mut left = row.count(&self.input_length)?;
                 let mut ids = Vec::new();
@@ -105,11 +107,29 @@ impl Dataset for TimedTrace {
                 item.timestamp = Some(time);
                 Ok(item)
             })
-            .collect()
+            .collect::<Result<Vec<Item>, String>>()?;
+        self.check_lengths(&items, &rows)?;
+        Ok(items)
     }
 }
 
 impl TimedTrace {
+    /// Checks that the prompts have at least half of the tokens that the trace says. With fewer, a hash stands for more tokens.
+    fn check_lengths(&self, items: &[Item], rows: &[DataRow]) -> Result<(), String> {
+        let lengths = rows.iter().zip(items).map(|(row, _)| row.count(&self.input_length));
+        let said: u64 = lengths.sum::<Result<u64, String>>()?;
+        let drawn: u64 = items.iter().map(|item| item.prompt_len).sum();
+        if 2 * drawn >= said {
+            return Ok(());
+        }
+        let size = (self.chunk_size * said).div_ceil(drawn.max(1)).next_power_of_two();
+        Err(format!(
+            "{}: its prompts have {drawn} tokens, of {said} by \"{}\"; set timed_trace_chunk_hash_size to the tokens of a hash, such as {size}",
+            self.path.display(),
+            self.input_length
+        ))
+    }
+
     fn hashes(&self, row: &DataRow) -> Result<Vec<String>, String> {
         let hashes = row.fields.get(&self.hash_ids).and_then(Value::as_array);
         let Some(hashes) = hashes else {

@@ -211,8 +211,9 @@ impl Doubt {
     /// Returns the doubt about requests that were sent, and that a result counts neither as completed nor as failed; `None` if it counts
     /// failed ones.
     pub fn of_vanished_requests(figure: impl Fn(&str) -> Option<f64>) -> Option<Doubt> {
-        // Each turn of a conversation is a request.
-        if figure("failed").is_some() || figure("num_conversations").is_some() {
+        // A conversation is several requests, one for each turn, and a request of a pooling benchmark may have several inputs.
+        let counts_requests = ["num_conversations", "total_input_sequences"].map(&figure) == [None; 2];
+        if figure("failed").is_some() || !counts_requests {
             return None;
         }
         // With 0 the number is that of the rows of a file.

@@ -165,6 +165,9 @@ fn aiperf(result: &Value) -> Result<Params, String> {
     if figures["completed"].is_null() {
         return Err("is of aiperf, but without `request_count`".to_owned());
     }
+    if result["was_cancelled"] == true {
+        return Err("is of a run of aiperf that was cancelled; measure it again".to_owned());
+    }
     for (ours, theirs) in [
         ("ttft", "time_to_first_token"),
         ("tpot", "inter_token_latency"),
@@ -198,10 +201,15 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
     let of_gaps = [("mean_itl_ms", "/metrics/inter_token_latency_ms/successful/mean")];
     figures.extend(figures_at(benchmark, 1.0, of_gaps));
     let requests = benchmark["requests"]["successful"].as_array().into_iter().flatten();
-    let tpots = requests.filter_map(|request| Some(request["inter_token_latency_ms"].as_f64()? / 1000.0));
+    // An answer of one token has no time between tokens.
+    let is_single = |request: &&Value| request["output_tokens"].as_f64() == Some(1.0);
+    let (single, others): (Vec<&Value>, Vec<&Value>) = requests.partition(is_single);
+    let tpots = others
+        .iter()
+        .filter_map(|request| Some(request["inter_token_latency_ms"].as_f64()? / 1000.0));
     let tpots: Vec<f64> = tpots.collect();
     // With `--metrics` the file may hold only some of the requests, whose statistics would differ from those of all.
-    if !tpots.is_empty() && tpots.len() as f64 == completed {
+    if !tpots.is_empty() && (tpots.len() + single.len()) as f64 == completed {
         write_stats("tpot", &Stats::of_seconds(tpots, &PERCENTS), &mut figures);
     }
     let load = [
@@ -209,6 +217,12 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
         ("max_concurrency", "/config/strategy/streams"),
     ];
     figures.extend(figures_at(benchmark, 1.0, load));
+    let strategy = &benchmark["config"]["strategy"];
+    match strategy["type_"].as_str() {
+        Some("synchronous") => figures.extend(members(json!({"max_concurrency": 1}))),
+        Some("throughput") => figures.extend(figures_at(strategy, 1.0, [("max_concurrency", "/max_concurrency")])),
+        _ => {}
+    }
     Ok(figures)
 }
 

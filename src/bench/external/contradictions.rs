@@ -29,9 +29,6 @@ const TOLERANCE: f64 = 1.1;
 /// Greatest accepted ratio for rates of other clients, which may leave out the ramp of the load.
 const TOLERANCE_OF_CLIENTS: f64 = 2.0;
 
-/// Least share of the slots of a closed loop that are in use on average.
-const LEAST_IN_FLIGHT: f64 = 0.05;
-
 /// Load that a program was asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
@@ -192,8 +189,8 @@ fn impossible_concurrency(result: &Params) -> Option<String> {
     let slots = slots.min(number(result, "completed")?);
     let (mean_ms, rate) = (number(result, "mean_e2el_ms")?, number(result, "request_throughput")?);
     let in_flight = mean_ms / 1000.0 * rate;
-    let is_wrong = in_flight > TOLERANCE * slots || in_flight < LEAST_IN_FLIGHT * slots;
-    is_wrong.then(|| {
+    // Fewer may be in flight: the others wait for a last slow request, or have failed.
+    (in_flight > TOLERANCE * slots).then(|| {
         format!(
             "has mean_e2el_ms = {mean_ms} at {rate} requests/s, which are {in_flight:.3} requests in flight of {slots}"
         )
@@ -378,14 +375,13 @@ mod tests {
             result.insert("mean_e2el_ms".to_owned(), json!(mean_ms));
             in_itself(&result)
         };
-        assert_eq!(found(9.0), None, "a slot may wait for most of the time");
-        for (mean_ms, in_flight) in [(0.099, "0.002"), (199.0, "3.980")] {
-            let said = found(mean_ms).unwrap_or_default();
-            assert!(
-                said.contains(&format!("which are {in_flight} requests in flight of 2")),
-                "{said}"
-            );
-        }
+        assert_eq!(
+            found(0.099),
+            None,
+            "slots may wait for one slow request, or for failed ones"
+        );
+        let said = found(199.0).unwrap_or_default();
+        assert!(said.contains("which are 3.980 requests in flight of 2"), "{said}");
         let mut growing = with("mean_e2el_ms", json!(1.0));
         growing.remove("mean_ttft_ms");
         growing.insert("ramp_up_strategy".to_owned(), json!("linear"));

@@ -78,7 +78,8 @@ impl<'a> RunFigures<'a> {
 
     /// Returns true if requests had their own due times.
     fn is_open_loop(self) -> bool {
-        self.number("request_rate").is_some() || self.figures.contains_key("mean_ttft_from_due_ms")
+        let keys = ["ramp_up_strategy", "mean_ttft_from_due_ms"];
+        self.number("request_rate").is_some() || keys.iter().any(|key| self.figures.contains_key(*key))
     }
 
     /// Number of requests that a closed loop should keep in flight; `None` for an open one, in which the limit is only a bound.

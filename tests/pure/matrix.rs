@@ -226,6 +226,13 @@ fn identity_follows_what_is_measured_and_nothing_else() {
     assert_ne!(changed("/bench/params/max_concurrency", json!(5)), before);
     assert_ne!(changed("/bench/warmup_prompts", json!(5)), before);
     assert_ne!(changed("/bench/command", json!("vllm-rs bench serve")), before);
+    // What a run finds in the caches, and the figure that a place holds, are part of what is measured.
+    assert_eq!(changed("/serve/reset", json!("caches")), before);
+    assert_eq!(changed("/serve/reset", json!("POST /flush")), before);
+    assert_ne!(changed("/serve/reset", json!("none")), before);
+    assert_ne!(changed("/serve/reset", json!("restart")), before);
+    let own = |at: &str| changed("/bench", json!({"command": "./load", "result": {"mean_ttft_ms": at}}));
+    assert_ne!(own("/ttft"), own("/first"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Computes the ids of servers and points. Ids never depend on secrets, so a changed password causes no new measurement, and an id reveals
 //! no secret.
 
-use crate::{BenchRunner, MIX, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
+use crate::{BenchRunner, MIX, Members, Params, Plan, Reset, Secrets, Serve, Target, Warmup, spelling};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -34,6 +34,10 @@ pub(super) struct SharedLoad {
     /// Name of the runner; `None` for the load generator and for a command.
     runner: Option<&'static str>,
     env: BTreeMap<String, String>,
+    /// Word for the state of the caches before a run; `None` if they are reset.
+    reset: Option<&'static str>,
+    /// Places and factors of the figures in a command's result, by the figures' names.
+    result: BTreeMap<String, (String, f64)>,
     /// Number of warm-up requests; `None` for as many as the load keeps in flight.
     warmup_prompts: Option<u32>,
     /// SHA-256 of each dataset file that can be read, by its path.
@@ -57,6 +61,17 @@ impl SharedLoad {
         SharedLoad {
             runner: bench.runner.name().filter(|_| bench.runner != BenchRunner::Native),
             env: if is_command { bench.env.clone() } else { BTreeMap::new() },
+            reset: match plan.serve.reset {
+                Reset::Nothing => Some("none"),
+                Reset::Restart if bench.runner.offline().is_none() => Some("restart"),
+                // Routes and commands are other ways to reset caches.
+                _ => None,
+            },
+            result: bench
+                .result
+                .iter()
+                .map(|(name, place)| (name.clone(), (place.at.clone(), place.times)))
+                .collect(),
             warmup_prompts: match bench.warmup {
                 Warmup::Automatic => None,
                 Warmup::Requests(count) => Some(count),
@@ -81,12 +96,14 @@ impl SharedLoad {
                 .collect(),
             env: env_without_secrets(&self.env, secrets),
             params: Params::new(),
-            runner: self.runner,
         };
         let mut before = serde_json::to_string(&before_server).expect("plain data always serialises");
+        before.truncate(before.len() - "}}".len());
+        let reset = self.reset.map(|reset| format!(r#","reset":{}"#, json!(reset)));
+        let result = (!self.result.is_empty()).then(|| format!(r#","result":{}"#, json!(self.result)));
         let runner = self.runner.map(|runner| format!(r#","runner":{}"#, json!(runner)));
-        let after_params = format!("}}{}", runner.unwrap_or_default());
-        before.truncate(before.len() - after_params.len() - 1);
+        let further: String = [reset, result, runner].into_iter().flatten().collect();
+        let after_params = format!("}}{further}");
         LoadContent {
             before,
             after_params: format!(r#"{after_params},"server":""#),
@@ -141,7 +158,7 @@ pub(super) fn members(params: &Params, secrets: &Secrets) -> String {
     text.split_off(1)
 }
 
-/// The fields before the server's id, in the order of their names.
+/// The fields before the parameters, in the order of their names, and the parameters.
 #[derive(Serialize)]
 struct BeforeServer<'a> {
     argv: Option<Vec<String>>,
@@ -152,8 +169,6 @@ struct BeforeServer<'a> {
     env: BTreeMap<String, String>,
     /// Always empty: the parameters are inserted as text.
     params: Params,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    runner: Option<&'static str>,
 }
 
 /// The parameter that names the file from which a dataset is read.

@@ -44,7 +44,7 @@ pub struct State {
     pub damage: Vec<String>,
     sessions: Vec<Session>,
     /// The reason for the end of each session.
-    endings: BTreeMap<Nonce, String>,
+    endings: BTreeMap<Nonce, BTreeMap<u64, String>>,
     /// Number and time of the last line of each session.
     last_lines: BTreeMap<Nonce, (u64, String)>,
     /// The parts of other journals that each session had read, with the numbers of the lines that record them.

@@ -9,6 +9,7 @@ use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
 use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use vsweep_base::cause::Failure;
 use vsweep_base::fingerprint::Fingerprint;
@@ -116,12 +117,15 @@ impl State {
                 self.forget_chains();
             }
             Event::SessionEnded { reason } => {
-                let journal = rank.line.journal;
-                let is_of_journal = |session: &&mut Session| session.rank.line.journal == journal;
-                if let Some(session) = self.sessions.iter_mut().find(is_of_journal) {
-                    session.ended = Some(reason.clone());
+                let endings = self.endings.entry(rank.line.journal).or_default();
+                endings.insert(rank.line.seq, reason);
+                let of_journal = self
+                    .sessions
+                    .iter_mut()
+                    .filter(|session| session.rank.line.journal == rank.line.journal);
+                for session in of_journal {
+                    session.ended = ending_after(endings, session.rank.line.seq);
                 }
-                self.endings.insert(journal, reason);
             }
         }
     }
@@ -130,7 +134,10 @@ impl State {
         self.note_seen(rank, std::mem::take(&mut started.seen));
         let session = Session {
             started_at: at,
-            ended: self.endings.get(&rank.line.journal).cloned(),
+            ended: self
+                .endings
+                .get(&rank.line.journal)
+                .and_then(|endings| ending_after(endings, rank.line.seq)),
             rank,
             beginning: started,
         };
@@ -355,6 +362,12 @@ impl State {
         self.apply(entry.clone());
         entry
     }
+}
+
+/// Returns the ending of a session that began with this line. Its journal may hold further sessions of the same process.
+fn ending_after(endings: &BTreeMap<u64, String>, began: u64) -> Option<String> {
+    let (_, reason) = endings.range(began..).next()?;
+    Some(reason.clone())
 }
 
 #[cfg(test)]

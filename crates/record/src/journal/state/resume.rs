@@ -2,7 +2,7 @@
 //! without which the experiment cannot be evaluated.
 
 use super::records::RunStatus;
-use super::{RunRecord, State};
+use super::{RunRecord, Session, State};
 use crate::journal::declared::{PlanContent, ServerDeclared};
 use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
@@ -66,10 +66,17 @@ impl State {
     }
 
     /// Returns the failure because of which a server config is not started for a slot: its last launch for an earlier slot failed for a
-    /// permanent cause, and no launch of it ever became ready.
+    /// permanent cause, and no launch of it ever became ready. A launch before the last failure in this slot does not count, because that
+    /// failure is to be retried.
     pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
         let record = self.servers.get(server).filter(|record| !record.was_ready())?;
-        let last = &record.launches.iter().rfind(|launched| launched.slot < slot)?.exit;
+        let last = record.launches.iter().rfind(|launched| launched.slot < slot)?;
+        let in_slot = |run: &&RunRecord| (&run.server, run.slot) == (server, slot) && run.status == RunStatus::Done;
+        let failed = self.attempts.iter().filter(in_slot).map(|run| run.rank).max();
+        if failed > Some(last.rank) || !self.has_one_kind_of_gpus() {
+            return None;
+        }
+        let last = &last.exit;
         let cause = last.cause.filter(|cause| !cause.is_transient())?;
         Some(Failure::new(cause, last.detail.clone()))
     }
@@ -77,6 +84,9 @@ impl State {
     /// Returns the failure because of which a server config is never started: the last launch of another config that needs no more memory
     /// ran out of memory, and no launch of that config ever became ready.
     pub fn lacks_memory(&self, config: &ServerDeclared) -> Option<Failure> {
+        if !self.has_one_kind_of_gpus() {
+            return None;
+        }
         let others = self.servers.values().filter(|record| record.config.env == config.env);
         for failed in others {
             let Some(last) = failed.launches.last().filter(|_| !failed.was_ready()) else {
@@ -95,6 +105,15 @@ impl State {
         None
     }
 
+    /// Returns true if all sessions ran on the same kinds of GPUs. If not, a failure on some says nothing about the others.
+    fn has_one_kind_of_gpus(&self) -> bool {
+        let names = |session: &Session| -> Option<BTreeSet<String>> {
+            let machine = session.machine.as_deref()?;
+            Some(machine.gpus.iter().map(|kind| kind.name.clone()).collect())
+        };
+        self.sessions.iter().filter_map(names).all_equal()
+    }
+
     /// Returns the number of the latest launches for a slot that failed in a row in one session; 0 if the end of that session is recorded.
     pub fn failed_starts(&self, server: &ServerId, slot: u32) -> u32 {
         let launches = self.launches_of(server);
@@ -104,7 +123,7 @@ impl State {
         let session = self
             .sessions
             .iter()
-            .find(|session| session.rank.line.journal == last.launch.session);
+            .rfind(|session| session.rank.line.journal == last.launch.session && session.rank < last.rank);
         if session.is_none_or(|session| session.ended.is_some()) {
             return 0;
         }
@@ -186,5 +205,89 @@ impl State {
             heals: false,
         };
         lost.into_iter().map(gap).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Event, Machine, RunStarted, ServerExited, SessionStarted};
+    use vsweep_base::cause::Cause;
+
+    fn apply(state: &mut State, events: impl IntoIterator<Item = Event>) {
+        events.into_iter().for_each(|event| _ = state.apply_hypothetical(event));
+    }
+
+    fn begun(pid: u32, gpu: &str) -> Event {
+        let kind = crate::journal::GpuKind {
+            name: gpu.to_owned(),
+            ..Default::default()
+        };
+        let machine = Machine {
+            gpus: [kind].into(),
+            ..Machine::default()
+        };
+        Event::SessionStarted(Box::new(SessionStarted {
+            pid,
+            machine: Some(Box::new(machine)),
+            ..SessionStarted::default()
+        }))
+    }
+
+    /// A launch that ran out of memory.
+    fn launch(slot: u32, launch: u32) -> [Event; 2] {
+        let server = ServerId("a".into());
+        let exited = ServerExited {
+            server: server.clone(),
+            launch,
+            cause: Some(Cause::OomAtLoad),
+            ..ServerExited::default()
+        };
+        [
+            Event::ServerStarting {
+                server,
+                slot,
+                launch,
+                gpus: Vec::new(),
+            },
+            Event::ServerExited(Box::new(exited)),
+        ]
+    }
+
+    #[test]
+    fn a_session_ends_by_its_own_ending_and_not_by_that_of_an_earlier_one_of_its_process() {
+        let mut state = State::default();
+        let ended = Event::SessionEnded {
+            reason: "finished".into(),
+        };
+        apply(&mut state, [begun(7, "H100"), ended.clone(), begun(7, "H100")]);
+        assert_eq!(state.killed_sessions(), [7]);
+        apply(&mut state, launch(0, 1));
+        assert_eq!(state.failed_starts(&ServerId("a".into()), 0), 1);
+        apply(&mut state, [ended]);
+        assert_eq!(state.killed_sessions(), [0; 0]);
+    }
+
+    #[test]
+    fn a_later_start_is_tried_if_it_is_to_be_retried_or_is_on_other_gpus() {
+        let mut state = State::default();
+        let never = |state: &State| state.never_starts(&ServerId("a".into()), 1).is_some();
+        apply(&mut state, [begun(1, "H100")]);
+        apply(&mut state, launch(0, 1));
+        assert!(never(&state));
+        let run = RunStarted {
+            server: ServerId("a".into()),
+            slot: 1,
+            ..RunStarted::default()
+        };
+        state.imagine_run(run, None);
+        assert!(
+            !never(&state),
+            "the start itself was given up since, and is to be retried"
+        );
+        apply(&mut state, launch(0, 2));
+        assert!(never(&state), "it failed once more since");
+        apply(&mut state, [begun(2, "H200")]);
+        assert!(!never(&state), "other GPUs may have more memory");
     }
 }

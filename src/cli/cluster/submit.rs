@@ -10,7 +10,7 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
 use crate::lint;
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Diagnostics, Plan, Target};
+use crate::plan::{Diagnostics, Parallel, Plan, Target};
 use crate::run::{Changes, Sweep, demand};
 use crate::selection::packed::Capacity;
 use crate::shell::{shell_line, shell_word};
@@ -128,10 +128,15 @@ impl Submission<'_> {
     fn sizes(&self, under_way: &BTreeSet<String>) -> Vec<(String, u32)> {
         let one = Capacity { gpus: 1, groups: 1 };
         let nodes = self.plan.serve.protocol.members.nodes;
+        let is_side_by_side = self.plan.compare.is_some() && self.plan.exec.parallel != Parallel::No;
         let open = self.left.iter().filter(|(name, _)| !under_way.contains(name));
         open.map(|(name, servers)| {
             let demands = servers.iter().map(|server| demand(&self.plan.exec, one, server));
-            (name.clone(), demands.max().unwrap_or(0).div_ceil(nodes))
+            let gpus = match is_side_by_side {
+                true => demands.sum(),
+                false => demands.max().unwrap_or(0),
+            };
+            (name.clone(), gpus.div_ceil(nodes))
         })
         .collect()
     }

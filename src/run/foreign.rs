@@ -66,7 +66,7 @@ pub fn import_results(
         if points.iter().all(|(_, runs)| runs.is_empty()) {
             continue;
         }
-        recorder.record(declared(plan, &server))?;
+        recorder.record(Event::GroupBegun(Box::new(declared(plan, &server))))?;
         for (point, runs) in points {
             for run in runs {
                 record(plan, &server, &point, run, recorder, &mut lost_names)?;
@@ -87,13 +87,14 @@ fn begin(plan: &Plan, matrix: &Matrix, recorder: &mut Recorder) -> Result<()> {
     recorder.record(Event::SessionStarted(Box::new(started))).map(drop)
 }
 
-fn declared(plan: &Plan, server: &ServerConfig) -> Event {
-    Event::GroupBegun(Box::new(GroupBegun {
+/// Returns the declaration of a server without a start.
+pub(super) fn declared(plan: &Plan, server: &ServerConfig) -> GroupBegun {
+    GroupBegun {
         server: server.id.clone(),
         slot: FIRST_SLOT,
         config: ServerDeclared::of(server, &plan.secrets),
         ..GroupBegun::default()
-    }))
+    }
 }
 
 fn record(

@@ -25,7 +25,7 @@ use crate::answer::MetricNoise;
 use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{Entry, Event, FIRST_SLOT, Machine, Recorder, SessionStarted, Shard, State};
+use crate::journal::{Entry, Event, FIRST_SLOT, GroupBegun, Machine, Recorder, SessionStarted, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::selection::packed::Need;
@@ -34,6 +34,7 @@ use crate::server::settle;
 use crate::units::show_many;
 pub use changes::Changes;
 pub use drive::{NoSignals, SignalSource, Stage, Writer, drive};
+use foreign::declared;
 pub use foreign::{Foreign, import_results};
 pub use interrupt::Interrupt;
 use itertools::Itertools;
@@ -231,7 +232,28 @@ impl Sweep<'_> {
         let mut started = writer.look(|state| self.session_started(changes, machine, state));
         started.joined = self.share.is_some();
         started.noise = self.noise.to_vec();
-        writer.record(Event::SessionStarted(Box::new(started))).await.map(drop)
+        let is_planning = !started.joined;
+        writer.record(Event::SessionStarted(Box::new(started))).await?;
+        if is_planning {
+            self.rename(writer).await?;
+        }
+        Ok(())
+    }
+
+    /// Records the present names of recorded servers: the plan may give one the name that another had.
+    async fn rename(&self, writer: &SessionWriter<'_>) -> Result<()> {
+        let servers = self.whole.servers().map(|server| declared(self.plan, &server));
+        let renamed: Vec<GroupBegun> = writer.look(|state| {
+            let differs = |begun: &GroupBegun| {
+                let record = state.servers.get(&begun.server);
+                record.is_some_and(|record| record.config != begun.config)
+            };
+            servers.filter(differs).collect()
+        });
+        for begun in renamed {
+            writer.record(Event::GroupBegun(Box::new(begun))).await?;
+        }
+        Ok(())
     }
 
     /// Returns a session of this process with this plan.

@@ -237,3 +237,34 @@ fn a_figure_that_was_changed_is_named() {
     let missing = harness.run(&["verify", "out"]);
     assert!(said(&missing).contains("points.csv: is missing"), "{}", said(&missing));
 }
+
+#[test]
+fn a_server_has_the_name_that_the_last_plan_gives_it() {
+    let harness = Harness::new();
+    let plan = |names: [&str; 2]| {
+        let combos = names.iter().zip([1, 16]);
+        let combos = combos.map(|(name, seqs)| format!("[[serve.combos]]\nname = \"{name}\"\nmax_num_seqs = {seqs}\n"));
+        let (before, after) = PLAN.split_once("[serve.params]").expect("its axes");
+        let (_, load) = after.split_once("[bench").expect("its load");
+        let load = load.replace("[1, 2]", "8");
+        format!("{before}{}[bench{load}", combos.collect::<String>())
+    };
+    let names = |directory: &Path| {
+        let rows = rows(&directory.join("points.csv"));
+        let name =
+            |row: &std::collections::BTreeMap<String, String>| (row["max_num_seqs"].clone(), row["combo"].clone());
+        rows.iter().map(name).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    for given in [["small", "large"], ["large", "small"]] {
+        harness.write("plan.toml", &plan(given));
+        let output = harness.run(&["run", "plan.toml", "-o", "out", "-q"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let found = names(&harness.folder.path().join("out"));
+        assert_eq!([&found["1"], &found["16"]], given);
+    }
+    assert_eq!(
+        finished(&harness.folder.path().join("out")),
+        6,
+        "nothing is measured again"
+    );
+}

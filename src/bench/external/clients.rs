@@ -309,6 +309,33 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_were_cancelled_are_refused_and_loads_without_a_number_are_named() {
+        let read = |name: &str, change: &dyn Fn(&mut Value)| {
+            let path = format!("{}/tests/data/clients/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let mut result: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+            change(&mut result);
+            read_results(result.to_string().as_bytes())
+        };
+        let cancelled = read("aiperf-0.13.0", &|result| result["was_cancelled"] = json!(true));
+        assert!(cancelled.is_err_and(|said| said.contains("cancelled")));
+        for (strategy, slots) in [
+            (json!({"type_": "synchronous"}), 1.0),
+            (json!({"type_": "throughput", "max_concurrency": 512}), 512.0),
+        ] {
+            let found = read("guidellm-0.8.1", &|result| {
+                result["benchmarks"][0]["config"]["strategy"] = strategy.clone();
+            });
+            assert_eq!(figure(&found.expect("one")[0], "max_concurrency"), slots);
+        }
+        let single = read("guidellm-0.8.1", &|result| {
+            let request = &mut result["benchmarks"][0]["requests"]["successful"][0];
+            request["output_tokens"] = json!(1);
+            request["inter_token_latency_ms"] = Value::Null;
+        });
+        assert!(single.expect("one")[0].contains_key("mean_tpot_ms"));
+    }
+
+    #[test]
     fn the_rust_client_writes_the_file_of_vllm_bench_serve() {
         let record = read("vllm-rs-0.32.0");
         check(&record);

@@ -152,6 +152,8 @@ mod tests {
         assert!(judge(nearly).is_empty());
         let bounded = json!({"max_concurrency": 64, "request_rate": 2.0, "peak_concurrent_requests": 4});
         assert!(judge(bounded).is_empty(), "beside a rate it is a bound");
+        let growing = json!({"max_concurrency": 64, "request_rate": "inf", "ramp_up_strategy": "linear", "peak_concurrent_requests": 4});
+        assert!(judge(growing).is_empty(), "also beside a rate that grows");
     }
 
     #[test]

@@ -195,6 +195,7 @@ mod tests {
             json!({"num_prompts": 100, "completed": 60, "failed": 0}),
             json!({"num_prompts": 20, "num_conversations": 20, "completed": 10}),
             json!({"num_prompts": 0, "completed": 60}),
+            json!({"num_prompts": 640, "total_input_sequences": 640, "completed": 80}),
         ] {
             assert_eq!(judge(sound), [""; 0]);
         }

@@ -39,7 +39,7 @@ pub fn chart(subject: &ChartContext<'_>, answer: &Answer, state: &State) -> Opti
     let panels = panels.collect_vec();
     let [base, new] = [base, new].map(|entrant| short_label(&entrant.name));
     let title = format!("Changes: {new} against {base}");
-    let note = "Each bar is the change at one load, by pairs of server starts. Lines: intervals that hold however often it was looked at.";
+    let note = "Each bar is the change at one load, by pairs of server starts. Lines: intervals that hold however often one looks at the results.";
     (!panels.is_empty()).then(|| Chart {
         name: "changes".into(),
         ..subject.chart(title, note.to_owned(), panels)

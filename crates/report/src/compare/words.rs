@@ -65,8 +65,8 @@ const MANY: usize = 20;
 /// Share of comparisons that differ by chance, at 95 % intervals.
 const BY_CHANCE: f64 = 0.05;
 
-/// Returns `no difference beyond chance, by which about 4 of 77 comparisons differ`, if at most twice as many comparisons differ as
-/// expected, and none by more than the largest of so many equal ones would.
+/// Returns `about 4 of 77 equal figures differ by chance`, if at most twice as many comparisons differ as expected, and none by more than the
+/// largest of so many equal ones would.
 fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
     if all < MANY {
@@ -79,7 +79,7 @@ fn by_chance(comparison: &Comparison) -> Option<String> {
     let farthest = normal_quantile(BY_CHANCE / (2 * all) as f64);
     let could_be_chance = |figure: &&Figure| distance(figure) < farthest;
     (!decided.is_empty() && decided.len() as f64 <= 2.0 * expected && decided.iter().all(could_be_chance))
-        .then(|| format!("no difference beyond chance, by which about {expected:.0} of {all} comparisons differ"))
+        .then(|| format!("about {expected:.0} of {all} equal figures differ by chance"))
 }
 
 /// Distance of a ratio from 1, in standard errors on the logarithmic scale.
@@ -96,7 +96,10 @@ pub fn tally(comparison: &Comparison) -> String {
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts = match counts.map(|(count, name)| format!("{count} {name}")).join(", ") {
         none if none.is_empty() => "nothing could be compared".to_owned(),
-        counts => by_chance(comparison).into_iter().chain([counts]).join(": "),
+        counts => match by_chance(comparison) {
+            None => counts,
+            Some(why) => format!("no difference beyond chance: {counts} ({why})"),
+        },
     };
     let is_compared = |metric: &str| comparison.figures().any(|figure| figure.metric == metric);
     let margins = comparison.own_margins.iter();

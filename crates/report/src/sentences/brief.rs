@@ -120,7 +120,7 @@ fn pick(answer: &Answer, answered: &Answered) -> Pick {
         server: sentence.server,
         figure: winner.map_or_else(
             || none(answer, answered, true),
-            |winner| measured(answer, answered, winner, true),
+            |winner| measured(answer, answered, winner, true) + doubt(answered),
         ),
         cost: winner.and_then(|winner| paid(answer, answered, winner)),
         sure: winner.and_then(|winner| certainty(answer, answered, winner)),

@@ -55,10 +55,9 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
 const MOST: usize = 3;
 
 /// The largest effect of each setting in one line, in descending order of the change of the first metric: `TP 2 instead of 1: output
-/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, the rest is left out: `TP 2 instead of 1: output throughput
-/// +71 %`.
+/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, other settings are left out.
 pub fn briefly(answer: &Answer, answered: &Answered, only_first: bool) -> Option<String> {
-    let (settings, metrics) = if only_first { (1, 1) } else { (MOST + 1, usize::MAX) };
+    let settings = if only_first { 1 } else { MOST + 1 };
     let choices = answered.effects.iter().map(choice).unique();
     let choices = choices.map(|of| {
         answered
@@ -93,7 +92,7 @@ pub fn briefly(answer: &Answer, answered: &Answered, only_first: bool) -> Option
         format!(
             "{}{sizes}: {}",
             choice(own[0]),
-            known.take(metrics).map(|effect| change(&effect)).join(", ")
+            known.map(|effect| change(&effect)).join(", ")
         )
     });
     let settings_of = others.iter().map(|own| &own[0].setting).unique();

@@ -47,8 +47,8 @@ pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Optio
             more => format!("{more} more times"),
         };
         text += &format!(
-            "; `--confirm` starts {} {again}{time} for {}",
-            show_many(advice.configs.len() as u64, "server"),
+            "; `--confirm` starts each of {} servers {again}{time} for {}",
+            advice.configs.len(),
             percent(advice.expected)
         );
     }

@@ -16,6 +16,7 @@ use vsweep_strategy::selection::optimized::{Ended, Reason};
 use crate::finals::judge;
 use crate::{Schedule, Start};
 
+mod loads;
 mod plans;
 
 const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [16, 32, 64, 128, 256, \
@@ -64,16 +65,30 @@ impl Played {
         })));
     }
 
-    /// Measures a start that has begun. Without a figure, the run runs out of memory.
-    fn measure(&mut self, start: &Start, figure: Option<f64>) {
-        let point = self.matrix.points_of(&start.server).next().expect("a point");
+    /// Launches the server of a start that has begun, on these GPUs. Returns the number of the launch.
+    fn launch(&mut self, start: &Start, gpus: Vec<u32>) -> u32 {
         let launch = self.state.launches_of(&start.server.id).len() as u32 + 1;
         self.state.apply_hypothetical(Event::ServerStarting {
             server: start.server.id.clone(),
             slot: start.slot,
             launch,
-            gpus: Vec::new(),
+            gpus,
         });
+        launch
+    }
+
+    /// Measures a start that has begun. Without a figure, the run runs out of memory.
+    fn measure(&mut self, start: &Start, figure: Option<f64>) {
+        let is_slow = value_of(start, "max_num_seqs", 0.0) >= 256.0;
+        let latency = if is_slow { 300.0 } else { 100.0 };
+        let launch = self.launch(start, Vec::new());
+        let figures = figure.map(|figure| [("output_throughput", figure), ("p99_ttft_ms", latency)]);
+        self.end_run(start, launch, figures);
+    }
+
+    /// Records the run of a start. Without figures, it ran out of memory.
+    fn end_run(&mut self, start: &Start, launch: u32, figures: Option<[(&str, f64); 2]>) {
+        let point = self.matrix.points_of(&start.server).next().expect("a point");
         let started = RunStarted {
             point: point.id,
             server: start.server.id.clone(),
@@ -83,21 +98,19 @@ impl Played {
             ..RunStarted::default()
         };
         let started = self.state.apply_hypothetical(Event::RunStarted(Box::new(started)));
-        let is_slow = value_of(start, "max_num_seqs", 0.0) >= 256.0;
-        let latency = if is_slow { 300.0 } else { 100.0 };
-        let figures = figure.map(|figure| {
-            let named = [("output_throughput", figure), ("p99_ttft_ms", latency)];
-            named
-                .map(|(name, value)| (name.to_owned(), value))
-                .into_iter()
-                .collect()
-        });
         self.state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
             started: started.rank.line.seq,
             seconds: 30.0,
-            outcome: if figure.is_some() { Outcome::Ok } else { Outcome::Failed },
-            cause: figure.is_none().then_some(Cause::OomAtLoad),
-            learned: figures.map(Learned::Figures),
+            outcome: if figures.is_some() {
+                Outcome::Ok
+            } else {
+                Outcome::Failed
+            },
+            cause: figures.is_none().then_some(Cause::OomAtLoad),
+            learned: figures.map(|named| {
+                let named = named.map(|(name, value)| (name.to_owned(), value));
+                Learned::Figures(named.into_iter().collect())
+            }),
             ..RunFinished::default()
         })));
     }
@@ -302,68 +315,6 @@ fn the_best_meets_what_the_plan_asks() {
     assert!(played.best().contains("max_num_seqs=128"), "{}", played.best());
     let unmet = played.found().count(CandidateState::Unmet);
     assert!(unmet > 0 && unmet < starts.len(), "{unmet} of {}", starts.len());
-}
-
-/// Records a start whose search ended with this answer.
-fn answer_search(played: &mut Played, start: &Start, found: Found, high: f64) {
-    let planned = played.matrix.searches_of(&start.server).next().expect("a search");
-    played.begin(start);
-    let begun = SearchStarted {
-        search: planned.id.clone(),
-        server: start.server.id.clone(),
-        slot: start.slot,
-        name: planned.name.clone(),
-        params: planned.params.clone(),
-        vary: planned.settings.vary,
-        targets: planned.settings.targets.clone(),
-        seed: Seed::UNKNOWN,
-        rivals: Vec::new(),
-    };
-    let after = played.state.apply_hypothetical(Event::SearchStarted(Box::new(begun)));
-    let answer = Answer {
-        target: planned.settings.targets[0].name.clone(),
-        found,
-        low: 1.0,
-        high,
-        within: None,
-        is_coarse: false,
-        binding: None,
-        probes: 2,
-        disturbed: 0,
-        disturbances: BTreeSet::new(),
-        notes: Vec::new(),
-        posterior: None,
-    };
-    played.state.apply_hypothetical(Event::SearchFinished {
-        after: after.rank.line,
-        search: planned.id,
-        answers: vec![answer],
-        cause: None,
-        detail: String::new(),
-    });
-}
-
-#[test]
-fn a_server_whose_search_is_undecided_may_still_be_the_best() {
-    let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [4, 8, 16]\n[bench.params]\n\
-                num_prompts = { per = \"max_concurrency\", times = 4 }\n[optimize]\n[sla]\nvary = \"max_concurrency\"\n\
-                [[sla.target]]\nname = \"chat\"\np99_ttft_ms = \"<=500\"\n";
-    for high in [80.0, f64::INFINITY] {
-        let mut played = Played::of(text);
-        for server in played.matrix.servers().collect::<Vec<_>>() {
-            let start = Start::of(server, 0);
-            match start.server.name.as_str() {
-                "max_num_seqs=16" => answer_search(&mut played, &start, Found::Undecided, high),
-                _ => answer_search(&mut played, &start, Found::Met(40.0), 41.0),
-            }
-        }
-        let found = played.found();
-        assert_eq!(found.count(CandidateState::Undecided), 1, "{found:?}");
-        assert!(found.probability < 0.95, "{found:?}");
-        let again = played.wanted(4, &[]);
-        let is_undecided = |start: &Start| start.server.name == "max_num_seqs=16";
-        assert!(again.iter().any(is_undecided), "{found:?}");
-    }
 }
 
 #[test]

@@ -95,7 +95,7 @@ pub enum CandidateState {
     UnderWay,
     /// It was not started: the results of others show that it cannot win.
     CannotWin,
-    /// It was not started: servers that need less memory did not fit.
+    /// It was not launched: servers that need less memory did not fit.
     Memory,
     /// It was not started, and is not ruled out.
     Open,

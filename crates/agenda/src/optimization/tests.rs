@@ -16,6 +16,7 @@ use vsweep_strategy::selection::optimized::{Ended, Reason};
 use crate::finals::judge;
 use crate::{Schedule, Start};
 
+mod figures;
 mod loads;
 mod plans;
 

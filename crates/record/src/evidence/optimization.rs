@@ -41,6 +41,13 @@ pub struct BegunStart {
     pub result: Option<(Trial, f64)>,
 }
 
+impl BegunStart {
+    /// Returns true if the start was given up without a launch. Such a start takes nothing from the budget.
+    fn is_ruled_out(&self) -> bool {
+        !self.is_launched && matches!(self.result, Some((Trial::DidNotFit | Trial::Failed, _)))
+    }
+}
+
 /// A start to measure next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NextProposal {
@@ -81,8 +88,10 @@ impl<'a> OptimizationProgress<'a> {
         }
         let mut optimized = record.begin(duration_factor(record, &begun));
         for start in &begun {
-            if let Some((trial, seconds)) = start.result {
-                optimized.add(start.contestant, trial, seconds);
+            match start.result {
+                Some((trial, _)) if start.is_ruled_out() => optimized.add_unlaunched(start.contestant, trial),
+                Some((trial, seconds)) => optimized.add(start.contestant, trial, seconds),
+                None => {}
             }
         }
         let (better, question) = (trials.better, trials.question.clone());
@@ -137,7 +146,8 @@ impl<'a> OptimizationProgress<'a> {
         });
         let mut next: Vec<NextProposal> = resumed.collect();
         under_way.extend(left.iter().map(|start| (start.contestant, start.slot)));
-        let asked = self.begun.len() + under_way.iter().filter(|(at, slot)| !is_begun(*at, *slot)).count();
+        let counted = self.begun.iter().filter(|start| !start.is_ruled_out());
+        let asked = counted.count() + under_way.iter().filter(|(at, slot)| !is_begun(*at, *slot)).count();
         let spare = self
             .record
             .max_starts

@@ -146,6 +146,7 @@ impl OptimizationProgress<'_> {
             Some(Trial::Beaten { .. }) => CandidateState::Beaten,
             Some(Trial::Undecided { .. }) => CandidateState::Undecided,
             Some(Trial::Unmet) => CandidateState::Unmet,
+            Some(Trial::DidNotFit) if begun.iter().all(|start| start.is_ruled_out()) => CandidateState::Memory,
             Some(Trial::DidNotFit) => CandidateState::DidNotFit,
             Some(Trial::Failed) => CandidateState::Failed,
             Some(Trial::Measured { .. }) => CandidateState::Measured,

@@ -328,6 +328,19 @@ fn a_doubt_among_the_measured_asks_for_finalists_alone() {
 }
 
 #[test]
+fn a_start_without_a_launch_takes_nothing_from_the_budget() {
+    let mut own = optimized(Some(Budget::Starts(3)));
+    (0..5).for_each(|at| own.add_unlaunched(at, Trial::DidNotFit));
+    own.add(10, measured(10, 0), 100.0);
+    own.add(20, measured(20, 1), 100.0);
+    let next = own.ask(2, &[]).expect("one start is left");
+    assert_eq!(next.len(), 1);
+    assert!(next[0].candidate >= 5, "what did not fit is not started");
+    own.add(next[0].candidate, measured(next[0].candidate, 2), 100.0);
+    assert_eq!(own.ask(1, &[]), Err(Ended::Budget));
+}
+
+#[test]
 fn a_start_with_compiled_graphs_costs_less() {
     // A cold start takes 160 s with its measurement, a warm one 80 s.
     let after = |trial| {

@@ -28,7 +28,7 @@ pub struct OptimizationFound {
     pub seconds: f64,
     /// Predicted time for one start of every server, one after another, in seconds; `None` without a prediction.
     pub grid_seconds: Option<f64>,
-    /// The relative gain of the best figure that is expected from another hour of server time.
+    /// The relative change of the best figure that is expected from another hour of server time, below 0 if lower figures are better.
     pub hour_gain: f64,
     /// The id of the config with the fewest changes from the defaults, which is always measured.
     pub defaults: Option<String>,

@@ -114,7 +114,7 @@ fn cost(found: &OptimizationFound) -> Option<String> {
         .grid_seconds
         .map(|grid| format!("a start of every server would take about {}", seconds(grid)));
     let is_over = matches!(found.ended, Some(Ended::Undecidable | Ended::Exhausted));
-    let is_open = !is_over && found.hour_gain > LEAST_GAIN;
+    let is_open = !is_over && found.hour_gain.abs() > LEAST_GAIN;
     let open = found.count(CandidateState::Open);
     let rest = found
         .grid_seconds
@@ -171,6 +171,9 @@ mod tests {
                 "A start of every server would take about 30.0 s; the 2 servers left, about 20.0 s, are expected to bring +3.8 %",
             ]
         );
+        // A latency is expected to become lower.
+        answer.optimization.as_mut().expect("an optimisation").hour_gain = -0.05;
+        assert!(optimization(&answer)[3].ends_with("are expected to bring -5.0 %"));
         // As many starts as servers, and less certainty than wanted: each reason is still its own.
         for (ended, expected) in [
             ("certain", "because the best is known"),

@@ -2,6 +2,24 @@
 
 use super::*;
 
+/// Measures the server of every start for which `figure` returns a latency.
+fn follow(played: &mut Played, latency: impl Fn(&Start) -> f64) {
+    while let Some(start) = played.wanted(1, &[]).into_iter().next() {
+        played.begin(&start);
+        let launch = played.launch(&start, Vec::new());
+        let figures = [("output_throughput", 100.0), ("mean_tpot_ms", latency(&start))];
+        played.end_run(&start, launch, Some(figures));
+    }
+}
+
+#[test]
+fn more_time_is_expected_to_lower_a_latency() {
+    let mut played = Played::new("objective = \"mean_tpot_ms\"\nstarts = 4");
+    follow(&mut played, |start| 1000.0 / surface(start).expect("a figure"));
+    let gain = played.found().hour_gain;
+    assert!(-1.0 < gain && gain < -0.001, "{gain}");
+}
+
 #[test]
 fn a_server_that_is_ruled_out_without_a_launch_takes_no_start() {
     let mut played = Played::new("starts = 8");

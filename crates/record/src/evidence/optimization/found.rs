@@ -30,7 +30,7 @@ impl OptimizationProgress<'_> {
             more_starts: 0,
             seconds: self.begun.iter().filter_map(|start| Some(start.result?.1)).sum(),
             grid_seconds: self.record.is_predicted.then(|| self.grid_seconds()),
-            hour_gain: optimized.expected_gain(HOUR_S).exp_m1(),
+            hour_gain: (sign(self.better) * optimized.expected_gain(HOUR_S)).exp_m1(),
             defaults: defaults.map(|at| self.id(at)),
             over_defaults: first_figure(best)
                 .zip(first_figure(defaults))

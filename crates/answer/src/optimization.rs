@@ -68,7 +68,7 @@ pub struct CandidateFound {
     pub starts: usize,
     /// Reason for its first start; `None` if it was not started.
     pub reason: Option<Reason>,
-    /// The figure that it is expected to have; `None` if nothing is known of it.
+    /// The figure that it is expected to have; `None` if nothing is known of it, or if it did not work.
     pub value: Option<Estimate>,
     /// The figure that was predicted before the first start; `None` without a prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]

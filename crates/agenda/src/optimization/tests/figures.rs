@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn values(found: &OptimizationFound) -> Vec<Option<f64>> {
+    found.candidates.iter().map(|own| Some(own.value?.value)).collect()
+}
+
 /// Measures the server of every start for which `figure` returns a latency.
 fn follow(played: &mut Played, latency: impl Fn(&Start) -> f64) {
     while let Some(start) = played.wanted(1, &[]).into_iter().next() {
@@ -18,6 +22,29 @@ fn more_time_is_expected_to_lower_a_latency() {
     follow(&mut played, |start| 1000.0 / surface(start).expect("a figure"));
     let gain = played.found().hour_gain;
     assert!(-1.0 < gain && gain < -0.001, "{gain}");
+}
+
+#[test]
+fn without_a_measured_or_predicted_figure_there_are_no_values() {
+    let mut played = Played::new("starts = 3");
+    played.follow(|_| None);
+    let found = played.found();
+    assert_eq!(values(&found), vec![None; 25]);
+    let mut played = Played::new("starts = 12");
+    played.follow(|start| surface(start).filter(|_| value_of(start, "max_num_seqs", 0.0) < 200.0));
+    let found = played.found();
+    let did_not_fit = found
+        .candidates
+        .iter()
+        .filter(|own| own.state == CandidateState::DidNotFit);
+    let did_not_fit: Vec<bool> = did_not_fit.map(|own| own.value.is_some()).collect();
+    assert!(!did_not_fit.is_empty() && !did_not_fit.contains(&true), "{found:?}");
+    assert!(
+        found
+            .candidates
+            .iter()
+            .any(|own| own.state == CandidateState::Open && own.value.is_some())
+    );
 }
 
 #[test]

@@ -85,16 +85,31 @@ impl OptimizationProgress<'_> {
 
     fn candidate(&self, at: usize, answer: &Answer) -> CandidateFound {
         let begun = self.begun_of(at);
-        let measured = answer.first_estimate(&self.id(at));
+        let state = self.state(at, &begun);
+        let value = || {
+            let measured = answer.first_estimate(&self.id(at));
+            measured.or_else(|| self.value(self.optimized.estimate(at)).filter(|_| self.is_informed()))
+        };
+        let is_worthless = matches!(
+            state,
+            CandidateState::Failed | CandidateState::Unmet | CandidateState::DidNotFit
+        );
         CandidateFound {
             config: self.id(at),
             name: self.record.contestants[at].name.clone(),
             state: self.state(at, &begun),
             starts: begun.iter().filter(|start| start.is_launched).count(),
             reason: begun.first().and_then(|start| start.reason),
-            value: measured.or_else(|| self.value(self.optimized.estimate(at))),
+            value: if is_worthless { None } else { value() },
             predicted: self.predicted(at).map(|value| self.figure(value.ln_value, value.sd)),
         }
+    }
+
+    /// Returns true if the figure of some server was measured or predicted. Otherwise the estimates say nothing.
+    fn is_informed(&self) -> bool {
+        let is_measured = |start: &BegunStart| matches!(start.result, Some((Trial::Measured { .. }, _)));
+        let is_predicted = |at: usize| self.predicted(at).is_some();
+        self.begun.iter().any(is_measured) || (0..self.record.contestants.len()).any(is_predicted)
     }
 
     fn predicted(&self, at: usize) -> Option<Predicted> {

@@ -3,7 +3,7 @@
 use super::Random;
 use super::document::{Estimate, MetricNoise};
 use super::experiment::{Experiment, Metric, Scale};
-use super::model::{Draws, Observations, Posterior, shrink};
+use super::model::{Draws, Observations, Posterior, in_unit, shrink};
 use super::plain::plain;
 use std::collections::BTreeMap;
 use vsweep_base::threads;
@@ -69,6 +69,12 @@ impl<'e> Figures<'e> {
     fn of(experiment: &'e Experiment, metric: &'e Metric, fit: &Fit<'_>) -> Figures<'e> {
         let posterior = fit(Observations::of(experiment, metric), metric);
         let parts = posterior.parts();
+        // On a linear scale the model does not know that a latency is never below 0.
+        let least = if has_negative(experiment, metric) {
+            f64::NEG_INFINITY
+        } else {
+            0.0
+        };
         let estimate = |(at, point)| {
             let value = plain(point, metric)?;
             if metric.scale == Scale::Count {
@@ -79,7 +85,7 @@ impl<'e> Figures<'e> {
                 });
             }
             let (low, high) = parts.interval(at, INTERVAL)?;
-            let (low, high) = (metric.scale.value(low), metric.scale.value(high));
+            let (low, high) = (metric.scale.value(low).max(least), metric.scale.value(high));
             let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
             is_finite.then_some(Estimate {
                 value,
@@ -162,6 +168,13 @@ impl<'e> Figures<'e> {
             node,
         }
     }
+}
+
+/// Returns true if a figure of a metric is below 0.
+fn has_negative(experiment: &Experiment, metric: &Metric) -> bool {
+    let runs = experiment.points.iter().flat_map(|point| &point.runs);
+    let mut figures = runs.filter_map(|run| run.figures.get(&metric.name));
+    figures.any(|figure| in_unit(*figure) < 0.0)
 }
 
 /// Returns a value with the 95 % interval of its draws; `None` if there are no draws, or a number is not finite. If the value lies outside

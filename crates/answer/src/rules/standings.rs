@@ -8,6 +8,7 @@ use super::super::plain::plain;
 use super::entrants::replicas;
 use super::meeting::judged;
 use std::collections::BTreeMap;
+use vsweep_strategy::stats::Better;
 
 /// The standing of a config in a question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,7 +20,8 @@ pub enum Standing {
         /// Relative standard error of `value` from the noise and the sampling of its runs. The noise of starts is not part of it.
         error: f64,
     },
-    /// No measured point of it meets the targets with a figure above 0, or the config needs more GPUs than the user has.
+    /// No measured point of it meets the targets with a figure above 0 (or of 0, if lower ones are better), or the config needs more GPUs
+    /// than the user has.
     Unmet,
 }
 
@@ -49,7 +51,8 @@ pub fn standings(
             Standing::Unmet => true,
             Standing::Valued { value: best, .. } => metric.better.prefers(value * times, *best),
         };
-        if meets && is_better && value > 0.0 {
+        let has_value = value > 0.0 || (value == 0.0 && metric.better == Better::Lower);
+        if meets && is_better && has_value {
             *standing = Standing::Valued {
                 value: value * times,
                 error: relative_error(point, metric),
@@ -73,6 +76,10 @@ fn meets(experiment: &Experiment, at: usize, target: &Target) -> bool {
 fn relative_error(point: &Point, metric: &Metric) -> f64 {
     let figures = point.runs.iter();
     let figures = figures.filter_map(|run| Some((run, *run.figures.get(&metric.name)?)));
+    if plain(point, metric) == Some(0.0) {
+        // No error is relative to 0.
+        return PLAIN_RUN / (figures.count() as f64).sqrt();
+    }
     let weights = figures.map(|(run, figure)| {
         let size = match metric.scale {
             Scale::Linear | Scale::Count => in_unit(figure).abs().max(LEAST_SIZE),

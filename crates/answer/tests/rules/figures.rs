@@ -134,3 +134,38 @@ fn the_noise_of_a_figure_that_can_be_zero_is_relative() {
     let noise = noise.expect("asked");
     assert!(noise.start.deviation < 0.1 && noise.run.deviation < 0.1, "{noise:?}");
 }
+
+#[test]
+fn the_interval_of_a_latency_of_zero_does_not_begin_below_it() {
+    let least = |latencies: [f64; 2]| {
+        let mut own = asking(&[]);
+        own.metrics[1].scale = Scale::Linear;
+        for (id, latency) in ["a", "b"].into_iter().zip(latencies) {
+            server(&mut own, id, 0, "8", &[(100.0, latency), (100.0, latency)]);
+        }
+        let found = answer(own);
+        let estimates = found.estimates.iter().flat_map(|point| point.figures.iter().flatten());
+        estimates.map(|estimate| estimate.low).fold(f64::INFINITY, f64::min)
+    };
+    assert_eq!(least([0.0, 0.0]), 0.0);
+    assert_eq!(least([0.0, 0.2]), 0.0);
+    assert!(least([0.0, -0.2]) < -0.2, "a figure may be below 0");
+}
+
+#[test]
+fn a_latency_of_zero_has_a_standing() {
+    let mut own = asking(&[]);
+    for metric in &mut own.metrics {
+        metric.scale = Scale::Linear;
+    }
+    server(&mut own, "a", 0, "8", &[(0.0, 0.0)]);
+    for (name, expected) in [(LATENCY, Some(0.0)), (THROUGHPUT, None)] {
+        let question = Question::highest(name);
+        let standing = standings(&own, &question, name, false)["a"];
+        let value = match standing {
+            Standing::Valued { value, error } => Some(value).filter(|_| error.is_finite()),
+            Standing::Unmet => None,
+        };
+        assert_eq!(value, expected, "{name}");
+    }
+}

@@ -22,6 +22,8 @@ pub struct OptimizationProgress<'a> {
     begun: Vec<BegunStart>,
     /// The direction in which the figure gets better.
     better: Better,
+    /// The logarithm that stands for a figure of 0, if there is one.
+    ln_of_zero: Option<f64>,
     /// The name of the question that ranks the servers.
     question: String,
 }
@@ -95,12 +97,14 @@ impl<'a> OptimizationProgress<'a> {
             }
         }
         let (better, question) = (trials.better, trials.question.clone());
+        let ln_of_zero = trials.ln_of_zero();
         optimized.judge(trials.winner());
         OptimizationProgress {
             record,
             optimized,
             begun,
             better,
+            ln_of_zero,
             question,
         }
     }
@@ -202,7 +206,8 @@ impl<'a> OptimizationProgress<'a> {
     }
 }
 
-/// Returns the results of a server's first start; `None` if the server is not one of the contestants.
+/// Returns the results of a server's first start; `None` if the server is not one of the contestants, or if a figure is 0, whose logarithm
+/// predicts nothing.
 pub fn first_results(
     record: &Optimization,
     server: &ServerId,
@@ -211,7 +216,7 @@ pub fn first_results(
 ) -> Option<Results> {
     let contestant = record.position(server)?;
     let trials = Trials::of(record, state, requirements);
-    Some(trials.results(contestant, FIRST_SLOT))
+    (!trials.has_zero(server, FIRST_SLOT)).then(|| trials.results(contestant, FIRST_SLOT))
 }
 
 /// Returns the starts of the record: first those that the optimisation did not ask for, such as the starts of an earlier plan or of a

@@ -17,6 +17,34 @@ fn follow(played: &mut Played, latency: impl Fn(&Start) -> f64) {
 }
 
 #[test]
+fn a_latency_of_zero_is_the_best() {
+    let mut played = Played::new("objective = \"mean_tpot_ms\"\nstarts = 10");
+    let is_zero = |start: &Start| value_of(start, "max_num_seqs", 0.0) >= 64.0;
+    follow(&mut played, |start| if is_zero(start) { 0.0 } else { 5.0 });
+    let found = played.found();
+    assert_eq!(found.count(CandidateState::Unmet), 0, "{found:?}");
+    let best = found.best.as_deref().expect("measured");
+    let own = found.candidates.iter().find(|own| own.config == best);
+    let value = own.and_then(|own| own.value).expect("measured");
+    assert_eq!((value.value, value.low), (0.0, 0.0), "{value:?}");
+    let history: Vec<f64> = found
+        .history
+        .iter()
+        .filter_map(|start| Some(start.value?.value))
+        .collect();
+    assert!(history.contains(&0.0), "{history:?}");
+}
+
+#[test]
+fn only_zeros_say_nothing_of_other_servers() {
+    let mut played = Played::new("objective = \"mean_tpot_ms\"\nstarts = 4");
+    follow(&mut played, |_| 0.0);
+    let found = played.found();
+    let values = values(&found);
+    assert_eq!(values.iter().flatten().collect::<Vec<_>>(), [&0.0; 4], "{values:?}");
+}
+
+#[test]
 fn more_time_is_expected_to_lower_a_latency() {
     let mut played = Played::new("objective = \"mean_tpot_ms\"\nstarts = 4");
     follow(&mut played, |start| 1000.0 / surface(start).expect("a figure"));

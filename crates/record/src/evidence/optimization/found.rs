@@ -11,6 +11,8 @@ const Z_95: f64 = 1.96;
 const HOUR_S: f64 = 3600.0;
 /// An estimate is given only if the ends of its interval lie within this factor of it.
 const WIDEST: f64 = 20.0;
+/// Error by rounding of a logarithm.
+const ROUNDING: f64 = 1e-9;
 
 impl OptimizationProgress<'_> {
     /// Returns the state of the optimisation as data, with the winner of `answer`.
@@ -97,7 +99,7 @@ impl OptimizationProgress<'_> {
         CandidateFound {
             config: self.id(at),
             name: self.record.contestants[at].name.clone(),
-            state: self.state(at, &begun),
+            state,
             starts: begun.iter().filter(|start| start.is_launched).count(),
             reason: begun.first().and_then(|start| start.reason),
             value: if is_worthless { None } else { value() },
@@ -131,14 +133,25 @@ impl OptimizationProgress<'_> {
         median(errors).map(f64::exp_m1)
     }
 
-    /// Returns the figure with its 95 % interval; `None` if the interval is too wide.
+    /// Returns the figure with its 95 % interval; `None` if the interval is too wide, or if the figure may be 0.
     fn value(&self, estimate: optimized::Estimate) -> Option<Estimate> {
         let is_known = estimate.ln_value.is_finite() && estimate.sd * Z_95 < WIDEST.ln();
-        is_known.then(|| self.figure(estimate.ln_value, estimate.sd))
+        (is_known && !self.is_zero(estimate.ln_value)).then(|| self.figure(estimate.ln_value, estimate.sd))
+    }
+
+    /// Returns true if the logarithm of a value stands for a figure of 0.
+    fn is_zero(&self, ln_value: f64) -> bool {
+        let ln_figure = sign(self.better) * ln_value;
+        self.ln_of_zero
+            .is_some_and(|ln_of_zero| ln_figure <= ln_of_zero + ROUNDING)
     }
 
     /// Converts the logarithm of a value to its figure, with the 95 % interval.
     fn figure(&self, ln_value: f64, sd: f64) -> Estimate {
+        if self.is_zero(ln_value) {
+            let (value, low, high) = (0.0, 0.0, 0.0);
+            return Estimate { value, low, high };
+        }
         let sign = sign(self.better);
         let at = |deviations: f64| (sign * (ln_value + sign * deviations * sd)).exp();
         Estimate {

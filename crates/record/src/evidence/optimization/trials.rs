@@ -173,12 +173,56 @@ impl<'a> Trials<'a> {
             .and_then(|values| values.get(workload)?.get(&*server.0));
         match standing {
             Some(Standing::Valued { value, error }) => Trial::Measured {
-                ln_value: sign(self.better_figure) * value.ln(),
+                ln_value: sign(self.better_figure) * self.logarithm(*value, workload),
                 sd: *error,
             },
             Some(Standing::Unmet) => Trial::Unmet,
             None => self.trial_of_failure(server, slot),
         }
+    }
+
+    /// Returns the logarithm of a figure. For a figure of 0, which is the best if lower ones are better, it is that of half the smallest other
+    /// figure of the workload.
+    fn logarithm(&self, value: f64, workload: &str) -> f64 {
+        if value > 0.0 {
+            value.ln()
+        } else {
+            self.least(workload).ln()
+        }
+    }
+
+    /// Returns the logarithm that stands for a figure of 0 of the only workload; `None` if no start has such a figure, or there are several
+    /// workloads.
+    pub fn ln_of_zero(&self) -> Option<f64> {
+        let [question] = self.experiment.questions.as_slice() else {
+            return None;
+        };
+        let workload = &*question.workload;
+        let mut own = self
+            .standings
+            .values()
+            .filter_map(|values| values.get(workload))
+            .flat_map(BTreeMap::values);
+        own.any(is_zero).then(|| self.least(workload).ln())
+    }
+
+    /// Returns true if a figure of a start is 0.
+    pub fn has_zero(&self, server: &ServerId, slot: u32) -> bool {
+        let workloads = self.standings.get(&slot).into_iter().flat_map(BTreeMap::values);
+        let mut own = workloads.filter_map(|values| values.get(&*server.0));
+        own.any(is_zero)
+    }
+
+    /// Returns half the smallest figure above 0 of a workload on any start; 1 if there is none.
+    fn least(&self, workload: &str) -> f64 {
+        let standings = self.standings.values().filter_map(|values| values.get(workload));
+        let figures = standings
+            .flat_map(BTreeMap::values)
+            .filter_map(|standing| match standing {
+                Standing::Valued { value, .. } if *value > 0.0 => Some(*value),
+                _ => None,
+            });
+        figures.reduce(f64::min).map_or(1.0, |smallest| smallest / 2.0)
     }
 
     fn trial_of_failure(&self, server: &ServerId, slot: u32) -> Trial {
@@ -260,6 +304,10 @@ pub(super) fn sign(better: Better) -> f64 {
         Better::Higher => 1.0,
         Better::Lower => -1.0,
     }
+}
+
+fn is_zero(standing: &Standing) -> bool {
+    matches!(standing, Standing::Valued { value, .. } if *value == 0.0)
 }
 
 fn of_cause(cause: Option<Cause>) -> Trial {

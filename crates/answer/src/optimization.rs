@@ -89,7 +89,7 @@ pub enum CandidateState {
     Unmet,
     /// It ran out of memory.
     DidNotFit,
-    /// It failed for another reason.
+    /// It failed for another reason, or its answers are in doubt, so that nothing measured on it counts.
     Failed,
     /// It was started, and results are missing.
     UnderWay,

@@ -1,6 +1,8 @@
 //! Tests optimisations whose figure is the load that a search finds.
 
 use super::*;
+use vsweep_record::journal::ServerReady;
+use vsweep_strategy::checks::{AnswerCheck, Answers, Reply, Token};
 
 const PLAN: &str = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [4, 8, 16]\n[bench.params]\n\
                     num_prompts = { per = \"max_concurrency\", times = 4 }\n[optimize]\n[sla]\nvary = \"max_concurrency\"\n\
@@ -63,4 +65,57 @@ fn a_server_whose_search_is_undecided_may_still_be_the_best() {
         let is_undecided = |start: &Start| start.server.name == "max_num_seqs=16";
         assert!(again.iter().any(is_undecided), "{found:?}");
     }
+}
+
+/// The answer to a fixed question, which begins with this token.
+fn reply(token: &str) -> Answers {
+    let top = ["a", "b", "c", "d", "e"].map(|text| (format!("{token}{text}"), -2.0));
+    let reply = Reply {
+        tokens: vec![Token {
+            text: token.into(),
+            logprob: Some(-0.1),
+            top: top.into_iter().collect(),
+        }],
+        asked: 1,
+        ..Reply::default()
+    };
+    Answers {
+        model: "m".into(),
+        alone: vec![reply],
+        together: Vec::new(),
+        long: None,
+    }
+}
+
+#[test]
+fn a_load_counts_only_if_the_servers_answers_are_right() {
+    let mut played = Played::of(PLAN);
+    for (at, server) in played.matrix.servers().collect::<Vec<_>>().into_iter().enumerate() {
+        let start = Start::of(server, 0);
+        let is_wrong = start.server.name == "max_num_seqs=16";
+        let answers = AnswerCheck::Answered(reply(if is_wrong { "x" } else { "y" }));
+        played.begin(&start);
+        played
+            .state
+            .apply_hypothetical(Event::ServerReady(Box::new(ServerReady {
+                server: start.server.id.clone(),
+                launch: at as u32 + 1,
+                answers: Some(Box::new(answers)),
+                ..ServerReady::default()
+            })));
+        let load = if is_wrong { 90.0 } else { 40.0 };
+        answer_search(&mut played, &start, Found::Met(load), load + 1.0);
+    }
+    let found = played.found();
+    let states = |own: &vsweep_answer::CandidateFound| (own.name.clone(), own.state, own.value.is_some());
+    let states: Vec<_> = found.candidates.iter().map(states).collect();
+    assert_eq!(
+        states[2],
+        ("max_num_seqs=16".to_owned(), CandidateState::Failed, false),
+        "{found:?}"
+    );
+    assert_eq!(found.count(CandidateState::Measured), 3, "{found:?}");
+    assert!(!played.best().contains("16"), "{}", played.best());
+    let wanted = played.wanted(4, &[]);
+    assert!(wanted.iter().all(|start| start.server.name != "max_num_seqs=16"));
 }

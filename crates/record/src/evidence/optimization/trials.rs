@@ -231,9 +231,12 @@ impl<'a> Trials<'a> {
     }
 
     /// Returns the result of a search: the load that it found, multiplied by the number of replicas that fit on the user's GPUs, or the
-    /// reason why there is none.
+    /// reason why there is none. Nothing counts that was measured on a server whose answers are in doubt.
     fn trial_of_load(&self, contestant: usize, slot: u32, target: &str, record: &SearchRecord) -> Trial {
         let own = &self.record.contestants[contestant];
+        if self.state.doubted_server(&own.server).is_some() {
+            return Trial::Failed;
+        }
         let replicas = f64::from(replicas_on(self.record.gpus, own.candidate.gpus).max(1));
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
             return of_cause(Some(failure.cause));

@@ -269,7 +269,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         calibration: &calibration,
         budget: &Budget::new(&options.limits),
         optimization: match needs_predictions(plan, matrix, done.optimization()) {
-            true => optimization(plan, matrix, None, &Predictions::new()),
+            true => optimization(plan, matrix, None, &Predictions::new(), None),
             false => None,
         },
         compiled_by_others: graphs::compiled_by_others(&schedule, done, &calibration, options),

@@ -261,6 +261,7 @@ impl Sweep<'_> {
         let (plan, matrix) = (self.plan, self.whole);
         let counts = matrix.counts();
         let begun = state.optimization();
+        let machine_gpus = self.node.map(|node| node.capacity.gpus);
         SessionStarted {
             machine: machine.map(Box::new),
             plan: state.refer(changes.plan),
@@ -270,7 +271,7 @@ impl Sweep<'_> {
             runs: counts.runs,
             searches: counts.searches,
             compare: compared(plan, matrix).map(Box::new),
-            optimize: optimization(plan, matrix, begun, self.predictions).map(Box::new),
+            optimize: optimization(plan, matrix, begun, self.predictions, machine_gpus).map(Box::new),
             ..facts::session()
         }
     }

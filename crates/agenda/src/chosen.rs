@@ -61,7 +61,8 @@ impl Schedule<'_> {
         tried: &[(ServerId, u32)],
         retries: &dyn Fn(&ServerId, u32) -> bool,
     ) -> Vec<Start> {
-        let Some(optimization) = optimization(self.plan, self.matrix, state.optimization(), &Predictions::new()) else {
+        let recorded = state.optimization();
+        let Some(optimization) = optimization(self.plan, self.matrix, recorded, &Predictions::new(), None) else {
             return Vec::new();
         };
         let progress = OptimizationProgress::of(&optimization, state, &self.plan.report.requirements, retries);

@@ -89,7 +89,7 @@ fn ends(plan: &Plan, matrix: &Matrix, drawn: &[u8]) -> bool {
     state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted {
         plan: RecordedPlan::new("p", String::new(), [], []),
         compare: compared(plan, matrix).map(Box::new),
-        optimize: optimization(plan, matrix, None, &Predictions::new()).map(Box::new),
+        optimize: optimization(plan, matrix, None, &Predictions::new(), None).map(Box::new),
         ..SessionStarted::default()
     })));
     let mut drawn = drawn.iter().copied().cycle();

@@ -80,14 +80,17 @@ pub fn predicted_values(plan: &Plan, foreseen: &[(Option<&Results>, f64)]) -> Ve
 
 /// Returns the optimisation of a plan in the form that its session records; `None` if the plan asks for none. Servers in `recorded`, the
 /// optimisation in the journal, keep their predictions while they are measured in the same way; others take theirs from `predictions`.
-/// Servers that need more GPUs than the user has are left out.
+/// Servers that need more GPUs than the user has are left out. `machine_gpus` is the number of GPUs that the machine divides among servers;
+/// if it is `None`, the recorded number counts.
 pub fn optimization(
     plan: &Plan,
     matrix: &Matrix,
     recorded: Option<&Optimization>,
     predictions: &Predictions,
+    machine_gpus: Option<u32>,
 ) -> Option<Optimization> {
     let optimize = plan.optimize.as_ref()?;
+    let machine_gpus = machine_gpus.or_else(|| recorded?.machine_gpus);
     let fits = |server: &ServerConfig| plan.report.gpus.is_none_or(|gpus| gpus_of(server) <= gpus);
     let servers: Vec<ServerConfig> = matrix.servers().filter(fits).collect();
     let settings = Settings::of(&servers);
@@ -125,7 +128,7 @@ pub fn optimization(
             warm: predicted.and_then(|own| own.warm.as_ref()).and_then(warm),
             measure_s: predicted.map_or(runs * USUAL_RUN_S, |own| own.measure_s),
             gpus: gpus_of(server),
-            at_once: at_once(plan, server),
+            at_once: at_once(plan, server, machine_gpus),
         };
         let is_measured_alike = |known: &&&Contestant| known.points == points && known.searches == searches;
         let candidate = match known.get(&server.id).filter(is_measured_alike) {
@@ -158,6 +161,7 @@ pub fn optimization(
         },
         max_starts: optimize.starts.map(|starts| starts as usize),
         gpus: plan.report.gpus,
+        machine_gpus,
         runs: plan.runs.least(),
         is_predicted: match predictions.is_empty() {
             true => recorded.is_some_and(|recorded| recorded.is_predicted),
@@ -181,7 +185,7 @@ fn timed_as(known: &Candidate, fresh: Candidate) -> Candidate {
 /// Returns true if the optimisation of a plan needs predictions that the recorded one lacks: it has other servers, measures them in another
 /// way, or has another objective.
 pub fn needs_predictions(plan: &Plan, matrix: &Matrix, recorded: Option<&Optimization>) -> bool {
-    let Some(asked) = optimization(plan, matrix, recorded, &Predictions::new()) else {
+    let Some(asked) = optimization(plan, matrix, recorded, &Predictions::new(), None) else {
         return false;
     };
     let Some(recorded) = recorded else { return true };
@@ -213,11 +217,12 @@ fn gpus_of(server: &ServerConfig) -> u32 {
     count_gpus(&server.params, &server.argv).round().max(0.0) as u32
 }
 
-/// Returns the number of servers like this one that run at the same time, as far as the plan tells.
-fn at_once(plan: &Plan, server: &ServerConfig) -> u32 {
+/// Returns the number of servers like this one that run at the same time, as far as the plan and the GPUs of the machine tell.
+fn at_once(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32 {
     let exec = &plan.exec;
     let each = exec.gpus.unwrap_or_else(|| gpus_of(server));
-    let by_gpus = plan.report.gpus.filter(|_| each > 0).map(|gpus| (gpus / each).max(1));
+    let by_gpus = machine_gpus.filter(|gpus| *gpus > 0 && each > 0);
+    let by_gpus = by_gpus.map(|gpus| (gpus / each).max(1));
     match exec.parallel {
         _ if exec.is_exclusive(&server.params) => 1,
         Parallel::No => 1,

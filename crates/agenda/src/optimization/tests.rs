@@ -45,7 +45,7 @@ impl Played {
                 matrix.points().map(|point| point.id).collect::<Vec<_>>().iter(),
                 [],
             ),
-            optimize: optimization(&plan, &matrix, None, &Predictions::new()).map(Box::new),
+            optimize: optimization(&plan, &matrix, None, &Predictions::new(), None).map(Box::new),
             ..SessionStarted::default()
         })));
         Played { plan, matrix, state }
@@ -269,7 +269,7 @@ fn settings_become_levels() {
                 256]\nkv_cache_dtype = [\"auto\", \"fp8\"]\nseed = 1\n[bench.params]\nnum_prompts = 9\n[optimize]\n";
     let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
     let matrix = Matrix::expand(&plan).expect("it expands");
-    let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
+    let found = optimization(&plan, &matrix, None, &Predictions::new(), None).expect("asked for");
     assert_eq!(found.contestants.len(), 9);
     let is_ordered: Vec<bool> = found.axes.iter().map(|axis| axis.is_ordered).collect();
     assert_eq!(is_ordered, [true, true, false]);
@@ -298,7 +298,7 @@ fn levels_can_be_recorded() {
         );
         let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
-        let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
+        let found = optimization(&plan, &matrix, None, &Predictions::new(), None).expect("asked for");
         for contestant in &found.contestants {
             let levels = &contestant.candidate.levels;
             let is_finite = |level: &Level| !matches!(level, Level::Number(number) if !number.is_finite());

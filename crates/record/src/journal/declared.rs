@@ -180,6 +180,9 @@ pub struct Optimization {
     /// Number of GPUs that the user has; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
+    /// Number of GPUs that the machine divides among its servers; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_gpus: Option<u32>,
     /// Repetitions of each load on each start.
     pub runs: u32,
     /// True if the durations were predicted, instead of assumed.

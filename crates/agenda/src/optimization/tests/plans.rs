@@ -6,7 +6,7 @@ use super::*;
 fn defaults_of(text: &str, format: Format) -> Option<(String, u32)> {
     let plan = parse(text, format, Path::new("plan"), &World::empty()).expect("a valid plan");
     let matrix = Matrix::expand(&plan).expect("it expands");
-    let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
+    let found = optimization(&plan, &matrix, None, &Predictions::new(), None).expect("asked for");
     let own = &found.contestants[found.rules.defaults?];
     Some((own.name.clone(), own.candidate.changes))
 }
@@ -51,14 +51,16 @@ fn the_default_settings_leave_out_what_varies() {
 
 #[test]
 fn a_budget_is_time_of_the_machine() {
-    let recorded = |more: &str| {
+    let recorded = |more: &str, machine_gpus: Option<u32>| {
         let text = format!(
             "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [1, 4]\n[bench.params]\n\
              num_prompts = 9\n[optimize]\nbudget = \"1h\"\n{more}"
         );
         let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
-        let found = optimization(&plan, &matrix, None, &Predictions::new()).expect("asked for");
+        let found = optimization(&plan, &matrix, None, &Predictions::new(), machine_gpus).expect("asked for");
+        let again = optimization(&plan, &matrix, Some(&found), &Predictions::new(), None);
+        assert_eq!(again.as_ref(), Some(&found), "the recorded GPUs count");
         assert_eq!(found.rules.budget, Some(Budget::MachineSeconds(3600.0)), "{more}");
         found
             .contestants
@@ -67,15 +69,21 @@ fn a_budget_is_time_of_the_machine() {
             .map(|own| own.candidate.at_once)
             .collect::<Vec<u32>>()
     };
-    assert_eq!(recorded(""), [1, 1]);
-    assert_eq!(recorded("[exec]\nparallel = 8\nexclusive = true\n"), [1, 1]);
+    assert_eq!(recorded("", Some(8)), [1, 1]);
+    assert_eq!(recorded("[exec]\nparallel = 8\nexclusive = true\n", Some(8)), [1, 1]);
     assert_eq!(
-        recorded("[exec]\nparallel = 8\nexclusive = { tensor_parallel_size = 4 }\n"),
+        recorded("[exec]\nparallel = 8\nexclusive = { tensor_parallel_size = 4 }\n", None),
         [8, 1]
     );
-    assert_eq!(recorded("[exec]\nparallel = 8\n"), [8, 8]);
-    assert_eq!(recorded("[report]\ngpus = 4\n[exec]\nparallel = 8\n"), [4, 1]);
-    assert_eq!(recorded("[report]\ngpus = 8\n[exec]\nparallel = \"gpus\"\n"), [8, 2]);
+    assert_eq!(recorded("[exec]\nparallel = 8\n", None), [8, 8]);
+    assert_eq!(recorded("[exec]\nparallel = 8\n", Some(0)), [8, 8]);
+    assert_eq!(recorded("[exec]\nparallel = 8\n", Some(4)), [4, 1]);
+    assert_eq!(recorded("[exec]\nparallel = 8\ngpus = 2\n", Some(4)), [2, 2]);
+    assert_eq!(recorded("[exec]\nparallel = \"gpus\"\n", Some(8)), [8, 2]);
+    // The GPUs on which the best server is to run are not those of this machine.
+    let report = "[report]\ngpus = 4\n[exec]\nparallel = 8\n";
+    assert_eq!(recorded(report, None), [8, 8]);
+    assert_eq!(recorded(report, Some(16)), [8, 4]);
 }
 
 #[test]
@@ -97,28 +105,28 @@ fn an_edited_plan_is_predicted_anew() {
     };
     let of = |matrix: &Matrix, ln_value: f64| matrix.servers().map(|own| (own.id, value(ln_value))).collect();
     assert!(needs_predictions(&plan, &matrix, None));
-    let recorded = optimization(&plan, &matrix, None, &of(&matrix, 2.0)).expect("asked for");
+    let recorded = optimization(&plan, &matrix, None, &of(&matrix, 2.0), None).expect("asked for");
     let first = |found: Option<Optimization>| found.expect("asked for").contestants[0].candidate.clone();
     let values = |own: &Candidate| (own.predicted.map(|own| own.ln_value), own.slopes.len(), own.measure_s);
     let none = Predictions::new();
     assert!(!needs_predictions(&plan, &matrix, Some(&recorded)));
     assert_eq!(
-        values(&first(optimization(&plan, &matrix, Some(&recorded), &none))),
+        values(&first(optimization(&plan, &matrix, Some(&recorded), &none, None))),
         (Some(2.0), 1, 7.0)
     );
     // Another objective: the durations still hold.
     let (plan, matrix) = read(&format!("{text}objective = \"mean_ttft_ms\"\n"));
     assert!(needs_predictions(&plan, &matrix, Some(&recorded)));
-    let edited = first(optimization(&plan, &matrix, Some(&recorded), &none));
+    let edited = first(optimization(&plan, &matrix, Some(&recorded), &none, None));
     assert_eq!(values(&edited), (None, 0, 7.0));
-    let edited = first(optimization(&plan, &matrix, Some(&recorded), &of(&matrix, 3.0)));
+    let edited = first(optimization(&plan, &matrix, Some(&recorded), &of(&matrix, 3.0), None));
     assert_eq!(values(&edited), (Some(3.0), 1, 7.0));
     // Another load.
     let (plan, matrix) = read(&text.replace("num_prompts = 9", "num_prompts = 8"));
     assert!(needs_predictions(&plan, &matrix, Some(&recorded)));
-    let edited = first(optimization(&plan, &matrix, Some(&recorded), &none));
+    let edited = first(optimization(&plan, &matrix, Some(&recorded), &none, None));
     assert_eq!(values(&edited), (None, 0, USUAL_RUN_S));
-    let edited = first(optimization(&plan, &matrix, Some(&recorded), &of(&matrix, 3.0)));
+    let edited = first(optimization(&plan, &matrix, Some(&recorded), &of(&matrix, 3.0), None));
     assert_eq!(values(&edited), (Some(3.0), 1, 7.0));
     let graphs = |own: &Candidate| own.warm.map(|warm| warm.graphs);
     assert_ne!(graphs(&edited), graphs(&recorded.contestants[0].candidate));

@@ -23,6 +23,13 @@ pub struct Packed {
     waited_s: f64,
 }
 
+/// Returns the GPUs that a server is given; none if the plan does not divide them.
+pub(super) fn gpus_of(plan: &Plan, server: &ServerConfig, options: &Options) -> Vec<u32> {
+    let capacity = capacity(&plan.exec, options.gpus);
+    let gpus = capacity.map_or(0, |capacity| demand(&plan.exec, capacity, server));
+    (0..gpus).collect()
+}
+
 /// Divides the machine among the servers of some forecasts; `None` if they run one after the other.
 pub(super) fn pack(
     plan: &Plan,

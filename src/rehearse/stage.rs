@@ -100,8 +100,7 @@ fn play(
     stand_in: &ModelledServer,
     state: &mut State,
 ) -> Result<(Forecast, Ending), Unknown> {
-    let plan = rehearser.schedule.plan;
-    let server = &group.server;
+    let (plan, server) = (rehearser.schedule.plan, &group.server);
     let is_up = rehearser.options.at_work && is_up(state, &server.id, group.slot);
     let was_ready = state.servers.get(&server.id).is_some_and(ServerRecord::was_ready);
     let is_compiled = group.slot > FIRST_SLOT || was_ready || rehearser.compiled_by_others.contains(&server.id);
@@ -126,7 +125,8 @@ fn play(
     let steps = rehearser
         .budget
         .steps(STEPS_OF_RUN * most_runs(&group, rehearser.schedule));
-    let mut agenda = Agenda::new(rehearser.schedule, group, hints, state);
+    let gpus = super::packed::gpus_of(plan, server, rehearser.options);
+    let mut agenda = Agenda::new(rehearser.schedule, group, hints, state).on(gpus);
     let mut stage = VirtualStage {
         rehearser,
         stand_in,

@@ -91,6 +91,7 @@ pub fn optimization(
 ) -> Option<Optimization> {
     let optimize = plan.optimize.as_ref()?;
     let machine_gpus = machine_gpus.or_else(|| recorded?.machine_gpus);
+    let gpus_of = |server: &ServerConfig| gpus_of(plan, server, machine_gpus);
     let fits = |server: &ServerConfig| plan.report.gpus.is_none_or(|gpus| gpus_of(server) <= gpus);
     let servers: Vec<ServerConfig> = matrix.servers().filter(fits).collect();
     let settings = Settings::of(&servers);
@@ -213,14 +214,16 @@ fn budget(optimize: &Optimize) -> Option<Budget> {
     }
 }
 
-fn gpus_of(server: &ServerConfig) -> u32 {
-    count_gpus(&server.params, &server.argv).round().max(0.0) as u32
+/// Returns the number of GPUs that a server takes: those that it will be given, or else those that its flags ask for.
+fn gpus_of(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32 {
+    let given = plan.exec.gpus.filter(|_| machine_gpus.is_some_and(|gpus| gpus > 0));
+    given.unwrap_or_else(|| count_gpus(&server.params, &server.argv).round().max(0.0) as u32)
 }
 
 /// Returns the number of servers like this one that run at the same time, as far as the plan and the GPUs of the machine tell.
 fn at_once(plan: &Plan, server: &ServerConfig, machine_gpus: Option<u32>) -> u32 {
     let exec = &plan.exec;
-    let each = exec.gpus.unwrap_or_else(|| gpus_of(server));
+    let each = gpus_of(plan, server, machine_gpus);
     let by_gpus = machine_gpus.filter(|gpus| *gpus > 0 && each > 0);
     let by_gpus = by_gpus.map(|gpus| (gpus / each).max(1));
     match exec.parallel {

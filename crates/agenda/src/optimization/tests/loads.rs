@@ -119,3 +119,20 @@ fn a_load_counts_only_if_the_servers_answers_are_right() {
     let wanted = played.wanted(4, &[]);
     assert!(wanted.iter().all(|start| start.server.name != "max_num_seqs=16"));
 }
+
+#[test]
+fn a_load_is_that_of_all_servers_on_the_gpus_that_each_was_given() {
+    let more = "[exec]\nparallel = \"gpus\"\ngpus = 2\n[report]\ngpus = 4\n";
+    let mut played = Played::of(&format!("{PLAN}{more}"));
+    for server in played.matrix.servers().collect::<Vec<_>>() {
+        let start = Start::of(server, 0);
+        played.begin(&start);
+        played.launch(&start, vec![0, 1]);
+        answer_search(&mut played, &start, Found::Met(40.0), 41.0);
+    }
+    let found = played.found();
+    let value = |value: vsweep_answer::Estimate| value.value.round();
+    let measured: Vec<_> = found.history.iter().map(|start| start.value.map(value)).collect();
+    assert_eq!(measured, vec![Some(80.0); 4], "two servers of two GPUs fit");
+    assert_eq!(found.candidates[0].value.map(value), Some(80.0), "as in the answer");
+}

@@ -150,7 +150,7 @@ impl<'a> Trials<'a> {
                 let records = searches.filter_map(|search| self.state.search(search, slot));
                 let load = |record: &SearchRecord| {
                     let workload = record.started.workload().to_owned();
-                    (workload, self.trial_of_load(contestant, slot, target, record))
+                    (workload, self.trial_of_load(&own.server, slot, target, record))
                 };
                 records.map(load).collect()
             }
@@ -230,19 +230,25 @@ impl<'a> Trials<'a> {
         of_cause(tally.and_then(|tally| tally.cause))
     }
 
+    /// Returns the number of GPUs of a server by the rule of the answer; 0 if it is not a whole number.
+    fn gpus_of(&self, server: &ServerId) -> u32 {
+        let known = self.state.servers.get(server);
+        let gpus = known.map_or(0.0, |known| used_gpus(&known.params, &known.argv, &known.launches));
+        if gpus.fract() == 0.0 { gpus as u32 } else { 0 }
+    }
+
     /// Returns the result of a search: the load that it found, multiplied by the number of replicas that fit on the user's GPUs, or the
     /// reason why there is none. Nothing counts that was measured on a server whose answers are in doubt.
-    fn trial_of_load(&self, contestant: usize, slot: u32, target: &str, record: &SearchRecord) -> Trial {
-        let own = &self.record.contestants[contestant];
-        if self.state.doubted_server(&own.server).is_some() {
+    fn trial_of_load(&self, server: &ServerId, slot: u32, target: &str, record: &SearchRecord) -> Trial {
+        if self.state.doubted_server(server).is_some() {
             return Trial::Failed;
         }
-        let replicas = f64::from(replicas_on(self.record.gpus, own.candidate.gpus).max(1));
+        let replicas = f64::from(replicas_on(self.record.gpus, self.gpus_of(server)).max(1));
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
             return of_cause(Some(failure.cause));
         }
         let Some(answer) = record.answer(target) else {
-            return self.trial_of_failure(&own.server, slot);
+            return self.trial_of_failure(server, slot);
         };
         match answer.found {
             Found::Met(load) | Found::Beyond(load) => Trial::Measured {

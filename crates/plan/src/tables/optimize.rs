@@ -14,8 +14,8 @@ pub(crate) const ON_REPEATED_STARTS: [&str; 2] = ["starts", "repeat_first"];
 const DERIVED: [&str; 2] = ["tokens_per_gpu", "tokens_per_user"];
 
 table! {
-    /// Chooses which of the plan's servers to start, so that the best is known after few starts (docs/optimize.md). The default settings
-    /// are measured unless links or exclusions remove them. Not with `starts`, `repeat_first`, `url`, `[explore]`, `[compare]` or
+    /// Chooses which of the plan's servers to start, so that the best is known after few starts (docs/optimize.md). Its limits
+    /// do not count the starts that measure winners alone (docs/packing.md). Not with `starts`, `repeat_first`, `url`, `[explore]`, `[compare]` or
     /// `runs = { until }`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Optimize("OptimizeTable", "optimize.") {

@@ -482,6 +482,13 @@ mod tests {
         effects[1].metric = "p99_e2el_ms".to_owned();
         let why = brief(&answer).why;
         assert_eq!(why[0], "Why: chat: seqs 8 instead of 64: output throughput +30 %");
+        answer.questions[0].effects[1].verdict = Verdict::Regressed;
+        let why = brief(&answer).why;
+        assert!(
+            why[0].ends_with("output throughput +30 %, p99 E2EL +30 % (worse)"),
+            "{}",
+            why[0]
+        );
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
 const MOST: usize = 3;
 
 /// The largest effect of each setting in one line, in descending order of the change of the first metric: `TP 2 instead of 1: output
-/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, other settings are left out.
+/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, other settings are left
+/// out, and of the first one all metrics but the first one and those that became worse.
 pub fn briefly(answer: &Answer, answered: &Answered, only_first: bool) -> Option<String> {
     let settings = if only_first { 1 } else { MOST + 1 };
     let choices = answered.effects.iter().map(choice).unique();
@@ -87,12 +88,13 @@ pub fn briefly(answer: &Answer, answered: &Answered, only_first: bool) -> Option
         )
     };
     let changes = known.map(|own| {
-        let known = own.iter().filter(|effect| is_known(effect));
+        let known = own.iter().filter(|effect| is_known(effect)).enumerate();
+        let shown = known.filter(|(at, effect)| !only_first || *at == 0 || effect.verdict == Verdict::Regressed);
         let sizes = sizes(answer, answered, own[0]);
         format!(
             "{}{sizes}: {}",
             choice(own[0]),
-            known.map(|effect| change(&effect)).join(", ")
+            shown.map(|(_, effect)| change(&effect)).join(", ")
         )
     });
     let settings_of = others.iter().map(|own| &own[0].setting).unique();

@@ -26,7 +26,7 @@ use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
 use crate::journal::{Entry, Event, FIRST_SLOT, GroupBegun, Machine, Recorder, SessionStarted, Shard, State};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
 use crate::selection::packed::Need;
 pub use crate::server::host;
@@ -242,13 +242,13 @@ impl Sweep<'_> {
 
     /// Records the present names of recorded servers: the plan may give one the name that another had.
     async fn rename(&self, writer: &SessionWriter<'_>) -> Result<()> {
-        let servers = self.whole.servers().map(|server| declared(self.plan, &server));
         let renamed: Vec<GroupBegun> = writer.look(|state| {
-            let differs = |begun: &GroupBegun| {
-                let record = state.servers.get(&begun.server);
-                record.is_some_and(|record| record.config != begun.config)
+            let renamed = |server: ServerConfig| {
+                let record = state.servers.get(&server.id)?;
+                let begun = declared(self.plan, &server);
+                (record.config != begun.config).then_some(begun)
             };
-            servers.filter(differs).collect()
+            self.whole.servers().filter_map(renamed).collect()
         });
         for begun in renamed {
             writer.record(Event::GroupBegun(Box::new(begun))).await?;

@@ -7,7 +7,7 @@ use vsweep_base::ids::{SearchId, ServerId};
 use vsweep_plan::Plan;
 use vsweep_plan::matrix::{LoadFinder, LoadSearch, Matrix};
 use vsweep_record::journal::{FIRST_SLOT, SearchRecord, SearchStarted, State};
-use vsweep_record::table::used_gpus;
+use vsweep_record::table::{used_gpus, whole_gpus};
 use vsweep_strategy::search::{Question, Rival, Seed, SeedBasis, Vary};
 
 /// External knowledge about a search before it begins.
@@ -145,8 +145,7 @@ fn rival(
 fn replicas(server: &ServerId, plan: &Plan, state: &State) -> Option<u32> {
     let known = state.servers.get(server);
     let gpus = known.map(|known| used_gpus(&known.params, &known.argv, &known.launches));
-    let gpus = gpus.filter(|gpus| gpus.fract() == 0.0).map_or(0, |gpus| gpus as u32);
-    Some(replicas_on(plan.report.gpus, gpus)).filter(|replicas| *replicas > 0)
+    Some(replicas_on(plan.report.gpus, whole_gpus(gpus))).filter(|replicas| *replicas > 0)
 }
 
 /// Returns a text for the part of a rival's replicas against which each of `own` replicas competes: `4 × TP 1`.

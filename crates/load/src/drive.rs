@@ -265,16 +265,14 @@ impl<'a> Drive<'a> {
     /// Takes the next request that can be sent. Returns its index, and the time since which it could have been sent.
     pub fn take(&mut self, now: Nanos) -> Option<(usize, Nanos)> {
         self.next_due().filter(|due| *due <= now)?;
-        if let Some((due, index)) = self.later.pop_front_if(|(due, _)| *due <= now) {
-            self.in_flight += 1;
-            return Some((index, due));
-        }
-        Some(self.take_next())
+        self.in_flight += 1;
+        let later = self.later.pop_front_if(|(due, _)| *due <= now);
+        Some(later.map_or_else(|| self.take_start(), |(due, index)| (index, due)))
     }
 
-    fn take_next(&mut self) -> (usize, Nanos) {
+    /// Takes the next request, or the first turn of the next conversation, whether or not there is a slot.
+    fn take_start(&mut self) -> (usize, Nanos) {
         let (index, ready) = (self.next, self.ready_to_start());
-        self.in_flight += 1;
         if self.load.limit.is_some_and(|limit| self.started >= limit) {
             self.freed.pop_front();
         }
@@ -352,7 +350,8 @@ impl<'a> Drive<'a> {
             self.fail_unsent(index, due.min(self.clock.now()), error.to_owned());
         }
         while self.is_open_loop && self.is_next_in_time() {
-            let (index, ready) = self.take_next();
+            self.in_flight += 1;
+            let (index, ready) = self.take_start();
             self.fail_unsent(index, ready, format!("not sent: no slot was free; {error}"));
         }
     }
@@ -433,18 +432,23 @@ mod tests {
         assert_eq!(ready, [5, 9]);
     }
 
-    #[test]
-    fn what_becomes_ready_after_the_end_is_not_sent() {
-        let load = Load {
-            requests: vec![Request::default(); 5].into(),
-            due: vec![0; 5],
-            limit: Some(2),
+    /// A load that is sent for 7 ns.
+    fn short_load(due: Vec<Nanos>, limit: usize) -> Load {
+        Load {
+            requests: vec![Request::default(); due.len()].into(),
+            due,
+            limit: Some(limit),
             sending: Some(Sending {
                 lasts: Duration::from_nanos(7),
                 grace: Duration::ZERO,
             }),
             ..Load::default()
-        };
+        }
+    }
+
+    #[test]
+    fn what_becomes_ready_after_the_end_is_not_sent() {
+        let load = short_load(vec![0; 5], 2);
         let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
         let mut drive = Drive::new(&load, &mut watch);
         let mut sent = vec![];
@@ -461,20 +465,10 @@ mod tests {
 
     #[test]
     fn what_is_due_before_the_end_is_sent_once_a_slot_is_free_or_fails() {
-        let load = Load {
-            requests: vec![Request::default(); 5].into(),
-            due: vec![0, 2, 4, 6, 8],
-            limit: Some(1),
-            sending: Some(Sending {
-                lasts: Duration::from_nanos(7),
-                grace: Duration::ZERO,
-            }),
-            ..Load::default()
-        };
+        let load = short_load(vec![0, 2, 4, 6, 8], 1);
         let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
         let mut drive = Drive::new(&load, &mut watch);
         assert_eq!(drive.take(100), Some((0, 0)));
-        std::thread::sleep(Duration::from_nanos(10));
         drive.advance();
         drive.end(0, Sample::default(), 50);
         assert_eq!(drive.take(100), Some((1, 50)), "it was due at 2");

@@ -323,8 +323,8 @@ fn causes(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The lines of a journal that tell how sessions, servers and runs went, without results.
-fn lines_without_results(journal: &str) -> String {
+/// The beginning of each line of a journal.
+fn beginnings_of_lines(journal: &str) -> String {
     let lines = journal.lines().map(|line| line.chars().take(300).collect());
     lines.collect::<Vec<String>>().join("\n")
 }
@@ -534,7 +534,7 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
         begun - finished <= again && finished > 0 && finished < 120,
         "{begun} runs begun, {finished} finished, {again} tasks started again: {:?}\n{}",
         cluster.tasks("short"),
-        lines_without_results(&journal)
+        beginnings_of_lines(&journal)
     );
     assert_eq!(cluster.count("short", "TIMEOUT"), 0, "the tasks ended by themselves");
     cluster.says(&["status", "short"], 0, "2 ended early");

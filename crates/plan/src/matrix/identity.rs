@@ -31,13 +31,9 @@ pub(super) fn server_id(
 /// Load settings common to all points of a plan.
 #[derive(Debug, Clone)]
 pub(super) struct SharedLoad {
-    /// Name of the runner; `None` for the load generator and for a command.
-    runner: Option<&'static str>,
+    /// Members of the content between the parameters and the server's id, in the order of their names, each after a comma.
+    between: String,
     env: BTreeMap<String, String>,
-    /// Word for the state of the caches before a run; `None` if they are reset.
-    reset: Option<&'static str>,
-    /// Places and factors of the figures in a command's result, by the figures' names.
-    result: BTreeMap<String, (String, f64)>,
     /// Number of warm-up requests; `None` for as many as the load keeps in flight.
     warmup_prompts: Option<u32>,
     /// SHA-256 of each dataset file that can be read, by its path.
@@ -59,19 +55,8 @@ impl SharedLoad {
         let digest = |path: &str| Some((path.to_owned(), sha256_hex(&std::fs::read(path).ok()?)));
         let is_command = matches!(bench.runner, BenchRunner::Command(_));
         SharedLoad {
-            runner: bench.runner.name().filter(|_| bench.runner != BenchRunner::Native),
+            between: between(plan),
             env: if is_command { bench.env.clone() } else { BTreeMap::new() },
-            reset: match plan.serve.reset {
-                Reset::Nothing => Some("none"),
-                Reset::Restart if bench.runner.offline().is_none() => Some("restart"),
-                // Routes and commands are other ways to reset caches.
-                _ => None,
-            },
-            result: bench
-                .result
-                .iter()
-                .map(|(name, place)| (name.clone(), (place.at.clone(), place.times)))
-                .collect(),
             warmup_prompts: match bench.warmup {
                 Warmup::Automatic => None,
                 Warmup::Requests(count) => Some(count),
@@ -88,25 +73,20 @@ impl SharedLoad {
     /// Returns the content of a load without its parameters, which [`LoadContent::with`] adds. Here `params` only decide the dataset files.
     pub fn frame(&self, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> LoadContent {
         let of_classes = params.get(MIX).into_iter().flat_map(paths_of_classes);
-        let before_server = BeforeServer {
+        let before_params = BeforeParams {
             argv: argv.map(|argv| secrets.redact_argv(argv)),
             dataset: dataset_path(params).and_then(|path| self.datasets.get(path)),
             datasets: of_classes
                 .filter_map(|path| Some((path, self.datasets.get(path)?)))
                 .collect(),
             env: env_without_secrets(&self.env, secrets),
-            params: Params::new(),
         };
-        let mut before = serde_json::to_string(&before_server).expect("plain data always serialises");
-        before.truncate(before.len() - "}}".len());
-        let reset = self.reset.map(|reset| format!(r#","reset":{}"#, json!(reset)));
-        let result = (!self.result.is_empty()).then(|| format!(r#","result":{}"#, json!(self.result)));
-        let runner = self.runner.map(|runner| format!(r#","runner":{}"#, json!(runner)));
-        let further: String = [reset, result, runner].into_iter().flatten().collect();
-        let after_params = format!("}}{further}");
+        let mut before = serde_json::to_string(&before_params).expect("plain data always serialises");
+        before.truncate(before.len() - "}".len());
+        before.push_str(r#","params":{"#);
         LoadContent {
             before,
-            after_params: format!(r#"{after_params},"server":""#),
+            after_params: format!(r#"}}{},"server":""#, self.between),
             after: format!(r#"","warmup_prompts":{}}}"#, json!(self.warmup_prompts)),
         }
     }
@@ -158,17 +138,40 @@ pub(super) fn members(params: &Params, secrets: &Secrets) -> String {
     text.split_off(1)
 }
 
-/// The fields before the parameters, in the order of their names, and the parameters.
+/// Returns what a plan says of the caches before a run, the places of figures, and the runner, as members of a JSON object. Defaults are left
+/// out.
+fn between(plan: &Plan) -> String {
+    let runner = &plan.bench.runner;
+    let reset = match plan.serve.reset {
+        Reset::Nothing => Some(json!("none")),
+        Reset::Restart if runner.offline().is_none() => Some(json!("restart")),
+        // Routes and commands are other ways to reset caches.
+        _ => None,
+    };
+    let places = plan.bench.result.iter();
+    let places: BTreeMap<_, _> = places.map(|(name, place)| (name, (&place.at, place.times))).collect();
+    let result = (!places.is_empty()).then(|| json!(places));
+    let runner = runner.name().filter(|_| *runner != BenchRunner::Native);
+    let members = [
+        ("reset", reset),
+        ("result", result),
+        ("runner", runner.map(Value::from)),
+    ];
+    let written = members
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!(r#","{name}":{}"#, value?)));
+    written.collect()
+}
+
+/// The fields before the parameters, in the order of their names.
 #[derive(Serialize)]
-struct BeforeServer<'a> {
+struct BeforeParams<'a> {
     argv: Option<Vec<String>>,
     dataset: Option<&'a String>,
     /// SHA-256 of the dataset files of a mix's classes, by path.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     datasets: BTreeMap<&'a str, &'a String>,
     env: BTreeMap<String, String>,
-    /// Always empty: the parameters are inserted as text.
-    params: Params,
 }
 
 /// The parameter that names the file from which a dataset is read.

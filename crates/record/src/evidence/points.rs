@@ -2,7 +2,7 @@
 
 use super::Evidence;
 use crate::journal::{DuplicateReason, LaunchRecord};
-use crate::table::{self, Cell, Points, Sampling, Section, Table, Workload};
+use crate::table::{self, Cell, Points, Sampling, Section, Table, Workload, whole_gpus};
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -217,7 +217,7 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
             name: evidence.names.config(row),
             changes: settings.len(),
             settings,
-            gpus: gpus.filter(|gpus| gpus.fract() == 0.0).map_or(0, |gpus| gpus as u32),
+            gpus: whole_gpus(gpus),
             seconds_per_start: seconds_per_start(launches, tally.seconds),
             seconds_until_ready: seconds_per_start(launches, 0.0),
             facts: Facts {

@@ -43,7 +43,7 @@ pub struct State {
     /// Lost and damaged records, one sentence each.
     pub damage: Vec<String>,
     sessions: Vec<Session>,
-    /// The reason for the end of each session.
+    /// The reasons for the ends of sessions, by their lines.
     endings: BTreeMap<Nonce, BTreeMap<u64, String>>,
     /// Number and time of the last line of each session.
     last_lines: BTreeMap<Nonce, (u64, String)>,

@@ -59,6 +59,11 @@ pub fn used_gpus(params: &Params, argv: &[String], launches: &[LaunchRecord]) ->
     }
 }
 
+/// Returns a number of GPUs for counting replicas: 0 if it is unknown or not whole.
+pub fn whole_gpus(gpus: Option<f64>) -> u32 {
+    gpus.filter(|gpus| gpus.fract() == 0.0).map_or(0, |gpus| gpus as u32)
+}
+
 /// Returns the figures that are computed from others. Names as in `vllm bench sweep plot_pareto`.
 ///
 /// Tokens per second and user are `output_throughput / users`, tokens per second and GPU `output_throughput / GPUs`.

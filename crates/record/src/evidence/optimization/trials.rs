@@ -4,7 +4,7 @@
 use super::{Results, Shares};
 use crate::evidence::Recorded;
 use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
-use crate::table::used_gpus;
+use crate::table::{used_gpus, whole_gpus};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vsweep_answer::{Advice, Answer, Better, Experiment, Goal, SURE, Standing, answer, replicas_on, standings};
 use vsweep_base::cause::{Cause, Outcome};
@@ -198,11 +198,7 @@ impl<'a> Trials<'a> {
             return None;
         };
         let workload = &*question.workload;
-        let mut own = self
-            .standings
-            .values()
-            .filter_map(|values| values.get(workload))
-            .flat_map(BTreeMap::values);
+        let mut own = self.standings_of(workload);
         own.any(is_zero).then(|| self.least(workload).ln())
     }
 
@@ -215,26 +211,24 @@ impl<'a> Trials<'a> {
 
     /// Returns half the smallest figure above 0 of a workload on any start; 1 if there is none.
     fn least(&self, workload: &str) -> f64 {
-        let standings = self.standings.values().filter_map(|values| values.get(workload));
-        let figures = standings
-            .flat_map(BTreeMap::values)
-            .filter_map(|standing| match standing {
-                Standing::Valued { value, .. } if *value > 0.0 => Some(*value),
-                _ => None,
-            });
+        let figures = self.standings_of(workload).filter_map(|standing| match standing {
+            Standing::Valued { value, .. } if *value > 0.0 => Some(*value),
+            _ => None,
+        });
         figures.reduce(f64::min).map_or(1.0, |smallest| smallest / 2.0)
+    }
+
+    /// Returns the standings of all starts under a workload.
+    fn standings_of(&self, workload: &str) -> impl Iterator<Item = &Standing> {
+        let of_slots = self.standings.values();
+        of_slots
+            .filter_map(move |values| values.get(workload))
+            .flat_map(BTreeMap::values)
     }
 
     fn trial_of_failure(&self, server: &ServerId, slot: u32) -> Trial {
         let tally = self.tallies.get(&(server.clone(), slot));
         of_cause(tally.and_then(|tally| tally.cause))
-    }
-
-    /// Returns the number of GPUs of a server by the rule of the answer; 0 if it is not a whole number.
-    fn gpus_of(&self, server: &ServerId) -> u32 {
-        let known = self.state.servers.get(server);
-        let gpus = known.map_or(0.0, |known| used_gpus(&known.params, &known.argv, &known.launches));
-        if gpus.fract() == 0.0 { gpus as u32 } else { 0 }
     }
 
     /// Returns the result of a search: the load that it found, multiplied by the number of replicas that fit on the user's GPUs, or the
@@ -243,7 +237,9 @@ impl<'a> Trials<'a> {
         if self.state.doubted_server(server).is_some() {
             return Trial::Failed;
         }
-        let replicas = f64::from(replicas_on(self.record.gpus, self.gpus_of(server)).max(1));
+        let known = self.state.servers.get(server);
+        let gpus = known.map(|known| used_gpus(&known.params, &known.argv, &known.launches));
+        let replicas = f64::from(replicas_on(self.record.gpus, whole_gpus(gpus)).max(1));
         if let Some(SearchEnd::GivenUp(failure)) = &record.ended {
             return of_cause(Some(failure.cause));
         }

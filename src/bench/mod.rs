@@ -22,7 +22,7 @@ mod worker;
 
 pub use external::{
     AIPERF_RESULT, Asked, LOG, RESULT, command_line, in_figures, judge, load_contradiction, params_of, read_result,
-    read_results,
+    read_results, why_no_figure,
 };
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::to_flags;

@@ -1,11 +1,11 @@
 //! Checks a plan's loads by the rules of the program that measures them.
 
 use super::{OUTPUT_JSON, judging_figures, launched, loads, place_of_param};
-use crate::bench;
+use crate::bench::{self, native::settings::NativeSettings};
 use crate::matrix::{Matrix, argv};
 use crate::plan::{
-    BenchRunner, Commands, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Requirement, Side, Span, Warmup,
-    show, spelling, suggest,
+    BenchRunner, Commands, Condition, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Requirement, Side, Span,
+    Warmup, show, spelling, suggest,
 };
 use crate::search::{Quantity, Vary};
 use crate::stats::split_class;
@@ -46,6 +46,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             let message = format!("vsweep itself decides on `{OUTPUT_JSON}` of a run");
             found.object(span, message, "remove it; the results of all runs are in `runs`");
         }
+        check_judged_figures(plan, matrix, found);
         return;
     }
     let runner = &plan.bench.runner;
@@ -140,33 +141,60 @@ fn check_timeout(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
 
 /// Reports figures that a target or an assertion bounds, or by which servers or runs are judged, and that a load does not ask for.
 fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    let mut require = |key: &str, place: Span| {
-        if let Some(remedy) = loads(matrix).find_map(|load| how_to_ask(key, &load)) {
+    let mut require = |key: &str, place: Span, judged_by: JudgedBy<'_>| {
+        let is_about = |load: &Params| match judged_by {
+            JudgedBy::Assertion(conditions) => {
+                let mut own = conditions
+                    .iter()
+                    .filter(|condition| condition.param.side == Side::Bench);
+                own.all(|condition| condition.holds(load))
+            }
+            JudgedBy::Target | JudgedBy::Plan => true,
+        };
+        let remedy = loads(matrix)
+            .filter(is_about)
+            .find_map(|load| match plan.bench.runner.offline() {
+                Some(offline) => bench::why_no_figure(offline, key, &load),
+                None => how_to_ask(key, &load, judged_by),
+            });
+        if let Some(remedy) = remedy {
             found.object(place, format!("no run will report `{key}`"), remedy);
         }
     };
-    let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
-    let targets = targets.map(|target| &*target.criteria).enumerate();
-    let targets = targets.map(|(i, criteria)| (&["sla", "target"][..], i.to_string(), criteria));
+    let targets = plan.sla.iter().flat_map(|sla| &sla.targets).enumerate();
+    let targets = targets.map(|(i, target)| (&["sla", "target"][..], i, &target.criteria, JudgedBy::Target));
     let asserted = plan.report.requirements.iter().filter_map(Requirement::assertion);
-    let asserted = asserted.map(|assertion| &*assertion.criteria).enumerate();
-    let asserted = asserted.map(|(i, criteria)| (&["assert"][..], i.to_string(), criteria));
-    for (table, i, criteria) in targets.chain(asserted) {
+    let asserted = asserted.enumerate().map(|(i, assertion)| {
+        let judged_by = JudgedBy::Assertion(&assertion.conditions);
+        (&["assert"][..], i, &assertion.criteria, judged_by)
+    });
+    for (table, i, criteria, judged_by) in targets.chain(asserted) {
         for criterion in criteria {
             if let Quantity::Metric(key) = &criterion.quantity {
-                require(key, plan.origin.key_span(&[table, &[&i, key]].concat()));
+                let place = plan.origin.key_span(&[table, &[&i.to_string(), key]].concat());
+                require(key, place, judged_by);
             }
         }
     }
     for (name, place) in judging_figures(plan) {
         let place: Vec<&str> = place.iter().map(String::as_str).collect();
-        require(split_class(name).1, plan.origin.value_span(&place));
+        require(split_class(name).1, plan.origin.value_span(&place), JudgedBy::Plan);
     }
 }
 
-/// Returns a remedy for a figure that the load does not report. Means, medians and deviations are in a result only for the requested
-/// latencies; percentiles come from the requests themselves.
-fn how_to_ask(key: &str, load: &Params) -> Option<String> {
+/// Part of a plan that judges runs by a figure.
+#[derive(Clone, Copy)]
+enum JudgedBy<'a> {
+    /// A target of a search, which computes percentiles from the requests themselves.
+    Target,
+    /// An assertion about the loads that meet its conditions.
+    Assertion(&'a [Condition]),
+    /// Another table, about all loads.
+    Plan,
+}
+
+/// Returns a remedy for a figure that the load does not report.
+fn how_to_ask(key: &str, load: &Params, judged_by: JudgedBy<'_>) -> Option<String> {
     if key == GOODPUT {
         let is_asked = spelling::find(load, "goodput").is_some();
         let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
@@ -174,10 +202,20 @@ fn how_to_ask(key: &str, load: &Params) -> Option<String> {
     }
     let (statistic, rest) = key.split_once('_')?;
     let latency = rest.strip_suffix("_ms")?;
-    let asked = show(spelling::find(load, "percentile_metrics")?);
-    let is_asked = asked.split(',').any(|name| name.trim() == latency);
-    let is_missing = ["mean", "median", "std"].contains(&statistic) && !is_asked;
-    is_missing.then(|| format!("add {latency} to percentile_metrics in [bench.params]"))
+    let settings = NativeSettings::read(load).ok()?;
+    let percentile = statistic.strip_prefix('p').and_then(|text| text.parse::<f64>().ok());
+    if percentile.is_some() && matches!(judged_by, JudgedBy::Target) {
+        return None;
+    }
+    let reported = settings.metrics();
+    if !reported.iter().any(|metric| metric.name() == latency) {
+        return Some(match settings.api.backend().generates() {
+            true => format!("add {latency} to percentile_metrics in [bench.params]"),
+            false => "name a statistic of e2el, the only latency of a backend that generates no text".to_owned(),
+        });
+    }
+    let percentile = percentile.filter(|percentile| !settings.percentiles().contains(percentile))?;
+    Some(format!("add {percentile} to metric_percentiles in [bench.params]"))
 }
 
 /// Returns the position of the class that a sentence is about, such as `class 2 of mix …`. If the sentence names a key of the class,

@@ -3,7 +3,7 @@
 
 use crate::bench::native::settings::TABLE;
 use crate::bench::params::Takes;
-use crate::plan::{Params, ServeCommand};
+use crate::plan::{Offline, Params, ServeCommand, show, spelling};
 use serde_json::{Map, Value, json};
 
 /// Percentiles that become columns. These benchmarks repeat too seldom for finer ones.
@@ -96,6 +96,29 @@ fn times(value: &Value, factor: f64) -> Value {
     match value.as_f64() {
         Some(number) if factor != 1.0 => json!(number * factor),
         _ => value.clone(),
+    }
+}
+
+/// Returns a remedy for a figure by which a plan judges, and that a run of this benchmark does not report.
+pub fn why_no_figure(offline: Offline, key: &str, params: &Params) -> Option<String> {
+    let asked = spelling::find(params, "metric_percentiles").map_or_else(|| "99".to_owned(), show);
+    let (named, percents) = match offline {
+        Offline::Startup => ("", ""),
+        Offline::Throughput => ("request_throughput total_token_throughput completed", ""),
+        Offline::Latency => ("mean_e2el_ms median_e2el_ms", "50,90,99"),
+        Offline::MmProcessor => ("mean_e2el_ms median_e2el_ms std_e2el_ms completed failed", &*asked),
+    };
+    let percents = percents
+        .split(',')
+        .filter_map(|percent| percent.trim().parse::<f64>().ok());
+    let percents = percents.map(|percent| format!("p{percent}_e2el_ms"));
+    let known: Vec<String> = named.split_whitespace().map(str::to_owned).chain(percents).collect();
+    match known.as_slice() {
+        [] => Some(format!(
+            "remove it; nothing is judged by figures of runner {}",
+            offline.name()
+        )),
+        _ => (!known.iter().any(|name| name == key)).then(|| format!("name one of {}", known.join(", "))),
     }
 }
 

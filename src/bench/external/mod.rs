@@ -14,7 +14,7 @@ pub use clients::read_results;
 use contradictions::in_itself;
 pub use contradictions::{Asked, in_figures, load_contradiction};
 pub(crate) use engine::of_engine;
-pub use engine::params_of;
+pub use engine::{params_of, why_no_figure};
 
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
 use crate::bench::native::figures::PLAN_METRICS;

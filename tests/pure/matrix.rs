@@ -340,3 +340,28 @@ fn default_settings_are_no_server_of_their_own_if_the_command_states_one() {
     let stated = "vllm serve m --max-num-seqs 8 --block-size 32";
     assert_eq!(of(stated), (6, own("max_num_seqs=8, block_size=32")));
 }
+
+#[test]
+fn the_text_of_a_number_meets_conditions_and_links() {
+    let text = |more: &str| {
+        let serve = json!({"command": "v serve m", "env": {"THREADS": [1, 2]}, "params": {"seqs": ["1", "2"]}});
+        let mut plan = json!({"serve": serve, "bench": {"params": {"num_prompts": [1, 2]}}});
+        let more: Value = serde_json::from_str(more).expect("an object");
+        plan.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().cloned().expect("an object"));
+        plan
+    };
+    let count = |more: &str| pairs(&expand(&text(more)).expect("a valid plan")).len();
+    assert_eq!(count("{}"), 8);
+    for kept in ["!=2", "=1", "<2"] {
+        let more = format!(r#"{{"exclude": [{{"serve.env.THREADS": "{kept}"}}]}}"#);
+        assert_eq!(count(&more), 4, "{kept}");
+    }
+    assert_eq!(
+        count(r#"{"link": {"equal": [["serve.seqs", "bench.num_prompts"]]}}"#),
+        4
+    );
+    let all = expand(&text("{}")).expect("a valid plan");
+    assert_eq!(pairs(&all.only("env.THREADS=2,seqs>1").expect("some points")).len(), 2);
+}

@@ -1,6 +1,7 @@
 //! Comparisons of a parameter with a value: `">64"` in `[[exclude]]`, `max_concurrency>=8` after `--only`.
 
-use super::{ParamRef, Params, equal, number, show, spelling};
+use super::value::read_text;
+use super::{ParamRef, Params, equal, number, number_or_text, show, spelling};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::fmt;
@@ -48,12 +49,14 @@ impl fmt::Display for Condition {
 }
 
 impl Op {
-    /// Returns true if a value meets the comparison with a bound. Only numbers can be less or greater.
+    /// Returns true if a value meets the comparison with a bound. Only numbers can be less or greater. The text of a number, such as the
+    /// value of a variable, is that number.
     pub fn holds(self, value: &Value, bound: &Value) -> bool {
-        let order = || number(value)?.partial_cmp(&number(bound)?);
+        let order = || number_or_text(value)?.partial_cmp(&number_or_text(bound)?);
+        let is_equal = || equal(&read_text(value), &read_text(bound));
         match self {
-            Op::Eq => equal(value, bound),
-            Op::Ne => !equal(value, bound),
+            Op::Eq => is_equal(),
+            Op::Ne => !is_equal(),
             Op::Lt => order().is_some_and(Ordering::is_lt),
             Op::Le => order().is_some_and(Ordering::is_le),
             Op::Gt => order().is_some_and(Ordering::is_gt),
@@ -160,6 +163,20 @@ mod tests {
         assert!(refused("=>100").ends_with("write `>=`") && refused("=<1").ends_with("write `<=`"));
         assert!(refused("===1").contains("not a comparison") && refused("!fp8").ends_with("write `!=`"));
         assert!(bound(&json!(">big")).is_err());
+    }
+
+    #[test]
+    fn the_text_of_a_number_is_that_number() {
+        let meets = |text: &str, value: Value| {
+            let (op, bound) = bound(&json!(text)).expect("a comparison");
+            op.holds(&value, &bound)
+        };
+        assert!(
+            meets("=2", json!("2")) && meets("2", json!(2)) && meets(">1", json!("2")) && meets("=true", json!("true"))
+        );
+        assert!(!meets("!=2", json!("2")) && !meets("!=2.0", json!(" 2")) && !meets("=false", json!("true")));
+        assert!(meets("!=fp8", json!("auto")) && !meets(">1", json!("auto")) && meets("=inf", json!("inf")));
+        assert!(!meets("=9007199254740993", json!("9007199254740992")));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Values of parameters: which are equal, which are numbers, and how they are shown.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
+use std::borrow::Cow;
 
 /// Returns the value if it is a number. The text `inf` is a number, as in `request_rate = "inf"`.
 pub fn number(value: &Value) -> Option<f64> {
@@ -41,6 +42,22 @@ pub fn equality_key(value: &Value) -> String {
             format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
         }
     }
+}
+
+/// Returns the number or boolean that a text stands for, as in a variable; any other value as it is.
+pub fn read_text(value: &Value) -> Cow<'_, Value> {
+    let Value::String(text) = value else {
+        return Cow::Borrowed(value);
+    };
+    let read = match text.trim() {
+        "true" => Some(true.into()),
+        "false" => Some(false.into()),
+        text => match text.parse::<i64>() {
+            Ok(whole) => Some(whole.into()),
+            Err(_) => number_or_text(value).and_then(Number::from_f64).map(Value::Number),
+        },
+    };
+    read.map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 /// Returns true if two values are equal; see [`equality_key`].

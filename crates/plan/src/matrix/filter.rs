@@ -3,6 +3,7 @@
 
 use super::space::{Sides, Space};
 use super::{FilterKind, Matrix, PairFilter, Removed};
+use crate::value::read_text;
 use crate::{Condition, ParamRef, Side, condition, equality_key, suggest};
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
@@ -37,12 +38,12 @@ impl Agreement {
         }
     }
 
-    /// Returns the pairs in which all parameters of the group have equal values. If they all belong to one side, every configuration of the
+    /// Returns the pairs in which all parameters of the group have equal values; the text of a number is that number. If they all belong to one side, every configuration of the
     /// other side fits.
     pub fn of_values(group: &[ParamRef], sides: &Sides) -> Agreement {
         let is_across = [Side::Serve, Side::Bench].map(|side| names_of(group, side).next().is_some()) == [true; 2];
         Agreement::new(sides, |side, space, index| {
-            let value = |name: &str| space.value(index, name).map(|value| equality_key(&value));
+            let value = |name: &str| space.value(index, name).map(|value| equality_key(&read_text(&value)));
             let mut values = names_of(group, side).map(value);
             let first = values.next().unwrap_or_else(|| Some(String::new()))?;
             let are_equal = values.all(|value| value.as_ref() == Some(&first));

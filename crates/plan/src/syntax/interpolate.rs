@@ -38,6 +38,12 @@ pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, P
             let remedy = "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${";
             return Err(Problem::of(message, remedy));
         }
+        if let Some(default) = default.filter(|default| default.contains(['{', '$'])) {
+            let message =
+                format!("the default of {name} begins with `{default}`, and a default ends at the first `}}`");
+            let remedy = format!("write a default without braces and `$`, or set {name}");
+            return Err(Problem::of(message, remedy));
+        }
         let value = vars.get(name).filter(|value| default.is_none() || !value.is_empty());
         match (value, default) {
             (Some(value), _) => {
@@ -86,6 +92,10 @@ mod tests {
             text("${NONE}"),
             Err("the environment variable NONE is not set".to_owned())
         );
+        for nested in ["${A:-${NONE}}", "${NONE:-{\"a\": 1}}", "${NONE:-$A}"] {
+            let why = text(nested).expect_err("a default ends at the first brace");
+            assert!(why.starts_with("the default of"), "{why}");
+        }
         assert_eq!(text("${A"), malformed("${A"));
         assert_eq!(text("${a b}"), malformed("${a b}"));
     }

@@ -53,6 +53,9 @@ impl Reader<'_> {
         let mut combo = Combo::from_node(self, node, "combos")?;
         let entries: Vec<Entry> = Combo::others(node).into_iter().cloned().collect();
         self.check_spellings(&entries);
+        if side == Side::Bench {
+            self.check_flags(&entries, side.table());
+        }
         for Entry { key, value, .. } in &entries {
             let value = match (side, key.as_str()) {
                 (Side::Serve, COMMAND) => {
@@ -86,6 +89,7 @@ impl Reader<'_> {
         let root = json_text::parse(&text, source, &mut self.found);
         for record in root.children() {
             self.check_spellings(record.entries());
+            self.check_flags(record.entries(), side.table());
         }
         records(&root, &mut self.found)
     }

@@ -1,9 +1,10 @@
 //! Reads parameters: fixed values, axes, and values that follow others.
 
 use super::{FromNode, RangeTable, Reader, table};
+use crate::commands::{ENV, is_no_flag};
 use crate::forms::Scalar;
 use crate::written::any_of;
-use crate::{Axis, Entry, Kind, Node, Problem, number, spelling};
+use crate::{Axis, Entry, Kind, Node, Problem, Side, number, spelling};
 use serde_json::{Number, Value};
 use std::collections::HashMap;
 
@@ -51,6 +52,7 @@ any_of! {
 pub(crate) fn params(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
     let entries = reader.table(node, what, &format!("write parameters below [{what}]"))?;
     reader.check_spellings(entries);
+    reader.check_flags(entries, what.split('.').next().unwrap_or(what));
     let mut params = Vec::with_capacity(entries.len());
     for entry in entries {
         if let Some(axis) = reader.axis(entry) {
@@ -84,6 +86,20 @@ impl Reader<'_> {
                 let problem = Problem::new(entry.key_span, message, "remove one");
                 self.found.add(problem.and(first.key_span, "first here"));
             }
+        }
+    }
+
+    /// Rejects commands and variables among the flags of a side, whose table is named.
+    pub(super) fn check_flags(&mut self, entries: &[Entry], table: &str) {
+        for entry in entries.iter().filter(|entry| is_no_flag(&entry.key)) {
+            let remedy = match entry.key.strip_prefix(ENV) {
+                None => format!("write it in [{table}]: command = {{ old = \"...\", new = \"...\" }}"),
+                Some(name) if table == Side::Bench.table() => {
+                    format!("write it in [bench]: env = {{ {name} = \"...\" }}")
+                }
+                Some(name) => format!("write it in [{table}]: env = {{ {name} = [...] }}"),
+            };
+            self.object(entry.key_span, format!("`{}` is not a flag", entry.key), remedy);
         }
     }
 

@@ -49,7 +49,7 @@ table! {
         /// (`answers_differ`; docs/verdicts.md). Default: true.
         pub answer_check: bool = key().or(true),
         /// Flags of the server, with dashes or underscores. A list or a range is an axis; axes multiply.
-        pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(flags),
+        pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(params),
         /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
         /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
         _params_file as "params_file": () = for_schema_only::<String>(),
@@ -308,18 +308,6 @@ fn variables(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(St
         (!values.is_empty()).then(|| (entry.key.clone(), Axis::Values(values)))
     };
     Some(entries.iter().filter_map(variable).collect())
-}
-
-/// Reads `[serve.params]`, which may contain only flags.
-fn flags(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
-    for entry in node.entries().iter().filter(|entry| is_no_flag(&entry.key)) {
-        let remedy = match entry.key.strip_prefix(ENV) {
-            None => "write it in [serve]: command = { old = \"...\", new = \"...\" }".to_owned(),
-            Some(name) => format!("write it in [serve]: env = {{ {name} = [...] }}"),
-        };
-        reader.object(entry.key_span, format!("`{}` is not a flag", entry.key), remedy);
-    }
-    params(reader, node, what)
 }
 
 /// Returns true if each combination has its own command line.

@@ -13,16 +13,10 @@ use std::collections::BTreeSet;
 
 const GOODPUT: &str = "request_goodput";
 
-/// Parameters of `vsweep bench` that a plan cannot set: the server of a run, and the file of its result.
-const OURS: [&str; 7] = [
-    "base_url",
-    "host",
-    "port",
-    "save_result",
-    "append_result",
-    "result_dir",
-    "result_filename",
-];
+/// Parameters of a benchmark for the server of a run and the file of its result, on which vsweep decides.
+const OURS: [&str; 5] = ["base_url", "host", "port", "result_dir", "result_filename"];
+/// Further parameters of `vsweep bench` that a plan cannot set.
+const SAVING: [&str; 2] = ["save_result", "append_result"];
 
 /// Checks the loads of a plan. Of external and offline benchmarks, only a few settings are checked. If the plan has other problems, the
 /// program's objections are reported only if they name a parameter that the plan sets. Other objections may follow from these problems.
@@ -33,6 +27,15 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             let message = "`vllm bench serve` has no `duration`";
             let remedy = "give num_prompts, or remove `command`: the load generator of vsweep has it";
             found.object(span, message, remedy);
+        }
+        if commands.iter().all(|argv| bench::params_of(argv).is_some()) {
+            let is_filled_in = |name: &str| {
+                commands
+                    .iter()
+                    .flat_map(argv::placeholders)
+                    .any(|it| spelling::same(it, name))
+            };
+            refuse(OURS.into_iter().filter(|name| !is_filled_in(name)), plan, found);
         }
         check_placeholders(plan, matrix, commands, found);
         return;
@@ -73,18 +76,23 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         check_judged_figures(plan, matrix, found);
         check_timeout(plan, matrix, found);
     }
-    for name in OURS {
-        if let Some(span) = place_named_in(plan, name) {
-            let message = format!("vsweep itself decides on `{name}` of a run");
-            let remedy = "remove it; `serve.url` measures a server that runs already";
-            found.object(span, message, remedy);
-        }
-    }
+    refuse(OURS.into_iter().chain(SAVING), plan, found);
     for sentence in &sentences {
         let place = place_named_in(plan, sentence);
         if is_whole || place.is_some() {
             let span = place.unwrap_or_else(|| plan.origin.key_span(&["bench", "params"]));
             found.add(problem(span, sentence));
+        }
+    }
+}
+
+/// Rejects parameters that a plan cannot set.
+fn refuse(names: impl Iterator<Item = &'static str>, plan: &Plan, found: &mut Diagnostics) {
+    for name in names {
+        if let Some(span) = place_named_in(plan, name) {
+            let message = format!("vsweep itself decides on `{name}` of a run");
+            let remedy = "remove it; `serve.url` measures a server that runs already";
+            found.object(span, message, remedy);
         }
     }
 }

@@ -99,8 +99,13 @@ fn read(
     let mut root = with_base(typed, path, &mut vec![path.to_path_buf()], &mut reader);
     for setting in overrides {
         let source = reader.sources.add("--set", setting.as_str());
-        if let Some(over) = override_tree(setting, source, &mut reader) {
-            merge(&mut root, over);
+        let over = override_tree(setting, source, &mut reader);
+        match over.as_ref().and_then(|over| over.entry("extends")) {
+            Some(entry) => {
+                let message = "a plan is extended by its text, not by --set";
+                reader.object(entry.key_span, message, "write `extends` into the plan");
+            }
+            None => over.into_iter().for_each(|over| merge(&mut root, over)),
         }
     }
     if let Some(budget) = budget {
@@ -244,15 +249,15 @@ fn override_tree(setting: &str, source: usize, reader: &mut Reader<'_>) -> Optio
     let parsed = |text: &str| {
         let mut quiet = Diagnostics::default();
         let tree = toml_text::parse(text, source, &mut quiet);
-        quiet.is_empty().then_some(tree)
+        (quiet.is_empty() && tree.entries().len() == 1).then_some(tree)
     };
-    if let Some(tree) = parsed(setting).filter(|tree| tree.entries().len() == 1) {
-        return Some(tree);
-    }
     let Some((key, value)) = setting.split_once('=') else {
         let remedy = "write --set KEY=VALUE, such as --set runs=5";
         return reader.refuse(Span::of(source, 0..setting.len()), "this override has no `=`", remedy);
     };
+    if let Some(tree) = parsed(setting) {
+        return Some(tree);
+    }
     let Some(mut tree) = parsed(&format!("{key}=0")) else {
         let message = "the key of this override is not a dotted name";
         let remedy = "write a dotted key such as serve.params.max_num_seqs";
@@ -357,6 +362,33 @@ mod tests {
         let read = within(&[merged, files[2], files[3]], &[], over.0);
         assert_eq!(read.serve.combos, plan.serve.combos, "{}", plan.text);
         assert_eq!((read.serve.combos.len(), read.bench.combos.len()), (1, 2));
+    }
+
+    const DASHED: &str = "[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax-num-seqs = 4\n";
+
+    /// The plan of a text with overrides.
+    fn with_overrides(overrides: &[&str]) -> Result<Plan, String> {
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        let draft = read(
+            DASHED,
+            Format::Toml,
+            Path::new("p.toml"),
+            (&overrides, None),
+            &World::empty(),
+        );
+        draft.and_then(Draft::finish).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn an_override_without_effect_is_refused() {
+        for (setting, why) in [
+            ("extends=base.toml", "extended by its text"),
+            ("[serve]", "has no `=`"),
+            ("# x=1", "not a dotted name"),
+        ] {
+            let told = with_overrides(&[setting]).expect_err("no override");
+            assert!(told.contains(why), "{setting}: {told}");
+        }
     }
 
     #[test]

@@ -290,6 +290,7 @@ fn replace_leaf(tree: &mut Node, leaf: Node) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Axis;
     use std::time::Duration;
 
     const GRID: &str = "version = 1\nstarts = 3\nrepeat_first = true\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\n\
@@ -377,6 +378,18 @@ mod tests {
             &World::empty(),
         );
         draft.and_then(Draft::finish).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn a_parameter_is_overridden_in_any_spelling() {
+        let plan = with_overrides(&["serve.params.max_num_seqs=8"]).expect("a plan");
+        assert_eq!(plan.serve.params, [("max-num-seqs".to_owned(), Axis::Fixed(8.into()))]);
+        let over = "extends = \"base.toml\"\n[serve.params]\nmax_num_seqs = [1, 2]\n";
+        let plan = within(&[("base.toml", DASHED), ("over.toml", over)], &[], "over.toml");
+        assert_eq!(
+            plan.serve.params,
+            [("max-num-seqs".to_owned(), Axis::Values(vec![1.into(), 2.into()]))]
+        );
     }
 
     #[test]

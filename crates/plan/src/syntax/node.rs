@@ -1,7 +1,7 @@
 //! The value tree that TOML and JSON plans share: every key and value has its position in the text. One tree can be merged over another: a
 //! plan over the plan that it extends, and `--set` over the plan.
 
-use crate::{Span, nearest};
+use crate::{Span, nearest, spelling};
 use serde_json::{Map, Number, Value};
 
 /// A value and its position.
@@ -165,7 +165,8 @@ fn merge_below(base: &mut Node, over: Node, level: Level) {
     };
     base.span = over.span;
     for Entry { key, key_span, value } in new {
-        match old.iter_mut().find(|entry| entry.key == key) {
+        let is_same = |name: &str| name == key || (level == Level::Params && spelling::same(name, &key));
+        match old.iter_mut().find(|entry| is_same(&entry.key)) {
             Some(entry) => {
                 entry.key_span = key_span;
                 match (level, key.as_str()) {

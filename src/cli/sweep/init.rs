@@ -4,6 +4,7 @@ use crate::cli::machine;
 use crate::cli::output;
 use crate::error::{Error, Exit, Result};
 use crate::load::ServerAddress;
+use crate::plan::Secrets;
 use crate::server::Server;
 use crate::shell::shell_line;
 use clap::ValueEnum;
@@ -93,13 +94,15 @@ fn model_of(args: &Args) -> Result<(String, Option<u64>)> {
 }
 
 fn ask(url: &str) -> Result<(String, Option<u64>)> {
-    ServerAddress::parse(url).map_err(Error::Usage)?;
+    let mut secrets = Secrets::default();
+    secrets.note_text(url);
+    ServerAddress::parse(url).map_err(|why| Error::Usage(secrets.redact(&why)))?;
     let identity = machine::runtime()?.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
     let identity = identity.map_err(|failure| {
         let detail = failure.detail;
-        Error::Fatal(format!(
+        Error::Fatal(secrets.redact(&format!(
             "{url}: {detail}; start the server first, or give --model for one that the plan starts"
-        ))
+        )))
     })?;
     Ok((identity.served_model, identity.max_model_len))
 }
@@ -212,5 +215,19 @@ mod tests {
         assert_eq!(gpu_counts("mistralai/Mixtral-8x7B-v0.1", 8), [2, 4, 8]);
         assert_eq!(gpu_counts("a/405B", 8), [8], "what fits nowhere gets all");
         assert_eq!(gpu_counts("facebook/opt-125m", 2), [1, 2]);
+    }
+
+    #[test]
+    fn secrets_of_the_address_are_in_no_message() {
+        for url in [
+            "http://user:secretpw12@127.0.0.1:1x",
+            "http://127.0.0.1:1x/?api_key=secretpw12",
+        ] {
+            let why = ask(url).expect_err("no port").to_string();
+            assert!(
+                why.contains("port that is not a number") && !why.contains("secretpw12"),
+                "{why}"
+            );
+        }
     }
 }

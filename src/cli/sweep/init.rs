@@ -66,7 +66,8 @@ pub fn run(args: Args) -> Result<Exit> {
         Goal::Demo => DEMO.to_owned(),
         _ => {
             let (model, longest) = model_of(&args)?;
-            if let Some(why) = weights_gb(&model).and_then(|weights| too_few(weights, args.gpus?)) {
+            let weights = weights_gb(&model).filter(|_| args.url.is_none());
+            if let Some(why) = weights.and_then(|weights| too_few(weights, args.gpus.unwrap_or(1))) {
                 output::print_note(why);
             }
             render(&args, &model, longest)
@@ -132,7 +133,7 @@ const ROOM_FOR_WEIGHTS_GB: f64 = 60.0;
 /// Returns the parallel sizes to try on some GPUs: the powers of two on which the weights of the model fit, judged by its name; if they fit
 /// on none, the largest power.
 fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
-    let least = weights_gb(model).map_or(1.0, |weights| weights / ROOM_FOR_WEIGHTS_GB);
+    let least = weights_gb(model).map_or(1.0, least_gpus);
     let counts: Vec<u32> = (0..32)
         .map(|power| 1 << power)
         .take_while(|count| *count <= gpus)
@@ -148,9 +149,14 @@ fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
     }
 }
 
+/// Returns the smallest power of two of GPUs on which weights of this size fit.
+fn least_gpus(weights_gb: f64) -> f64 {
+    (weights_gb / ROOM_FOR_WEIGHTS_GB).max(1.0).log2().ceil().exp2()
+}
+
 /// Returns a note if weights of this size do not fit on these GPUs.
 fn too_few(weights_gb: f64, gpus: u32) -> Option<String> {
-    let least = (weights_gb / ROOM_FOR_WEIGHTS_GB).ceil();
+    let least = least_gpus(weights_gb);
     (f64::from(gpus) < least).then(|| {
         format!(
             "weights of about {weights_gb:.0} GB fit on {least} GPUs of 80 GB, not on {gpus}; give --gpus {least}, or a quantised model"
@@ -179,7 +185,10 @@ fn weights_gb(model: &str) -> Option<f64> {
         () if ["fp8", "int8", "w8a8"].iter().any(|kind| name.contains(kind)) => 1.0,
         () => 2.0,
     };
-    billions.reduce(f64::max).map(|billions| billions * bytes)
+    billions
+        .filter(|size| size.is_finite())
+        .reduce(f64::max)
+        .map(|billions| billions * bytes)
 }
 
 /// Returns the last part of a model's name or path.
@@ -215,6 +224,15 @@ mod tests {
         assert_eq!(gpu_counts("mistralai/Mixtral-8x7B-v0.1", 8), [2, 4, 8]);
         assert_eq!(gpu_counts("a/405B", 8), [8], "what fits nowhere gets all");
         assert_eq!(gpu_counts("facebook/opt-125m", 2), [1, 2]);
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_is_told_a_number_of_gpus_that_is_tried() {
+        let note = |model: &str, gpus: u32| too_few(weights_gb(model)?, gpus);
+        assert!(note("a/405B", 8).is_some_and(|note| note.contains("give --gpus 16")));
+        assert!(note("a/405B", 14).is_some() && note("a/405B", 16).is_none());
+        assert!(note("a/70B", 3).is_some_and(|note| note.contains("fit on 4 GPUs")) && note("a/70B", 4).is_none());
+        assert!(note("foo-infb", 1).is_none() && note("opt-125m", 1).is_none() && note("0B", 1).is_none());
     }
 
     #[test]

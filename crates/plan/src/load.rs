@@ -97,6 +97,8 @@ fn read(
     }
     let is_verbatim = overrides.is_empty() && budget.is_none() && typed.child("extends").is_none();
     let mut root = with_base(typed, path, &mut vec![path.to_path_buf()], &mut reader);
+    // All problems so far are about the texts of plans that this one extends.
+    reader.names.may_lack_some = !reader.found.is_empty();
     for setting in overrides {
         let source = reader.sources.add("--set", setting.as_str());
         let over = override_tree(setting, source, &mut reader);

@@ -106,7 +106,7 @@ pub(crate) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
 
 impl Plan {
     pub(crate) fn check(&mut self, reader: &mut Reader<'_>, root: &Node) {
-        if root.child("serve").is_none() {
+        if root.child("serve").is_none() && !reader.names.may_lack_some {
             let remedy = "add [serve] with a command, such as command = \"vllm serve MODEL\"";
             reader.found.add(Problem {
                 explained_at: root.misspelt("serve"),

@@ -107,7 +107,9 @@ impl SlaTable {
             reader.object(node.span, message, "make sla.min less than sla.max");
         }
         for (position, target) in self.targets.iter().enumerate() {
-            if self.targets[..position].iter().any(|other| other.name == target.name) {
+            let is_taken = self.targets[..position].iter().any(|other| other.name == target.name);
+            // A target without a valid bound may have no name.
+            if is_taken && !target.name.is_empty() {
                 let message = format!("two targets are called `{}`", target.name);
                 reader.object(target.place, message, "give each a name of its own");
             }

@@ -4,6 +4,9 @@ use humantime::DurationError;
 use itertools::Itertools;
 use std::time::Duration;
 
+/// Longest duration that a text may give: 100 years, which added to any time is still a time.
+const LONGEST: Duration = Duration::from_secs(36_500 * 24 * 3600);
+
 /// Parses a duration such as `30s`, `15m`, `1h 30m` or `250ms`. A bare number is refused, because its unit is unknown.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let explain = |error| {
@@ -15,7 +18,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         };
         format!("{what}; write a number with a unit, such as \"30s\", \"15m\" or \"1h 30m\"")
     };
-    humantime::parse_duration(text.trim()).map_err(explain)
+    let duration = humantime::parse_duration(text.trim()).map_err(explain)?;
+    match duration <= LONGEST {
+        true => Ok(duration),
+        false => Err("longer than 100 years; write a shorter duration".to_owned()),
+    }
 }
 
 /// Returns true if a number is 0. Files leave out such numbers.
@@ -95,6 +102,9 @@ mod tests {
         let soon = parse_duration("soon").expect_err("no number");
         assert!(soon.starts_with("not a duration; write a number with a unit"), "{soon}");
         assert_eq!(parse_duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert!(parse_duration("36500d").is_ok());
+        let endless = parse_duration("99999999999999d").expect_err("no clock reaches it");
+        assert!(endless.starts_with("longer than 100 years"), "{endless}");
     }
 
     #[test]

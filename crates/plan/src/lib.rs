@@ -132,7 +132,7 @@ table! {
         /// (docs/plan.md).
         _secret_names as "secrets": () = for_schema_only::<Vec<String>>(),
         /// The server: what is launched, and with which settings.
-        pub serve: Serve = key().required_elsewhere(),
+        pub serve: Serve,
         /// The load: what is sent, and by which program.
         pub bench: Bench,
         /// Runs several servers at the same time. Without this table they run one after the other.

@@ -64,7 +64,7 @@ pub fn draft(path: &Path, overrides: &[String], budget: Option<&str>) -> Result<
         let problem = Problem::of(format!("cannot read the plan {}: {why}", path.display()), remedy);
         Problems::new(vec![problem], &Sources::default(), &Secrets::default())
     })?;
-    let format = match is_piped && text.trim_start().starts_with('{') {
+    let format = match is_piped && text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
         true => Format::Json,
         false => Format::of(path),
     };

@@ -75,8 +75,10 @@ pub fn long_name(short: &str) -> Option<&'static str> {
 /// Returns the parameter that a word of a command line sets, in canonical spelling, if the word is a long flag or a known short one.
 pub fn parameter(word: &str) -> Option<String> {
     let flag = word.split_once('=').map_or(word, |(flag, _)| flag);
-    let short = || long_name(flag).filter(|_| flag.starts_with('-'));
-    flag.strip_prefix("--").or_else(short).map(canonical)
+    // A key of the parameter's table may follow: `-cc.mode`.
+    let (plain, key) = flag.split_at(flag.find('.').unwrap_or(flag.len()));
+    let short = || Some(format!("{}{key}", long_name(plain).filter(|_| flag.starts_with('-'))?));
+    flag.strip_prefix("--").map(canonical).or_else(short)
 }
 
 /// Returns the value of a parameter by any spelling of its name.

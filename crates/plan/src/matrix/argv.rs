@@ -237,6 +237,26 @@ mod tests {
     }
 
     #[test]
+    fn a_key_of_a_short_flag_is_replaced() {
+        let params = json!({"compilation_config.mode": 0});
+        for base in [
+            "v serve m -cc.mode=3",
+            "v serve m -cc.mode 3",
+            "v serve m --compilation-config.mode=3",
+        ] {
+            assert_eq!(
+                applied(base, params.clone()),
+                "v serve m --compilation-config.mode 0",
+                "{base}"
+            );
+        }
+        assert_eq!(
+            applied("v serve m -cc.level=3", params),
+            "v serve m -cc.level=3 --compilation-config.mode 0"
+        );
+    }
+
+    #[test]
     fn the_flag_keeps_its_place() {
         assert_eq!(
             applied("vllm serve --port=1 m --seed 2", json!({"port": 9})),

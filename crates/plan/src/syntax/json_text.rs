@@ -28,6 +28,9 @@ const STRICT: ParseOptions = ParseOptions {
 
 /// Reads a whole document. The first syntax error ends the reading, because problems after it would be guesswork.
 pub fn parse(text: &str, source: usize, found: &mut Diagnostics) -> Node {
+    // Blanks in place of a byte order mark keep all positions.
+    let without_mark = text.strip_prefix('\u{feff}').map(|rest| format!("   {rest}"));
+    let text = without_mark.as_deref().unwrap_or(text);
     let problem = match jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &STRICT) {
         Ok(parsed) => match parsed.value {
             Some(value) => return node(&value, source, 1, found),

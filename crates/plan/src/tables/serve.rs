@@ -222,6 +222,13 @@ impl FromNode for Commands {
             reader.object(node.span, format!("`{what}` names no program"), remedy);
         }
         let named = entries.iter().map(|entry| {
+            if entry.key.is_empty() {
+                reader.object(
+                    entry.key_span,
+                    format!("a command line of `{what}` has no name"),
+                    "name it",
+                );
+            }
             let words = reader.words(&entry.value, &format!("{what}.{}", entry.key));
             (entry.key.clone(), words.unwrap_or_default())
         });

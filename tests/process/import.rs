@@ -257,6 +257,7 @@ fn searches_and_explorations_of_every_release_are_vsweeps_own() {
             "b.json",
             json!([{"random_output_len": 8}, {"random_output_len": 16, "num_prompts": 50}]),
         ),
+        ("dashed.json", json!([{"num-prompts": 50}])),
     ]);
     let commands = ["--serve-cmd", SERVE, "--bench-cmd", BENCH];
     let import = |name: &str, more: &[&str]| {
@@ -322,6 +323,15 @@ fn searches_and_explorations_of_every_release_are_vsweeps_own() {
         "{first_sla}"
     );
     assert!(!first_sla.contains("runs = "), "{first_sla}");
+    let few = [
+        "--bench-params",
+        "dashed.json",
+        "--sla-params",
+        "sla.json",
+        "--sla-variable",
+        "max_concurrency",
+    ];
+    has(&import("serve_sla", &few), &["[sla]", "max = 50"]);
 }
 
 #[test]
@@ -334,6 +344,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
             json!([{"_benchmark_name": "x"}, {"_benchmark_name": "x", "a": 1}]),
         ),
         ("load.json", json!([{"request_rate": 4}])),
+        ("command.json", json!([{"command": "x"}])),
     ]);
     let own = [
         "vllm",
@@ -387,6 +398,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
             with(&["--serve-cmd", "vllm 'serve"]),
             "--serve-cmd has a quote that is never closed",
         ),
+        (with(&["--bench-params", "command.json"]), "--> the imported plan:"),
         (refuse(&explored), "[explore] decides `request_rate`"),
     ] {
         let flat = said.replace("\n |\n = help: ", "; ");
@@ -468,7 +480,7 @@ fn a_suite_of_the_performance_ci_becomes_a_plan_for_each_test() {
     "defaults": {"qps_list": [1, "inf"], "server_parameters": {"model": "org/m", "disable_log_stats": ""},
                  "client_parameters": {"backend": "vllm", "model": "org/m", "dataset_name": "random", "num_prompts": 200}},
     "tests": [
-        {"test_name": "serving_m_tp1", "server_parameters": {"tensor_parallel_size": 1}},
+        {"test_name": "serving_m_tp1", "server_parameters": {"tensor_parallel_size": 1, "served_model_name": ["a", "b"]}},
         {"test_name": "serving_m_tp2", "server_parameters": {"tensor_parallel_size": 2}, "max_concurrency_list": [8, 16],
          "server_environment_variables": {"VLLM_X": 1}},
     ]});
@@ -504,7 +516,7 @@ fn a_suite_of_the_performance_ci_becomes_a_plan_for_each_test() {
     assert_eq!(
         lines("serving", "serving_m_tp1"),
         [
-            "vllm serve org/m --disable-log-stats --tensor-parallel-size 1".to_owned(),
+            "vllm serve org/m --disable-log-stats --tensor-parallel-size 1 --served-model-name a b".to_owned(),
             format!("{client} --request-rate 1 --max-concurrency 200"),
             format!("{client} --request-rate inf --max-concurrency 200"),
         ]

@@ -24,7 +24,7 @@ pub(super) fn compare(
     text: &str,
     notes: &mut Vec<String>,
 ) -> Result<Option<Vec<String>>, Problems> {
-    let plan = crate::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty())?;
+    let plan = crate::parse(text, Format::Toml, Path::new("the imported plan"), &World::empty())?;
     let matrix = Matrix::expand(&plan)?;
     let loads = |server: ServerConfig| {
         let loads = matrix.points_of(&server).filter_map(|point| point.argv);

@@ -11,7 +11,7 @@ mod startup;
 pub mod suite;
 pub mod vllm_sweep;
 
-use crate::{Combo, Diagnostics, Params, Problem, Problems, Secrets, ServeCommand, Sources};
+use crate::{Combo, Diagnostics, Params, Problem, Problems, Secrets, ServeCommand, Sources, spelling};
 use itertools::Itertools;
 use serde_json::Value;
 use std::io;
@@ -209,7 +209,7 @@ impl ReadSweep<'_> {
     /// Number of requests that vLLM's runs send under a load, which is also the highest concurrency of its exploration.
     fn num_prompts(&self, bench: &Params) -> u64 {
         let whole = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-        let given = bench.get("num_prompts").and_then(whole);
+        let given = spelling::find(bench, "num_prompts").and_then(whole);
         let typed = || ServeCommand::of(&self.bench_command).value("num_prompts")?.parse().ok();
         given.or_else(typed).unwrap_or(1000)
     }

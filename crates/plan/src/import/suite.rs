@@ -64,12 +64,13 @@ fn plan_of(test: &Params) -> Result<Test, String> {
             (engine, own, table("environment_variables"))
         }
     };
+    let most = load.get("num_prompts").cloned();
     let model = server.shift_remove("model").or_else(|| load.get("model").cloned());
     let model = model.as_ref().and_then(Value::as_str).ok_or_else(|| {
         format!("says of the test {name} no model; give \"model\" in its parameters, and \"test_name\" as serving_…, latency_… or throughput_…")
     })?;
+    load = passed(load);
     if offline.is_none() {
-        let most = load.get("num_prompts").cloned();
         let rates = list("qps_list").map(|rates| ("request_rate".to_owned(), rates));
         let most = list("max_concurrency_list")
             .or(most)
@@ -91,7 +92,7 @@ fn plan_of(test: &Params) -> Result<Test, String> {
             "command": offline.is_none().then_some("vllm bench serve"),
             "timeout": offline.is_none().then_some("6h"),
             "warmup_prompts": offline.is_none().then_some(0),
-            "params": passed(load),
+            "params": load,
         },
     });
     let text = "# A test of vLLM's performance CI, made by `vsweep import`.\n\n".to_owned() + &plan_text::toml(plan);
@@ -99,11 +100,12 @@ fn plan_of(test: &Params) -> Result<Test, String> {
     Ok(Test { name, text })
 }
 
-/// Converts parameters to a plan's form: an empty text or null becomes `true`, a flag without a value.
+/// Converts parameters to a plan's form: an empty text or null becomes `true`, a flag without a value. A list is one value, not an axis.
 fn passed(params: Params) -> Params {
     let passed = params.into_iter().map(|(name, value)| match value {
         Value::String(text) if text.is_empty() => (name, json!(true)),
         Value::Null => (name, json!(true)),
+        Value::Array(_) => (name, json!({"value": value})),
         Value::Object(_) => (name, json_word(&value).into()),
         value => (name, value),
     });

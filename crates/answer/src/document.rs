@@ -169,7 +169,7 @@ pub struct Entrant {
     pub config: String,
     /// The id of its best point, or of the one most likely to meet the targets; `None` for a search.
     pub point: Option<String>,
-    /// The load of that point, or the load found; of one server.
+    /// The load of that point, or the load found; of one server. Empty if its search ended undecided.
     pub load: String,
     /// Number of its servers on the user's GPUs.
     pub replicas: u32,
@@ -184,7 +184,7 @@ pub struct Entrant {
     pub probability: f64,
     /// The probability of being at most the margin worse than the winner.
     pub as_good: f64,
-    /// The winner's figure as a multiple of this one. `None` for the winner, for a better estimate, and at the highest load allowed.
+    /// The winner's figure as a multiple of this one. `None` for the winner, a better estimate, the highest load allowed, and if undecided.
     pub winner_over: Option<Estimate>,
     /// True if it has the default settings of the server's own program.
     pub is_default: bool,

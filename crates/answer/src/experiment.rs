@@ -182,8 +182,8 @@ pub struct Search {
     /// The metrics that the target bounds.
     #[serde(default)]
     pub bounded: Vec<String>,
-    /// The load that the search reports for one server.
-    pub load: f64,
+    /// The load that the search reports for one server; `None` if it ended undecided.
+    pub load: Option<f64>,
     /// The highest load that the search may try; no draw exceeds it. `None` without such a bound.
     pub ceiling: Option<f64>,
     /// The slope `d ln(figure) / d ln(load)` of the limiting figure at the limit.

@@ -1,7 +1,7 @@
 //! Parts of an answer that several readers look for.
 
 use super::asked::Goal;
-use super::document::{Answer, Answered, Estimate};
+use super::document::{Answer, Answered, Entrant, Estimate};
 use std::collections::BTreeSet;
 
 impl Answer {
@@ -86,10 +86,20 @@ impl Answered {
         }
     }
 
-    /// Returns the ids of the winner and its ties. With a probability of 95 %, one of them is within the margin of the best. If there is
-    /// only the winner, nothing more is measured.
+    /// Returns the ids of the winner and its ties, without servers whose search ended undecided: another start would not decide it. If there
+    /// is only the winner, nothing more is measured.
     pub fn finalists(&self) -> impl Iterator<Item = &str> {
         let winner = self.winner.iter().map(|winner| &*winner.config);
-        winner.chain(self.ties.iter().map(|tie| &**tie))
+        let ties = self.ties.iter().filter(|tie| self.undecided(tie).is_none());
+        winner.chain(ties.map(|tie| &**tie))
+    }
+
+    /// Returns a config that competes although its search ended undecided.
+    pub fn undecided(&self, config: &str) -> Option<&Entrant> {
+        let is_undecided = |entrant: &&Entrant| entrant.point.is_none() && !entrant.meets;
+        self.entrants
+            .iter()
+            .find(|entrant| entrant.config == config)
+            .filter(is_undecided)
     }
 }

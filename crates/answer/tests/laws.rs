@@ -268,11 +268,11 @@ proptest! {
         let changes = |experiment: &Experiment, id: &str| {
             experiment.configs.iter().find(|config| config.id == id).map(|config| config.changes)
         };
-        let load = |search: &Search| (search.config != best).then_some(search.load);
+        let load = |search: &Search| search.load.filter(|_| search.config != best);
         let value = before.questions[0].winner.as_ref().map_or(0.0, |winner| winner.value.value);
         let mut better = experiment.clone();
         for search in better.searches.iter_mut().filter(|search| search.config == best) {
-            search.load = (search.load * times).floor();
+            search.load = search.load.map(|load| (load * times).floor());
             search.starts.iter_mut().flat_map(|start| &mut start.quantiles).for_each(|quantile| *quantile *= times);
         }
         let after = answer(better);
@@ -325,7 +325,7 @@ fn searched(loads: &[f64]) -> Experiment {
         Search {
             config: format!("c{at}"),
             target: "chat".to_owned(),
-            load: load.floor(),
+            load: Some(load.floor()),
             slope: 1.0,
             starts: vec![start("0"), start("1")],
             ..Search::default()

@@ -49,7 +49,7 @@ pub fn judge(seed: u64) -> Trial {
         Search {
             config: super::play::id(at),
             target: "chat".to_owned(),
-            load,
+            load: Some(load),
             slope,
             starts: found,
             ..Search::default()

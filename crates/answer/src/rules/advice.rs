@@ -34,8 +34,10 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
     let is_asked = |id: &str| id == winner.config || answered.ties.iter().any(|tie| tie == id);
     let asked = |place: &&Placed| is_asked(&experiment.configs[place.config].id);
     let (placed, others): (Vec<&Placed>, Vec<&Placed>) = entrants.placed.iter().partition(asked);
-    // A search that meets its target at the highest load allowed needs a higher bound, not another start.
-    if placed.len() < 2 || placed.iter().any(|placed| placed.at_ceiling) {
+    // A search that meets its target at the highest load allowed needs a higher bound, and an undecided one needs more probes. Another start
+    // helps neither.
+    let needs_more = |placed: &&Placed| placed.at_ceiling || placed.is_undecided();
+    if placed.len() < 2 || placed.iter().any(needs_more) {
         return None;
     }
     let noise = |placed: &&Placed| noise_of_a_start(known, &answered.goal, placed);

@@ -17,7 +17,7 @@ pub struct Placed {
     pub config: usize,
     /// The index of its recommended point in the experiment; `None` for a search.
     pub point: Option<usize>,
-    /// The load of that point, or the load found.
+    /// The load of that point, or the load found; empty if a search ended undecided.
     pub load: String,
     /// True for a search that meets its target at the highest load allowed.
     pub at_ceiling: bool,
@@ -27,6 +27,13 @@ pub struct Placed {
     pub value: Estimate,
     /// The draws of that figure.
     pub value_draws: Vec<f64>,
+}
+
+impl Placed {
+    /// Returns true for a search that ended undecided.
+    pub fn is_undecided(&self) -> bool {
+        self.point.is_none() && self.contender.plain.is_none()
+    }
 }
 
 /// The entrants, one for each config, and the indices of configs that need more GPUs than the user has.

@@ -158,9 +158,10 @@ fn documented(known: &Known<'_>, entrants: &Entrants, found: &Found, better: Bet
 }
 
 /// Returns the winner's figure as a multiple of another entrant's. `None` if the other has the better estimate, because the winner was then
-/// chosen for another reason. `None` also if the other met its target at the highest load allowed, because it may hold more.
+/// chosen for another reason. `None` also if the other may hold more: it met its target at the highest load allowed, or its search ended
+/// undecided.
 fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
-    if other.at_ceiling || better.prefers(other.value.value, winner.value.value) {
+    if other.at_ceiling || other.is_undecided() || better.prefers(other.value.value, winner.value.value) {
         return None;
     }
     let draws = winner.value_draws.iter().zip(&other.value_draws);

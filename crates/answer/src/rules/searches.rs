@@ -4,6 +4,8 @@
 //! of starts is estimated from all searches for the target, as for any metric. A server that meets its target at the highest load allowed
 //! may hold more. The logarithm of its limit is then assumed to be uniform, up to the highest load that any competitor's replicas may reach
 //! together.
+//!
+//! A search that ended undecided has only its posterior. Its config cannot win, but the winner must still be compared with it.
 
 use super::super::Random;
 use super::super::asked::Question;
@@ -66,13 +68,15 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
                 .collect::<Vec<f64>>()
         };
         let draws = for_replicas(limits);
-        let Some(value) = estimate_by(search.load * times, draws.iter().copied()) else {
+        let located = [0.5, UPPER_END].map(|at| located(search, headroom, at).min(ceiling) * times);
+        let value = search.load.map_or(located[0], |load| load * times);
+        let Some(value) = estimate_by(value, draws.iter().copied()) else {
             continue;
         };
         entrants.placed.push(Placed {
             contender: Contender {
-                plain: Some(value.value),
-                located: Some([0.5, UPPER_END].map(|at| located(search, headroom, at).min(ceiling) * times)),
+                plain: search.load.map(|_| value.value),
+                located: Some(located),
                 draws: for_replicas(shrunk),
                 changes: own.changes,
                 other_targets: search.other_targets,
@@ -81,8 +85,8 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
             },
             config,
             point: None,
-            load: search.load.to_string(),
-            at_ceiling: search.ceiling == Some(search.load),
+            load: search.load.map_or_else(String::new, |load| load.to_string()),
+            at_ceiling: search.load.is_some() && search.ceiling == search.load,
             replicas,
             value,
             value_draws: draws,

@@ -19,7 +19,7 @@ fn searched(loads: &[(&str, f64, usize, f64)]) -> Experiment {
         own.searches.push(Search {
             config: (*id).to_owned(),
             target: "chat".to_owned(),
-            load: *load,
+            load: Some(*load),
             slope: 1.0,
             other_targets: *other_targets,
             throughput_per_gpu: Some(*per_gpu),
@@ -107,6 +107,26 @@ fn a_server_at_the_highest_load_allowed_may_hold_more() {
     own.searches[1].ceiling = Some(256.0);
     let answered = answer(own).questions.remove(0);
     assert!(answered.winner.expect("a winner").probability > 0.95);
+}
+
+#[test]
+fn an_undecided_search_may_hold_more_but_cannot_win() {
+    let mut own = searched(&[("a", 80.0, 0, 100.0), ("b", 40.0, 0, 100.0)]);
+    own.searches[1].load = None;
+    own.searches[1].starts[0].quantiles = (0..20).map(|at| 40.0 + 5.0 * f64::from(at)).collect();
+    let answered = answer(own.clone()).questions.remove(0);
+    let won = answered.winner.as_ref().expect("a winner");
+    assert!(won.config == "a" && won.probability < 0.8, "{won:?}");
+    assert_eq!((&answered.ties[..], &answered.advice), (&["b".to_owned()][..], &None));
+    assert_eq!(answered.finalists().collect::<Vec<&str>>(), ["a"]);
+    let undecided = answered.undecided("b").expect("it competes");
+    assert!(
+        undecided.load.is_empty() && undecided.value.high > 120.0,
+        "{undecided:?}"
+    );
+    assert_eq!(undecided.winner_over, None, "it may hold more");
+    own.searches.remove(0);
+    assert_eq!(answer(own).questions[0].winner, None);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use vsweep_strategy::search::{Criterion, Found};
 /// Assumed slope `d ln(figure) / d ln(load)` at a limit that no search located.
 const TYPICAL_SLOPE: f64 = 1.0;
 
-/// Returns the result of each target for which a search found a load.
+/// Returns the result of each target for which a search found a load, or ended undecided.
 pub(super) fn searches(evidence: &Evidence<'_>) -> Vec<Search> {
     let all = search_results(evidence.state);
     let found = all.iter().filter_map(|own| search(evidence, own, &all));
@@ -24,7 +24,10 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         u32::MAX => own.answer()?.clone(),
         _ => own.planned_answer()?,
     };
-    let load = answer.found.value()?;
+    let load = answer.found.value();
+    if load.is_none() && answer.found != Found::Undecided {
+        return None;
+    }
     let is_same_search = |other: &&SearchResult<'_>| {
         let other = &other.record().started;
         other.search == started.search
@@ -33,9 +36,10 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         .iter()
         .filter(is_same_search)
         .filter(|other| other.target.name != own.target.name);
-    let is_held = |other: &&SearchResult<'_>| other.load().is_some_and(|held| held >= load);
+    let is_held = |other: &&SearchResult<'_>| load.is_some() && other.load() >= load;
     let row = evidence.runs.iter().position(|run| {
-        run.search.as_ref() == Some(&started.search) && run.probe().is_some_and(|probe| probe.question.value == load)
+        run.search.as_ref() == Some(&started.search)
+            && run.probe().is_some_and(|probe| Some(probe.question.value) == load)
     });
     let starts = own.starts.iter().filter(|record| record.started.slot < evidence.starts);
     let posteriors = starts
@@ -51,7 +55,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         bounded: own.target.criteria.iter().map(Criterion::figure).collect(),
         load,
         ceiling: match answer.found {
-            Found::Beyond(_) => Some(load),
+            Found::Beyond(load) => Some(load),
             _ => ceilings.reduce(f64::max),
         },
         slope: match slopes.len() {
@@ -67,19 +71,22 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
 
 fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Option<Located> {
     let answer = record.answer(target)?;
-    let load = answer.found.value()?;
+    let posterior = answer.posterior.as_ref().map(|posterior| posterior.quantiles.clone());
+    let posterior = posterior.filter(|loads| !loads.is_empty());
+    // Without quantiles of a posterior, the load itself is the only quantile.
+    let quantiles = match answer.found {
+        Found::Met(load) | Found::Beyond(load) => posterior.unwrap_or_else(|| vec![load]),
+        Found::Undecided => posterior?,
+        Found::None | Found::Skipped => return None,
+    };
     let machine = evidence
         .runs
         .iter()
         .find(|run| run.search.as_ref() == Some(&record.started.search) && run.slot == record.started.slot);
     let machine = machine.and_then(|run| evidence.state.measured_at(run));
-    let quantiles = answer.posterior.as_ref().map(|posterior| posterior.quantiles.clone());
     Some(Located {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
-        // Without quantiles of a posterior, the load itself is the only quantile.
-        quantiles: quantiles
-            .filter(|loads| !loads.is_empty())
-            .unwrap_or_else(|| vec![load]),
+        quantiles,
     })
 }

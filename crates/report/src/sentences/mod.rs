@@ -177,7 +177,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
     let chosen = preferred(winner);
     let own_name = answer.name_of(&winner.config);
     let ties = answered.ties.iter();
-    let ties = ties.map(|tie| parts::apart(answer.name_of(tie), own_name));
+    let ties = ties.map(|tie| parts::tie(answer, answered, winner, tie));
     let advice = answered.advice.as_ref().map(|advice| {
         context! {
             starts => show_many(advice.starts.into(), "more start"),

@@ -1,7 +1,7 @@
 //! Words that several sentences share.
 
 use crate::texts::changes::change_within;
-use crate::texts::words::{axis_title, with_range};
+use crate::texts::words::{axis_title, show_number, with_range};
 use vsweep_answer::{Answer, Answered, Estimate, Target, Winner};
 
 /// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`. An interval without extent is empty.
@@ -17,6 +17,14 @@ pub fn apart(name: &str, from: &str) -> String {
         true => name.to_owned(),
         false => format!("the same with {}", differing.join(", ")),
     }
+}
+
+/// Describes a server that may be as good as the winner: `the same with KV cache fp8 (undecided, up to 64)`.
+pub fn tie(answer: &Answer, answered: &Answered, winner: &Winner, id: &str) -> String {
+    let limit = answered.undecided(id).map_or(String::new(), |entrant| {
+        format!(" (undecided, up to {})", show_number(entrant.value.high))
+    });
+    apart(answer.name_of(id), answer.name_of(&winner.config)) + &limit
 }
 
 /// The settings of a server that another one has too, and those in which it differs.

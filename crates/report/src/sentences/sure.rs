@@ -64,12 +64,11 @@ pub fn first(answer: &Answer) -> Option<&'static str> {
 /// Names the servers that may be as good or better: `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP
 /// 2`; empty if there are none.
 fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
-    let own = answer.name_of(&winner.config);
     let list = |configs: &[&String]| {
         let named = configs
             .iter()
             .take(MOST_TIES)
-            .map(|tie| parts::apart(answer.name_of(tie), own));
+            .map(|tie| parts::tie(answer, answered, winner, tie));
         let more = match configs.len().saturating_sub(MOST_TIES) {
             0 => String::new(),
             more => format!(" and {more} more"),

@@ -35,9 +35,13 @@ impl Played {
     }
 
     fn of(text: &str) -> Played {
+        Played::planned(text, State::default())
+    }
+
+    /// Begins a session with a plan, after everything in `state`.
+    fn planned(text: &str, mut state: State) -> Played {
         let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
-        let mut state = State::default();
         state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted {
             plan: RecordedPlan::new(
                 "p",

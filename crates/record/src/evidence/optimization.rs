@@ -5,7 +5,7 @@
 mod found;
 mod trials;
 
-use crate::journal::{ALONE_SLOT, Contestant, FIRST_SLOT, Optimization, State};
+use crate::journal::{ALONE_SLOT, Contestant, FIRST_SLOT, Optimization, RunRecord, State};
 use std::collections::{BTreeMap, BTreeSet};
 use trials::Trials;
 use vsweep_answer::Better;
@@ -41,6 +41,8 @@ pub struct BegunStart {
     pub is_launched: bool,
     /// The result, and the duration of the start in seconds; `None` while results are missing.
     pub result: Option<(Trial, f64)>,
+    /// True if it has all its results, and what failed is to be tried once more.
+    pub is_retried: bool,
 }
 
 impl BegunStart {
@@ -73,10 +75,15 @@ impl<'a> OptimizationProgress<'a> {
         let mut begun = Vec::new();
         for (contestant, slot, reason) in starts(record, state) {
             let own = &record.contestants[contestant];
-            let is_complete = is_complete(own, slot, record.runs, state)
-                && !(retries(&own.server, slot) && has_failed(own, slot, record.runs, state));
-            // A start that the optimisation did not ask for counts once it is complete.
-            if reason.is_none() && !is_complete {
+            let has_all = is_complete(own, slot, record.runs, state);
+            let is_retried = has_all && retries(&own.server, slot) && has_failed(own, slot, record.runs, state);
+            let is_complete = has_all && !is_retried;
+            // A start that the optimisation did not ask for counts once it is complete, and so does one that an earlier plan asked for.
+            let is_todays = |run: &RunRecord| {
+                own.points.contains(&run.point) || run.search.as_ref().is_some_and(|search| own.searches.contains(search))
+            };
+            let is_asked = || reason.is_some() && !state.is_of_earlier_plan(&own.server, slot, is_todays);
+            if !is_complete && !is_asked() {
                 continue;
             }
             let result = is_complete.then(|| trials.result(contestant, slot));
@@ -86,6 +93,7 @@ impl<'a> OptimizationProgress<'a> {
                 reason,
                 is_launched: state.launches_of(&own.server).iter().any(|start| start.slot == slot),
                 result,
+                is_retried,
             });
         }
         let mut optimized = record.begin(duration_factor(record, &begun));
@@ -126,7 +134,7 @@ impl<'a> OptimizationProgress<'a> {
             taken.iter().any(|(other, at)| other == server && *at == slot)
         };
         let open = self.begun.iter().filter(|start| start.result.is_none());
-        let (under_way, left): (Vec<&BegunStart>, Vec<&BegunStart>) =
+        let (under_way, mut left): (Vec<&BegunStart>, Vec<&BegunStart>) =
             open.partition(|start| is_taken(start.contestant, start.slot));
         // A start that was just taken may not be in the record yet.
         let is_begun = |contestant: usize, slot: u32| {
@@ -143,6 +151,20 @@ impl<'a> OptimizationProgress<'a> {
             .chain(fresh)
             .collect();
         let room = at_once.saturating_sub(under_way.len());
+        let ended = self.begun.iter().filter(|start| start.result.is_some());
+        let counted = ended.filter(|start| !start.is_ruled_out()).count();
+        let spare = |under_way: usize| match self.record.max_starts {
+            Some(most) => most.saturating_sub(counted + under_way),
+            None => usize::MAX,
+        };
+        // An edited plan may leave no room for all that an earlier one began.
+        let mut busy: Vec<usize> = under_way.iter().map(|(contestant, _)| *contestant).collect();
+        left.retain(|start| {
+            let is_due = start.is_retried || start.reason == Some(Reason::Defaults) || !self.optimized.is_spent(&busy);
+            let has_room = is_due && spare(busy.len()) > 0;
+            busy.extend(has_room.then_some(start.contestant));
+            has_room
+        });
         let resumed = left.iter().take(room).map(|start| NextProposal {
             contestant: start.contestant,
             slot: start.slot,
@@ -150,12 +172,7 @@ impl<'a> OptimizationProgress<'a> {
         });
         let mut next: Vec<NextProposal> = resumed.collect();
         under_way.extend(left.iter().map(|start| (start.contestant, start.slot)));
-        let counted = self.begun.iter().filter(|start| !start.is_ruled_out());
-        let asked = counted.count() + under_way.iter().filter(|(at, slot)| !is_begun(*at, *slot)).count();
-        let spare = self
-            .record
-            .max_starts
-            .map_or(usize::MAX, |most| most.saturating_sub(asked));
+        let spare = spare(under_way.len());
         let room = room.saturating_sub(next.len()).min(spare);
         let is_over = spare == 0 && under_way.is_empty();
         if is_over {

@@ -87,6 +87,20 @@ fn a_budget_is_time_of_the_machine() {
 }
 
 #[test]
+fn an_edited_plan_measures_no_more_than_its_own_starts() {
+    let mut played = Played::new("starts = 6");
+    assert_eq!(played.follow(surface).len(), 6);
+    let edited = format!("{PLAN}[optimize]\nstarts = 2\n").replace("num_prompts = 9", "num_prompts = 8");
+    let mut edited = Played::planned(&edited, played.state.clone());
+    assert_eq!(edited.follow(surface).len(), 2);
+    assert_eq!(edited.ended(), Some(Ended::Budget));
+    // One more load: what the earlier plan measured continues as far as the new limits allow.
+    let more = format!("{PLAN}[optimize]\nstarts = 2\n").replace("num_prompts = 9", "num_prompts = [9, 8]");
+    let more = Played::planned(&more, played.state.clone());
+    assert_eq!(more.wanted(8, &[]).len(), 2);
+}
+
+#[test]
 fn an_edited_plan_is_predicted_anew() {
     let read = |text: &str| {
         let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");

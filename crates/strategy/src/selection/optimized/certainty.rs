@@ -90,7 +90,7 @@ impl Optimized {
     }
 
     /// Returns true if the budget does not suffice for a further start after those under way.
-    pub(super) fn is_spent(&self, under_way: &[usize]) -> bool {
+    pub fn is_spent(&self, under_way: &[usize]) -> bool {
         match self.rules.budget {
             None => false,
             Some(Budget::MachineSeconds(most) | Budget::GpuSeconds(most)) => {

@@ -80,7 +80,8 @@ impl<'a> OptimizationProgress<'a> {
             let is_complete = has_all && !is_retried;
             // A start that the optimisation did not ask for counts once it is complete, and so does one that an earlier plan asked for.
             let is_todays = |run: &RunRecord| {
-                own.points.contains(&run.point) || run.search.as_ref().is_some_and(|search| own.searches.contains(search))
+                own.points.contains(&run.point)
+                    || run.search.as_ref().is_some_and(|search| own.searches.contains(search))
             };
             let is_asked = || reason.is_some() && !state.is_of_earlier_plan(&own.server, slot, is_todays);
             if !is_complete && !is_asked() {

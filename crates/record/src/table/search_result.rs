@@ -77,7 +77,7 @@ impl<'a> SearchResult<'a> {
 
     fn answer_over(&self, slots: Range<u32>) -> Option<Answer> {
         let answers = self.ended(slots).filter_map(|record| record.answer(&self.target.name));
-        over_starts(&answers.collect::<Vec<&Answer>>())
+        over_starts(self.record().started.vary, &answers.collect::<Vec<&Answer>>())
     }
 
     /// Returns the answer over all starts; `None` while the search is open, if no start has an answer, or if the server's answers to the

@@ -82,11 +82,12 @@ pub(crate) fn value_in_words(result: &SearchResult<'_>) -> Option<String> {
 }
 
 /// Interval of the answer's limit. The ends are rounded down if concurrency varies, because only whole numbers of requests can meet the
-/// target.
+/// target. The tolerance is that of a logarithm.
 pub(crate) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
     let answer = result.answer()?;
+    let whole = |end: f64| (end * (1.0 + 1e-9)).floor();
     Some(match result.record().started.vary {
-        Vary::MaxConcurrency => (answer.low.floor(), answer.high.floor()),
+        Vary::MaxConcurrency => (whole(answer.low), whole(answer.high)),
         Vary::RequestRate => (answer.low, answer.high),
     })
 }

@@ -1,13 +1,14 @@
 //! Combines the searches on several starts of one server. Each start has its own search, and the interval is computed over starts, as for
 //! any figure.
 
+use super::Vary;
 use super::target::{Answer, Found};
 use crate::stats::{ALPHA, Interval, RunPrior, Start, estimate};
 
 /// Combines the answers of several starts for one target, in their order; `None` if there are none. The combined load is one that was
 /// measured: of the loads found on the starts, the highest that does not exceed their geometric mean. If a start has no load, the combined
 /// answer has none. Skipped starts do not count, because a skip shows only that another server holds at least as much.
-pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
+pub fn over_starts(vary: Vary, answers: &[&Answer]) -> Option<Answer> {
     let (first, others) = answers.split_first()?;
     if others.is_empty() {
         return Some((*first).clone());
@@ -59,9 +60,11 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     let below = held.iter().filter(|(load, _)| *load <= found.log.exp() * (1.0 + 1e-9));
     let (load, chosen) = *below.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or(&held[0]);
     let are_all_beyond = searched.iter().all(|answer| matches!(answer.found, Found::Beyond(_)));
-    let low = interval.0.exp().min(mean(|answer| answer.low)).min(load);
+    // A load that went through its logarithm is still the same load.
+    let exact = |end: f64| if (end / load - 1.0).abs() < 1e-9 { load } else { end };
+    let low = exact(interval.0.exp().min(mean(|answer| answer.low)).min(load));
     // If the upper end of one start is infinite, that of the combined answer is too.
-    let high = interval.1.exp().max(mean(|answer| answer.high)).max(load);
+    let high = exact(interval.1.exp().max(mean(|answer| answer.high)).max(load));
     Some(Answer {
         target: first.target.clone(),
         found: if are_all_beyond {
@@ -71,7 +74,7 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         },
         low,
         high,
-        within: (high.is_finite() && !are_all_beyond).then(|| high / load - 1.0),
+        within: (high.is_finite() && !are_all_beyond).then(|| (vary.floor(high) / load - 1.0).max(0.0)),
         is_coarse: searched.iter().any(|answer| answer.is_coarse),
         binding: chosen.binding.clone(),
         probes,
@@ -107,7 +110,7 @@ mod tests {
     fn starts_give_the_interval_and_a_load_that_was_measured() {
         let loads = [40.0, 44.0, 41.0];
         let answers = loads.map(|load| answer(Found::Met(load), load, load + 1.0));
-        let found = over_starts(&answers.each_ref()).expect("three answers");
+        let found = over_starts(Vary::MaxConcurrency, &answers.each_ref()).expect("three answers");
         assert_eq!((found.found, found.probes), (Found::Met(41.0), 21));
         // Student's t over three logarithms, with 4.302653 standard errors: 36.82 to 47.08.
         assert!(
@@ -115,14 +118,26 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(found.notes, ["by start: 40, 44, 41"]);
-        assert_eq!(over_starts(&[&answers[0]]), Some(answers[0].clone()));
-        assert_eq!(over_starts(&[]), None);
+        assert_eq!(
+            over_starts(Vary::MaxConcurrency, &[&answers[0]]),
+            Some(answers[0].clone())
+        );
+        assert_eq!(over_starts(Vary::MaxConcurrency, &[]), None);
+    }
+
+    #[test]
+    fn equal_loads_are_an_exact_end_and_users_are_whole() {
+        let equal = || answer(Found::Met(16.0), 16.0, 17.9);
+        let found = over_starts(Vary::MaxConcurrency, &[&equal(), &equal()]).expect("two answers");
+        assert_eq!((found.low, found.within), (16.0, Some(1.0 / 16.0)));
+        let found = over_starts(Vary::RequestRate, &[&equal(), &equal()]).expect("two answers");
+        assert_eq!(found.within, Some(17.9 / 16.0 - 1.0), "{found:?}");
     }
 
     #[test]
     fn a_start_without_a_load_leaves_none() {
         let answers = [answer(Found::Met(40.0), 40.0, 41.0), answer(Found::None, 0.0, 1.0)];
-        let found = over_starts(&answers.each_ref()).expect("two answers");
+        let found = over_starts(Vary::MaxConcurrency, &answers.each_ref()).expect("two answers");
         assert_eq!(found.found, Found::None);
         assert_eq!(found.notes, ["by start: 40, none"]);
     }
@@ -130,20 +145,29 @@ mod tests {
     #[test]
     fn a_skipped_start_takes_nothing_from_the_others() {
         let skipped = answer(Found::Skipped, 30.0, f64::INFINITY);
-        let found = over_starts(&[&answer(Found::Met(40.0), 40.0, 41.0), &skipped]).expect("two answers");
+        let found =
+            over_starts(Vary::MaxConcurrency, &[&answer(Found::Met(40.0), 40.0, 41.0), &skipped]).expect("two answers");
         assert_eq!(found.found, Found::Met(40.0));
         assert!(found.high.is_finite(), "{found:?}");
         assert_eq!(found.notes, ["by start: 40, skipped"]);
-        assert_eq!(over_starts(&[&skipped, &skipped]).expect("two").found, Found::Skipped);
+        assert_eq!(
+            over_starts(Vary::MaxConcurrency, &[&skipped, &skipped])
+                .expect("two")
+                .found,
+            Found::Skipped
+        );
     }
 
     #[test]
     fn the_highest_load_allowed_is_a_lower_bound() {
         let beyond = || answer(Found::Beyond(64.0), 64.0, f64::INFINITY);
         let all = [beyond(), beyond()];
-        assert_eq!(over_starts(&all.each_ref()).expect("two").found, Found::Beyond(64.0));
+        assert_eq!(
+            over_starts(Vary::MaxConcurrency, &all.each_ref()).expect("two").found,
+            Found::Beyond(64.0)
+        );
         let some = [beyond(), answer(Found::Met(60.0), 60.0, 61.0)];
-        let found = over_starts(&some.each_ref()).expect("two");
+        let found = over_starts(Vary::MaxConcurrency, &some.each_ref()).expect("two");
         assert_eq!((found.found, found.high), (Found::Met(60.0), f64::INFINITY));
     }
 }

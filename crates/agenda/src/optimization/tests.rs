@@ -10,7 +10,7 @@ use vsweep_record::evidence::{OptimizationProgress, Results};
 use vsweep_record::journal::{
     Event, GroupBegun, Learned, RecordedPlan, RunFinished, RunStarted, SearchStarted, SessionStarted, Shard, State,
 };
-use vsweep_strategy::search::{Answer, Found, Seed};
+use vsweep_strategy::search::{Answer, Found, Rival, Seed};
 use vsweep_strategy::selection::optimized::{Ended, Reason};
 
 use crate::finals::judge;

@@ -48,7 +48,7 @@ pub struct BegunStart {
 impl BegunStart {
     /// Returns true if the start was given up without a launch. Such a start takes nothing from the budget.
     fn is_ruled_out(&self) -> bool {
-        !self.is_launched && matches!(self.result, Some((Trial::DidNotFit | Trial::Failed, _)))
+        !self.is_launched && matches!(self.result, Some((Trial::DidNotFit | Trial::Failed | Trial::Beaten { .. }, _)))
     }
 }
 

@@ -100,9 +100,11 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
             CandidateState::Memory,
             "would not fit, as others that need less memory did not",
         ),
+        (CandidateState::Beaten, "cannot hold more than the best"),
         (CandidateState::Open, open),
     ];
-    let counted = states.map(|(state, why)| (found.count(state), why));
+    let unstarted = |state| found.candidates.iter().filter(move |own| own.state == state && own.starts == 0);
+    let counted = states.map(|(state, why)| (unstarted(state).count(), why));
     let counted = counted.iter().filter(|(count, _)| *count > 0);
     let text = counted.map(|(count, why)| format!("{count} {why}")).join("; ");
     (!text.is_empty()).then(|| format!("Not started: {text}; optimize.csv lists them"))
@@ -149,10 +151,10 @@ mod tests {
             let starts = usize::from(state == "measured");
             json!({"config": "a", "name": "", "state": state, "starts": starts, "reason": null, "value": null})
         };
-        let candidates = ["measured", "open", "open"].map(candidate);
+        let candidates = ["measured", "open", "open", "beaten"].map(candidate);
         let found = json!({
             "question": "Highest throughput", "ended": "budget", "certainty": 0.95, "best": "a", "probability": 0.41, "starts": 1,
-            "more_starts": 2, "seconds": 17.0, "grid_seconds": 30.0, "hour_gain": 0.038, "defaults": "a", "over_defaults": 1.0,
+            "more_starts": 2, "seconds": 17.0, "grid_seconds": 40.0, "hour_gain": 0.038, "defaults": "a", "over_defaults": 1.0,
             "candidates": candidates,
         });
         let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
@@ -165,10 +167,10 @@ mod tests {
         assert_eq!(
             optimization(&answer),
             [
-                "Started 1 of 3 servers, in 1 start and 17.0 s of servers; ended because the budget is spent; 2 more starts since",
-                "41 % sure that the default settings are within 1 % of the best of all 3",
-                "Not started: 2 are not ruled out; optimize.csv lists them",
-                "A start of every server would take about 30.0 s; the 2 servers left, about 20.0 s, are expected to bring +3.8 %",
+                "Started 1 of 4 servers, in 1 start and 17.0 s of servers; ended because the budget is spent; 2 more starts since",
+                "41 % sure that the default settings are within 1 % of the best of all 4",
+                "Not started: 1 cannot hold more than the best; 2 are not ruled out; optimize.csv lists them",
+                "A start of every server would take about 40.0 s; the 2 servers left, about 20.0 s, are expected to bring +3.8 %",
             ]
         );
         // A latency is expected to become lower.
@@ -198,7 +200,7 @@ mod tests {
         }
         assert_eq!(
             optimization(&answer)[1],
-            "41 % sure that TP 2 is within 1 % of the best of all 3; no server of the plan has the default settings"
+            "41 % sure that TP 2 is within 1 % of the best of all 4; no server of the plan has the default settings"
         );
     }
 }

@@ -234,8 +234,9 @@ impl Status {
         Status {
             experiment: experiment.to_owned(),
             started: optimized.map(|optimization| {
-                let servers = state.proposals().iter().map(|start| &start.server);
-                (servers.unique().count(), optimization.contestants.len())
+                let servers = optimization.contestants.iter().map(|own| &own.server);
+                let launched = servers.filter(|server| !state.launches_of(server).is_empty());
+                (launched.count(), optimization.contestants.len())
             }),
             planned,
             done,

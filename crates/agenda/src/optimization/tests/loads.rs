@@ -11,6 +11,12 @@ const PLAN: &str = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.par
 /// Records the search of a start that has begun, with this answer.
 fn answer_search(played: &mut Played, start: &Start, found: Found, high: f64) {
     let planned = played.matrix.searches_of(&start.server).next().expect("a search");
+    let rival = (found == Found::Skipped).then(|| Rival {
+        target: planned.settings.targets[0].name.clone(),
+        server: "another".to_owned(),
+        load: high,
+        forecast: None,
+    });
     let begun = SearchStarted {
         search: planned.id.clone(),
         server: start.server.id.clone(),
@@ -20,7 +26,7 @@ fn answer_search(played: &mut Played, start: &Start, found: Found, high: f64) {
         vary: planned.settings.vary,
         targets: planned.settings.targets.clone(),
         seed: Seed::UNKNOWN,
-        rivals: Vec::new(),
+        rivals: rival.into_iter().collect(),
     };
     let after = played.state.apply_hypothetical(Event::SearchStarted(Box::new(begun)));
     let answer = Answer {
@@ -65,6 +71,25 @@ fn a_server_whose_search_is_undecided_may_still_be_the_best() {
         let is_undecided = |start: &Start| start.server.name == "max_num_seqs=16";
         assert!(again.iter().any(is_undecided), "{found:?}");
     }
+}
+
+#[test]
+fn a_server_that_is_beaten_without_a_launch_takes_no_start() {
+    let mut played = Played::of(&PLAN.replace("[optimize]\n", "[optimize]\nstarts = 2\n"));
+    for number in 0..3 {
+        let start = played.wanted(1, &[]).remove(0);
+        played.begin(&start);
+        match number {
+            0 => {
+                played.launch(&start, Vec::new());
+                answer_search(&mut played, &start, Found::Met(40.0), 41.0);
+            }
+            _ => answer_search(&mut played, &start, Found::Skipped, 40.0),
+        }
+    }
+    let found = played.found();
+    assert_eq!((found.starts, found.ended), (1, None), "{found:?}");
+    assert_eq!(found.count(CandidateState::Beaten), 2, "{found:?}");
 }
 
 /// The answer to a fixed question, which begins with this token.

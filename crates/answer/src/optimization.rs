@@ -19,12 +19,12 @@ pub struct OptimizationFound {
     pub best: Option<String>,
     /// The probability that it is within the margin of the best of all servers, including those that were not started.
     pub probability: f64,
-    /// Number of server starts, failed ones included.
+    /// Number of server starts that the optimisation chose, failed ones included.
     pub starts: usize,
     /// Number of starts that the optimisation did not choose, such as those for `--confirm`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_starts: usize,
-    /// Server time of the starts that have all their results, in seconds.
+    /// Server time of the chosen starts that have all their results, in seconds.
     pub seconds: f64,
     /// Predicted time for one start of every server, one after another, in seconds; `None` without a prediction.
     pub grid_seconds: Option<f64>,

@@ -199,6 +199,23 @@ fn starts_and_time_end_it() {
 }
 
 #[test]
+fn starts_that_it_did_not_ask_for_take_nothing_from_its_limits() {
+    for limit in ["starts = 4", "budget = \"300s\""] {
+        let mut played = Played::new(limit);
+        let default = played.wanted(1, &[]).remove(0);
+        for slot in 0..4 {
+            let unasked = Start::of(default.server.clone(), slot);
+            played.begin(&unasked);
+            played.measure(&unasked, surface(&unasked));
+        }
+        let asked = played.follow(surface).len();
+        let found = played.found();
+        assert!(asked >= 4 && found.starts == asked, "{limit}: {asked}, {found:?}");
+        assert!((found.seconds / 30.0 - asked as f64).abs() < 0.01, "{limit}: {found:?}");
+    }
+}
+
+#[test]
 fn several_at_once_are_distinct_and_take_the_place_of_those_that_end() {
     let mut played = Played::new("");
     let name = |start: &Start| (start.server.id.clone(), start.slot);

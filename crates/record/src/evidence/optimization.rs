@@ -46,7 +46,12 @@ pub struct BegunStart {
 }
 
 impl BegunStart {
-    /// Returns true if the start was given up without a launch. Such a start takes nothing from the budget.
+    /// Returns true if the start takes nothing from the limits: the optimisation did not ask for it, or it was given up without a launch.
+    fn is_free(&self) -> bool {
+        self.reason.is_none() || self.is_ruled_out()
+    }
+
+    /// Returns true if the start was given up without a launch.
     fn is_ruled_out(&self) -> bool {
         !self.is_launched && matches!(self.result, Some((Trial::DidNotFit | Trial::Failed | Trial::Beaten { .. }, _)))
     }
@@ -100,7 +105,7 @@ impl<'a> OptimizationProgress<'a> {
         let mut optimized = record.begin(duration_factor(record, &begun));
         for start in &begun {
             match start.result {
-                Some((trial, _)) if start.is_ruled_out() => optimized.add_unlaunched(start.contestant, trial),
+                Some((trial, _)) if start.is_free() => optimized.add_free(start.contestant, trial),
                 Some((trial, seconds)) => optimized.add(start.contestant, trial, seconds),
                 None => {}
             }
@@ -153,7 +158,7 @@ impl<'a> OptimizationProgress<'a> {
             .collect();
         let room = at_once.saturating_sub(under_way.len());
         let ended = self.begun.iter().filter(|start| start.result.is_some());
-        let counted = ended.filter(|start| !start.is_ruled_out()).count();
+        let counted = ended.filter(|start| !start.is_free()).count();
         let spare = |under_way: usize| match self.record.max_starts {
             Some(most) => most.saturating_sub(counted + under_way),
             None => usize::MAX,

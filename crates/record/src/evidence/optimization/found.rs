@@ -21,6 +21,7 @@ impl OptimizationProgress<'_> {
         optimized.judge(judged(self.record, answer));
         let best = optimized.best();
         let defaults = self.record.rules.defaults;
+        let asked = || self.begun.iter().filter(|start| start.reason.is_some());
         let first_figure = |at: Option<usize>| answer.first_figure(&self.id(at?));
         OptimizationFound {
             question: self.question.clone(),
@@ -28,9 +29,9 @@ impl OptimizationProgress<'_> {
             certainty: self.record.rules.certainty,
             best: best.map(|at| self.id(at)),
             probability: optimized.chance_of_best(),
-            starts: self.begun.iter().filter(|start| start.is_launched).count(),
+            starts: asked().filter(|start| start.is_launched).count(),
             more_starts: 0,
-            seconds: self.begun.iter().filter_map(|start| Some(start.result?.1)).sum(),
+            seconds: asked().filter_map(|start| Some(start.result?.1)).sum(),
             grid_seconds: self.record.is_predicted.then(|| self.grid_seconds()),
             hour_gain: (sign(self.better) * optimized.expected_gain(HOUR_S)).exp_m1(),
             defaults: defaults.map(|at| self.id(at)),

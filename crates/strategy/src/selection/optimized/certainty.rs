@@ -25,7 +25,7 @@ impl Optimized {
 
     pub(super) fn outlook(&self) -> Outlook {
         // Without a budget, there are at most as many starts as candidates, or `FEWEST_STARTS` if that is more.
-        if self.rules.budget.is_none() && self.launched() >= self.candidates.len().max(FEWEST_STARTS) {
+        if self.rules.budget.is_none() && self.charged() >= self.candidates.len().max(FEWEST_STARTS) {
             return match self.chance_of_best() >= self.rules.certainty {
                 true => Outlook::Certain,
                 false => Outlook::Spent,
@@ -99,12 +99,12 @@ impl Optimized {
                 let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * self.share(*at));
                 done.sum::<f64>() + expected.sum::<f64>() + self.least_cost() > most
             }
-            Some(Budget::Starts(most)) => self.launched() + under_way.len() >= most,
+            Some(Budget::Starts(most)) => self.charged() + under_way.len() >= most,
         }
     }
 
-    /// Returns the number of starts whose server was launched.
-    fn launched(&self) -> usize {
-        self.trials.len() - self.unlaunched
+    /// Returns the number of starts that the budget pays for.
+    fn charged(&self) -> usize {
+        self.trials.len() - self.free
     }
 }

@@ -37,8 +37,8 @@ pub struct Optimized {
     space: Space,
     pub(super) rules: Rules,
     pub(super) trials: Vec<(usize, Trial)>,
-    /// Number of trials whose server was not launched.
-    pub(super) unlaunched: usize,
+    /// Number of trials that took nothing from the budget.
+    pub(super) free: usize,
     /// Server time of each trial, in seconds.
     pub(super) seconds: Vec<f64>,
     pub(super) compiled: CompiledGraphs,
@@ -54,7 +54,7 @@ impl Optimized {
             candidates,
             rules,
             trials: Vec::new(),
-            unlaunched: 0,
+            free: 0,
             seconds: Vec::new(),
             compiled: CompiledGraphs::default(),
             judged: None,
@@ -70,11 +70,11 @@ impl Optimized {
         self.view = OnceLock::new();
     }
 
-    /// Adds the result of a start that was given up without a launch, such as one of a server that needs more memory than another that did
-    /// not fit. It takes nothing from the budget.
-    pub fn add_unlaunched(&mut self, candidate: usize, trial: Trial) {
+    /// Adds the result of a start that takes nothing from the budget, such as one that was given up without a launch, because another server
+    /// that needs less memory did not fit.
+    pub fn add_free(&mut self, candidate: usize, trial: Trial) {
         self.add(candidate, trial, 0.0);
-        self.unlaunched += 1;
+        self.free += 1;
     }
 
     /// Returns the next starts, most useful first and at most `free`, while the candidates in `under_way` have no result yet. The list is

@@ -330,7 +330,7 @@ fn a_doubt_among_the_measured_asks_for_finalists_alone() {
 #[test]
 fn a_start_without_a_launch_takes_nothing_from_the_budget() {
     let mut own = optimized(Some(Budget::Starts(3)));
-    (0..5).for_each(|at| own.add_unlaunched(at, Trial::DidNotFit));
+    (0..5).for_each(|at| own.add_free(at, Trial::DidNotFit));
     own.add(10, measured(10, 0), 100.0);
     own.add(20, measured(20, 1), 100.0);
     let next = own.ask(2, &[]).expect("one start is left");

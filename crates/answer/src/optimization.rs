@@ -66,7 +66,7 @@ pub struct CandidateFound {
     pub state: CandidateState,
     /// Number of its starts, failed ones included.
     pub starts: usize,
-    /// Reason for its first start; `None` if it was not started.
+    /// Reason for the first start that the optimisation chose; `None` without one.
     pub reason: Option<Reason>,
     /// The figure that it is expected to have; `None` if nothing is known of it, or if it did not work.
     pub value: Option<Estimate>,

@@ -216,6 +216,19 @@ fn starts_that_it_did_not_ask_for_take_nothing_from_its_limits() {
 }
 
 #[test]
+fn a_further_start_keeps_the_reason_of_the_first() {
+    let mut played = Played::new("starts = 1");
+    let asked = played.follow(surface).remove(0);
+    let again = Start::of(asked.server.clone(), 1);
+    played.begin(&again);
+    played.measure(&again, surface(&again));
+    let found = played.found();
+    let own = found.candidates.iter().find(|own| *own.config == *asked.server.id.0);
+    let own = own.expect("it was started");
+    assert_eq!((own.starts, own.reason), (2, asked.proposed));
+}
+
+#[test]
 fn several_at_once_are_distinct_and_take_the_place_of_those_that_end() {
     let mut played = Played::new("");
     let name = |start: &Start| (start.server.id.clone(), start.slot);

@@ -102,7 +102,7 @@ impl OptimizationProgress<'_> {
             name: self.record.contestants[at].name.clone(),
             state,
             starts: begun.iter().filter(|start| start.is_launched).count(),
-            reason: begun.first().and_then(|start| start.reason),
+            reason: begun.iter().find_map(|start| start.reason),
             value: if is_worthless { None } else { value() },
             predicted: self.predicted(at).map(|value| self.figure(value.ln_value, value.sd)),
         }

@@ -42,16 +42,7 @@ impl Played {
     fn planned(text: &str, mut state: State) -> Played {
         let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
-        state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted {
-            plan: RecordedPlan::new(
-                "p",
-                String::new(),
-                matrix.points().map(|point| point.id).collect::<Vec<_>>().iter(),
-                [],
-            ),
-            optimize: optimization(&plan, &matrix, None, &Predictions::new(), None).map(Box::new),
-            ..SessionStarted::default()
-        })));
+        state.apply_hypothetical(session(&plan, &matrix, &Predictions::new()));
         Played { plan, matrix, state }
     }
 
@@ -159,6 +150,20 @@ impl Played {
         let mut servers = self.matrix.servers();
         servers.find(|server| *server.id.0 == *best).expect("known").name
     }
+}
+
+/// The beginning of a session with a plan and these predictions.
+fn session(plan: &Plan, matrix: &Matrix, predictions: &Predictions) -> Event {
+    Event::SessionStarted(Box::new(SessionStarted {
+        plan: RecordedPlan::new(
+            "p",
+            String::new(),
+            matrix.points().map(|point| point.id).collect::<Vec<_>>().iter(),
+            [],
+        ),
+        optimize: optimization(plan, matrix, None, predictions, None).map(Box::new),
+        ..SessionStarted::default()
+    }))
 }
 
 fn value_of(start: &Start, name: &str, default: f64) -> f64 {

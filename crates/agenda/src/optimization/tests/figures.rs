@@ -76,6 +76,28 @@ fn without_a_measured_or_predicted_figure_there_are_no_values() {
 }
 
 #[test]
+fn the_time_of_every_server_has_that_of_failed_ones() {
+    let mut played = Played::new("starts = 3");
+    let predicted = |server: ServerConfig| {
+        let prediction = Prediction {
+            start_s: 90.0,
+            warm: None,
+            measure_s: 10.0,
+            fits: true,
+            value: None,
+            slopes: Vec::new(),
+        };
+        (server.id, prediction)
+    };
+    let predictions: Predictions = played.matrix.servers().map(predicted).collect();
+    let session = session(&played.plan, &played.matrix, &predictions);
+    played.state.apply_hypothetical(session);
+    assert_eq!(played.found().grid_seconds, Some(2500.0));
+    assert_eq!(played.follow(|_| None).len(), 3);
+    assert_eq!(played.found().grid_seconds, Some(3.0 * 30.0 + 22.0 * 100.0));
+}
+
+#[test]
 fn a_server_that_is_ruled_out_without_a_launch_takes_no_start() {
     let mut played = Played::new("starts = 8");
     let fits = |start: &Start| value_of(start, "max_num_seqs", 0.0) < 100.0;

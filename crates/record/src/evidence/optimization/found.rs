@@ -58,8 +58,8 @@ impl OptimizationProgress<'_> {
         Some(StartFound { config, seconds, value })
     }
 
-    /// Returns the seconds that one start of every server would take: the sum of the predictions, scaled by the ratio of the measured
-    /// starts' durations to their predictions.
+    /// Returns the seconds that one start of every server would take: the duration of its first start or, without one, its prediction,
+    /// scaled by the ratio of the measured starts' durations to their predictions.
     fn grid_seconds(&self) -> f64 {
         let predicted = |at: usize| {
             let candidate = &self.record.contestants[at].candidate;
@@ -75,7 +75,12 @@ impl OptimizationProgress<'_> {
         } else {
             1.0
         };
-        (0..self.record.contestants.len()).map(predicted).sum::<f64>() * ratio
+        let taken = |at: usize| {
+            let mut launched = self.begun.iter().filter(|start| start.contestant == at && start.is_launched);
+            launched.find_map(|start| Some(start.result?.1))
+        };
+        let each = (0..self.record.contestants.len()).map(|at| taken(at).unwrap_or_else(|| predicted(at) * ratio));
+        each.sum()
     }
 
     fn id(&self, at: usize) -> String {

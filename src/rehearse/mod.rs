@@ -285,7 +285,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     }
     let price = plan.report.price_per_gpu_hour;
     if !stand_in.is_simulator || price.is_some() {
-        let hours = gpu_hours(schedule.servers(), &rehearsal.servers);
+        let hours = gpu_hours(plan, schedule.servers(), &rehearsal.servers, options);
         rehearsal.gpu_hours = Some(hours);
         rehearsal.cost = price.map(|price| hours * price);
     }
@@ -299,10 +299,17 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
 }
 
 /// Returns the likely time for which the servers of some forecasts occupy their GPUs, in GPU-hours.
-fn gpu_hours(servers: impl Iterator<Item = ServerConfig>, forecasts: &[Forecast]) -> f64 {
-    let gpus: HashMap<ServerId, f64> = servers
-        .map(|server| (server.id, count_gpus(&server.params, &server.argv)))
-        .collect();
+fn gpu_hours(
+    plan: &Plan,
+    servers: impl Iterator<Item = ServerConfig>,
+    forecasts: &[Forecast],
+    options: &Options,
+) -> f64 {
+    let gpus = |server: &ServerConfig| match packed::gpus_of(plan, server, options).len() {
+        0 => count_gpus(&server.params, &server.argv),
+        given => given as f64,
+    };
+    let gpus: HashMap<ServerId, f64> = servers.map(|server| (server.id.clone(), gpus(&server))).collect();
     let hours = |forecast: &Forecast| {
         let seconds = forecast.total.interval().likely;
         gpus.get(&forecast.server).map_or(0.0, |gpus| gpus * seconds / 3600.0)

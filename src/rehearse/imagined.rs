@@ -96,7 +96,7 @@ impl<'a> Imagined<'a> {
                     search: search.clone(),
                     target: answer.target.clone(),
                     workload: workload.to_owned(),
-                    load: answer.found.value(),
+                    found: answer.found,
                     limit: answer.is_coarse.then(|| answer.posterior.as_ref()?.median()).flatten(),
                 });
                 forecast.answers.extend(found);

@@ -35,6 +35,7 @@ use crate::journal::{Optimization, State};
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use crate::run::Forecasts;
+use crate::search::Found;
 use crate::sim::engine::gpu::Gpu;
 use crate::table::count_gpus;
 use assumptions::assumptions;
@@ -143,8 +144,8 @@ pub struct PredictedAnswer {
     pub target: String,
     /// The workload; empty if it is the only one.
     pub workload: String,
-    /// The load; `None` if no load meets the target.
-    pub load: Option<f64>,
+    /// The verdict, with the load if there is one.
+    pub found: Found,
     /// The load at which the limit probably lies, if it may exceed the answer by more than the tolerance.
     pub limit: Option<f64>,
 }

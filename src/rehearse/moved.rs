@@ -148,7 +148,7 @@ impl<'a> Probing<'a> {
             answer,
             load: answer
                 .limit
-                .or(answer.load)
+                .or(answer.found.value())
                 .filter(|load| *load < search.settings.upper)?,
             budget,
         })

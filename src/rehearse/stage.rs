@@ -89,7 +89,7 @@ pub fn foresee(
     let (forecast, _) = play(rehearser, alone, Hints::new(), stand_in, &mut state.clone())?;
     let answers = forecast.answers.into_iter();
     Ok(answers
-        .filter_map(|answer| Some((answer.target, answer.load?)))
+        .filter_map(|answer| Some((answer.target, answer.found.value()?)))
         .collect())
 }
 

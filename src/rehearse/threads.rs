@@ -76,8 +76,9 @@ impl Rehearser<'_> {
             let Some(forecast) = self.play(&start, &mut state) else {
                 continue;
             };
-            let has_found =
-                |(forecast, _): &(Forecast, Ending)| forecast.answers.iter().any(|answer| answer.load.is_some());
+            let has_found = |(forecast, _): &(Forecast, Ending)| {
+                forecast.answers.iter().any(|answer| answer.found.value().is_some())
+            };
             if found.is_none() && self.optimization.is_some() && forecast.as_ref().is_ok_and(has_found) {
                 found = Some(state.clone());
             }
@@ -134,7 +135,7 @@ impl Rehearser<'_> {
                     .and_then(|results| results.get_mut(&answer.workload));
                 // The load of a search that ended early is only a lower bound of its limit.
                 if let (Some(Trial::Measured { ln_value, .. }), Some(limit), Some(load)) =
-                    (trial, answer.limit, answer.load)
+                    (trial, answer.limit, answer.found.value())
                 {
                     *ln_value += (limit / load).ln();
                 }

@@ -216,7 +216,7 @@ fn installed(plan: &Plan, matrix: &Matrix) -> Option<Gpu> {
 fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
     let server = |(index, server): (usize, &Forecast)| {
         let answers = server.answers.iter();
-        let answers = answers.map(|answer| json!({"target": answer.name(), "value": answer.load}));
+        let answers = answers.map(|answer| json!({"target": answer.name(), "value": answer.found.value()}));
         json!({
             "server": server.server,
             "name": server.name,

@@ -113,7 +113,8 @@ fn remarks(server: &Forecast) -> Vec<String> {
         remarks.push(format!("  {point}{more}: will likely fail: {cause}: {detail}"));
     }
     for answer in &server.answers {
-        let load = answer.load.map_or("none".to_owned(), |load| load.to_string());
+        let load = answer.found.value();
+        let load = load.map_or_else(|| answer.found.word().to_owned(), |load| load.to_string());
         remarks.push(format!("  predicted answer for {}: {load}", answer.name()));
     }
     if server.unknown_runs > 0 {
@@ -204,8 +205,9 @@ fn show(seconds: f64) -> String {
 mod tests {
     use super::*;
     use crate::cause::{Cause, RuledOut};
-    use crate::ids::ServerId;
-    use crate::rehearse::Total;
+    use crate::ids::{SearchId, ServerId};
+    use crate::rehearse::{PredictedAnswer, Total};
+    use crate::search::Found;
 
     fn server(name: &str, starts: u32, failure: Option<Failure>) -> Forecast {
         Forecast {
@@ -310,6 +312,23 @@ mod tests {
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: out of memory at load: too large; "));
         assert!(lines[1].starts_with("1 server that needs at least as much memory will not"));
+    }
+
+    #[test]
+    fn a_search_that_is_skipped_is_not_said_to_find_none() {
+        let found = [Found::Met(40.0), Found::Skipped, Found::Undecided, Found::None];
+        let mut searched = server("max_num_seqs=4", 1, None);
+        searched.answers = found
+            .map(|found| PredictedAnswer {
+                search: SearchId("s".into()),
+                target: "chat".to_owned(),
+                workload: String::new(),
+                found,
+                limit: None,
+            })
+            .into();
+        let words = ["40", "skipped", "undecided", "none"].map(|word| format!("  predicted answer for chat: {word}"));
+        assert_eq!(remarks(&searched), words);
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub fn answers(sweep: &Sweep<'_>, options: &Options, rehearsal: &Rehearsal) -> F
         return answers;
     }
     for answer in rehearsal.servers.iter().flat_map(|forecast| &forecast.answers) {
-        if let Some(load) = answer.load {
+        if let Some(load) = answer.found.value() {
             let own = answers.entry(answer.search.clone()).or_default();
             own.insert(answer.target.clone(), load);
         }

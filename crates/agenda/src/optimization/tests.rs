@@ -234,6 +234,19 @@ fn a_further_start_keeps_the_reason_of_the_first() {
 }
 
 #[test]
+fn a_server_of_an_interrupted_earlier_start_was_started() {
+    let mut played = Played::new("starts = 1");
+    let server = played.matrix.servers().next().expect("a server");
+    let interrupted = Start::of(server, 0);
+    played.begin(&interrupted);
+    played.launch(&interrupted, Vec::new());
+    played.follow(surface);
+    let found = played.found();
+    assert_eq!((found.starts, found.started()), (1, 2), "{found:?}");
+    assert_eq!(found.candidates[0].state, CandidateState::UnderWay);
+}
+
+#[test]
 fn several_at_once_are_distinct_and_take_the_place_of_those_that_end() {
     let mut played = Played::new("");
     let name = |start: &Start| (start.server.id.clone(), start.slot);

@@ -20,6 +20,8 @@ pub struct OptimizationProgress<'a> {
     record: &'a Optimization,
     optimized: Optimized,
     begun: Vec<BegunStart>,
+    /// The positions of servers with a start that has only some of its results, and that the optimisation did not ask for.
+    interrupted: Vec<usize>,
     /// The direction in which the figure gets better.
     better: Better,
     /// The logarithm that stands for a figure of 0, if there is one.
@@ -53,7 +55,11 @@ impl BegunStart {
 
     /// Returns true if the start was given up without a launch.
     fn is_ruled_out(&self) -> bool {
-        !self.is_launched && matches!(self.result, Some((Trial::DidNotFit | Trial::Failed | Trial::Beaten { .. }, _)))
+        !self.is_launched
+            && matches!(
+                self.result,
+                Some((Trial::DidNotFit | Trial::Failed | Trial::Beaten { .. }, _))
+            )
     }
 }
 
@@ -77,7 +83,7 @@ impl<'a> OptimizationProgress<'a> {
         retries: &dyn Fn(&ServerId, u32) -> bool,
     ) -> OptimizationProgress<'a> {
         let trials = Trials::of(record, state, requirements);
-        let mut begun = Vec::new();
+        let (mut begun, mut interrupted) = (Vec::new(), Vec::new());
         for (contestant, slot, reason) in starts(record, state) {
             let own = &record.contestants[contestant];
             let has_all = is_complete(own, slot, record.runs, state);
@@ -88,16 +94,24 @@ impl<'a> OptimizationProgress<'a> {
                 own.points.contains(&run.point)
                     || run.search.as_ref().is_some_and(|search| own.searches.contains(search))
             };
-            let is_asked = || reason.is_some() && !state.is_of_earlier_plan(&own.server, slot, is_todays);
-            if !is_complete && !is_asked() {
-                continue;
+            let is_launched = state.launches_of(&own.server).iter().any(|start| start.slot == slot);
+            if !is_complete {
+                let is_of_today = || !state.is_of_earlier_plan(&own.server, slot, is_todays);
+                match reason {
+                    Some(_) if is_of_today() => {}
+                    None if is_launched && is_of_today() => {
+                        interrupted.push(contestant);
+                        continue;
+                    }
+                    _ => continue,
+                }
             }
             let result = is_complete.then(|| trials.result(contestant, slot));
             begun.push(BegunStart {
                 contestant,
                 slot,
                 reason,
-                is_launched: state.launches_of(&own.server).iter().any(|start| start.slot == slot),
+                is_launched,
                 result,
                 is_retried,
             });
@@ -117,6 +131,7 @@ impl<'a> OptimizationProgress<'a> {
             record,
             optimized,
             begun,
+            interrupted,
             better,
             ln_of_zero,
             question,

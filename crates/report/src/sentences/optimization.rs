@@ -39,7 +39,7 @@ fn started(found: &OptimizationFound) -> String {
     };
     let more = match found.more_starts {
         0 => String::new(),
-        more => format!("; {} since", show_many(more as u64, "more start")),
+        more => format!("; {}", show_many(more as u64, "other start")),
     };
     format!(
         "Started {} of {}, in {} and {} of servers; {ended}{more}",
@@ -103,7 +103,12 @@ fn left_out(found: &OptimizationFound) -> Option<String> {
         (CandidateState::Beaten, "cannot hold more than the best"),
         (CandidateState::Open, open),
     ];
-    let unstarted = |state| found.candidates.iter().filter(move |own| own.state == state && own.starts == 0);
+    let unstarted = |state| {
+        found
+            .candidates
+            .iter()
+            .filter(move |own| own.state == state && own.starts == 0)
+    };
     let counted = states.map(|(state, why)| (unstarted(state).count(), why));
     let counted = counted.iter().filter(|(count, _)| *count > 0);
     let text = counted.map(|(count, why)| format!("{count} {why}")).join("; ");
@@ -167,7 +172,7 @@ mod tests {
         assert_eq!(
             optimization(&answer),
             [
-                "Started 1 of 4 servers, in 1 start and 17.0 s of servers; ended because the budget is spent; 2 more starts since",
+                "Started 1 of 4 servers, in 1 start and 17.0 s of servers; ended because the budget is spent; 2 other starts",
                 "41 % sure that the default settings are within 1 % of the best of all 4",
                 "Not started: 1 cannot hold more than the best; 2 are not ruled out; optimize.csv lists them",
                 "A start of every server would take about 40.0 s; the 2 servers left, about 20.0 s, are expected to bring +3.8 %",

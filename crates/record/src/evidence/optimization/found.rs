@@ -76,7 +76,10 @@ impl OptimizationProgress<'_> {
             1.0
         };
         let taken = |at: usize| {
-            let mut launched = self.begun.iter().filter(|start| start.contestant == at && start.is_launched);
+            let mut launched = self
+                .begun
+                .iter()
+                .filter(|start| start.contestant == at && start.is_launched);
             launched.find_map(|start| Some(start.result?.1))
         };
         let each = (0..self.record.contestants.len()).map(|at| taken(at).unwrap_or_else(|| predicted(at) * ratio));
@@ -106,7 +109,8 @@ impl OptimizationProgress<'_> {
             config: self.id(at),
             name: self.record.contestants[at].name.clone(),
             state,
-            starts: begun.iter().filter(|start| start.is_launched).count(),
+            starts: begun.iter().filter(|start| start.is_launched).count()
+                + self.interrupted.iter().filter(|other| **other == at).count(),
             reason: begun.iter().find_map(|start| start.reason),
             value: if is_worthless { None } else { value() },
             predicted: self.predicted(at).map(|value| self.figure(value.ln_value, value.sd)),
@@ -184,6 +188,7 @@ impl OptimizationProgress<'_> {
             Some(Trial::DidNotFit) => CandidateState::DidNotFit,
             Some(Trial::Failed) => CandidateState::Failed,
             Some(Trial::Measured { .. }) => CandidateState::Measured,
+            None if self.interrupted.contains(&at) => CandidateState::UnderWay,
             None => match self.optimized.estimate(at).excluded {
                 Some(Exclusion::CannotWin) => CandidateState::CannotWin,
                 Some(Exclusion::Memory) => CandidateState::Memory,

@@ -60,16 +60,15 @@ impl Log {
     /// Cuts the log if it is too long. Errors of the disk are ignored, because the measurement must go on.
     pub fn bound(&mut self) {
         if let Some(file) = self.file.take() {
-            if file.metadata().is_ok_and(|meta| meta.len() > self.most) {
-                let _ = self.cut(&file);
+            if let Some(length) = length_of(&file).ok().filter(|length| *length > self.most) {
+                let _ = self.cut(&file, length);
             }
             self.file = Some(file);
         }
     }
 
-    /// Removes the middle of the log. Keeps whole lines of both ends.
-    fn cut(&mut self, mut file: &File) -> io::Result<()> {
-        let length = file.metadata()?.len();
+    /// Removes the middle of a log of this length, and what was written since. Keeps whole lines of both ends.
+    fn cut(&mut self, mut file: &File, length: u64) -> io::Result<()> {
         let start = match self.head {
             Some(head) => head,
             None => *self.head.insert(after_line(file, self.kept)?),
@@ -77,14 +76,20 @@ impl Log {
         let end_from = after_line(file, length - self.kept)?;
         file.seek(SeekFrom::Start(end_from))?;
         let mut end = Vec::new();
-        file.read_to_end(&mut end)?;
+        // A tree that writes without end would keep this process reading.
+        file.take(length - end_from).read_to_end(&mut end)?;
+        let later = length_of(file)?.saturating_sub(length);
         file.set_len(start)?;
-        self.left_out += end_from.saturating_sub(start + self.notice);
+        self.left_out += end_from.saturating_sub(start + self.notice) + later;
         let mut text = format!("[vsweep: {} bytes of this log were left out here]\n", self.left_out).into_bytes();
         self.notice = text.len() as u64;
         text.append(&mut end);
         file.write_all(&text)
     }
+}
+
+fn length_of(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.len())
 }
 
 /// Returns the offset of the first line that begins at or after `at`, or `at` itself if the line there is too long.
@@ -133,6 +138,21 @@ mod tests {
         };
         assert_eq!(written - log.left_out as usize + notice.len() + 1, text.len());
         assert!(notice.contains(&format!(" {} bytes", log.left_out)), "{notice}");
+    }
+
+    #[test]
+    fn a_cut_does_not_follow_a_tree_that_goes_on_writing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("log");
+        let mut file = appended(&path);
+        let mut log = Log::new(None, 1000, 300);
+        file.write_all(&b"before\n".repeat(200)).expect("written");
+        let length = length_of(&file).expect("there");
+        file.write_all(&b"later\n".repeat(1000)).expect("written");
+        log.cut(&file, length).expect("cut");
+        let text = fs::read_to_string(&path).expect("whole lines");
+        assert!(text.len() < 700 && text.ends_with("before\n"), "{text}");
+        assert_eq!(log.left_out + text.len() as u64 - log.notice, 1400 + 6000);
     }
 
     proptest! {

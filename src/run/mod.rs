@@ -190,8 +190,8 @@ impl Sweep<'_> {
 
     /// Ends the processes that killed vsweeps left behind. Waits at most `limit` for those that their guards are still ending.
     async fn clear_away(&self, limit: Duration, writer: &SessionWriter<'_>) -> Result<()> {
-        let killed = writer.look(State::killed_sessions);
-        match settle::clear_away(&killed, limit).await {
+        let vsweeps = writer.look(State::vsweeps);
+        match settle::clear_away(&vsweeps, limit).await {
             Some(note) => writer.note(&note),
             None => Ok(()),
         }

@@ -55,11 +55,11 @@ pub async fn holders_of(numbers: &[u32]) -> String {
     all.join("; ")
 }
 
-/// Waits until nothing is left of the process trees that vsweep processes with these ids started, or until the limit has passed. After a
-/// vsweep was killed, its guards still need up to the grace period; processes without a guard are killed at once. Then removes the shared
-/// memory of every dead tree on the machine, and ends servers elsewhere. Returns a sentence about what was removed; `None` if there was
-/// nothing.
-pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
+/// Waits until nothing is left of the process trees that vsweep processes with these ids and start times started, or until the limit has
+/// passed. After a vsweep was killed, its guards still need up to the grace period; processes without a guard are killed at once. Then
+/// removes the shared memory of every dead tree on the machine, and ends servers elsewhere. Returns a sentence about what was removed;
+/// `None` if there was nothing.
+pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<String> {
     let start = Instant::now();
     let mut cleared: Vec<String> = Vec::new();
     loop {
@@ -74,6 +74,8 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
                 cleared.push(ended);
             }
         }
+        // Processes that were just killed end soon.
+        let limit = if remains.orphans.is_empty() { limit } else { limit.max(HOLDS) };
         if remains.is_empty() || start.elapsed() >= limit {
             break;
         }
@@ -83,7 +85,7 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
     let last = Instant::now() + HOLDS;
     loop {
         cleared.extend(leftovers::remove_abandoned());
-        if !leftovers::are_noted() || Instant::now() >= last {
+        if !leftovers::are_abandoned() || Instant::now() >= last {
             break;
         }
         sleep(FIRST_WAIT).await;

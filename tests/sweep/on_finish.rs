@@ -101,6 +101,42 @@ fn a_signal_ends_it_and_its_log_keeps_no_secret() {
 }
 
 #[test]
+fn what_outlives_a_kill_during_it_is_ended_by_the_next_run() {
+    let script = "echo token $MLFLOW_TRACKING_TOKEN; setsid sleep 1000 & sleep 1000";
+    let (harness, plan) = with_script(script, "secrets = [\"MLFLOW_TRACKING_TOKEN\"]\n");
+    let out = harness.folder.path().join("out");
+    let run = || {
+        let mut command = harness.vsweep(&["run", &plan, "-o", "out"]);
+        command.env("MLFLOW_TRACKING_TOKEN", "ml_1234567890");
+        command
+    };
+    let mut vsweep = run().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let sleeping = || {
+        let processes = harness.processes().into_iter();
+        processes.filter(|(_, line)| line.starts_with("sleep ")).count()
+    };
+    wait_for("both commands", || sleeping() == 2);
+    let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let processes = harness.processes();
+    let guard = processes.iter().find(|(pid, _)| name(*pid) == "server-guard\n");
+    let guard = guard.expect("a guard").0;
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for pid in [vsweep.id() as i32, guard] {
+            kill(Pid::from_raw(pid), signal).expect("it lives");
+        }
+    }
+    vsweep.wait().expect("reaped");
+    assert_eq!(sleeping(), 2, "nobody is left who could end them");
+    let status = harness.run(&["status", "out"]);
+    assert!(said(&status).contains(" (sleep)"), "{}", said(&status));
+
+    let ran = deadline::output(&mut run());
+    assert!(ran.status.success(), "{}", said(&ran));
+    assert!(said(&ran).contains("cleared away what a killed vsweep had left"), "{}", said(&ran));
+    harness.wait_until_alone();
+}
+
+#[test]
 fn it_runs_after_a_confirmation_that_adds_nothing() {
     let (harness, plan) = with_script("echo done", "");
     let ran = harness.run(&["run", &plan, "-o", "out", "--confirm"]);

@@ -78,7 +78,7 @@ fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
         let at_work = !status.running.is_empty() || !status.workers.is_empty();
         status.seconds_left = work.as_mut().and_then(|work| work.seconds_left(&state, at_work));
     }
-    let orphans = Remains::of(&status.killed).orphans.into_iter();
+    let orphans = Remains::of(&status.vsweeps).orphans.into_iter();
     let orphans = orphans.map(|orphan| Orphan {
         pid: orphan.pid,
         program: orphan.program,

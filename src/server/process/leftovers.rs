@@ -234,13 +234,18 @@ pub(in crate::server) fn note_held(left: impl Iterator<Item = i32> + Clone) {
     }
 }
 
-/// Returns true if there is an inventory of a dead vsweep, so that remains must be removed or awaited.
-pub(in crate::server) fn are_noted() -> bool {
-    !ownerless().is_empty()
+/// Returns true if there are remains of dead trees, so that they must be removed or awaited.
+pub(in crate::server) fn are_abandoned() -> bool {
+    !abandoned().is_empty()
 }
 
 /// Removes the remains of trees whose vsweep, guard and processes are all dead. Returns what was removed.
 pub(in crate::server) fn remove_abandoned() -> Vec<String> {
+    abandoned().into_iter().flat_map(|tree| tree.remove(true)).collect()
+}
+
+/// Returns the remains of trees whose vsweep, guard and processes are all dead.
+fn abandoned() -> Vec<Leftovers> {
     let marks = ownerless();
     if marks.is_empty() {
         return Vec::new();
@@ -253,7 +258,7 @@ pub(in crate::server) fn remove_abandoned() -> Vec<String> {
         .filter(|mark| !living.contains(*mark))
         .filter_map(|mark| Leftovers::of(mark))
         .filter(|tree| !tree.adopted.iter().any(|&(pid, started)| procfs::lives(pid, started)));
-    dead.flat_map(|tree| tree.remove(true)).collect()
+    dead.collect()
 }
 
 /// Processes that guards adopted, by id and start time, each with the mark of its tree.

@@ -2,7 +2,7 @@
 //! If both are dead, its processes are found by their mark, reported and ended.
 
 use super::leftovers;
-use super::procfs::{self, GUARD, Process, TREE, owner};
+use super::procfs::{self, GUARD, Process, TREE, owner, process_of};
 use crate::files::is_process_dead;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,15 +29,15 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Finds remains of the trees that vsweep processes with these ids started. Trees of a living vsweep are left out.
-    pub fn of(vsweeps: &[u32]) -> Remains {
+    /// Finds remains of the trees that vsweep processes with these ids and start times started. Trees of a living vsweep are left out.
+    pub fn of(vsweeps: &[(u32, u64)]) -> Remains {
         if vsweeps.is_empty() {
             return Remains::default();
         }
         let is_of_dead = |mark: &str| {
             let owner = owner(mark).filter(|owner| is_process_dead(owner));
-            let pid = owner.and_then(|owner| owner.split('-').nth(1)?.parse().ok());
-            pid.is_some_and(|pid| vsweeps.contains(&pid))
+            let process = owner.and_then(process_of);
+            process.is_some_and(|process| vsweeps.contains(&process))
         };
         let all = procfs::processes();
         let marked: Vec<(Process, String)> = all

@@ -208,6 +208,12 @@ pub(super) fn owner(mark: &str) -> Option<&str> {
     Some(mark.rsplit_once('-')?.0)
 }
 
+/// Returns the id and the start time of the vsweep that this description names.
+pub(super) fn process_of(owner: &str) -> Option<(u32, u64)> {
+    let (pid, started) = owner.split_once('-')?.1.split_once('-')?;
+    Some((pid.parse().ok()?, started.parse().ok()?))
+}
+
 /// Returns true if the process belongs to a tree that will be ended anyway: one of this process, or of a dead vsweep.
 pub(in crate::server) fn will_end(pid: i32) -> bool {
     let mark = environment(pid, TREE);
@@ -288,7 +294,8 @@ mod trees_tests {
     fn a_mark_names_its_vsweep_for_certain() {
         let mark = new_mark();
         let mine = owner(&mark).expect("a mark");
-        assert_eq!(mine.split('-').nth(1), Some(&*std::process::id().to_string()));
+        let me = std::process::id();
+        assert_eq!(process_of(mine), crate::files::process_started(me).map(|started| (me, started)));
         assert!(!is_process_dead(mine));
         let (who, started) = mine.rsplit_once('-').expect("its start");
         let started: u64 = started.parse().expect("a number");

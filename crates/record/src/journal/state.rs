@@ -314,10 +314,11 @@ impl State {
         planning.or_else(|| self.last_session())
     }
 
-    /// Returns the pids of the sessions without a recorded end. This process's own pid may be among them, because pids are reused.
-    pub fn killed_sessions(&self) -> Vec<u32> {
-        let killed = self.sessions.iter().filter(|session| session.ended.is_none());
-        killed.map(|session| session.pid).collect()
+    /// Returns the process ids and start times of all sessions. A session may be killed after its recorded end, while the command of
+    /// `[on_finish]` runs.
+    pub fn vsweeps(&self) -> Vec<(u32, u64)> {
+        let sessions = self.sessions.iter();
+        sessions.map(|session| (session.pid, session.started)).collect()
     }
 
     /// Returns the greatest lamport number read.

@@ -123,9 +123,9 @@ pub struct Status {
     pub cluster: Option<Cluster>,
     /// End of the last session, such as `finished`, `interrupted` or `out_of_time`; `null` if it was killed or still runs.
     pub ended: Option<String>,
-    /// Process ids of the vsweeps whose sessions did not end.
+    /// Process ids and start times of the vsweeps of all sessions.
     #[serde(skip)]
-    pub killed: Vec<u32>,
+    pub vsweeps: Vec<(u32, u64)>,
     /// Processes that a killed vsweep left on this machine and that nothing supervises. Filled in by a caller that can inspect processes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
@@ -259,7 +259,7 @@ impl Status {
             doubts,
             has_begun: state.last_session().is_some(),
             ended: state.last_session().and_then(|session| session.ended.clone()),
-            killed: state.killed_sessions(),
+            vsweeps: state.vsweeps(),
             ..Status::default()
         }
     }

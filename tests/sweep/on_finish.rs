@@ -127,6 +127,7 @@ fn what_outlives_a_kill_during_it_is_ended_by_the_next_run() {
     }
     vsweep.wait().expect("reaped");
     assert_eq!(sleeping(), 2, "nobody is left who could end them");
+    assert_eq!(log(&out), "token ml_1234567890\n");
     let status = harness.run(&["status", "out"]);
     assert!(said(&status).contains(" (sleep)"), "{}", said(&status));
 
@@ -134,6 +135,7 @@ fn what_outlives_a_kill_during_it_is_ended_by_the_next_run() {
     assert!(ran.status.success(), "{}", said(&ran));
     assert!(said(&ran).contains("cleared away what a killed vsweep had left"), "{}", said(&ran));
     harness.wait_until_alone();
+    assert_eq!(log(&out), "token ***\n");
 }
 
 #[test]

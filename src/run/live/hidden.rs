@@ -43,12 +43,16 @@ pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     }
 }
 
-/// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine. Logs of other machines are left alone,
-/// because programs there may still write them.
+/// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine, and of the command of `[on_finish]`. Logs
+/// of other machines are left alone, because programs there may still write them.
 pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Result<()> {
     let here = facts::session();
     let lives = |session: &Session| session.boot == here.boot && process_started(session.pid) == Some(session.started);
     let sessions = state.sessions().iter();
+    // The command runs after the recorded end of its session, so it may still write if any session lives.
+    if !sessions.clone().any(lives) {
+        hide_in_log(&directory.on_finish_log(), secrets)?;
+    }
     let killed = sessions.filter(|session| session.ended.is_none() && session.host == here.host && !lives(session));
     let killed: Vec<String> = killed.map(|session| session.nonce().to_string()).collect();
     if secrets.is_empty() || killed.is_empty() {

@@ -152,9 +152,12 @@ impl Sweep<'_> {
             cleared = self.clear_away(limit, writer) => cleared?,
             () = interrupt.requested() => return Ok(Ending::Interrupted),
         }
-        writer.with(|recorder| {
+        let unhidden = writer.with(|recorder| {
             live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets)
-        })?;
+        });
+        for note in &unhidden {
+            writer.note(note)?;
+        }
         let is_whole = writer.with(|recorder| recorder.gaps().is_empty());
         if !is_new && !has_work && !changes.is_any() && is_whole {
             return Ok(Ending::NothingLeft);

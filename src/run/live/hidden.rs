@@ -12,10 +12,18 @@ use std::path::Path;
 
 /// Hides secrets in the log and the result files of a benchmark's program, which are kept.
 pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Result<()> {
-    hide_in_log(&scratch.join(LOG), secrets)?;
     let result = scratch.join(RESULT);
-    hide_in_result(&result, secrets)?;
-    hide_in_result(&result.join(AIPERF_RESULT), secrets)
+    let hidden = [
+        hide_in_log(&scratch.join(LOG), secrets),
+        hide_in_result(&result, secrets),
+        hide_in_result(&result.join(AIPERF_RESULT), secrets),
+    ];
+    hidden.into_iter().collect()
+}
+
+/// Describes a log in which secrets could not be hidden, which ends no sweep.
+pub(super) fn not_hidden(error: &Error) -> String {
+    format!("a log may hold secrets of the plan, and they could not be hidden: {error}; remove it once nobody needs it")
 }
 
 fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
@@ -44,21 +52,20 @@ pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
 }
 
 /// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine, and of the command of `[on_finish]`. Logs
-/// of other machines are left alone, because programs there may still write them.
-pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Result<()> {
+/// of other machines are left alone, because programs there may still write them. Returns a sentence for each log in which they could not be hidden.
+pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Vec<String> {
     let here = facts::session();
     let lives = |session: &Session| session.boot == here.boot && process_started(session.pid) == Some(session.started);
     let sessions = state.sessions().iter();
+    let mut hidden = Vec::new();
     // The command runs after the recorded end of its session, so it may still write if any session lives.
     if !sessions.clone().any(lives) {
-        hide_in_log(&directory.on_finish_log(), secrets)?;
+        hidden.push(hide_in_log(&directory.on_finish_log(), secrets));
     }
     let killed = sessions.filter(|session| session.ended.is_none() && session.host == here.host && !lives(session));
     let killed: Vec<String> = killed.map(|session| session.nonce().to_string()).collect();
-    if secrets.is_empty() || killed.is_empty() {
-        return Ok(());
-    }
-    for top in ["servers", "runs"] {
+    let tops = ["servers", "runs"].into_iter();
+    for top in tops.filter(|_| !secrets.is_empty() && !killed.is_empty()) {
         let folders = fs::read_dir(directory.root().join(top)).into_iter().flatten().flatten();
         for found in folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten()) {
             let name = found.file_name();
@@ -69,11 +76,40 @@ pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &Stat
                 .any(|part| killed.iter().any(|nonce| nonce == part));
             match found.path() {
                 path if !is_theirs => drop(path),
-                path if path.extension().is_some_and(|it| it == "log") => hide_in_log(&path, secrets)?,
-                path if path.extension().is_some_and(|it| it == "bench") => hide_in_scratch(&path, secrets)?,
+                path if path.extension().is_some_and(|it| it == "log") => hidden.push(hide_in_log(&path, secrets)),
+                path if path.extension().is_some_and(|it| it == "bench") => hidden.push(hide_in_scratch(&path, secrets)),
                 _ => {}
             }
         }
     }
-    Ok(())
+    let errors = hidden.into_iter().filter_map(Result::err);
+    errors.map(|error| not_hidden(&error)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Event, Recorder, Shard};
+
+    #[test]
+    fn a_log_that_cannot_be_read_is_told_and_the_others_keep_no_secret() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::at(folder.path().join("out"));
+        let mut killed = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
+        let mut session = facts::session();
+        session.started += 1;
+        killed.record(Event::SessionStarted(Box::new(session))).expect("written");
+        let logs = directory.root().join("servers/s");
+        fs::create_dir_all(&logs).expect("a folder");
+        let [link, log] = ["1", "2"].map(|launch| logs.join(format!("{}-{launch}.log", killed.nonce())));
+        // Nobody may read through a link, not even root.
+        std::os::unix::fs::symlink("/dev/null", link).expect("made");
+        fs::write(&log, "key SEKRIT0123\n").expect("written");
+        let mut secrets = Secrets::default();
+        secrets.note("API_KEY", "SEKRIT0123");
+        let notes = hide_in_logs_of_killed(&directory, killed.state(), &secrets);
+        assert_eq!(fs::read_to_string(&log).expect("text"), "key ***\n");
+        let [note] = &notes[..] else { panic!("one note: {notes:?}") };
+        assert!(note.contains("-1.log: a link, which is not followed,"), "{note}");
+    }
 }

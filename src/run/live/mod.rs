@@ -29,7 +29,7 @@ use crate::server::settle::ReleaseWait;
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
-use hidden::hide_in_scratch;
+use hidden::{hide_in_scratch, not_hidden};
 pub(super) use hidden::{hide_in_log, hide_in_logs_of_killed};
 use jiff::{SignedDuration, Timestamp};
 pub(crate) use measure::reduce;
@@ -166,9 +166,8 @@ impl<'p, 'w> Live<'p, 'w> {
             .map_or(Ok(()), |log| hide_in_log(&log, &self.plan.secrets));
         for hidden in [in_log, self.hide_in_scratch()] {
             if let Err(error) = hidden {
-                let note = format!("a log may hold secrets of the plan, and they could not be hidden: {error}");
                 // The sweep continues even if the note cannot be shown.
-                let _ = self.writer.notify(Update::Note(&note));
+                let _ = self.writer.notify(Update::Note(&not_hidden(&error)));
             }
         }
     }

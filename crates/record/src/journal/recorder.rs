@@ -91,9 +91,12 @@ impl Recorder {
         self.follower.snapshot()
     }
 
-    /// Ends the recorder without an event. Returns the state as [`load`] reads it, with the events that other sessions have recorded
-    /// meanwhile, and the lock.
+    /// Ends the recorder. Returns the state as [`load`] reads it, with the events that other sessions have recorded meanwhile, and the lock.
     pub fn into_state(mut self) -> Result<(State, Lock)> {
+        if self.log.is_some() {
+            // The follower does not read the journal that this process writes.
+            self.follower = follow(&self.directory, Check::Hashes)?;
+        }
         self.refresh()?;
         Ok((complete_state(self.follower)?, self.lock))
     }
@@ -388,6 +391,17 @@ mod tests {
             (Some("old"), Some("new"))
         );
         assert_eq!((plan(&loaded), loaded.damage), (plan(&state), state.damage));
+    }
+
+    #[test]
+    fn a_recorder_with_events_ends_with_the_basis_that_every_reader_computes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::at(folder.path().join("out"));
+        let mut recorder = Recorder::join(directory.clone()).expect("free");
+        recorder.record(session("new", false)).expect("written");
+        let (state, _lock) = recorder.into_state().expect("readable");
+        let loaded = load(&directory, Check::Lengths).expect("readable");
+        assert_eq!(state.basis(), loaded.basis());
     }
 
     fn begun() -> Event {

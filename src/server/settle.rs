@@ -100,14 +100,14 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
 pub struct ReleaseWait {
     /// Memory in use before the first server, in MiB, by the GPU's UUID. Without GPUs, it is empty, and only the port is awaited.
     used_mib: BTreeMap<String, u64>,
-    /// Time limits for the first server, and for each of the others.
+    /// Time limits for the first server, and for each of the others. Ports are awaited for at least [`SETTLE_LIMIT`].
     limits: [Duration; 2],
     /// True once the first server has waited.
     is_passed: Cell<bool>,
 }
 
 impl ReleaseWait {
-    /// Reads the memory in use before the first server, which then does not wait, because no earlier server is in its way. If Slurm
+    /// Reads the memory in use before the first server, which then waits for no memory, because no earlier server is in its way. If Slurm
     /// assigned GPUs to this job, the first server waits until they are empty, because an earlier task may not have released them yet.
     pub async fn now() -> ReleaseWait {
         let is_assigned = ["SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"]
@@ -143,6 +143,11 @@ impl ReleaseWait {
         let start = Instant::now();
         let mut wait = FIRST_WAIT;
         while let Some((failure, stays)) = self.obstacle(&address, env).await {
+            // A port may be held by a tree that an earlier vsweep left, so even the first server waits for it.
+            let limit = match failure.cause {
+                Cause::PortTaken => limit.max(SETTLE_LIMIT),
+                _ => limit,
+            };
             if stays || limit.is_zero() {
                 return Err(failure);
             }
@@ -206,6 +211,7 @@ fn describe(full: &[&Gpu], holders: &[Holder]) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{TcpListener, TcpStream};
 
     fn gpu(uuid: &str, memory_used_mib: u64) -> Gpu {
         let index = uuid.len() as u32;
@@ -217,6 +223,22 @@ mod tests {
             memory_total_mib: 80_000,
             memory_used_mib,
         }
+    }
+
+    #[tokio::test]
+    async fn even_the_first_server_waits_for_a_port_that_becomes_free() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+        let (accepted, port) = (listener.accept().expect("there").0, client.local_addr().expect("bound").port());
+        let argv = ["vllm", "serve", "m", "--host", "127.0.0.1", "--port", &port.to_string()].map(str::to_owned);
+        let (first, none) = (ReleaseWait::default(), BTreeMap::new());
+        let release = async {
+            assert!(Address::read(&argv).expect("readable").taken().is_some_and(|taken| !taken.stays));
+            // The side that closes first keeps the port a while.
+            drop(accepted);
+            drop(client);
+        };
+        assert_eq!(futures_util::future::join(first.wait(&argv, &none), release).await.0, Ok(()));
     }
 
     #[test]

@@ -152,9 +152,8 @@ impl Sweep<'_> {
             cleared = self.clear_away(limit, writer) => cleared?,
             () = interrupt.requested() => return Ok(Ending::Interrupted),
         }
-        let unhidden = writer.with(|recorder| {
-            live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets)
-        });
+        let unhidden = writer
+            .with(|recorder| live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets));
         for note in &unhidden {
             writer.note(note)?;
         }

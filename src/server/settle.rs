@@ -12,7 +12,9 @@ use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 /// Tolerated increase of the memory in use, in MiB, because contexts of other programs come and go.
@@ -75,7 +77,11 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
             }
         }
         // Processes that were just killed end soon.
-        let limit = if remains.orphans.is_empty() { limit } else { limit.max(HOLDS) };
+        let limit = if remains.orphans.is_empty() {
+            limit
+        } else {
+            limit.max(HOLDS)
+        };
         if remains.is_empty() || start.elapsed() >= limit {
             break;
         }
@@ -83,9 +89,9 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
     }
     // Killed processes may hold memory a moment longer. If they hold it even longer, the next start tries again.
     let last = Instant::now() + HOLDS;
-    loop {
-        cleared.extend(leftovers::remove_abandoned());
-        if !leftovers::are_abandoned() || Instant::now() >= last {
+    while leftovers::are_abandoned() {
+        cleared.extend(remove_abandoned().await);
+        if Instant::now() >= last {
             break;
         }
         sleep(FIRST_WAIT).await;
@@ -93,6 +99,18 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
     Presence::forget_dead();
     let all = cleared.join(", ");
     (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {all}"))
+}
+
+/// Removes the remains of dead trees on a thread of its own. A stop command may take a minute, and neither an interrupt nor the end of the
+/// runtime waits for it: if it is cut short, the next vsweep runs it again.
+async fn remove_abandoned() -> Vec<String> {
+    let (removed, received) = oneshot::channel();
+    // The receiver is gone after an interrupt.
+    let work = move || drop(removed.send(leftovers::remove_abandoned()));
+    match thread::Builder::new().name("vsweep-leftovers".into()).spawn(work) {
+        Ok(_) => received.await.unwrap_or_default(),
+        Err(_) => leftovers::remove_abandoned(),
+    }
 }
 
 /// The wait before a server starts, until the machine is as it was before the sweep's first one.
@@ -229,16 +247,27 @@ mod tests {
     async fn even_the_first_server_waits_for_a_port_that_becomes_free() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
-        let (accepted, port) = (listener.accept().expect("there").0, client.local_addr().expect("bound").port());
+        let (accepted, port) = (
+            listener.accept().expect("there").0,
+            client.local_addr().expect("bound").port(),
+        );
         let argv = ["vllm", "serve", "m", "--host", "127.0.0.1", "--port", &port.to_string()].map(str::to_owned);
         let (first, none) = (ReleaseWait::default(), BTreeMap::new());
         let release = async {
-            assert!(Address::read(&argv).expect("readable").taken().is_some_and(|taken| !taken.stays));
+            assert!(
+                Address::read(&argv)
+                    .expect("readable")
+                    .taken()
+                    .is_some_and(|taken| !taken.stays)
+            );
             // The side that closes first keeps the port a while.
             drop(accepted);
             drop(client);
         };
-        assert_eq!(futures_util::future::join(first.wait(&argv, &none), release).await.0, Ok(()));
+        assert_eq!(
+            futures_util::future::join(first.wait(&argv, &none), release).await.0,
+            Ok(())
+        );
     }
 
     #[test]

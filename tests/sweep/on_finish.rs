@@ -110,7 +110,11 @@ fn what_outlives_a_kill_during_it_is_ended_by_the_next_run() {
         command.env("MLFLOW_TRACKING_TOKEN", "ml_1234567890");
         command
     };
-    let mut vsweep = run().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut vsweep = run()
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     let sleeping = || {
         let processes = harness.processes().into_iter();
         processes.filter(|(_, line)| line.starts_with("sleep ")).count()
@@ -133,7 +137,11 @@ fn what_outlives_a_kill_during_it_is_ended_by_the_next_run() {
 
     let ran = deadline::output(&mut run());
     assert!(ran.status.success(), "{}", said(&ran));
-    assert!(said(&ran).contains("cleared away what a killed vsweep had left"), "{}", said(&ran));
+    assert!(
+        said(&ran).contains("cleared away what a killed vsweep had left"),
+        "{}",
+        said(&ran)
+    );
     harness.wait_until_alone();
     assert_eq!(log(&out), "token ***\n");
 }

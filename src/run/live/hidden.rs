@@ -77,7 +77,9 @@ pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &Stat
             match found.path() {
                 path if !is_theirs => drop(path),
                 path if path.extension().is_some_and(|it| it == "log") => hidden.push(hide_in_log(&path, secrets)),
-                path if path.extension().is_some_and(|it| it == "bench") => hidden.push(hide_in_scratch(&path, secrets)),
+                path if path.extension().is_some_and(|it| it == "bench") => {
+                    hidden.push(hide_in_scratch(&path, secrets))
+                }
                 _ => {}
             }
         }
@@ -98,7 +100,9 @@ mod tests {
         let mut killed = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
         let mut session = facts::session();
         session.started += 1;
-        killed.record(Event::SessionStarted(Box::new(session))).expect("written");
+        killed
+            .record(Event::SessionStarted(Box::new(session)))
+            .expect("written");
         let logs = directory.root().join("servers/s");
         fs::create_dir_all(&logs).expect("a folder");
         let [link, log] = ["1", "2"].map(|launch| logs.join(format!("{}-{launch}.log", killed.nonce())));
@@ -109,7 +113,9 @@ mod tests {
         secrets.note("API_KEY", "SEKRIT0123");
         let notes = hide_in_logs_of_killed(&directory, killed.state(), &secrets);
         assert_eq!(fs::read_to_string(&log).expect("text"), "key ***\n");
-        let [note] = &notes[..] else { panic!("one note: {notes:?}") };
+        let [note] = &notes[..] else {
+            panic!("one note: {notes:?}")
+        };
         assert!(note.contains("-1.log: a link, which is not followed,"), "{note}");
     }
 }

@@ -295,7 +295,10 @@ mod trees_tests {
         let mark = new_mark();
         let mine = owner(&mark).expect("a mark");
         let me = std::process::id();
-        assert_eq!(process_of(mine), crate::files::process_started(me).map(|started| (me, started)));
+        assert_eq!(
+            process_of(mine),
+            crate::files::process_started(me).map(|started| (me, started))
+        );
         assert!(!is_process_dead(mine));
         let (who, started) = mine.rsplit_once('-').expect("its start");
         let started: u64 = started.parse().expect("a number");

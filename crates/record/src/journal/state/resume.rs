@@ -261,7 +261,13 @@ mod tests {
             reason: "finished".into(),
         };
         apply(&mut state, [begun(7, "H100"), ended.clone(), begun(7, "H100")]);
-        let open = |state: &State| state.sessions().iter().filter(|session| session.ended.is_none()).count();
+        let open = |state: &State| {
+            state
+                .sessions()
+                .iter()
+                .filter(|session| session.ended.is_none())
+                .count()
+        };
         assert_eq!(open(&state), 1);
         apply(&mut state, launch(0, 1));
         assert_eq!(state.failed_starts(&ServerId("a".into()), 0), 1);

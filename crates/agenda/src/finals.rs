@@ -214,9 +214,10 @@ pub(super) fn probed_points(finals: &Finals, server: &ServerConfig, matrix: &Mat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Schedule;
     use std::path::Path;
     use vsweep_plan::{Format, World, parse};
-    use vsweep_record::journal::{Event, Learned, RunFinished, RunStarted};
+    use vsweep_record::journal::{Event, Learned, RunFinished, RunStarted, Shard};
 
     const PLAN: &str = "version = 1\nstarts = 3\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2, 3]\n\
                         [bench.params]\nnum_prompts = 9\n";
@@ -284,6 +285,9 @@ mod tests {
     #[test]
     fn who_overlaps_the_best_is_a_finalist() {
         assert_eq!(found(PLAN, &CLOSE), ["max_num_seqs=1", "max_num_seqs=2"]);
+        let (plan, matrix, state) = measured(PLAN, &CLOSE);
+        let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
+        assert_eq!(schedule.runs_of_finals(&state), 6, "three fresh starts of each");
     }
 
     #[test]

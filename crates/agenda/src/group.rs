@@ -55,6 +55,11 @@ impl Schedule<'_> {
         Grid::of(self, start, state, true).count(self, state)
     }
 
+    /// Returns the number of runs that the finals still need in any case.
+    pub fn runs_of_finals(self, state: &State) -> u64 {
+        self.finals(state).map(|start| self.sure_runs(&start, state)).sum()
+    }
+
     fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {
         let grid = Grid::of(self, start, state, is_sure);
         let grid = (!grid.is_empty(self, state)).then_some(grid);

@@ -72,9 +72,15 @@ fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
     status.usage = SweepUsage::of(&state, report.price_per_gpu_hour);
     let workers = leases_in_use(directory).into_iter();
     status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
-    if status.left > 0 {
+    if status.left > 0 || status.ended.as_deref() != Some("finished") {
         let work = &mut known.work;
         *work = work.take().or_else(|| Remaining::of(directory, &state));
+        // Finals follow from the results, and the journal does not show how many runs they need.
+        let more = work
+            .as_ref()
+            .filter(|_| status.started.is_none())
+            .map_or(0, |work| work.schedule().runs_of_finals(&state));
+        (status.planned, status.left) = (status.planned + more, status.left + more);
         let at_work = !status.running.is_empty() || !status.workers.is_empty();
         status.seconds_left = work.as_mut().and_then(|work| work.seconds_left(&state, at_work));
     }
@@ -136,8 +142,11 @@ impl Remaining {
     pub fn seconds_left(&mut self, state: &State, at_work: bool) -> Option<f64> {
         self.options.at_work = at_work;
         let is_current = state.plan_that_counts()?.1 == self.sha256;
-        let schedule = Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false);
-        seconds_left(schedule, state, &self.options).filter(|_| is_current)
+        seconds_left(self.schedule(), state, &self.options).filter(|_| is_current)
+    }
+
+    fn schedule(&self) -> Schedule<'_> {
+        Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false)
     }
 }
 

@@ -129,7 +129,7 @@ pub fn run(args: Args) -> Result<Exit> {
             // Reads from disk again, because other shards may have recorded meanwhile.
             _ => (journal::load(&directory, Check::Hashes)?, None, Some(recorder)),
         };
-        let exit = conclude((ending, args.table), &state, &plan, &directory, mode, &mut interrupt)?;
+        let exit = conclude((ending, args.table), &state, sweep, &directory, mode, &mut interrupt)?;
         if args.shard != Shard::WHOLE {
             // If shards end together, the one that writes last may have read before the others recorded their last runs.
             let latest = journal::load(&directory, Check::Lengths)?;
@@ -196,13 +196,14 @@ fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mu
 fn conclude(
     (ending, table): (Ending, bool),
     state: &State,
-    plan: &Plan,
+    sweep: Sweep<'_>,
     directory: &Directory,
     mode: Mode,
     interrupt: &mut Interrupt,
 ) -> Result<Exit> {
+    let plan = sweep.plan;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
-    let last_message = |ending| words::last(ending, directory, state);
+    let last_message = |ending| words::last(ending, directory, state, sweep.schedule());
     let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
     let judged = if has_results && (table || !report::is_current(directory, state)) {
         let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());

@@ -1,6 +1,6 @@
 //! Messages of `vsweep run`: its current action, and at last how the sweep ended, with the command that continues it.
 
-use crate::agenda::{Action, Ending};
+use crate::agenda::{Action, Ending, Schedule};
 use crate::journal::{Directory, State};
 use crate::shell::shell_line;
 use crate::units::{show_count, show_many};
@@ -19,7 +19,7 @@ pub fn doing(action: &Action) -> Option<&'static str> {
 }
 
 /// Describes how the sweep ended, and how to continue.
-pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
+pub fn last(ending: Ending, directory: &Directory, state: &State, schedule: Schedule<'_>) -> String {
     let recorded = state.recorded_runs();
     let root = directory.root().display();
     let again = again(std::env::args_os().skip(1), directory.root());
@@ -55,14 +55,14 @@ pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
             };
             results + &retry
         }
-        Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state)),
+        Ending::Interrupted => format!("interrupted; {}, continue with: {again}", progress(state, schedule)),
         Ending::OutOfTime => {
             let has_budget = std::env::args_os().any(|arg| arg.as_bytes().starts_with(b"--budget"));
             let more = match has_budget {
                 true => "run again with a larger --budget to go on",
                 false => "raise max_time in the plan and run it again to go on",
             };
-            format!("out of time: {} in {root}{retry}; {more}", progress(state))
+            format!("out of time: {} in {root}{retry}; {more}", progress(state, schedule))
         }
         Ending::StoppedOnFailure => {
             format!(
@@ -72,15 +72,15 @@ pub fn last(ending: Ending, directory: &Directory, state: &State) -> String {
     }
 }
 
-/// Describes the recorded part of the plan.
-fn progress(state: &State) -> String {
+/// Describes the recorded part of the plan and its finals.
+fn progress(state: &State, schedule: Schedule<'_>) -> String {
     let recorded = state.recorded_runs();
     match state.searches_left() {
         _ if state.optimization().is_some() => format!("{} recorded", show_many(recorded, "run")),
         0 => format!(
             "{} of {} recorded",
             show_count(recorded),
-            show_many(state.planned_runs(), "run")
+            show_many(state.planned_runs() + schedule.runs_of_finals(state), "run")
         ),
         left => format!(
             "{} recorded; left: {}",

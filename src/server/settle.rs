@@ -90,7 +90,8 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
     // Killed processes may hold memory a moment longer. If they hold it even longer, the next start tries again.
     let last = Instant::now() + HOLDS;
     while leftovers::are_abandoned() {
-        cleared.extend(remove_abandoned().await);
+        // A stop command may take a minute. If it is cut short, the next vsweep runs it again.
+        cleared.extend(aside(leftovers::remove_abandoned).await);
         if Instant::now() >= last {
             break;
         }
@@ -101,15 +102,14 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
     (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {all}"))
 }
 
-/// Removes the remains of dead trees on a thread of its own. A stop command may take a minute, and neither an interrupt nor the end of the
-/// runtime waits for it: if it is cut short, the next vsweep runs it again.
-async fn remove_abandoned() -> Vec<String> {
-    let (removed, received) = oneshot::channel();
+/// Does work on a thread of its own. Neither an interrupt nor the end of the runtime waits for it.
+async fn aside<T: Default + Send + 'static>(work: fn() -> T) -> T {
+    let (done, received) = oneshot::channel();
     // The receiver is gone after an interrupt.
-    let work = move || drop(removed.send(leftovers::remove_abandoned()));
-    match thread::Builder::new().name("vsweep-leftovers".into()).spawn(work) {
+    let work_aside = move || drop(done.send(work()));
+    match thread::Builder::new().name("vsweep-aside".into()).spawn(work_aside) {
         Ok(_) => received.await.unwrap_or_default(),
-        Err(_) => leftovers::remove_abandoned(),
+        Err(_) => work(),
     }
 }
 
@@ -230,6 +230,7 @@ fn describe(full: &[&Gpu], holders: &[Holder]) -> Failure {
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
+    use std::sync::Mutex;
 
     fn gpu(uuid: &str, memory_used_mib: u64) -> Gpu {
         let index = uuid.len() as u32;
@@ -268,6 +269,20 @@ mod tests {
             futures_util::future::join(first.wait(&argv, &none), release).await.0,
             Ok(())
         );
+    }
+
+    #[test]
+    fn nobody_waits_for_work_that_is_given_up() {
+        static HELD: Mutex<()> = Mutex::new(());
+        let held = HELD.lock().expect("ours");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            tokio::select! {
+                () = aside(|| drop(HELD.lock())) => panic!("it is held"),
+                () = tokio::task::yield_now() => {}
+            }
+        });
+        drop(held);
     }
 
     #[test]

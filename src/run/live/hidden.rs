@@ -23,7 +23,7 @@ pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Result<()> {
 
 /// Describes a log in which secrets could not be hidden, which ends no sweep.
 pub(super) fn not_hidden(error: &Error) -> String {
-    format!("a log may hold secrets of the plan, and they could not be hidden: {error}; remove it once nobody needs it")
+    format!("a log may hold secrets of the plan, and they could not be hidden: {error}")
 }
 
 fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
@@ -116,6 +116,6 @@ mod tests {
         let [note] = &notes[..] else {
             panic!("one note: {notes:?}")
         };
-        assert!(note.contains("-1.log: a link, which is not followed,"), "{note}");
+        assert!(note.contains("-1.log: it is a link, which is not followed,"), "{note}");
     }
 }

@@ -252,7 +252,7 @@ mod tests {
         }
         assert_eq!(
             applied("v serve m -cc.level=3", params),
-            "v serve m -cc.level=3 --compilation-config.mode 0"
+            "v serve m '-cc.level=3' --compilation-config.mode 0"
         );
     }
 

@@ -1,7 +1,8 @@
 //! Planted landscapes: is the best config found in few server-hours, and is the stated certainty true?
 //! `cargo bench -p vsweep-strategy --bench optimise -- [LANDSCAPES] [FIRST_SEED] [smooth] [nodes] [hostile] [isolated] [budget] [time]`.
 //!
-//! The targets are those of the optimiser with `skip_beaten`.
+//! The targets are those of the optimiser that measures each started server in full, as plans do without `skip_beaten`. That key pays off
+//! where measuring takes longer than starting.
 //! The optimiser was tuned on the seeds from 1 to 100. Ends with an error where a target is missed.
 
 #[path = "../support/each.rs"]
@@ -99,11 +100,11 @@ fn class(draw: Draw, costs: Costs, targets: &[(f64, f64)], count: u64, first: u6
     });
     row("staged", &|node, most_s, _| Some(methods::staged(node, most_s)));
     row("twin alone", &|node, most_s, _| methods::twin(node, most_s));
-    row("in full", &|node, most_s, _| {
-        Some(methods::optimised(node, most_s, false))
-    });
-    let results = row("skip_beaten", &|node, most_s, _| {
+    row("skip_beaten", &|node, most_s, _| {
         Some(methods::optimised(node, most_s, true))
+    });
+    let results = row("in full", &|node, most_s, _| {
+        Some(methods::optimised(node, most_s, false))
     });
     let mut met = true;
     for (most, least) in targets {
@@ -152,7 +153,7 @@ fn budget(costs: Costs, count: u64, first: u64) -> bool {
                 .collect()
         })
     };
-    let ours = regrets(&|node, most_s, _| Some(methods::optimised(node, most_s, true)));
+    let ours = regrets(&|node, most_s, _| Some(methods::optimised(node, most_s, false)));
     let random = regrets(&|node, most_s, seed| Some(methods::random(node, most_s, seed)));
     let mut met = true;
     for (at, cut) in CUTS.iter().enumerate() {

@@ -51,7 +51,7 @@ closed_list! {
     BadConfig "bad_config" again=false load=false: "change the setting that is named; the model does not allow it";
     /// Out of GPU memory while loading or profiling.
     OomAtLoad "oom_at_load" again=false load=false:
-        "raise tensor_parallel_size, quantize, or lower gpu_memory_utilization or max_model_len";
+        "raise tensor_parallel_size or quantize; if the weights fit, lower max_model_len or gpu_memory_utilization";
     /// Memory left for the KV cache does not hold one request of the asked length.
     KvCacheTooSmall "kv_cache_too_small" again=false load=false:
         "lower max_model_len, or raise gpu_memory_utilization or tensor_parallel_size";

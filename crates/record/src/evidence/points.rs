@@ -202,6 +202,8 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let differing = differing.collect_vec();
     let duplicates = evidence.state.duplicates().into_iter();
     let retried = duplicates.filter(|duplicate| duplicate.why == DuplicateReason::TriedAgain);
+    // A run that was tried several times counts once.
+    let retried = retried.unique_by(|spare| (&spare.run.point, spare.run.slot, spare.run.run));
     let retries = retried.map(|spare| &*spare.run.server.0).counts();
     let mut tallies = tallies(evidence);
     let config = |(id, row): (String, usize)| {

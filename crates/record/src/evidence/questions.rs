@@ -7,6 +7,7 @@ use super::metrics::{COST, ENERGY, FRONTIER};
 use crate::journal::Objective;
 use crate::table::{MetricSet, Workload};
 use itertools::Itertools;
+use std::iter;
 use vsweep_answer::{FrontierQuestion, Goal, Question, Search, Target};
 use vsweep_strategy::search::Vary;
 
@@ -95,7 +96,9 @@ fn with_objective(metric: &str, mut questions: Vec<Question>) -> Vec<Question> {
             }
         }
     };
-    questions.insert(0, question);
+    let others = question.effects.iter().filter(|effect| *effect != metric).cloned();
+    let effects = iter::once(metric.to_owned()).chain(others).collect();
+    questions.insert(0, Question { effects, ..question });
     questions
 }
 

@@ -4,7 +4,7 @@ use super::{ChartContext, mean_of};
 use crate::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::ordered::Ordered;
 use crate::output::sla::search_name;
-use crate::texts::words::{axis_title, show_number};
+use crate::texts::words::{axis_title, short_setting_of, show_number};
 use itertools::Itertools;
 use vsweep_record::journal::{SearchRecord, State};
 use vsweep_record::table::{Better, frontier, knee};
@@ -12,8 +12,8 @@ use vsweep_strategy::search::{Load, Vary};
 
 /// Draws all explorations in one chart, or in several if there are more of them than distinguishable curves.
 pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
-    let curves = explored(state).filter(|(_, marks)| !marks.is_empty());
-    let curves = curves.map(|(record, marks)| (search_name(record, state), label_points(marks)));
+    let curves = explored(state).filter(|(_, levels)| !levels.is_empty());
+    let curves = curves.map(|(record, levels)| (search_name(record, state), label_points(marks(&levels))));
     let curves = curves.collect_vec();
     let chart = |(part, curves): (usize, &[(String, Vec<Mark>)])| {
         let title = "Latency against throughput, from one request at a time to saturation";
@@ -29,25 +29,43 @@ pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
 
 /// A sentence for each exploration with several levels: the figures of its two ends and of the knee between them.
 pub fn in_words(state: &State) -> Vec<String> {
-    let sentence = |(record, marks): (&SearchRecord, Vec<Mark>)| {
-        let (serial, saturated) = (marks.first()?, marks.last().filter(|_| marks.len() > 1)?);
-        let show = |mark: &Mark| format!("{} requests/s at {} ms", show_number(mark.x), show_number(mark.y));
-        let knee = knee_of(&marks).map_or_else(
-            || "no knee between them".to_owned(),
-            |at| format!("the knee lies at {}", show(&marks[at])),
+    let sentence = |(record, levels): (&SearchRecord, Vec<Level>)| {
+        let (serial, saturated) = (levels.first()?, levels.last().filter(|_| levels.len() > 1)?);
+        let show = |(_, mark): &Level| format!("{} requests/s at {} ms", show_number(mark.x), show_number(mark.y));
+        let vary = record.started.vary;
+        let at = |(load, _): &Level| {
+            let value = position(vary, load);
+            match value.is_finite() {
+                true => format!(" at {}", short_setting_of(vary.name(), &show_number(value))),
+                false => String::new(),
+            }
+        };
+        let knee = knee_of(&marks(&levels)).map_or_else(
+            || "no knee".to_owned(),
+            |place| format!("knee{}: {}", at(&levels[place]), show(&levels[place])),
         );
-        let (name, serial, saturated) = (search_name(record, state), show(serial), show(saturated));
         Some(format!(
-            "{name}: one request at a time serves {serial} (mean E2EL), saturation {saturated}; {knee}"
+            "{}: {knee} (mean E2EL); saturated{}: {}; one request at a time: {}",
+            search_name(record, state),
+            at(saturated),
+            show(saturated),
+            show(serial)
         ))
     };
     explored(state).filter_map(sentence).collect()
 }
 
+/// A load of an exploration, and its figures.
+type Level = (Load, Mark);
+
 /// The explorations with their levels.
-fn explored(state: &State) -> impl Iterator<Item = (&SearchRecord, Vec<Mark>)> {
+fn explored(state: &State) -> impl Iterator<Item = (&SearchRecord, Vec<Level>)> {
     let explored = state.searches().filter(|record| record.started.targets.is_empty());
-    explored.map(|record| (record, marks(record, state)))
+    explored.map(|record| (record, levels(record, state)))
+}
+
+fn marks(levels: &[Level]) -> Vec<Mark> {
+    levels.iter().map(|(_, mark)| mark.clone()).collect()
 }
 
 /// Index of the point beyond which more throughput costs much latency.
@@ -81,15 +99,15 @@ fn position(vary: Vary, load: &Load) -> f64 {
 }
 
 /// The levels of an exploration, ordered by load.
-fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
+fn levels(record: &SearchRecord, state: &State) -> Vec<Level> {
     let runs = state.levels(&record.started.search, record.started.slot);
     let measured = runs.filter_map(|run| Some((run.load, run.figures?)));
     let position = |load: &Load| position(record.started.vary, load);
     let measured = measured.ordered_by(|(one, _), (other, _)| position(one).total_cmp(&position(other)));
     let levels = measured.chunk_by(|(load, _)| *load);
-    let levels = levels.into_iter().map(|(_, runs)| {
+    let levels = levels.into_iter().map(|(load, runs)| {
         let runs = runs.map(|(_, figures)| (figures.throughput, figures.latency_ms));
-        mean_of(&runs.collect::<Vec<_>>())
+        (load, mean_of(&runs.collect::<Vec<_>>()))
     });
     levels.collect()
 }

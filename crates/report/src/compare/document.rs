@@ -99,8 +99,33 @@ fn parts(comparison: &Comparison) -> Value {
             word(judged.requirement),
         ]
     };
+    // A point without a valid run breaks every limit, or leaves it undecided.
+    let of_lone = |(settings, requirement): (&String, Requirement)| {
+        let side = if requirement == Requirement::Broken {
+            "new"
+        } else {
+            "base"
+        };
+        let why = format!("no valid run in {side}");
+        let row = [
+            "every limit".to_owned(),
+            settings.clone(),
+            why,
+            String::new(),
+            word(requirement),
+        ];
+        (requirement, row)
+    };
+    let limits = comparison
+        .limits
+        .iter()
+        .map(|judged| (judged.requirement, of_limit(judged)));
+    let limits = comparison.lone().map(of_lone).chain(limits).collect_vec();
     let is_met = |judged: &&Judged| judged.requirement == Requirement::Met;
-    let unmet = comparison.limits.iter().filter(|judged| !is_met(judged));
+    let unmet = limits
+        .iter()
+        .filter(|(requirement, _)| *requirement != Requirement::Met);
+    let unmet = unmet.sorted_by(|one, other| other.0.cmp(&one.0));
     let met = comparison.limits.iter().filter(is_met).count();
     let weighed = changes::by_weight(comparison);
     let has_changed = |(_, figure): &&(&str, &Figure)| figure.verdict != Verdict::Same;
@@ -169,8 +194,8 @@ fn parts(comparison: &Comparison) -> Value {
         starts => starts.iter().exactly_one().ok().copied(),
         heads => HEADS,
         sentences => changes::sentences(comparison),
-        limits => comparison.limits.iter().map(of_limit).collect_vec(),
-        unmet => unmet.take(MOST_ROWS).map(of_limit).collect_vec(),
+        limits => limits.iter().map(|(_, row)| row.clone()).collect_vec(),
+        unmet => unmet.take(MOST_ROWS).map(|(_, row)| row.clone()).collect_vec(),
         met,
         changed => changed.collect_vec(),
         changed_heads => ["at"].into_iter().chain(HEADS).collect_vec(),

@@ -237,8 +237,13 @@ fn differing(base: &BTreeMap<String, BTreeSet<String>>, new: &BTreeMap<String, B
     let shown = |side: &BTreeMap<String, BTreeSet<String>>, name: &str| {
         side.get(name).map_or(String::new(), |values| values.iter().join(", "))
     };
+    // If a side lacks only some values of a setting, it lacks the points that have them, which are named apart.
+    let is_part = |name: &String| {
+        let sides = base.get(name).zip(new.get(name));
+        name.starts_with("bench.") && sides.is_some_and(|(base, new)| base.is_subset(new) || new.is_subset(base))
+    };
     let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
-    let changes = names.into_iter().map(|name| Change {
+    let changes = names.into_iter().filter(|name| !is_part(name)).map(|name| Change {
         name: name.clone(),
         base: shown(base, name),
         new: shown(new, name),

@@ -15,13 +15,15 @@ use minijinja::{Value, context};
 use vsweep_answer::Goal;
 use vsweep_record::table::{MetricSet, Workload};
 
-/// The answers of all workloads that were measured.
+/// The answers of all workloads that were measured or asked about.
 pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
     let workloads = inputs.points.workloads();
     let answered = workloads.iter().zip(&inputs.answers.workloads).enumerate();
-    let measured = answered.filter(|(_, (_, answer))| answer.is_measured);
+    let questions = &inputs.answers.document.questions;
+    let is_asked = |answer: &WorkloadAnswer| questions.iter().any(|question| question.workload == answer.name);
+    let known = answered.filter(|(_, (_, answer))| answer.is_measured || is_asked(answer));
     let part = |(place, (workload, answer))| of_workload(inputs, configs, place, workload, answer);
-    measured.map(part).collect()
+    known.map(part).collect()
 }
 
 fn of_workload(

@@ -68,7 +68,7 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
     answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress, &answer, state)));
     // Further searches, and servers that were not started yet, may come nearer to the targets.
     if answer.open == 0 && answer.optimization.is_none() {
-        nearest::name(&mut answer.questions, state);
+        nearest::name(&mut answer, state);
     }
     answer.remarks = remarks(state, points, options);
     answer

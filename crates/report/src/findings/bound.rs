@@ -91,17 +91,17 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
             );
             let (verb, advice) = verb_and_advice("mbu", REACHED_BANDWIDTH, advice)?;
             format!(
-                "Memory bandwidth {verb}: {} of its peak (kernels reach about 80 %); {} of the arithmetic is used{advice}",
+                "Memory bandwidth {verb}: {} of its peak (real kernels reach about 80 %); {} of the arithmetic is used{advice}",
                 share("mbu")?,
                 share("mfu")?
             )
         }
         "arithmetic" => {
             let weights = weights.map_or(String::new(), |weights| format!("{weights} or "));
-            let advice = format!("more requests hardly help, but {weights}more GPUs may");
+            let advice = format!("more requests will hardly help, {weights}more GPUs may");
             let (verb, advice) = verb_and_advice("mfu", REACHED_ARITHMETIC, advice)?;
             format!(
-                "Arithmetic {verb}: {} of its peak (kernels reach 50 to 60 %); {} of the memory bandwidth is used{advice}",
+                "Arithmetic {verb}: {} of its peak (real kernels reach 50 to 60 %); {} of the memory bandwidth is used{advice}",
                 share("mfu")?,
                 share("mbu")?
             )
@@ -140,7 +140,7 @@ mod tests {
         let said = |limit| say(limit, &ServerFacts::default(), shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
-            "Memory bandwidth binds: 69 % of its peak (kernels reach about 80 %); 12 % of the arithmetic is used; to read less for \
+            "Memory bandwidth binds: 69 % of its peak (real kernels reach about 80 %); 12 % of the arithmetic is used; to read less for \
              each token, try 8-bit weights (quantization), an fp8 KV cache (kv_cache_dtype), more requests at once"
         );
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
             "KV blocks bind: requests wait while 69 % of them are in use, so more max_num_seqs cannot help; an fp8 KV cache \
              (kv_cache_dtype) holds about twice the tokens"
         );
-        let far = "Arithmetic comes nearest to its limit: 12 % of its peak (kernels reach 50 to 60 %); 69 % of the memory \
+        let far = "Arithmetic comes nearest to its limit: 12 % of its peak (real kernels reach 50 to 60 %); 69 % of the memory \
                    bandwidth is used";
         assert_eq!(
             said("arithmetic"),

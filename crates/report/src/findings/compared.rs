@@ -176,13 +176,23 @@ fn pairs(
     let mut said = vec![format!("{}; {why}", verdict(compared, &outcome.findings))];
     let mut all = compared.family.iter().zip(&outcome.findings).collect_vec();
     let left_out = all.len().saturating_sub(most_figures);
-    if left_out > 0 {
-        all.sort_by_key(|(_, finding)| !matches!(finding.verdict, Verdict::Improved | Verdict::Regressed));
-    }
+    all.sort_by_key(|(_, finding)| match finding.verdict {
+        Verdict::Regressed => 0,
+        Verdict::Improved => 1,
+        Verdict::Undecided => 2,
+        Verdict::Same => 3,
+    });
+    let limit = match (outcome.ending == PairedEnding::Decided, conclusion.is_out_of_time) {
+        (true, _) => "",
+        (_, true) => " (raise max_time and run again)",
+        (_, false) => " (raise max_starts and run again)",
+    };
     for (asked, finding) in all.into_iter().take(most_figures) {
         let (load, verdict) = (at_load(compared, asked), word(finding.verdict));
         let more = finding.more_starts.map(|more| show_many(more as u64, "more start"));
-        let more = more.map_or(String::new(), |more| format!("; about {more} would likely decide"));
+        let more = more.map_or(String::new(), |more| {
+            format!("; about {more} would likely decide{limit}")
+        });
         let ratio = ratio(Some(finding));
         said.push(format!("{}{load}: {verdict}, {ratio}{more}", name(&asked.metric)));
     }

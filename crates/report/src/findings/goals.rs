@@ -89,6 +89,12 @@ impl Goals {
         self.goals.is_empty()
     }
 
+    /// The names of the targets, in the order of the plan.
+    pub fn targets(&self) -> impl Iterator<Item = &str> {
+        let targets = self.goals.iter().filter(|goal| goal.is_target);
+        targets.map(|goal| &*goal.name)
+    }
+
     /// Returns true if a point meets one of the targets, if there are any, and each assertion that applies to it or its server.
     pub fn competes(&self, point: usize) -> bool {
         self.verdict(point) == Requirement::Met
@@ -99,7 +105,8 @@ impl Goals {
         self.verdicts.get(point).copied().unwrap_or(Requirement::Met)
     }
 
-    /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none.
+    /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none, and empty if
+    /// no goal applies to the point.
     pub fn met_by(&self, point: usize) -> String {
         let mut met = self.goals.iter().filter_map(|goal| match goal.meets[point] {
             Some(Requirement::Met) => Some(goal.name.clone()),
@@ -107,7 +114,7 @@ impl Goals {
             Some(Requirement::Broken) | None => None,
         });
         match met.join(", ") {
-            none if none.is_empty() => "-".to_owned(),
+            none if none.is_empty() && self.goals.iter().any(|goal| goal.meets[point].is_some()) => "-".to_owned(),
             met => met,
         }
     }

@@ -2,21 +2,26 @@
 
 use crate::texts::words::short_setting_of;
 use itertools::Itertools;
-use vsweep_answer::{Answered, Estimate, Goal, Nearest, Target, TargetChance};
+use vsweep_answer::{Answer, Estimate, Goal, Nearest, Target, TargetChance, replicas_on};
 use vsweep_record::journal::State;
 use vsweep_record::table::{SearchResult, search_results};
 use vsweep_strategy::search::{Criterion, Found, Quantity, Reading};
 
-/// Names the nearest server in each question about a load, if no load of any search met the target.
-pub fn name(questions: &mut [Answered], state: &State) {
+/// Names the nearest server in each question about a load, if no load of any server that fits the GPUs met the target.
+pub fn name(answer: &mut Answer, state: &State) {
     let all = search_results(state);
-    for answered in questions.iter_mut().filter(|answered| answered.winner.is_none()) {
+    let fits = |result: &&SearchResult<'_>| {
+        let server = result.record().started.server.to_string();
+        let config = answer.configs.iter().find(|config| config.id == server);
+        config.is_none_or(|config| replicas_on(answer.gpus, config.gpus) > 0)
+    };
+    for answered in answer.questions.iter_mut().filter(|answered| answered.winner.is_none()) {
         let Goal::Load { target, .. } = &answered.goal else {
             continue;
         };
         let results = all.iter().filter(|result| result.target.name == *target);
         let results = results.filter(|result| result.record().started.workload() == answered.workload);
-        let results = results.collect_vec();
+        let results = results.filter(fits).collect_vec();
         let has_none = |result: &&SearchResult<'_>| result.answer().is_some_and(|answer| answer.found == Found::None);
         if results.iter().all(has_none) {
             let lowest: Option<Vec<(f64, Nearest)>> = results.iter().map(|result| lowest(result, state)).collect();

@@ -84,6 +84,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
             "meets",
             Dictionary::of(places.clone().map(|at| inputs.goals.met_by(at))),
         );
+        page.add("targets", inputs.goals.targets().collect_vec());
         page.add("competes", places.map(|at| inputs.goals.competes(at)).collect_vec());
     }
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();

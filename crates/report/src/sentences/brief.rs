@@ -1,7 +1,7 @@
 //! The answer in a few lines, made of the document alone: the recommendations, how sure they are, and what made the difference.
 
 use super::effects::briefly;
-use super::sure::{certainty, confirmed, near, so_far};
+use super::sure::{at_top, certainty, confirmed, near, so_far};
 use super::{
     Sentence, capital, cost, difference, figure, is_only, next, none, parts, percent, preferred, sentence, server,
     together, unit, untried, warnings,
@@ -260,12 +260,20 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
         (false, 2..) => {
             let near = near(answer, answered, winner);
             let near = before.is_none().then(|| format!(" within {near} of the best"));
-            let ties = match answered.ties.len() {
-                0 => String::new(),
-                ties => format!("; {ties} perhaps as good"),
-            };
-            let sure = percent(winner.probability);
-            format!(", {sure} sure{}{}{ties}", near.unwrap_or_default(), confirmed(answered))
+            let count = |count: usize, what: &str| (count > 0).then(|| format!("; {count} {what}"));
+            let ties = count(answered.ties.len(), "perhaps as good");
+            let at_top = count(
+                at_top(answered, winner).count(),
+                "perhaps beyond the highest load allowed",
+            );
+            let (sure, so_far) = (percent(winner.probability), so_far(answer));
+            format!(
+                ", {sure} sure{}{so_far}{}{}{}",
+                near.unwrap_or_default(),
+                confirmed(answered),
+                ties.unwrap_or_default(),
+                at_top.unwrap_or_default()
+            )
         }
         _ => String::new(),
     };

@@ -3,6 +3,7 @@
 
 mod brief;
 mod effects;
+mod none;
 mod optimization;
 pub(super) mod parts;
 mod sure;
@@ -18,7 +19,8 @@ use crate::texts::template::plain;
 use crate::texts::words::{lower_first, say, short_setting_of, show_number, show_ratio};
 use itertools::Itertools;
 use minijinja::context;
-use parts::{estimate, margin, percent, target};
+use none::{none, too_large};
+use parts::{estimate, margin, percent};
 use serde::Serialize;
 use sure::{near, sureness};
 use vsweep_answer::{Answer, Answered, Better, Chosen, Entrant, Estimate, Goal, Warning, Winner};
@@ -307,81 +309,6 @@ fn cost(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String>
     let point = points.find(|own| Some(&own.point) == winner.point.as_ref())?;
     let cost = untried::figure(answer, point, COST).filter(|_| !is_asked)?;
     Some(show_number(cost.value))
-}
-
-/// The names of the servers that need more GPUs than there are.
-fn too_large(answer: &Answer, answered: &Answered) -> String {
-    let mut names = answered.too_large.iter().map(|config| answer.name_of(config));
-    names.join("; ")
-}
-
-/// The reason why nothing is recommended. If `is_titled` is true, the title names the target of a load, so the reason does not.
-fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
-    let asked = match &answered.goal {
-        Goal::Load { .. } if is_titled => "it".to_owned(),
-        Goal::Load { target, .. } => format!("target {target}"),
-        Goal::Metric { .. } => answered.targets.iter().map(target).unique().join(", "),
-    };
-    let is_unmeasured = !answer
-        .estimates
-        .iter()
-        .any(|point| point.workload == answered.workload && point.runs > 0);
-    let Some(nearest) = &answered.nearest else {
-        let is_too_large = answered.too_large.len() == answer.configs.len() && !answer.configs.is_empty();
-        return match asked.as_str() {
-            _ if is_too_large => {
-                format!(
-                    "every server is too large for these GPUs: {}.",
-                    too_large(answer, answered)
-                )
-            }
-            asked if answered.is_load() && answer.open == 0 => {
-                format!("no server is known to meet {asked} at any load; sla.csv has the end of each search.")
-            }
-            _ if answered.is_load() => {
-                "no search has found a load yet; `vsweep status` says how far they are.".to_owned()
-            }
-            _ if is_unmeasured && answer.open == 0 && answer.optimization.is_none() => {
-                "no run of any server gave a figure.".to_owned()
-            }
-            asked if is_unmeasured || asked.is_empty() => "nothing is known yet.".to_owned(),
-            asked => format!("no server meets {asked}."),
-        };
-    };
-    let missed = nearest.meets.iter().filter(|meeting| !meeting.is_met);
-    let mut missed = missed.map(|meeting| {
-        let (value, range) = estimate(&meeting.value);
-        match answered.is_load() {
-            // The figure is approximate, because the run may have been cut short.
-            true => say(&meeting.target.metric, &format!("about {value}")),
-            false => say(&meeting.target.metric, &value) + &range,
-        }
-    });
-    if answered.is_load() {
-        let (load, missed) = (parts::at_load(&nearest.load), missed.join(", "));
-        let missed = if missed.is_empty() {
-            missed
-        } else {
-            format!(", with {missed}")
-        };
-        return match answer.configs.len() {
-            1 => format!("no server meets {asked}, even{load}{missed}."),
-            _ => format!(
-                "no server meets {asked}, even{load}. The nearest is {}{missed}.",
-                answer.name_of(&nearest.config)
-            ),
-        };
-    }
-    let missed = match missed.join(", ") {
-        none if none.is_empty() => "where not all of these figures were measured".to_owned(),
-        missed => format!("with {missed}"),
-    };
-    format!(
-        "no server meets {asked}. The nearest is {}{}, {missed}; it meets them with a probability of {}.",
-        answer.name_of(&nearest.config),
-        parts::at_load(&nearest.load),
-        percent(nearest.probability)
-    )
 }
 
 /// A remark if servers of different sizes compete one by one, because the number of GPUs was not given.

@@ -61,6 +61,13 @@ pub fn first(answer: &Answer) -> Option<&'static str> {
     is_first.then_some("no other server was measured so far")
 }
 
+/// Ids of other configs that meet the target even at the highest load allowed.
+pub fn at_top<'a>(answered: &'a Answered, winner: &'a Winner) -> impl Iterator<Item = &'a String> {
+    let others = answered.entrants.iter();
+    let others = others.filter(|other| other.at_ceiling && other.config != winner.config);
+    others.map(|other| &other.config)
+}
+
 /// Names the servers that may be as good or better: `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP
 /// 2`; empty if there are none.
 fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
@@ -79,11 +86,7 @@ fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     if !answered.ties.is_empty() {
         text += &format!("; perhaps as good: {}", list(&answered.ties.iter().collect_vec()));
     }
-    let at_top = answered
-        .entrants
-        .iter()
-        .filter(|other| other.at_ceiling && other.config != winner.config);
-    let at_top = at_top.map(|other| &other.config).collect_vec();
+    let at_top = at_top(answered, winner).collect_vec();
     if !at_top.is_empty() {
         text += &format!("; at the highest load allowed, perhaps beyond it: {}", list(&at_top));
     }

@@ -6,15 +6,18 @@ use itertools::Itertools;
 use vsweep_answer::{Answer, Answered, Better, Effect, Estimate, Goal, PointEstimates, Verdict, Winner};
 
 /// A load at which the recommended server's figure is as high, within the margin, at a lower latency: `concurrency 64, p99 E2EL 120 ms`. Of
-/// several loads, the one with the lowest latency. It is called a lower load, because latency grows with the load.
+/// several loads, the one with the lowest latency.
 pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     let (metric, latency) = (highest(answered)?, latency(answer, answered)?);
     let figures = |own: &PointEstimates| Some((figure(answer, own, metric)?.value, figure(answer, own, latency)?));
     let all = points(answer, answered, winner);
     let all = all.filter_map(|own| Some((own, figures(own)?))).collect_vec();
     let (_, (most, slowest)) = all.iter().find(|(own, _)| Some(&own.point) == winner.point.as_ref())?;
-    let is_enough = |(_, (value, time)): &&(_, (f64, Estimate))| {
-        *value >= most * (1.0 - answer.margin) && time.value < slowest.value * (1.0 - answer.margin)
+    let is_enough = |(own, (value, time)): &&(&PointEstimates, (f64, Estimate))| {
+        let is_lower = number(&own.load)
+            .zip(number(&winner.load))
+            .is_none_or(|(own, best)| own < best);
+        is_lower && *value >= most * (1.0 - answer.margin) && time.value < slowest.value * (1.0 - answer.margin)
     };
     let enough = all.iter().filter(is_enough);
     let (own, (_, time)) = enough.min_by(|(_, (_, a)), (_, (_, b))| a.value.total_cmp(&b.value))?;
@@ -26,14 +29,17 @@ pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Opti
 /// 64, seqs 256`. More of these may be better still. `None` for an unfinished sweep.
 pub fn largest(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     let metric = highest(answered).filter(|_| answer.open == 0)?;
-    let number = |load: &str| load.rsplit_once(' ')?.1.replace(',', "").parse::<f64>().ok();
     let loads = points(answer, answered, winner);
     // Of a load of several numbers it is not known which one is the larger load.
     let loads = loads.filter(|own| !own.load.contains(", "));
     let loads = loads.filter_map(|own| Some((number(&own.load)?, figure(answer, own, metric)?.value)));
     let loads = loads.sorted_by(|a, b| b.0.total_cmp(&a.0)).collect_vec();
     let load = match loads.as_slice() {
-        [last, before, ..] if Some(last.0) == number(&winner.load) && last.1 > before.1 * (1.0 + answer.margin) => {
+        [last, before, ..]
+            if last.0.is_finite()
+                && Some(last.0) == number(&winner.load)
+                && last.1 > before.1 * (1.0 + answer.margin) =>
+        {
             Some(winner.load.clone())
         }
         _ => None,
@@ -51,6 +57,11 @@ pub fn largest(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<
     });
     let all = load.into_iter().chain(settings).join(", ");
     (!all.is_empty()).then_some(all)
+}
+
+/// The number of a load such as `concurrency 1,024` or `rate inf`.
+fn number(load: &str) -> Option<f64> {
+    load.rsplit_once(' ')?.1.replace(',', "").parse().ok()
 }
 
 /// True if the winner's value of a setting is larger than all others, and better than each.
@@ -165,6 +176,8 @@ pub(super) mod tests {
         assert_eq!(said(lower_load, &answer(&rising, (64, 8), 0)), None);
         let as_slow = [(64, 1996.0, 479.0), (256, 2000.0, 480.0)];
         assert_eq!(said(lower_load, &answer(&as_slow, (64, 8), 0)), None);
+        let higher = [(64, 2000.0, 480.0), (256, 1996.0, 120.0)];
+        assert_eq!(said(lower_load, &answer(&higher, (64, 8), 0)), None);
     }
 
     #[test]
@@ -177,5 +190,11 @@ pub(super) mod tests {
         let falling = [(64, 1500.0, 120.0), (128, 2000.0, 480.0), (256, 1900.0, 960.0)];
         assert_eq!(said(largest, &answer(&falling, (8, 64), 0)), None);
         assert_eq!(said(largest, &answer(&rising, (64, 8), 3)), None, "more may come");
+        let mut unlimited = answer(&rising, (8, 64), 0);
+        let last = unlimited.estimates.last_mut().expect("a point");
+        last.load = "rate inf".to_owned();
+        let winner = unlimited.questions[0].winner.as_mut().expect("a winner");
+        winner.load = "rate inf".to_owned();
+        assert_eq!(said(largest, &unlimited), None, "nothing is more than inf");
     }
 }

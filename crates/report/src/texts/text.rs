@@ -100,6 +100,14 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         align(&rows)
     };
     let recommended = inputs.answers.recommended();
+    let winners = || {
+        inputs
+            .answers
+            .document
+            .questions
+            .iter()
+            .filter_map(|answered| answered.winner.as_ref())
+    };
     let is_recommended = |at: &usize| recommended.contains(at);
     // The first line has the headings.
     let mark_of = |row: usize| match row.checked_sub(1).map(|row| &listed[row]) {
@@ -133,6 +141,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     Some(context! {
         name,
         remarks,
+        is_of_one => winners().any(|winner| winner.replicas > 1),
         has_recommended => listed.iter().any(is_recommended),
         lines => lines.map(|(row, line)| (mark_of(row), line)).collect_vec(),
         legend,

@@ -52,7 +52,7 @@ function spreadOf(point, column) {
     const estimate = data.estimates[column.name]?.[point.index];
     if (estimate && numbers.length) {
       const [value, low, high] = estimate;
-      point.spreads.set(column, { median: value, min: low, max: high, count: numbers.length });
+      point.spreads.set(column, { median: value, min: low, max: high, count: numbers.length, isEstimate: true });
     } else point.spreads.set(column, numbers.length
       ? { median: middle(numbers), min: numbers[0], max: numbers.at(-1), count: numbers.length }
       : null);

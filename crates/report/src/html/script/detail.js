@@ -31,7 +31,8 @@ function spreadText(spread) {
   if (!spread) return "–";
   if (!hasInterval(spread)) return showNumber(spread.median);
   const [median, min, max] = showTogether([spread.median, spread.min, spread.max]);
-  return `${median} (${min} to ${max}, ${spread.count} run${spread.count === 1 ? "" : "s"})`;
+  const runs = `${spread.count} run${spread.count === 1 ? "" : "s"}`;
+  return spread.isEstimate ? `${median} (${min} to ${max}, ${runs})` : `${median} (${runs}: ${min} to ${max})`;
 }
 
 /** How the runs of a point ended: `2 ok, 1 failed`. */

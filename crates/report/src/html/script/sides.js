@@ -52,17 +52,18 @@ function compareSides(a, b) {
     settings.length ? el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Settings that differ" }, table(["Setting", "A", "B"], settings)) : el("p", { class: "note" }, "The settings are the same."),
     distributions.some(Boolean) ? el("div", { class: "small" }, distributions.filter(Boolean)) : el("p", { class: "note" }, "The page has no distributions of these points."),
     el("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "Figures of both" }, table(["Figure", "A", "B", "B against A"], told)),
+    el("p", { class: "note" }, "In brackets: the 95 % interval, or after a number of runs their lowest and highest figure."),
   ];
 }
 
-/** The change from A to B, with what the ends of both intervals allow. */
+/** The change from A to B, with what the ends of both intervals allow. The ends of a range of runs say nothing about other runs. */
 function ratioText(one, other) {
   if (!(one.min > 0) || !(other.min > 0)) return "–";
   const ratios = [other.median / one.median, other.min / one.max, other.max / one.min];
   const isMultiple = ratios[0] >= 2 || ratios[0] <= 0.5;
   const show = (ratio) => (isMultiple ? `x ${showNumber(ratio)}` : `${ratio < 1 ? "−" : "+"}${showNumber(Math.abs(ratio - 1) * 100)} %`);
   const [ratio, min, max] = ratios.map(show);
-  return hasInterval(one) || hasInterval(other) ? `${ratio} (${min} to ${max})` : ratio;
+  return one.isEstimate && other.isEstimate ? `${ratio} (${min} to ${max})` : ratio;
 }
 
 /** The share of requests that took at most so long, at both points. */

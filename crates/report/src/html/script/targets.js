@@ -9,6 +9,8 @@ const STAND_INS = { p99_ttft_ms: "median_ttft_ms", p99_tpot_ms: "median_tpot_ms"
 const targets = {
   /** Place of the workload that is shown: points of two are not compared. */
   workload: 0,
+  /** The target of the plan that counts; empty if any of them does. */
+  planned: "",
   /** Column to the worst value that is allowed. */
   limits: new Map(),
   /** What hears of another workload. */
@@ -17,6 +19,7 @@ const targets = {
     return !isSeveral || point.workload === this.workload;
   },
   meets(point) {
+    if (this.planned && !(point.meets ?? "").split(", ").includes(this.planned)) return false;
     for (const [column, limit] of this.limits) {
       const spread = spreadOf(point, column);
       if (!spread || (higherIsBetter(column) ? spread.median < limit : spread.median > limit)) return false;
@@ -57,7 +60,7 @@ function gpusText() {
 /** Points of the workload that were measured and meet every target, the highest estimate first: `all` of them, and those whose server fits
  *  on the user's GPUs by what they give there. */
 function ranking() {
-  const asked = [targets.workload, ...[...targets.limits].flatMap(([column, limit]) => [column.name, limit])].join(" ");
+  const asked = [targets.workload, targets.planned, ...[...targets.limits].flatMap(([column, limit]) => [column.name, limit])].join(" ");
   if (ranking.asked !== asked) {
     const places = points.filter((point) => point.competes && targets.shows(point) && targets.meets(point));
     const ranked = (valueOf) => places.map((point) => ({ point, value: valueOf(point) })).filter(({ value }) => value != null).sort((a, b) => b.value - a.value).map(({ point }) => point);
@@ -140,6 +143,23 @@ function limitSlider(column) {
   } };
 }
 
+/** A choice among the targets of the plan, the first one to begin with; null if there are fewer than two. */
+function plannedTarget() {
+  const names = data.targets ?? [];
+  if (names.length < 2) return null;
+  const select = el("select", {}, names.map((name) => el("option", { value: name }, name)), el("option", { value: "" }, "any of them"));
+  keepChoice("planned", select);
+  const read = () => {
+    targets.planned = select.value;
+  };
+  select.addEventListener("change", () => {
+    read();
+    filter.changed();
+  });
+  read();
+  return el("label", {}, "Target of the plan ", select);
+}
+
 /** The sliders, and what to run if they are to be met. */
 function buildTargets(host) {
   const measured = (name) => columnByName.get(name) ?? columnByName.get(STAND_INS[name]);
@@ -153,7 +173,7 @@ function buildTargets(host) {
     for (const slider of sliders) slider.clear();
     filter.changed();
   } }, "Reset");
-  host.append(el("div", { class: "sliders" }, sliders.map((slider) => slider.label)), reset, answer);
+  host.append(...[plannedTarget()].filter(Boolean), el("div", { class: "sliders" }, sliders.map((slider) => slider.label)), reset, answer);
   const tell = () => {
     reset.disabled = !targets.limits.size;
     answer.replaceChildren(...winnerOf(targets.workload, meeting()));
@@ -221,7 +241,7 @@ function buildUsers(host) {
     const ranked = [...best.values()].sort((a, b) => a.safe - b.safe || a.gpus - b.gpus);
     const rows = ranked.slice(0, MOST_SERVERS);
     const more = ranked.length > rows.length ? ` ${showCount(ranked.length - rows.length)} more servers need no fewer.` : "";
-    note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} With spare: the headroom is added, and one standby server. Cost covers those GPUs; the cost per million tokens assumes exactly that many users.`;
+    note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} Users per server: requests in flight on average. With spare: the headroom is added, and one standby server. Cost covers those GPUs; the cost per million tokens assumes exactly that many users.`;
     const money = (value) => (value == null ? "–" : `$${showNumber(value, true)}`);
     const heads = ["Server", "Load", "Users per server", "Servers", "GPUs", "GPUs with headroom and spare", "Cost per hour", "Cost per million output tokens"];
     const cells = rows.map((row) => [loadText(row.point) || "the only load", showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);

@@ -1,4 +1,4 @@
-//! Time and peak memory of `vsweep plot` and `vsweep pareto` on trees of many runs, of vsweep and of vLLM, compared with vLLM's own
+//! Time and peak memory of `vsweep plot` and `vsweep plot pareto` on trees of many runs, of vsweep and of vLLM, compared with vLLM's own
 //! commands on the same trees: `cargo bench --bench plot [-- RUNS...]`. vLLM is measured if `vllm` is on the PATH or the variable `VLLM`
 //! names it.
 

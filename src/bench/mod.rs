@@ -315,9 +315,12 @@ pub fn reference() -> String {
             &native::settings::TABLE,
         ),
         (
-            "`vsweep iterations`, and plans with `runner = \"iterations\"`",
+            "`vsweep bench iterations`, and plans with `runner = \"iterations\"`",
             &iterations::TABLE,
         ),
-        ("`vsweep phases`, and plans with `runner = \"phases\"`", &phases::TABLE),
+        (
+            "`vsweep bench phases`, and plans with `runner = \"phases\"`",
+            &phases::TABLE,
+        ),
     ])
 }

@@ -4,7 +4,7 @@ use clap::Command;
 use clap::builder::StyledStr;
 use itertools::Itertools;
 
-/// The groups of commands, each command with an example. A command that is in no group is hidden.
+/// The groups of commands, each with its path and an example. A command that is in no group is hidden.
 const GROUPS: [(&str, &[(&str, &str)]); 5] = [
     (
         "Sweep",
@@ -33,8 +33,8 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
                 "vsweep plot results/tune --var-x max_concurrency --var-y p99_ttft_ms",
             ),
             (
-                "pareto",
-                "vsweep pareto results/tune --x p99_ttft_ms --y output_throughput",
+                "plot pareto",
+                "vsweep plot pareto results/tune --x p99_ttft_ms --y output_throughput",
             ),
             ("verify", "vsweep verify results/tune"),
         ],
@@ -54,10 +54,10 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
                 "vsweep bench --port 8000 --model m --num-prompts 100 --max-concurrency 8",
             ),
             (
-                "iterations",
-                "vsweep iterations --port 8000 --mode decode --context-len 1024 --batch-size 32",
+                "bench iterations",
+                "vsweep bench iterations --port 8000 --mode decode --context-len 1024 --batch-size 32",
             ),
-            ("phases", "vsweep phases --port 8000"),
+            ("bench phases", "vsweep bench phases --port 8000"),
             ("sim", "vsweep sim serve demo-8b --port 8000"),
         ],
     ),
@@ -75,12 +75,8 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
 
 /// Arranges the subcommands in groups, with an example in the help of each.
 pub fn arrange(command: Command) -> Command {
-    let mut command = command;
-    for (name, example) in GROUPS.iter().flat_map(|(_, commands)| *commands) {
-        command = command.mut_subcommand(name, |subcommand| {
-            subcommand.after_help(format!("Example:\n  {example}"))
-        });
-    }
+    let examples = GROUPS.iter().flat_map(|(_, commands)| *commands);
+    let mut command = examples.fold(command, |command, (path, example)| add_example(command, path, example));
     let groups = groups(&command);
     let all: Vec<String> = command
         .get_subcommands()
@@ -92,6 +88,27 @@ pub fn arrange(command: Command) -> Command {
     command
         .help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}\n")
         .after_help(StyledStr::from(groups))
+}
+
+/// Adds an example to the end of a subcommand's help.
+fn add_example(command: Command, path: &str, example: &str) -> Command {
+    if let Some((name, rest)) = path.split_once(' ') {
+        return command.mut_subcommand(name, |subcommand| add_example(subcommand, rest, example));
+    }
+    command.mut_subcommand(path, |subcommand| {
+        let example = format!("Example:\n  {example}");
+        let text = match subcommand.get_after_help() {
+            Some(before) => format!("{before}\n\n{example}"),
+            None => example,
+        };
+        subcommand.after_help(text).disable_help_subcommand(true)
+    })
+}
+
+/// Returns the subcommand at the end of a path such as `bench phases`.
+fn find<'a>(command: &'a Command, path: &str) -> Option<&'a Command> {
+    path.split(' ')
+        .try_fold(command, |command, name| command.find_subcommand(name))
 }
 
 fn is_grouped(name: &str) -> bool {
@@ -108,7 +125,7 @@ fn groups(command: &Command) -> String {
         .map(|(name, _)| name.len());
     let width = names.max().unwrap_or_default();
     let line = |(name, _): &(&str, &str)| {
-        let about = command.find_subcommand(name).and_then(Command::get_about);
+        let about = find(command, name).and_then(Command::get_about);
         format!(
             "  {name:width$}  {}\n",
             about.map(ToString::to_string).unwrap_or_default()
@@ -135,7 +152,7 @@ mod tests {
     fn every_group_names_commands_and_their_examples_are_read() {
         let command = crate::cli::command();
         for (name, example) in GROUPS.iter().flat_map(|(_, commands)| *commands) {
-            assert!(command.find_subcommand(name).is_some(), "{name}");
+            assert!(find(&command, name).is_some(), "{name}");
             let words = shell_words::split(example).expect("a command line");
             let read = command.clone().try_get_matches_from(&words);
             assert!(read.is_ok(), "{example}: {}", read.expect_err("refused"));

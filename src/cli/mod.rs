@@ -55,8 +55,8 @@ use cluster::{submit, worker};
 use convert::{export, import, schema};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
-use one_server::{bench, guard, iterations, phases, sim};
-use read::{compare, pareto, plot, report, status, verify};
+use one_server::{bench, guard, sim};
+use read::{compare, plot, report, status, verify};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::thread::{Builder, JoinHandle};
@@ -87,10 +87,7 @@ enum Command {
     Verify(verify::Args),
     Compare(compare::Args),
     Plot(plot::Args),
-    Pareto(pareto::Args),
     Bench(bench::Args),
-    Iterations(iterations::Args),
-    Phases(phases::Args),
     Sim(sim::Args),
     Import(import::Args),
     Export(export::Args),
@@ -192,10 +189,7 @@ fn perform(command: Command, quiet: bool) -> Result<Exit> {
         Command::Verify(args) => verify::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Plot(args) => plot::run(args),
-        Command::Pareto(args) => pareto::run(args),
         Command::Bench(args) => machine::check().and_then(|()| bench::run(args)),
-        Command::Iterations(args) => machine::check().and_then(|()| iterations::run(args)),
-        Command::Phases(args) => machine::check().and_then(|()| phases::run(args)),
         Command::Sim(args) => sim::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),

@@ -327,8 +327,8 @@ async fn an_interrupted_run_says_so_and_stops_the_profiler() {
 #[tokio::test]
 async fn a_signal_ends_the_wait_for_a_server_that_does_not_name_its_models() {
     let server = Server::start(|_| scripted::Answer::ThenSilence(vec![])).await;
-    let decode = ["iterations", "--mode", "decode", "--context-len", "8"];
-    let commands: [&[&str]; 3] = [&["bench"], &decode, &["phases"]];
+    let decode = ["bench", "iterations", "--mode", "decode", "--context-len", "8"];
+    let commands: [&[&str]; 3] = [&["bench"], &decode, &["bench", "phases"]];
     for args in commands {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vsweep"));
         command.args(args).args(["--base-url", &server.url]).kill_on_drop(true);

@@ -149,8 +149,23 @@ fn flags_exist() {
             if matches!(command.as_str(), "sim" | "--version") {
                 continue;
             }
+            let next = words.clone().next().filter(|next| {
+                let all = vsweep::cli::command();
+                let command = all.find_subcommand(&command);
+                command.is_some_and(|command| command.find_subcommand(next).is_some())
+            });
+            let command = [Some(&*command), next]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<&str>>()
+                .join(" ");
             let help = helps.entry(command.clone()).or_insert_with(|| {
-                let said = output(Command::new(env!("CARGO_BIN_EXE_vsweep")).args([&command, "--help"]));
+                let subcommand = command.split(' ');
+                let said = output(
+                    Command::new(env!("CARGO_BIN_EXE_vsweep"))
+                        .args(subcommand)
+                        .arg("--help"),
+                );
                 assert!(
                     said.status.success(),
                     "{}: there is no command {command}",

@@ -1,4 +1,4 @@
-//! `vsweep plot` and `vsweep pareto` as processes, on an experiment of vsweep and on a result tree that `vllm bench sweep serve` 0.32 wrote
+//! `vsweep plot` and `vsweep plot pareto` as processes, on an experiment of vsweep and on a result tree that `vllm bench sweep serve` 0.32 wrote
 //! (`tests/data/vllm-sweep`).
 
 use crate::deadline::output;
@@ -19,7 +19,7 @@ use vsweep::table::Points;
 
 fn vsweep(args: &[&str], directory: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
-    command.arg(args[0]).arg(directory).args(&args[1..]);
+    command.args(args[0].split(' ')).arg(directory).args(&args[1..]);
     output(&mut command)
 }
 
@@ -160,7 +160,7 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
         ),
         (vec!["plot", "--fig-dpi", "-3"], "-3 is not in 30..=1200"),
         (
-            vec!["pareto", "--price-per-gpu-hour", "-1"],
+            vec!["plot pareto", "--price-per-gpu-hour", "-1"],
             "must be a positive number",
         ),
         (
@@ -180,14 +180,17 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
         (vec!["plot", "--row-by", "zz"], "there is no column `zz`"),
         (vec!["plot", "--x", "zz"], "there is no column `zz`"),
         (
-            vec!["pareto", "--x", "p99_ttft_ms:down"],
+            vec!["plot pareto", "--x", "p99_ttft_ms:down"],
             "write p99_ttft_ms:higher or p99_ttft_ms:lower",
         ),
         (
-            vec!["pareto", "--label-by", "max_num_seq"],
+            vec!["plot pareto", "--label-by", "max_num_seq"],
             "did you mean `max_num_seqs`?",
         ),
-        (vec!["pareto", "--gpu-count-var", "gpus"], "there is no column `gpus`"),
+        (
+            vec!["plot pareto", "--gpu-count-var", "gpus"],
+            "there is no column `gpus`",
+        ),
     ];
     for (args, expected) in refusals {
         let said = refuse(&args, &root);
@@ -196,21 +199,21 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
     let empty = folder.path().join("empty");
     assert!(refuse(&["plot"], &empty).contains("there is no directory"));
     fs::create_dir(&empty).expect("created");
-    assert!(refuse(&["pareto"], &empty).contains("there are no results"));
+    assert!(refuse(&["plot pareto"], &empty).contains("there are no results"));
     fs::write(empty.join("summary.json"), "[{\"a\": Nan}]").expect("written");
-    assert!(refuse(&["pareto"], &empty).contains("is not a list of runs"));
+    assert!(refuse(&["plot pareto"], &empty).contains("is not a list of runs"));
 }
 
 #[test]
 fn a_frontier_is_a_picture_json_and_csv() {
     let (_folder, root) = vllm_tree();
-    let said = succeed(&["pareto"], &root);
+    let said = succeed(&["plot pareto"], &root);
     assert_eq!(
         said,
         "wrote DIR/pareto/PARETO.png (1 row x 1 column, 4 points; 2 on the frontier)\n"
     );
     assert_eq!(size(&root.join("pareto/PARETO.png")).0, 1600);
-    let json: Value = serde_json::from_str(&succeed(&["pareto", "--format", "json"], &root)).expect("JSON");
+    let json: Value = serde_json::from_str(&succeed(&["plot pareto", "--format", "json"], &root)).expect("JSON");
     assert_eq!(json["x"], json!({"metric": "tokens_per_user", "better": "higher"}));
     let points = json["points"].as_array().expect("points");
     let front: Vec<&Value> = points
@@ -227,7 +230,7 @@ fn a_frontier_is_a_picture_json_and_csv() {
             "id", "validity", "codes", "params", "x", "y", "runs", "frontier", "knee"
         ]
     );
-    let csv = succeed(&["pareto", "--format", "csv"], &root);
+    let csv = succeed(&["plot pareto", "--format", "csv"], &root);
     assert_eq!(csv.lines().count(), 5);
     assert!(
         csv.lines()
@@ -248,14 +251,14 @@ fn each_workload_has_its_own_frontier() {
         ..Experiment::default()
     };
     experiment.write(&root);
-    let json: Value = serde_json::from_str(&succeed(&["pareto", "--format", "json"], &root)).expect("JSON");
+    let json: Value = serde_json::from_str(&succeed(&["plot pareto", "--format", "json"], &root)).expect("JSON");
     let best_of = |length: u32| {
         let points = json["points"].as_array().expect("points").iter();
         let own = points.filter(|point| point["params"]["random_output_len"] == length);
         own.filter(|point| point["frontier"] == true).count()
     };
     assert!(best_of(16) > 0 && best_of(256) > 0, "{json}");
-    let said = succeed(&["pareto", "--dry-run"], &root);
+    let said = succeed(&["plot pareto", "--dry-run"], &root);
     for picture in ["PARETO-random_output_len=16.png", "PARETO-random_output_len=256.png"] {
         assert!(said.contains(&format!("would write DIR/pareto/{picture}")), "{said}");
     }
@@ -265,7 +268,11 @@ fn each_workload_has_its_own_frontier() {
 fn any_two_figures_make_a_frontier_and_counts_can_be_chosen() {
     let (_folder, root) = experiment();
     let json = |args: &[&str]| -> Value {
-        let args: Vec<&str> = ["pareto", "--format", "json"].iter().chain(args).copied().collect();
+        let args: Vec<&str> = ["plot pareto", "--format", "json"]
+            .iter()
+            .chain(args)
+            .copied()
+            .collect();
         serde_json::from_str(&succeed(&args, &root)).expect("JSON")
     };
     let latency = json(&["--x", "p99_ttft_ms", "--y", "output_throughput"]);
@@ -286,8 +293,9 @@ fn any_two_figures_make_a_frontier_and_counts_can_be_chosen() {
 #[test]
 fn a_tree_of_vllm_may_hold_bare_infinity_and_numbers_as_texts() {
     let (_folder, root) = vllm_tree();
-    let frontier =
-        |root: &Path| -> Value { serde_json::from_str(&succeed(&["pareto", "--format", "json"], root)).expect("JSON") };
+    let frontier = |root: &Path| -> Value {
+        serde_json::from_str(&succeed(&["plot pareto", "--format", "json"], root)).expect("JSON")
+    };
     let usual = frontier(&root);
     for entry in fs::read_dir(&root).expect("the tree") {
         let file = entry.expect("readable").path().join("summary.json");
@@ -325,7 +333,13 @@ fn a_tree_of_vllm_may_hold_bare_infinity_and_numbers_as_texts() {
     assert_halved(&odd);
     let drawn = succeed(&["plot", "--dry-run"], &root);
     assert!(drawn.contains("4 points"), "{drawn}");
-    let args = ["pareto", "--format", "json", "--gpu-count-var", "tensor_parallel_size"];
+    let args = [
+        "plot pareto",
+        "--format",
+        "json",
+        "--gpu-count-var",
+        "tensor_parallel_size",
+    ];
     let chosen: Value = serde_json::from_str(&succeed(&args, &root)).expect("JSON");
     assert_halved(&chosen);
 }
@@ -333,7 +347,13 @@ fn a_tree_of_vllm_may_hold_bare_infinity_and_numbers_as_texts() {
 #[test]
 fn a_price_makes_costs_that_can_be_compared() {
     let (_folder, root) = vllm_tree();
-    let args = ["pareto", "--y", "cost_per_million_output_tokens", "--format", "json"];
+    let args = [
+        "plot pareto",
+        "--y",
+        "cost_per_million_output_tokens",
+        "--format",
+        "json",
+    ];
     assert!(refuse(&args, &root).contains("there is no column `cost_per_million_output_tokens`"));
     let priced = [&args[..], &["--price-per-gpu-hour", "3.6"]].concat();
     let json: Value = serde_json::from_str(&succeed(&priced, &root)).expect("JSON");
@@ -344,7 +364,7 @@ fn a_price_makes_costs_that_can_be_compared() {
         let throughput = at("x") * point["params"]["max_concurrency"].as_f64().expect("users");
         assert!((at("y") * throughput / 1000.0 - 1.0).abs() < 0.05, "{point}");
     }
-    assert!(refuse(&["pareto", "--price-per-gpu-hour", "0"], &root).contains("what one GPU costs per hour"));
+    assert!(refuse(&["plot pareto", "--price-per-gpu-hour", "0"], &root).contains("what one GPU costs per hour"));
 }
 
 #[test]
@@ -353,10 +373,10 @@ fn several_directories_share_a_picture_and_stay_apart() {
     let (_theirs, theirs) = vllm_tree();
     let alone: usize = [&ours, &theirs]
         .into_iter()
-        .map(|root| succeed(&["pareto", "--format", "csv"], root).lines().count() - 1)
+        .map(|root| succeed(&["plot pareto", "--format", "csv"], root).lines().count() - 1)
         .sum();
     let theirs = theirs.to_str().expect("plain");
-    let both = succeed(&["pareto", theirs, "--format", "csv"], &ours);
+    let both = succeed(&["plot pareto", theirs, "--format", "csv"], &ours);
     assert_eq!(both.lines().count() - 1, alone, "{both}");
     assert!(both.contains(",demo,") && both.contains(",tiny,"), "{both}");
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -376,14 +396,14 @@ fn several_directories_share_a_picture_and_stay_apart() {
         said.contains("FIGURE-experiment=demo.png") && said.contains("FIGURE-experiment=tiny.png"),
         "{said}"
     );
-    let twice = refuse(&["pareto", ours.join(".").to_str().expect("plain")], &ours);
+    let twice = refuse(&["plot pareto", ours.join(".").to_str().expect("plain")], &ours);
     assert!(twice.contains("is given twice"), "{twice}");
 }
 
 #[test]
 fn a_picture_of_shapes_holds_its_words_and_is_well_formed() {
     let (_folder, root) = experiment();
-    succeed(&["pareto", "--format", "svg"], &root);
+    succeed(&["plot pareto", "--format", "svg"], &root);
     let svg = fs::read_to_string(root.join("pareto/PARETO.svg")).expect("written");
     let marks = svg.matches("<circle").count();
     assert!(marks > 3 && svg.contains(">Pareto frontier</text>"), "{marks} marks");

@@ -407,7 +407,7 @@ fn a_damaged_line_is_named_by_every_command_and_costs_at_most_its_run() {
         &["report", "out"],
         &["verify", "out"],
         &["plot", "out", "--var-y", "output_throughput", "--dry-run"],
-        &["pareto", "out", "--dry-run"],
+        &["plot", "pareto", "out", "--dry-run"],
         &args,
         &[&args[..], &["--dry-run"]].concat(),
     ] {

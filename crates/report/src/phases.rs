@@ -1,4 +1,4 @@
-//! The report of `vsweep phases`: rows of prefill and decode throughput as JSON, as a Markdown page, and as two charts.
+//! The report of `vsweep bench phases`: rows of prefill and decode throughput as JSON, as a Markdown page, and as two charts.
 //! Everything is drawn from the rows; nothing is measured here.
 
 use super::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};

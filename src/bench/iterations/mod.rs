@@ -180,7 +180,7 @@ pub const TABLE: Table = Table {
         ParamGroup::of("Requests", ExactParams::PARAMS),
     ],
     has_datasets: false,
-    remedy: "remove it, or see \"vsweep iterations --help\" for those it has",
+    remedy: "remove it, or see \"vsweep bench iterations --help\" for those it has",
     refused: &[],
 };
 

@@ -375,7 +375,7 @@ pub const REFUSED: &[(&str, &str)] = reasons! {
     speed_bench_max_input_len: "give a file of the messages wanted",
     dry_run: "\"vsweep plan\" shows what would be sent, and \"vsweep rehearse\" how long it takes",
     num_runs: "write repetitions into a plan; \"vsweep run\" keeps each of them",
-    compare: "\"vsweep plot\" and \"vsweep pareto\" compare runs",
+    compare: "\"vsweep plot\" and \"vsweep plot pareto\" compare runs",
     reset_prefix_cache: "\"vsweep run\" resets it between runs",
     sweep_max_concurrency: "write the values into a plan for \"vsweep run\"",
     sweep_request_rate: "write the values into a plan for \"vsweep run\"",

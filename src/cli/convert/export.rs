@@ -8,7 +8,7 @@ use crate::report::write_vllm_tree;
 use crate::units::show_many;
 use std::path::PathBuf;
 
-/// Write an experiment as a result tree that vLLM's own tools read
+/// Write an experiment as a tree that vLLM's own tools read
 ///
 /// The tree has a folder for each combination with run=N.json and summary.json, and summary.csv: `vllm bench sweep plot` and
 /// `plot_pareto` draw it. Failed, invalid and cut runs become run=N.failure.json.

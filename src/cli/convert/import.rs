@@ -181,7 +181,7 @@ fn import_tree(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     let Some(folders) = &imported.folders else {
         return Err(Error::Usage(format!(
             "the loads in {} were found by measuring, or differ from those of the plan, so no plan has exactly these loads; draw it as it \
-             is with `vsweep plot` and `vsweep pareto`",
+             is with `vsweep plot` and `vsweep plot pareto`",
             tree.display()
         )));
     };

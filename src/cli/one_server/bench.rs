@@ -2,6 +2,7 @@
 //! parameters.
 
 use super::sweeping::{MeasuredServer, warnings_of};
+use super::{iterations, phases};
 use crate::bench::native::settings::{NativeSettings, Output, TABLE};
 use crate::bench::params::Table;
 use crate::bench::result::{self, console};
@@ -17,6 +18,7 @@ use crate::plan::Params;
 use crate::python_json;
 use crate::report::progress::so_far;
 use crate::run::Interrupt;
+use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -33,13 +35,22 @@ const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("
 /// Run one benchmark, with the flags of vllm bench serve
 // If a flag is given twice, the last one counts, as in Python's argparse.
 #[derive(Debug, clap::Args)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    special: Option<SpecialBenchmark>,
     #[command(flatten)]
     params: TableFlags<NativeSettings>,
     /// Standard output: the block of vllm bench serve, or the result file's JSON
     #[arg(long, value_enum, default_value = "text", help_heading = "Result")]
     format: OutputFormat,
+}
+
+/// Benchmarks with flags of their own.
+#[derive(Debug, Subcommand)]
+enum SpecialBenchmark {
+    Iterations(iterations::Args),
+    Phases(phases::Args),
 }
 
 impl FlagTable for NativeSettings {
@@ -51,6 +62,11 @@ fn as_typed(name: &str) -> String {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    match args.special {
+        Some(SpecialBenchmark::Iterations(args)) => return iterations::run(args),
+        Some(SpecialBenchmark::Phases(args)) => return phases::run(args),
+        None => {}
+    }
     let mut params = args.params.given;
     for (name, values) in args.params.refused {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! `vsweep iterations`: measures prefill or decode batches of exactly known shape, and prints one row for each shape.
+//! `vsweep bench iterations`: measures prefill or decode batches of exactly known shape, and prints one row for each shape.
 
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;

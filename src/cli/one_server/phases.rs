@@ -1,4 +1,4 @@
-//! `vsweep phases`: measures prefill and decode throughput at rising concurrency, and writes them as JSON, Markdown and pictures.
+//! `vsweep bench phases`: measures prefill and decode throughput at rising concurrency, and writes them as JSON, Markdown and pictures.
 
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;

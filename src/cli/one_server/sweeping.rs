@@ -1,4 +1,4 @@
-//! Common parts of `vsweep bench`, `vsweep iterations` and `vsweep phases`: the server that they measure. The last two also share the loop
+//! Common parts of `vsweep bench`, `vsweep bench iterations` and `vsweep bench phases`: the server that they measure. The last two also share the loop
 //! over their measurements, and the rows of their files.
 
 use crate::bench::params::ServerParams;

@@ -1,4 +1,4 @@
-//! `vsweep pareto`: shows the trade-off between two metrics, with the points that no other point beats in both.
+//! `vsweep plot pareto`: shows the trade-off between two metrics, with the points that no other point beats in both.
 
 use super::charts::{self, Directories, list};
 use crate::cli::output::{self, finish, print_json};

@@ -1,6 +1,7 @@
 //! `vsweep plot`: draws line charts of any figure against any setting or figure, from results of vsweep or vLLM.
 
 use super::charts::{self, Directories, list};
+use super::pareto;
 use crate::cli::flags::{number, one_of};
 use crate::cli::output::print_note;
 use crate::error::{Error, Exit, Result};
@@ -10,6 +11,7 @@ use crate::report::charts::grid::{Grid, GridPicture};
 use crate::report::findings::variation::curves_along;
 use crate::report::picture::{Form, Size};
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
+use clap::Subcommand;
 use itertools::Itertools;
 use std::path::PathBuf;
 
@@ -17,7 +19,10 @@ use std::path::PathBuf;
 ///
 /// Reads directories of vsweep and result trees of vLLM.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    other: Option<OtherChart>,
     #[command(flatten)]
     directories: Directories,
     /// The column along the x axis: a parameter or a figure
@@ -80,6 +85,12 @@ pub struct Args {
     dry_run: bool,
 }
 
+/// Charts with flags of their own.
+#[derive(Debug, Subcommand)]
+enum OtherChart {
+    Pareto(Box<pareto::Args>),
+}
+
 /// Scales of an axis.
 const SCALES: [(&str, Scale); 3] = [
     ("linear", Scale::Linear),
@@ -100,6 +111,9 @@ const UNITS_PER_INCH: f64 = 150.0;
 const ASPECT: f64 = 1.25;
 
 pub fn run(mut args: Args) -> Result<Exit> {
+    if let Some(OtherChart::Pareto(args)) = args.other {
+        return pareto::run(*args);
+    }
     args.directories = args.directories.settle()?;
     let filters = Filter::parse_list(&args.filter_by).map_err(Error::Usage)?;
     let bins = Bin::parse_list(&args.bin_by).map_err(Error::Usage)?;

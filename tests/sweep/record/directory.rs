@@ -40,7 +40,7 @@ fn files_of_others_do_not_lock_an_experiment() {
     fs::remove_file(harness.folder.path().join("out/notes.txt")).expect("it is there");
 
     assert!(harness.run(&args).status.success());
-    let drawn = harness.run(&["pareto", "out"]);
+    let drawn = harness.run(&["plot", "pareto", "out"]);
     assert!(drawn.status.success(), "{}", said(&drawn));
     harness.write("out/notes.txt", "mine");
     let again = harness.run(&args);

@@ -1,4 +1,4 @@
-//! `vsweep iterations` against simulated servers: exact counts, the step times of the engine model, several servers, and no server left
+//! `vsweep bench iterations` against simulated servers: exact counts, the step times of the engine model, several servers, and no server left
 //! asleep, whatever happens.
 
 use crate::deadline::ended;
@@ -50,6 +50,7 @@ fn decode_steps_are_those_of_the_model() {
         true,
     );
     let output = harness.run(&[
+        "bench",
         "iterations",
         "--base-url",
         &server.url(),
@@ -119,6 +120,7 @@ fn prefill_batches_have_exact_counts_and_the_models_time() {
         true,
     );
     let output = harness.run(&[
+        "bench",
         "iterations",
         "--base-url",
         &server.url(),
@@ -185,7 +187,13 @@ fn a_batch_that_came_apart_is_tried_again_with_prompts_that_no_cache_holds() {
         "--settle-ms=1",
         "--warmups=0",
     ];
-    let output = harness.run(&[&["iterations", "--base-url", &url, "--output=rows.json"], &shape[..]].concat());
+    let output = harness.run(
+        &[
+            &["bench", "iterations", "--base-url", &url, "--output=rows.json"],
+            &shape[..],
+        ]
+        .concat(),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(server.metric("vllm:prefix_cache_hits_total"), 0.0);
 }
@@ -196,6 +204,7 @@ fn servers_share_a_batch() {
     let servers = [(); 2].map(|()| Standing::start(&harness, &["--sim-speed", "20"], true));
     let urls = servers.each_ref().map(Standing::url).join(",");
     let output = harness.run(&[
+        "bench",
         "iterations",
         "--endpoints",
         &urls.replace("http://", ""),
@@ -226,6 +235,7 @@ fn every_engine_of_a_server_gets_its_batch() {
     let harness = Harness::new();
     let server = Standing::start(&harness, &["--sim-speed", "20", "--data-parallel-size", "2"], true);
     let output = harness.run(&[
+        "bench",
         "iterations",
         "--base-url",
         &server.url(),
@@ -296,7 +306,7 @@ fn what_cannot_be_measured_is_said() {
             "cannot ask http://127.0.0.1:9/v1/models",
         ),
     ] {
-        let output = harness.run(&[vec!["iterations"], args.clone()].concat());
+        let output = harness.run(&[vec!["bench", "iterations"], args.clone()].concat());
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
         assert!(said(&output).contains(text), "{args:?}: {}", said(&output));
     }
@@ -311,6 +321,7 @@ fn an_interrupt_leaves_the_servers_awake() {
     // Once while the servers are held, and once during a batch that takes long.
     for (signal, settle_ms, iterations) in [(Signal::SIGINT, "600000", "1"), (Signal::SIGTERM, "1", "100000")] {
         let args = [
+            "bench",
             "iterations",
             "--endpoints",
             &urls,
@@ -344,6 +355,7 @@ fn a_batch_that_fails_leaves_no_profiler_on() {
     let harness = Harness::new();
     let server = Standing::start(&harness, &["--sim-zero", "--sim-fault", "error-rate:1"], true);
     let output = harness.run(&[
+        "bench",
         "iterations",
         "--base-url",
         &server.url(),
@@ -396,6 +408,7 @@ fn a_plan_sweeps_shapes() {
         "mode",
         "context_len",
         "batch_size",
+        "bench",
         "iterations",
         "repeats",
     ];

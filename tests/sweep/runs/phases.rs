@@ -1,4 +1,4 @@
-//! `vsweep phases` against simulated servers: lengths from the server's own KV cache, rates that agree with the server's records, the files
+//! `vsweep bench phases` against simulated servers: lengths from the server's own KV cache, rates that agree with the server's records, the files
 //! of the report, and no request left in flight.
 
 use crate::deadline::ended;
@@ -26,6 +26,7 @@ fn rates_are_those_of_the_server_and_the_report_is_whole() {
     let truth_path = path.to_str().expect("a plain path");
     let server = Standing::start(&harness, &["--sim-noise", "0", "--sim-truth", truth_path], true);
     let output = harness.run(&[
+        "bench",
         "phases",
         "--base-url",
         &server.url(),
@@ -106,6 +107,7 @@ fn the_capacity_is_the_servers_and_the_warm_up_automatic() {
     let harness = Harness::new();
     let server = Standing::start(&harness, &["--sim-speed", "20", "--max-model-len", "256"], false);
     let args = [
+        "bench",
         "phases",
         "--base-url",
         &server.url(),
@@ -178,11 +180,11 @@ fn what_cannot_be_measured_is_said() {
         (vec!["--concurrency-levels=0"], 2, "max_concurrency is \"0\""),
         (vec!["--kv-cache-tokens=many"], 2, "kv_cache_tokens is \"many\""),
     ] {
-        let output = harness.run(&[&["phases"], &short[..], &args].concat());
+        let output = harness.run(&[&["bench", "phases"], &short[..], &args].concat());
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
         assert!(said(&output).contains(text), "{args:?}: {}", said(&output));
     }
-    let both = harness.run(&["phases", "--phase=both"]);
+    let both = harness.run(&["bench", "phases", "--phase=both"]);
     assert_eq!(both.status.code(), Some(2), "{}", said(&both));
 }
 
@@ -191,6 +193,7 @@ fn a_window_without_a_token_is_a_failure() {
     let harness = Harness::new();
     let server = Standing::start(&harness, &["--sim-noise", "0", "--sim-speed", "0.001"], false);
     let output = harness.run(&[
+        "bench",
         "phases",
         "--base-url",
         &server.url(),
@@ -211,6 +214,7 @@ fn an_interrupt_leaves_nothing_in_flight() {
     let server = Standing::start(&harness, &[], false);
     let url = server.url();
     let args = [
+        "bench",
         "phases",
         "--base-url",
         &url,

@@ -248,6 +248,7 @@ async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
     let shown = fs::read_to_string(directory.join("report.md")).expect("a report");
     assert!(shown.contains("Least energy: Energy per output token "), "{shown}");
     let args = [
+        "plot",
         "pareto",
         "out",
         "--x",

@@ -68,7 +68,7 @@ fn a_load_that_was_never_there_wins_nothing() {
         answers.iter().all(|line| line.contains(" at prompts 24")),
         "{answers:?}"
     );
-    let drawn = harness.run(&["pareto", "out", "--format", "json"]);
+    let drawn = harness.run(&["plot", "pareto", "out", "--format", "json"]);
     let drawn: serde_json::Value = serde_json::from_slice(&drawn.stdout).expect("JSON");
     assert_eq!(drawn["points"].as_array().map(Vec::len), Some(1), "{drawn}");
 }

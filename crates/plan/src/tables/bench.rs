@@ -82,9 +82,9 @@ words! {
     enum Runner("Runner") {
         /// vsweep's own load generator.
         Native = "native",
-        /// Prefill or decode batches of exactly known shape, as `vsweep iterations` measures them.
+        /// Prefill or decode batches of exactly known shape, as `vsweep bench iterations` measures them.
         Iterations = "iterations",
-        /// Prefill or decode throughput over a window of time, as `vsweep phases` measures it.
+        /// Prefill or decode throughput over a window of time, as `vsweep bench phases` measures it.
         Phases = "phases",
         /// `vllm bench startup`: how long the engine takes to start, with and without compiled code of an earlier start.
         Startup = "startup",
@@ -120,9 +120,9 @@ pub enum BenchRunner {
     /// vsweep's own load generator, in this process.
     #[default]
     Native,
-    /// Batches of exactly known shape, each held back in the server's queue until all its requests are there (`vsweep iterations`).
+    /// Batches of exactly known shape, each held back in the server's queue until all its requests are there (`vsweep bench iterations`).
     Iterations,
-    /// Prefill and decode throughput over a window of time (`vsweep phases`).
+    /// Prefill and decode throughput over a window of time (`vsweep bench phases`).
     Phases,
     /// A benchmark of vLLM that loads the engine itself and needs no server.
     Offline(Offline),

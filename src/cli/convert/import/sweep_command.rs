@@ -96,7 +96,7 @@ struct Serve {
 fn instead(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "plot" => "a picture is not a sweep; draw it with `vsweep plot DIR` and the same options",
-        "plot_pareto" => "a picture is not a sweep; draw it with `vsweep pareto DIR`",
+        "plot_pareto" => "a picture is not a sweep; draw it with `vsweep plot pareto DIR`",
         "tune_speculative_k" => "vsweep does not tune the length of speculation; give each length a combination",
         _ => return None,
     })

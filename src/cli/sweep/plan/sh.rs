@@ -200,10 +200,10 @@ impl Script<'_> {
         let path = |path: &Path| path.display().to_string();
         let params = point.params.clone();
         let (name, mut params, output) = match self.plan.bench.runner {
-            BenchRunner::Iterations => ("iterations", params, vec!["--output".to_owned(), path(result)]),
+            BenchRunner::Iterations => ("bench iterations", params, vec!["--output".to_owned(), path(result)]),
             BenchRunner::Phases => {
                 let folder = path(&result.with_extension(""));
-                ("phases", params, vec!["--output".to_owned(), folder])
+                ("bench phases", params, vec!["--output".to_owned(), folder])
             }
             _ => {
                 let output = ["--save-result".to_owned(), "--result-filename".to_owned(), path(result)];
@@ -212,7 +212,8 @@ impl Script<'_> {
         };
         let seed = seed_of(&params);
         params.remove("seed");
-        let start = ["vsweep", name, "--base-url", url].map(str::to_owned);
+        let start = ["vsweep"].into_iter().chain(name.split(' ')).chain(["--base-url", url]);
+        let start: Vec<String> = start.map(str::to_owned).collect();
         let [words, output] =
             [argv::apply(&start, &params), output].map(|words| self.command(&BTreeMap::new(), &words));
         // A seed has 32 bits, and the next one after the highest is 0, as in a sweep.

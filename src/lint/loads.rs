@@ -101,7 +101,14 @@ fn refuse(names: impl Iterator<Item = &'static str>, plan: &Plan, found: &mut Di
 fn check_placeholders(plan: &Plan, matrix: &Matrix, commands: &Commands, found: &mut Diagnostics) {
     let params = matrix.names(Side::Bench);
     let names: BTreeSet<&str> = commands.iter().flat_map(argv::placeholders).collect();
-    let is_param = |name: &str| params.iter().any(|param| spelling::same(param, name));
+    // A search sets its load and the number of requests.
+    let searched: &[&str] = match (&plan.sla, &plan.explore) {
+        (Some(sla), _) => &[sla.vary.name(), "num_prompts"],
+        (_, Some(_)) => &[Vary::MaxConcurrency.name(), Vary::RequestRate.name(), "num_prompts"],
+        (None, None) => &[],
+    };
+    let all = || params.iter().map(|param| &**param).chain(searched.iter().copied());
+    let is_param = |name: &str| all().any(|param| spelling::same(param, name));
     for name in names.into_iter().filter(|name| !is_param(name)) {
         let place = plan.origin.value_span(&["bench", "command"]);
         let remedy = suggest(name, params.iter().map(|param| &**param).chain(argv::RUNTIME));

@@ -170,6 +170,24 @@ fn placeholders_that_nothing_fills_in_are_told() {
         "{told}"
     );
     assert_eq!(told.matches("warning: ").count(), 1, "{told}");
+
+    let searched = plan.replace("{num_promts}", "{num_prompts}").replace(
+        "max-concurrency = [1, 8]\nnum_prompts = 8\n",
+        "[sla]\nvary = \"max_concurrency\"\nmax = 8\n[[sla.target]]\np99_ttft_ms = \"<=200\"\n",
+    );
+    let told = said(&vsweep(&["check"], &searched));
+    assert!(!told.contains("nothing fills in"), "{told}");
+}
+
+#[test]
+fn a_narrowed_axis_may_leave_an_exclusion_without_a_match() {
+    let plan = "[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [8, 64]\n[bench.params]\n\
+                max_concurrency = [1, 8]\nnum_prompts = 8\n[[exclude]]\n\"serve.max_num_seqs\" = 8\n\
+                \"bench.max_concurrency\" = 8\n";
+    let narrowed = vsweep(&["check", "--set", "serve.params.max_num_seqs=[64]"], plan);
+    let told = said(&narrowed);
+    assert_eq!(narrowed.status.code(), Some(3), "{told}");
+    assert!(told.contains("warning: with the options given, this exclusion matches nothing"), "{told}");
 }
 
 /// Writes a program that prints a help like vLLM's. It has one flag that no release has, lacks one that 0.32 has, and records each call.

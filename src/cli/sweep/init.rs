@@ -63,7 +63,7 @@ pub fn run(args: Args) -> Result<Exit> {
                 "the demo has a simulated model of its own; leave out --model, --gpus and --url, or give another --goal".into(),
             ));
         }
-        Goal::Demo => DEMO.to_owned(),
+        Goal::Demo => DEMO.replace("plans/demo.toml", "demo.toml"),
         _ => {
             let (model, longest) = model_of(&args)?;
             let weights = weights_gb(&model).filter(|_| args.url.is_none());

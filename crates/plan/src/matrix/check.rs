@@ -50,8 +50,18 @@ pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &m
     for (filter, (position, block)) in filters.zip(blocks) {
         if !filter.pairs.is_possible() && (is_whole || block.iter().all(is_read)) {
             let span = plan.origin.value_span(&["exclude", &position.to_string()]);
-            let remedy = "correct a condition, or remove the block";
-            found.object(span, "this exclusion matches nothing", remedy);
+            // An option of the command line may leave only values that need no exclusion.
+            match plan.origin.options().is_empty() {
+                true => {
+                    let remedy = "correct a condition, or remove the block";
+                    found.object(span, "this exclusion matches nothing", remedy);
+                }
+                false => {
+                    let remedy = "correct a condition, if the options are not the reason";
+                    let message = "with the options given, this exclusion matches nothing";
+                    found.warn(Problem::new(span, message, remedy));
+                }
+            }
         }
     }
 }

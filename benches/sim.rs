@@ -9,7 +9,7 @@ use std::time::Instant;
 use vsweep::sim::engine::SequenceRequest;
 use vsweep::sim::flags::Flags;
 use vsweep::sim::settings::ServerSettings;
-use vsweep::sim::virtual_time::{Simulated, VirtualLoad, VirtualServer};
+use vsweep::sim::virtual_time::{VirtualLoad, VirtualResult, VirtualServer};
 
 /// Users, prompt tokens, output tokens, spread of the lengths.
 const LOADS: [(usize, usize, usize, f64); 8] = [
@@ -80,7 +80,7 @@ fn timed(
     spread: f64,
     count: usize,
     step_by_step: bool,
-) -> (Simulated, f64) {
+) -> (VirtualResult, f64) {
     let line = [
         "demo-8b",
         "--tensor-parallel-size",

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Measurement of one probe, averaged over its runs.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured {
+pub struct ProbeFigures {
     /// The metric with the limit.
     pub p99_ms: f64,
     /// The load that the server reached without a limit: its throughput, or throughput times latency.
@@ -26,16 +26,16 @@ pub struct Outcome {
 pub const INFINITE: u64 = 65536;
 
 /// Measures every load once. If a load is asked for again, the earlier measurement is returned.
-struct Probing<'a> {
-    measure: &'a mut dyn FnMut(u64) -> Measured,
+struct ProbeCache<'a> {
+    measure: &'a mut dyn FnMut(u64) -> ProbeFigures,
     limit_ms: f64,
     probes: Vec<u64>,
-    known: BTreeMap<u64, Measured>,
+    known: BTreeMap<u64, ProbeFigures>,
 }
 
-impl<'a> Probing<'a> {
-    fn new(limit_ms: f64, measure: &'a mut dyn FnMut(u64) -> Measured) -> Self {
-        Probing {
+impl<'a> ProbeCache<'a> {
+    fn new(limit_ms: f64, measure: &'a mut dyn FnMut(u64) -> ProbeFigures) -> Self {
+        ProbeCache {
             measure,
             limit_ms,
             probes: Vec::new(),
@@ -43,7 +43,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    fn measured(&mut self, value: u64) -> Measured {
+    fn measured(&mut self, value: u64) -> ProbeFigures {
         *self.known.entry(value).or_insert_with(|| {
             self.probes.push(value);
             (self.measure)(value)
@@ -76,8 +76,8 @@ impl<'a> Probing<'a> {
 }
 
 /// vLLM's first `serve_sla`: measures without a limit, doubles the load from the one that was reached, and bisects.
-pub fn generation1(limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
-    let mut probing = Probing::new(limit_ms, measure);
+pub fn generation1(limit_ms: f64, measure: &mut dyn FnMut(u64) -> ProbeFigures) -> Outcome {
+    let mut probing = ProbeCache::new(limit_ms, measure);
     let (mut pass, mut fail) = saturate_and_double(&mut probing, 0);
     // A bound that was never found stays 0, so the bisection goes down instead of up.
     loop {
@@ -94,8 +94,8 @@ pub fn generation1(limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> O
 }
 
 /// Its revision with margins. The upper bound is corrected, but a load of zero is probed if everything fails.
-pub fn generation1b(limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
-    let mut probing = Probing::new(limit_ms, measure);
+pub fn generation1b(limit_ms: f64, measure: &mut dyn FnMut(u64) -> ProbeFigures) -> Outcome {
+    let mut probing = ProbeCache::new(limit_ms, measure);
     let (mut pass, mut fail) = saturate_and_double(&mut probing, INFINITE);
     while fail > pass + 1 || !probing.known.contains_key(&pass) {
         let middle = (pass + fail) / 2;
@@ -108,7 +108,7 @@ pub fn generation1b(limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> 
     probing.answered(pass)
 }
 
-fn saturate_and_double(probing: &mut Probing, unbounded: u64) -> (u64, u64) {
+fn saturate_and_double(probing: &mut ProbeCache, unbounded: u64) -> (u64, u64) {
     let mut value = (probing.measured(INFINITE).reached.ceil() as u64).max(1);
     let mut pass = 0;
     while value < INFINITE {
@@ -123,8 +123,8 @@ fn saturate_and_double(probing: &mut Probing, unbounded: u64) -> (u64, u64) {
 
 /// vLLM's second `serve_sla`: measures both ends, then goes to the first root of a monotone cubic through all margins. `highest` was 65536
 /// and later 8192. With 65536, vLLM crashed if there was no root; here the midpoint is used, as later.
-pub fn generation2(highest: u64, limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
-    let mut probing = Probing::new(limit_ms, measure);
+pub fn generation2(highest: u64, limit_ms: f64, measure: &mut dyn FnMut(u64) -> ProbeFigures) -> Outcome {
+    let mut probing = ProbeCache::new(limit_ms, measure);
     let (mut pass, mut fail) = (1, highest);
     let mut stuck = 0;
     while pass + 1 < fail || probing.known.is_empty() {
@@ -171,9 +171,9 @@ pub fn adaptive_concurrency(
     max_probes: usize,
     max_concurrency: u64,
     limit_ms: f64,
-    measure: &mut dyn FnMut(u64) -> Measured,
+    measure: &mut dyn FnMut(u64) -> ProbeFigures,
 ) -> ([Option<u64>; 4], Vec<u64>) {
-    let mut probing = Probing::new(limit_ms, measure);
+    let mut probing = ProbeCache::new(limit_ms, measure);
     let (mut pass, mut fail) = (None, None);
     for &value in list {
         if probing.passes(value) {
@@ -227,8 +227,13 @@ pub fn workload_levels(serial: f64, batch: f64, iterations: usize) -> Vec<i64> {
 
 /// Doubles from `start` until a failure, or halves until a pass, then bisects: to a difference of 1 if `width` is 1 (as in the recipes),
 /// otherwise to a ratio (as in aiperf).
-pub fn double_and_bisect(start: u64, width: f64, limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
-    let mut probing = Probing::new(limit_ms, measure);
+pub fn double_and_bisect(
+    start: u64,
+    width: f64,
+    limit_ms: f64,
+    measure: &mut dyn FnMut(u64) -> ProbeFigures,
+) -> Outcome {
+    let mut probing = ProbeCache::new(limit_ms, measure);
     let (mut pass, mut fail) = (0, INFINITE);
     let mut value = start.max(1);
     while value > pass && value < fail {

@@ -24,7 +24,7 @@ mod trial;
 mod truth;
 mod worlds;
 
-use history::{Measured, Outcome, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2};
+use history::{Outcome, ProbeFigures, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2};
 use random::Random;
 use servers::{LIMIT_MS, Server, p99};
 use std::collections::BTreeSet;
@@ -166,7 +166,7 @@ fn compare() {
     );
 }
 
-type Past = fn(u64, &mut dyn FnMut(u64) -> Measured) -> Outcome;
+type Past = fn(u64, &mut dyn FnMut(u64) -> ProbeFigures) -> Outcome;
 
 /// A first guess within a factor of two of the truth.
 fn guess(server: &Server, set: u64, index: u64) -> u64 {
@@ -175,7 +175,7 @@ fn guess(server: &Server, set: u64, index: u64) -> u64 {
         .max(1.0) as u64
 }
 
-fn adaptive(measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
+fn adaptive(measure: &mut dyn FnMut(u64) -> ProbeFigures) -> Outcome {
     let mut probes = Vec::new();
     let mut noted = |value| {
         probes.push(value);
@@ -199,7 +199,7 @@ fn historic(mut server: Server, seed: u64, runs: u64, algorithm: Past) -> Trial 
             })
             .collect();
         p99s.sort_by(f64::total_cmp);
-        Measured {
+        ProbeFigures {
             p99_ms: p99s[p99s.len() / 2],
             reached: server.reached(),
         }

@@ -127,7 +127,7 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         };
         std::fs::write(&file, serde_json::to_vec(&judged).expect("plain data")).expect("a writable folder");
-        let Judged {
+        let PlanResult {
             lines,
             trials: own,
             choices,
@@ -162,7 +162,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// Result of a plan.
 #[derive(Serialize, Deserialize)]
-struct Judged {
+struct PlanResult {
     /// A line for each answer with the truth, for people to read.
     lines: Vec<String>,
     trials: Vec<Trial>,
@@ -187,7 +187,7 @@ struct Campaign<'a> {
 
 impl Campaign<'_> {
     /// Returns `None` if the machine was busy.
-    fn judge(&self, at: usize, seeds: usize) -> Option<Judged> {
+    fn judge(&self, at: usize, seeds: usize) -> Option<PlanResult> {
         let begun = Instant::now();
         let (groups, truths) = self.run(seeds)?;
         let mut lines = vec![format!("plan {at}: measured in {:.0?}", begun.elapsed())];
@@ -206,7 +206,7 @@ impl Campaign<'_> {
             chosen.extend(choices(&group, &truths, self.shape.vary));
             trials.extend(group.into_iter().flatten().flatten());
         }
-        Some(Judged {
+        Some(PlanResult {
             lines,
             trials,
             choices: chosen,

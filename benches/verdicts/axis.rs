@@ -2,7 +2,7 @@
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS};
-use vsweep_strategy::selection::{Bisected, Bracket, Located};
+use vsweep_strategy::selection::{Bisection, BisectionResult, Bracket};
 use vsweep_strategy::stats::Start;
 
 const ENTRIES: usize = 128;
@@ -55,8 +55,8 @@ impl Planted {
     }
 }
 
-fn located(planted: &mut Planted) -> Located {
-    let mut bisected = Bisected::new(ENTRIES, MAX_STARTS);
+fn located(planted: &mut Planted) -> BisectionResult {
+    let mut bisected = Bisection::new(ENTRIES, MAX_STARTS);
     loop {
         match bisected.ask() {
             Err(entry) => bisected.add(entry, planted.start(entry)),
@@ -115,10 +115,10 @@ fn campaign(trials: u64, start_sd: f64, drift: Drift, changes: (f64, f64)) -> Re
         let found = located(&mut planted);
         (planted, found)
     });
-    let all: Vec<(Planted, Located)> = all.filter(|(planted, _)| planted.can_be_found()).collect();
+    let all: Vec<(Planted, BisectionResult)> = all.filter(|(planted, _)| planted.can_be_found()).collect();
     let brackets = || {
         all.iter().filter_map(|(planted, found)| match found {
-            Located::Between(bracket) => Some((planted, bracket)),
+            BisectionResult::Between(bracket) => Some((planted, bracket)),
             _ => None,
         })
     };
@@ -132,7 +132,10 @@ fn campaign(trials: u64, start_sd: f64, drift: Drift, changes: (f64, f64)) -> Re
         right: share(&|planted, bracket| bracket.is_exact && planted.is_right(bracket.old, bracket.new)),
         holds: share(&|planted, bracket| bracket.old <= planted.after && planted.after < bracket.new),
         claimed: share(&|_, bracket| bracket.doubt <= 0.05),
-        unchanged: Count::of(all.iter().map(|(_, found)| matches!(found, Located::Unchanged(_)))),
+        unchanged: Count::of(
+            all.iter()
+                .map(|(_, found)| matches!(found, BisectionResult::Unchanged(_))),
+        ),
         size: Count::of(sizes),
         starts: mean_and_p90(&all.iter().map(|(planted, _)| planted.starts as f64).collect::<Vec<_>>()),
     }

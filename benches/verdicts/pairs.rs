@@ -2,7 +2,7 @@
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
-use vsweep_strategy::selection::{Arm, Logs, Member, Paired, PairedOutcome, Placement, Slot};
+use vsweep_strategy::selection::{Arm, Logs, Member, PairedComparison, PairedOutcome, Placement, Slot};
 use vsweep_strategy::stats::{ALPHA, Better, Margin, RunPrior, Start, Verdict, estimate};
 
 fn member() -> Member {
@@ -42,7 +42,7 @@ impl Trial {
             0.0 => Placement::InTurn,
             _ => Placement::SideBySide,
         };
-        let mut paired = Paired::new(vec![member(); self.members], 40, placement);
+        let mut paired = PairedComparison::new(vec![member(); self.members], 40, placement);
         loop {
             match paired.ask(&[]) {
                 Err(Some(slot)) => {

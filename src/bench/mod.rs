@@ -21,7 +21,7 @@ mod side {
 mod worker;
 
 pub use external::{
-    AIPERF_RESULT, Asked, LOG, RESULT, command_line, in_figures, judge, load_contradiction, params_of, read_result,
+    AIPERF_RESULT, LOG, LoadSpec, RESULT, command_line, in_figures, judge, load_contradiction, params_of, read_result,
     read_results, why_no_figure,
 };
 pub(crate) use external::{Program, of_engine};

@@ -9,7 +9,7 @@ use crate::cause::{Cause, Failure};
 use crate::journal::{Directory, Entry, Event, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
-use crate::rehearse::twin::Known;
+use crate::rehearse::twin::TwinSource;
 use crate::rehearse::{Limits, ModelledServer, Options, Rehearsal, Unknown, needs_gpu, rehearse};
 use crate::run::Sweep;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
 /// model.
 pub fn options_at(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Options {
     Options {
-        known: Arc::new(Known::at(directory.clone())),
+        known: Arc::new(TwinSource::at(directory.clone())),
         ..options(plan, matrix)
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Exit, Result};
 use crate::printable::{Printable, printable_lines};
-use crate::report::findings::requirements::Judged;
+use crate::report::findings::requirements::RequirementResult;
 use crate::report::texts::terminal::{Screen, show, show_places};
 use crate::stats::Requirement;
 use console::Term;
@@ -113,7 +113,7 @@ pub fn all_said() -> Result<()> {
 
 /// Prints the verdicts on the plan's requirements: broken and undecided ones on standard error, met ones on standard output if `is_shown`
 /// is true. Returns the exit code for them.
-pub fn print_requirements(judged: &[Judged], is_shown: bool) -> Exit {
+pub fn print_requirements(judged: &[RequirementResult], is_shown: bool) -> Exit {
     let mut exit = Exit::Done;
     for judged in judged {
         match judged.verdict {

@@ -173,7 +173,7 @@ fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
                 None => how_to_ask(key, &load, judged_by),
             });
         if let Some(remedy) = remedy {
-            found.object(place, format!("no run will report `{key}`"), remedy);
+            found.object(place, format!("not every run will report `{key}`"), remedy);
         }
     };
     let targets = plan.sla.iter().flat_map(|sla| &sla.targets).enumerate();
@@ -221,6 +221,9 @@ fn how_to_ask(key: &str, load: &Params, judged_by: JudgedBy<'_>) -> Option<Strin
     let percentile = statistic.strip_prefix('p').and_then(|text| text.parse::<f64>().ok());
     if percentile.is_some() && matches!(judged_by, JudgedBy::Target) {
         return None;
+    }
+    if let Some(percent) = percentile.filter(|percent| statistic != format!("p{percent}")) {
+        return Some(format!("write p{percent}_{rest}, as results do"));
     }
     let reported = settings.metrics();
     if !reported.iter().any(|metric| metric.name() == latency) {

@@ -2,7 +2,7 @@
 
 use super::loads;
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Diagnostics, Params, Plan, Required, equality_key};
+use crate::plan::{Diagnostics, Params, Plan, ServerCondition, equality_key};
 use crate::table::is_of_load;
 use crate::units::show_many;
 use itertools::Itertools;
@@ -20,8 +20,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         .requirements
         .iter()
         .filter_map(|required| match &required.what {
-            Required::Points(assertion) => Some(assertion),
-            Required::Target(_) => None,
+            ServerCondition::Points(assertion) => Some(assertion),
+            ServerCondition::Target(_) => None,
         });
     for (at, assertion) in assertions.enumerate().filter(|(_, it)| !it.conditions.is_empty()) {
         let mut servers = matrix.servers();

@@ -3,12 +3,12 @@
 use super::budget::Steps;
 use super::{Forecast, Loss, PredictedAnswer, Unknown};
 use crate::cause::Failure;
-use crate::journal::{Entry, Event, Measured, State};
+use crate::journal::{BenchmarkResult, Entry, Event, State};
 use crate::run::Writer;
 use std::cell::{Cell, RefCell};
 
 /// The record of a rehearsal.
-pub struct Imagined<'a> {
+pub struct RehearsalRecord<'a> {
     state: RefCell<&'a mut State>,
     forecast: &'a RefCell<Forecast>,
     steps: &'a Steps<'a>,
@@ -18,14 +18,14 @@ pub struct Imagined<'a> {
     keeps_runs: bool,
 }
 
-impl Writer for Imagined<'_> {
+impl Writer for RehearsalRecord<'_> {
     type Error = Unknown;
 
     fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T {
         view(&self.state.borrow())
     }
 
-    async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Unknown> {
+    async fn write(&self, event: Event, _: Option<BenchmarkResult>) -> Result<Entry, Unknown> {
         self.steps.take()?;
         self.note_event(&event);
         if let Event::RunStarted(started) = &event {
@@ -46,7 +46,7 @@ impl Writer for Imagined<'_> {
     }
 }
 
-impl<'a> Imagined<'a> {
+impl<'a> RehearsalRecord<'a> {
     /// Returns a record that adds to `state` and `forecast`, and takes one of `steps` for each event. Runs of the plan's grid are added to
     /// the state only if `keeps_runs`, for callers that read them again.
     pub fn new(
@@ -54,8 +54,8 @@ impl<'a> Imagined<'a> {
         forecast: &'a RefCell<Forecast>,
         steps: &'a Steps<'a>,
         keeps_runs: bool,
-    ) -> Imagined<'a> {
-        Imagined {
+    ) -> RehearsalRecord<'a> {
+        RehearsalRecord {
             state: RefCell::new(state),
             forecast,
             steps,

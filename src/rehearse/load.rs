@@ -10,13 +10,13 @@ use crate::bench::native::warmup::{Amount, LONGEST};
 use crate::bench::native::{measurement_of, show_to_watch};
 use crate::bench::params_of;
 use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
-use crate::load::Sending;
+use crate::load::SendWindow;
 use crate::metrics::{Metric, Sample, seconds};
 use crate::plan::{Params, Warmup};
 use crate::rng::mix;
 use crate::search::{Cut, Watch};
 use crate::sim::engine::SequenceRequest;
-use crate::sim::virtual_time::{Simulated, VirtualLoad, VirtualServer};
+use crate::sim::virtual_time::{VirtualLoad, VirtualResult, VirtualServer};
 use crate::stats::ClassTag;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -155,7 +155,7 @@ impl<'a> Player<'a> {
         let class_of = |place| shares.as_ref().map(|shares| shares.at(place) as u8);
         let load = VirtualLoad {
             sending,
-            deadline: limits.map(Sending::deadline),
+            deadline: limits.map(SendWindow::deadline),
             classes: (0..items.len()).map_while(class_of).collect(),
             ..load(items.iter().map(|item| request(item, seed)).collect(), due)
         };
@@ -253,7 +253,7 @@ fn drive_watched(
     classes: &[ClassTag],
     server: &mut VirtualServer,
     load: VirtualLoad,
-) -> (Simulated, Option<Cut>) {
+) -> (VirtualResult, Option<Cut>) {
     let mut decided = None;
     let simulated = server.drive_watched(load, &mut |progress| {
         decided = show_to_watch(&mut watch, &progress, classes);

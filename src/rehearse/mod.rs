@@ -22,10 +22,10 @@ pub use budget::{Budget, Limits};
 pub use graphs::SharedGraphs;
 pub use load::{Play, Player};
 pub use moved::moved_results;
-pub use packed::Packed;
+pub use packed::Packing;
 pub use plays::{PlayCache, Timing};
 pub use server::{ModelledServer, needs_gpu};
-pub use spread::{Calibrated, TimeFactor, TimeInterval, Total};
+pub use spread::{ServerConstants, TimeFactor, TimeInterval, Total};
 
 use crate::agenda::{Predictions, Schedule, needs_predictions, optimization, wants_forecast};
 use crate::cause::Failure;
@@ -44,7 +44,7 @@ use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use twin::{Known, Twin};
+use twin::{Twin, TwinSource};
 
 /// Input of a rehearsal in addition to the plan.
 #[derive(Debug, Clone, Default)]
@@ -64,9 +64,9 @@ pub struct Options {
     /// Cache of played runs, for repeated predictions.
     pub plays: Arc<PlayCache>,
     /// Measured runs by which the engine model is calibrated.
-    pub known: Arc<Known>,
+    pub known: Arc<TwinSource>,
     /// Constants of the engine model from measured runs, if they are known.
-    pub calibrated: Option<Arc<Calibrated>>,
+    pub calibrated: Option<Arc<ServerConstants>>,
     /// Index of a constant of the twin that is made one standard deviation larger than its likely value.
     pub moved: Option<usize>,
 }
@@ -197,7 +197,7 @@ pub struct Rehearsal {
     /// Total duration.
     pub total: Total,
     /// Division of the machine, if its servers run at the same time.
-    pub packed: Option<Packed>,
+    pub packed: Option<Packing>,
     /// Size of all files, in bytes.
     pub disk_bytes: u64,
     /// Assumptions, as sentences.
@@ -293,7 +293,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     rehearsal.assumptions = assumptions(plan, &stand_in, options);
     rehearsal
         .assumptions
-        .extend(rehearsal.packed.as_ref().and_then(Packed::remark));
+        .extend(rehearsal.packed.as_ref().and_then(Packing::remark));
     rehearsal.learned_from = calibration.sources;
     rehearsal.twin.clone_from(twin);
     Ok(rehearsal)

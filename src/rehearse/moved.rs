@@ -76,7 +76,7 @@ pub fn moved_results(
             let Some(search) = searches.iter().find(|search| search.id == answer.search) else {
                 continue;
             };
-            let Some(probing) = Probing::of(schedule, search, answer, &budget) else {
+            let Some(probing) = ProbeInput::of(schedule, search, answer, &budget) else {
                 continue;
             };
             let growth = probing.growth(&likely)?;
@@ -114,7 +114,7 @@ fn without_noise(server: &ServerConfig, options: &Options) -> Result<ModelledSer
 }
 
 /// A load that a search found for a target, and the input for playing it.
-struct Probing<'a> {
+struct ProbeInput<'a> {
     plan: &'a Plan,
     matrix: &'a Matrix,
     search: &'a LoadSearch,
@@ -133,15 +133,15 @@ struct Growth {
     above: f64,
 }
 
-impl<'a> Probing<'a> {
+impl<'a> ProbeInput<'a> {
     /// Returns the load of an answer. `None` if no load was found, or if it is the highest one allowed, which a constant hardly changes.
     fn of(
         schedule: Schedule<'a>,
         search: &'a LoadSearch,
         answer: &'a PredictedAnswer,
         budget: &'a Budget,
-    ) -> Option<Probing<'a>> {
-        Some(Probing {
+    ) -> Option<ProbeInput<'a>> {
+        Some(ProbeInput {
             plan: schedule.plan,
             matrix: schedule.matrix,
             search,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The division of the machine between the servers of a rehearsal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Packed {
+pub struct Packing {
     /// Resources that may be used at the same time.
     pub capacity: Capacity,
     /// Likely beginning of each server, in seconds, in the order of the forecasts.
@@ -36,7 +36,7 @@ pub(super) fn pack(
     servers: impl Iterator<Item = ServerConfig>,
     forecasts: &[Forecast],
     options: &Options,
-) -> Result<Option<Packed>, Unknown> {
+) -> Result<Option<Packing>, Unknown> {
     let Some(capacity) = capacity(&plan.exec, options.gpus) else {
         return Ok(None);
     };
@@ -87,7 +87,7 @@ pub(super) fn pack(
     let in_chain = placed.iter().filter(|placed| chain.contains(&placed.group));
     let waits = in_chain.map(|placed| placed.to - placed.from - needs[placed.group].seconds);
     let waited_s = waits.sum::<f64>().max(0.0) * f64::from(plan.starts.max(1));
-    Ok(Some(Packed {
+    Ok(Some(Packing {
         capacity,
         begins,
         chain,
@@ -95,7 +95,7 @@ pub(super) fn pack(
     }))
 }
 
-impl Packed {
+impl Packing {
     /// Returns the total duration with its uncertainty, which is that of the longest chain.
     pub(super) fn total(&self, forecasts: &[Forecast]) -> Total {
         let mut total = Total::default();

@@ -2,7 +2,7 @@
 
 use crate::cause::Failure;
 use crate::ids::PointId;
-use crate::journal::Learned;
+use crate::journal::RunEvidence;
 use crate::sim::engine::cost::Constants;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ pub struct Timing {
     /// Reason why the run will probably fail.
     pub failure: Option<Failure>,
     /// The figures that later decisions use.
-    pub learned: Option<Learned>,
+    pub learned: Option<RunEvidence>,
 }
 
 impl PlayCache {

@@ -2,7 +2,7 @@
 //! Starts nothing and uses no network. If a fact that the model needs is missing, an error names it.
 
 use super::Options;
-use super::spread::{Calibrated, TimeFactor};
+use super::spread::{ServerConstants, TimeFactor};
 use crate::cause::{Cause, Failure};
 use crate::journal::{LaunchRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
@@ -33,7 +33,7 @@ pub struct ModelledServer {
     /// Time from the stop request until the server has ended, in seconds.
     pub stop_s: f64,
     /// Source of its constants, if runs were measured.
-    pub calibrated: Option<Arc<Calibrated>>,
+    pub calibrated: Option<Arc<ServerConstants>>,
 }
 
 /// Time for vLLM to stop and to release its memory, in seconds.
@@ -103,7 +103,7 @@ impl ModelledServer {
             }
         };
         let mut settings = settings;
-        let is_about = |calibrated: &&Arc<Calibrated>| !is_simulator && calibrated.is_about(&settings.cost);
+        let is_about = |calibrated: &&Arc<ServerConstants>| !is_simulator && calibrated.is_about(&settings.cost);
         let calibrated = options.calibrated.as_ref().filter(is_about).cloned();
         if let Some(calibrated) = &calibrated {
             settings.cost.constants = calibrated.constants;

@@ -155,7 +155,7 @@ impl std::ops::AddAssign for Total {
 
 /// Constants for the servers of one model on one kind of GPU.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Calibrated {
+pub struct ServerConstants {
     /// Name of the GPU.
     pub gpu: &'static str,
     /// The model.
@@ -181,7 +181,7 @@ pub struct Special {
     pub link: f64,
 }
 
-impl Calibrated {
+impl ServerConstants {
     /// Returns true if the constants apply to a server.
     pub fn is_about(&self, cost: &CostModel) -> bool {
         self.gpu == cost.gpu.name && self.model == cost.model

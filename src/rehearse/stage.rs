@@ -3,7 +3,7 @@
 
 use super::Rehearser;
 use super::budget::Steps;
-use super::imagined::Imagined;
+use super::imagined::RehearsalRecord;
 use super::learn::{OVERHEAD, PAUSE_S, REPEATED, USUAL, USUAL_PROBES};
 use super::load::{Play, Player, overhead_s};
 use super::plays::Timing;
@@ -137,7 +137,7 @@ fn play(
         is_up,
         is_compiled,
     };
-    let writer = Imagined::new(state, &forecast, &steps, rehearser.optimization.is_some());
+    let writer = RehearsalRecord::new(state, &forecast, &steps, rehearser.optimization.is_some());
     let driven = drive(&mut agenda, &mut stage, &writer, &mut NoSignals).now_or_never();
     let ending = driven.expect("virtual time never waits")?;
     Ok((forecast.into_inner(), ending))

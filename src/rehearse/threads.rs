@@ -10,7 +10,7 @@ use super::{Forecast, Unknown};
 use crate::agenda::{Ending, Start};
 use crate::evidence::first_results;
 use crate::ids::ServerId;
-use crate::journal::{ServerDeclared, State};
+use crate::journal::{ServerDescription, State};
 use crate::selection::optimized::Trial;
 use crate::threads;
 use std::collections::HashMap;
@@ -100,7 +100,7 @@ impl Rehearser<'_> {
         };
         let is_ruled_out = || {
             state
-                .lacks_memory(&ServerDeclared::of(&start.server, &plan.secrets))
+                .lacks_memory(&ServerDescription::of(&start.server, &plan.secrets))
                 .is_some()
         };
         (plan.sla.is_some() && !has_found) || fails() || is_ruled_out()

@@ -2,7 +2,7 @@
 //! user's signals. A real run, a rehearsal and a replay differ only in their stage and in the destination of events.
 
 use crate::agenda::{Action, ActionOutcome, Agenda, Ending, Signal, Step};
-use crate::journal::{Entry, Event, Measured, State};
+use crate::journal::{BenchmarkResult, Entry, Event, State};
 use futures_util::FutureExt;
 use std::pin::pin;
 
@@ -24,7 +24,11 @@ pub trait Writer {
     fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T;
 
     /// Writes an event durably. The figures of a measured run are written before its event.
-    fn write(&self, event: Event, measured: Option<Measured>) -> impl Future<Output = Result<Entry, Self::Error>>;
+    fn write(
+        &self,
+        event: Event,
+        measured: Option<BenchmarkResult>,
+    ) -> impl Future<Output = Result<Entry, Self::Error>>;
 
     /// Writes an event that has no figures.
     fn record(&self, event: Event) -> impl Future<Output = Result<Entry, Self::Error>> {

@@ -4,11 +4,11 @@
 use super::live::reduce;
 use super::{Changes, Sweep};
 use crate::agenda::{Task, kept_metrics};
-use crate::bench::{Asked, Measurement, in_figures, judge, load_contradiction, of_engine, params_of, read_result};
+use crate::bench::{LoadSpec, Measurement, in_figures, judge, load_contradiction, of_engine, params_of, read_result};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::files;
-use crate::journal::{Event, FIRST_SLOT, GroupBegun, Recorder, RunStarted, ServerDeclared};
+use crate::journal::{Event, FIRST_SLOT, GroupBegun, Recorder, RunStarted, ServerDescription};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan, ServeCommand, Warmup, spelling};
 use crate::table::ECHOED;
@@ -92,7 +92,7 @@ pub(super) fn declared(plan: &Plan, server: &ServerConfig) -> GroupBegun {
     GroupBegun {
         server: server.id.clone(),
         slot: FIRST_SLOT,
-        config: ServerDeclared::of(server, &plan.secrets),
+        config: ServerDescription::of(server, &plan.secrets),
         ..GroupBegun::default()
     }
 }
@@ -163,7 +163,7 @@ fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -
     let served = ServeCommand::of(&server.argv);
     let found = served.model_names().into_iter().chain(served.model());
     let models: Vec<&str> = given.into_iter().chain(found).collect();
-    let asked = Asked {
+    let asked = LoadSpec {
         params: &params,
         models: &models,
     };

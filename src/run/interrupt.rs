@@ -15,17 +15,17 @@ use tokio::sync::watch;
 /// Urgency with which the user wants the sweep to end. Cheap to clone; every clone sees every signal.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
-    asked: watch::Receiver<Received>,
-    sender: watch::Sender<Received>,
+    asked: watch::Receiver<SignalState>,
+    sender: watch::Sender<SignalState>,
     /// The part of `asked` that was passed on as signals.
-    passed_on: Received,
+    passed_on: SignalState,
     /// True if a holder ends in an orderly way, see [`Interrupt::heed`].
     is_heeded: Arc<AtomicBool>,
 }
 
 /// Signals received so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Received {
+struct SignalState {
     /// Number of SIGINT, SIGTERM and SIGHUP.
     presses: u32,
     /// True if nothing more may be begun.
@@ -55,7 +55,7 @@ impl Interrupt {
     /// Takes over SIGINT, SIGTERM, SIGHUP and SIGUSR1 for this process, except those that it was started to ignore (`nohup`). Must
     /// be called inside a runtime.
     pub fn install() -> Result<Interrupt> {
-        let (sender, asked) = watch::channel(Received::default());
+        let (sender, asked) = watch::channel(SignalState::default());
         let ignored = ignored_signals();
         let drain = SignalKind::user_defined1();
         let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
@@ -77,7 +77,7 @@ impl Interrupt {
         Ok(Interrupt {
             asked,
             sender,
-            passed_on: Received::default(),
+            passed_on: SignalState::default(),
             is_heeded: Arc::default(),
         })
     }
@@ -114,7 +114,7 @@ impl Interrupt {
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
             sender.send_if_modified(|asked| {
-                let is_first = *asked == Received::default();
+                let is_first = *asked == SignalState::default();
                 (asked.is_out_of_time, asked.drain) = (is_first || asked.is_out_of_time, true);
                 is_first
             });
@@ -129,12 +129,12 @@ impl Interrupt {
 
     /// Returns true if the user or the time limit asked to end.
     pub fn is_requested(&self) -> bool {
-        *self.asked.borrow() != Received::default()
+        *self.asked.borrow() != SignalState::default()
     }
 
     /// Resolves once the user or the time limit asked to end.
     pub async fn requested(&mut self) {
-        self.wait_until(|asked| *asked != Received::default()).await;
+        self.wait_until(|asked| *asked != SignalState::default()).await;
     }
 
     /// Returns the result of the work, or `None` as soon as the user or the time limit asks to end.
@@ -156,7 +156,7 @@ impl Interrupt {
         self.wait_until(move |asked| asked.presses > before).await;
     }
 
-    async fn wait_until(&mut self, holds: impl FnMut(&Received) -> bool) {
+    async fn wait_until(&mut self, holds: impl FnMut(&SignalState) -> bool) {
         if self.asked.wait_for(holds).await.is_err() {
             // All senders are gone.
             std::future::pending::<()>().await;

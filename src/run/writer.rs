@@ -4,7 +4,7 @@
 use super::drive::Writer;
 use super::{Observer, Update};
 use crate::error::{Error, Result};
-use crate::journal::{Draft, Entry, Event, Measured, Recorder, State};
+use crate::journal::{BenchmarkResult, Draft, Entry, Event, Recorder, State};
 use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread;
@@ -67,7 +67,7 @@ impl Writer for SessionWriter<'_> {
     }
 
     /// Writes an event once it is this group's turn. The future must not be dropped halfway: what is on disk would then be unknown.
-    async fn write(&self, event: Event, measured: Option<Measured>) -> Result<Entry> {
+    async fn write(&self, event: Event, measured: Option<BenchmarkResult>) -> Result<Entry> {
         let _turn = self.turn.lock().await;
         let draft = self.with(|recorder| recorder.draft(event, measured))?;
         let written = self.disk.write(draft).await?;

@@ -36,7 +36,7 @@ use diagnose::Phase;
 use futures_util::future::{join_all, select_all};
 use http::Http;
 pub use installed::{find_program, this_program, use_program};
-use process::guarded::{Guarded, Order};
+use process::guarded::{GuardHandle, Order};
 pub use process::procfs::fault as fault_of_proc;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -101,7 +101,7 @@ pub struct Server {
 struct Process {
     launch: Launch,
     /// Command lines of the server, with their guards. The last command answers requests.
-    commands: Vec<(String, Guarded)>,
+    commands: Vec<(String, GuardHandle)>,
     launched: Instant,
     /// Length of the log when the server became ready, in bytes. The rest is written under load.
     ready_at: Option<u64>,
@@ -130,7 +130,7 @@ impl Server {
         for argv in members.iter().chain([&launch.argv]) {
             let log = log.try_clone();
             let log = log.map_err(|error| Failure::new(Cause::SystemRefused, error.to_string()))?;
-            let guarded = Guarded::start(Order {
+            let guarded = GuardHandle::start(Order {
                 argv,
                 env: &launch.env,
                 without: &[],

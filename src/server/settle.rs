@@ -12,9 +12,7 @@ use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::thread;
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 /// Tolerated increase of the memory in use, in MiB, because contexts of other programs come and go.
@@ -89,10 +87,9 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
     }
     // Killed processes may hold memory a moment longer. If they hold it even longer, the next start tries again.
     let last = Instant::now() + HOLDS;
-    while leftovers::are_abandoned() {
-        // A stop command may take a minute. If it is cut short, the next vsweep runs it again.
-        cleared.extend(aside(leftovers::remove_abandoned).await);
-        if Instant::now() >= last {
+    loop {
+        cleared.extend(leftovers::remove_abandoned());
+        if !leftovers::are_abandoned() || Instant::now() >= last {
             break;
         }
         sleep(FIRST_WAIT).await;
@@ -100,17 +97,6 @@ pub async fn clear_away(vsweeps: &[(u32, u64)], limit: Duration) -> Option<Strin
     Presence::forget_dead();
     let all = cleared.join(", ");
     (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {all}"))
-}
-
-/// Does work on a thread of its own. Neither an interrupt nor the end of the runtime waits for it.
-async fn aside<T: Default + Send + 'static>(work: fn() -> T) -> T {
-    let (done, received) = oneshot::channel();
-    // The receiver is gone after an interrupt.
-    let work_aside = move || drop(done.send(work()));
-    match thread::Builder::new().name("vsweep-aside".into()).spawn(work_aside) {
-        Ok(_) => received.await.unwrap_or_default(),
-        Err(_) => work(),
-    }
 }
 
 /// The wait before a server starts, until the machine is as it was before the sweep's first one.
@@ -230,7 +216,6 @@ fn describe(full: &[&Gpu], holders: &[Holder]) -> Failure {
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
-    use std::sync::Mutex;
 
     fn gpu(uuid: &str, memory_used_mib: u64) -> Gpu {
         let index = uuid.len() as u32;
@@ -269,20 +254,6 @@ mod tests {
             futures_util::future::join(first.wait(&argv, &none), release).await.0,
             Ok(())
         );
-    }
-
-    #[test]
-    fn nobody_waits_for_work_that_is_given_up() {
-        static HELD: Mutex<()> = Mutex::new(());
-        let held = HELD.lock().expect("ours");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("a runtime").block_on(async {
-            tokio::select! {
-                () = aside(|| drop(HELD.lock())) => panic!("it is held"),
-                () = tokio::task::yield_now() => {}
-            }
-        });
-        drop(held);
     }
 
     #[test]

@@ -13,7 +13,7 @@ fn job(url: &str, params: Value) -> Job {
     }
 }
 
-fn path(seen: &scripted::Seen) -> &str {
+fn path(seen: &scripted::HttpRequest) -> &str {
     seen.head.split(' ').nth(1).expect("a path")
 }
 
@@ -98,7 +98,11 @@ async fn lists_of_texts_are_not_sent_to_the_servers_tokenizer() {
 
 /// Answers like a server whose tokenizer finds `tokens(word)` tokens in a word, adds a special token to each prompt if asked to, and
 /// decodes the token `id` as `piece(id)`.
-fn with_tokenizer(seen: &scripted::Seen, tokens: fn(&str) -> usize, piece: fn(u64) -> String) -> scripted::Answer {
+fn with_tokenizer(
+    seen: &scripted::HttpRequest,
+    tokens: fn(&str) -> usize,
+    piece: fn(u64) -> String,
+) -> scripted::Answer {
     match path(seen) {
         "/tokenize" => {
             let text = seen.body["prompt"].as_str().expect("a text");
@@ -114,7 +118,7 @@ fn with_tokenizer(seen: &scripted::Seen, tokens: fn(&str) -> usize, piece: fn(u6
     }
 }
 
-fn text_sent(seen: &scripted::Seen) -> Option<String> {
+fn text_sent(seen: &scripted::HttpRequest) -> Option<String> {
     let content = &seen.body["messages"][0]["content"][0]["text"];
     content.as_str().map(str::to_owned)
 }
@@ -219,7 +223,7 @@ async fn without_a_tokenizer_the_server_counts_recorded_texts() {
         (&json!(1), &json!("server"))
     );
     let seen = server.seen.lock().expect("no panic");
-    let sent: Vec<&scripted::Seen> = seen
+    let sent: Vec<&scripted::HttpRequest> = seen
         .iter()
         .filter(|seen| self::path(seen) == "/v1/completions")
         .collect();

@@ -206,8 +206,8 @@ async fn data_sets_come_from_the_hub_and_the_token_is_not_shown() {
     let shown = String::from_utf8_lossy(&shown);
     assert!(output.status.success() && !shown.contains("s3cret"), "{shown}");
     let seen = server.seen.lock().expect("no panic");
-    let has_token = |seen: &scripted::Seen| seen.head.contains("s3cret");
-    let is_of_hub = |seen: &scripted::Seen| seen.head.contains("/datasets/org/d");
+    let has_token = |seen: &scripted::HttpRequest| seen.head.contains("s3cret");
+    let is_of_hub = |seen: &scripted::HttpRequest| seen.head.contains("/datasets/org/d");
     assert!(seen.iter().all(|seen| has_token(seen) == is_of_hub(seen)));
     let asked = seen
         .iter()

@@ -271,7 +271,7 @@ async fn a_phases_run_does_not_wait_for_a_silent_server_once_it_is_given_up() {
 #[tokio::test]
 async fn a_server_that_is_not_woken_ends_the_batch_on_all_servers() {
     let answers = |wakes: bool| {
-        move |seen: &scripted::Seen| match seen.head.split(' ').nth(1) {
+        move |seen: &scripted::HttpRequest| match seen.head.split(' ').nth(1) {
             Some(path) if path.starts_with("/wake_up") && !wakes => refusal("500 Internal Server Error", ""),
             Some(path) if path.starts_with("/v1/completions") => Answer::ThenSilence(vec![]),
             _ => refusal("200 OK", "{}"),

@@ -1,6 +1,6 @@
 //! Conversations: every turn is sent after the answer to the turn before, and repeats the messages so far.
 
-use crate::scripted::{Seen, Server, chat, refusal, run};
+use crate::scripted::{HttpRequest, Server, chat, refusal, run};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -12,12 +12,12 @@ async fn server() -> Server {
     Server::start(|seen| chat(&answer(seen), 10)).await
 }
 
-fn answer(seen: &Seen) -> Vec<String> {
+fn answer(seen: &HttpRequest) -> Vec<String> {
     let said = seen.body["messages"].as_array().map_or(0, Vec::len);
     vec![format!("{} after", header(seen, "x-session-id")), format!(" {said}")]
 }
 
-fn header(seen: &Seen, name: &str) -> String {
+fn header(seen: &HttpRequest, name: &str) -> String {
     let line = seen
         .head
         .lines()
@@ -26,7 +26,7 @@ fn header(seen: &Seen, name: &str) -> String {
 }
 
 /// Number of a conversation, from the end of its id.
-fn conversation(seen: &Seen) -> usize {
+fn conversation(seen: &HttpRequest) -> usize {
     let id = header(seen, "x-session-id");
     id.rsplit('-')
         .next()
@@ -54,7 +54,7 @@ async fn turns_wait_for_answers_and_repeat_them() {
     );
     let result = run(&server.url, params).await.expect("measured").result.to_values();
     let seen = server.seen.lock().expect("no panic");
-    let mut asked: BTreeMap<usize, Vec<&Seen>> = BTreeMap::new();
+    let mut asked: BTreeMap<usize, Vec<&HttpRequest>> = BTreeMap::new();
     seen.iter()
         .for_each(|seen| asked.entry(conversation(seen)).or_default().push(seen));
     assert_eq!(asked.len(), 5);
@@ -224,7 +224,7 @@ async fn recorded_conversations_are_asked_whole() {
                         "num_prompts": 2, "disable_shuffle": true, "max_concurrency": 1, "sharegpt_output_len": 9});
     let result = run(&server.url, params).await.expect("measured").result.to_values();
     let seen = server.seen.lock().expect("no panic");
-    let last = |seen: &Seen| {
+    let last = |seen: &HttpRequest| {
         seen.body["messages"]
             .as_array()
             .and_then(|said| said.last().cloned())

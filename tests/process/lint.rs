@@ -187,7 +187,10 @@ fn a_narrowed_axis_may_leave_an_exclusion_without_a_match() {
     let narrowed = vsweep(&["check", "--set", "serve.params.max_num_seqs=[64]"], plan);
     let told = said(&narrowed);
     assert_eq!(narrowed.status.code(), Some(3), "{told}");
-    assert!(told.contains("warning: with the options given, this exclusion matches nothing"), "{told}");
+    assert!(
+        told.contains("warning: with the options given, this exclusion matches nothing"),
+        "{told}"
+    );
 }
 
 /// Writes a program that prints a help like vLLM's. It has one flag that no release has, lacks one that 0.32 has, and records each call.

@@ -354,9 +354,9 @@ fn the_text_of_a_number_meets_conditions_and_links() {
     };
     let count = |more: &str| pairs(&expand(&text(more)).expect("a valid plan")).len();
     assert_eq!(count("{}"), 8);
-    for kept in ["!=2", "=1", "<2"] {
-        let more = format!(r#"{{"exclude": [{{"serve.env.THREADS": "{kept}"}}]}}"#);
-        assert_eq!(count(&more), 4, "{kept}");
+    for excluded in ["!=2", "=1", "<2"] {
+        let more = format!(r#"{{"exclude": [{{"serve.env.THREADS": "{excluded}"}}]}}"#);
+        assert_eq!(count(&more), 4, "{excluded}");
     }
     assert_eq!(
         count(r#"{"link": {"equal": [["serve.seqs", "bench.num_prompts"]]}}"#),

@@ -437,9 +437,9 @@ fn a_point_that_the_new_side_fails_breaks_every_limit() {
         "{}",
         to_text(&found)
     );
-    let limit = "limit every limit at concurrency 16: broken (no valid run in new)";
+    let limit = "limit (all) at concurrency 16: broken (no valid run in new)";
     assert!(to_text(&found).contains(limit), "{}", to_text(&found));
-    let row = "| every limit | concurrency 16 | no valid run in new |";
+    let row = "| (all) | concurrency 16 | no valid run in new |";
     assert!(to_markdown(&found).contains(row), "{}", to_markdown(&found));
     assert!(to_junit(&[found]).contains("failures=\"1\""));
 

@@ -11,12 +11,12 @@ use std::path::Path;
 use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory, Lock, Shard};
-use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Runs, Servers};
+use vsweep::plan::{Assertion, Plot, ReportOptions, Requirement, Runs, ServerCondition, Servers};
 use vsweep::report::chart::{Chart, MOST_CURVES, Panel, Style};
 use vsweep::report::charts::{ChartContext, make_charts};
 use vsweep::report::output::verify::verify;
 use vsweep::report::texts::status::Status;
-use vsweep::report::{LiveTables, Written, judge, read_runs, write_all};
+use vsweep::report::{LiveTables, ReportOutput, judge, read_runs, write_all};
 use vsweep::search::Criterion;
 use vsweep::stats::{Repeats, Requirement as Verdict};
 use vsweep::table::Points;
@@ -40,7 +40,7 @@ fn write(experiment: &Experiment) -> (TempDir, Directory) {
     (folder, directory)
 }
 
-fn report(directory: &Directory, options: &ReportOptions) -> Written {
+fn report(directory: &Directory, options: &ReportOptions) -> ReportOutput {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     let written = write_all(directory, &state, options).expect("written");
     assert_agreed(directory.root(), &written.summary);
@@ -272,7 +272,7 @@ fn asserted(name: &str, limit_ms: f64) -> ReportOptions {
     };
     ReportOptions {
         requirements: vec![Requirement {
-            what: Required::Points(assertion),
+            what: ServerCondition::Points(assertion),
             servers: Servers::Any,
         }],
         ..ReportOptions::default()
@@ -919,7 +919,7 @@ fn goals_without_a_name_are_called_by_their_bounds() {
     let long = Criterion::metric("output_throughput", ">=100000000").expect("a criterion");
     options.requirements.extend(options.requirements.clone());
     for (required, more) in options.requirements.iter_mut().zip([None, Some(long)]) {
-        if let Required::Points(assertion) = &mut required.what {
+        if let ServerCondition::Points(assertion) = &mut required.what {
             assertion.name = None;
             assertion.criteria = more.map_or_else(|| assertion.criteria.clone(), |more| vec![more]);
         }

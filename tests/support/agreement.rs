@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use vsweep::answer::{self, Answer, Answered, Estimate, Goal, PairedFinding, Warning, Winner};
-use vsweep::evidence::{MARGIN, Recorded};
+use vsweep::answer::{self, Answer, Estimate, Goal, PairedFinding, QuestionAnswer, Warning, Winner};
+use vsweep::evidence::{JournalSources, MARGIN};
 use vsweep::ids::ServerId;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::{Format, Params, World};
@@ -125,7 +125,7 @@ fn percent(ratio: f64, is_multiple: bool) -> String {
 }
 
 /// The figure of a winner as sentences show it: users are whole.
-fn shown(answered: &Answered, winner: &Winner) -> Estimate {
+fn shown(answered: &QuestionAnswer, winner: &Winner) -> Estimate {
     let Estimate { value, low, high } = winner.value;
     match &answered.goal {
         Goal::Load { parameter, .. } if parameter == "max_concurrency" => {
@@ -229,7 +229,7 @@ impl Outputs<'_> {
     }
 
     /// Returns the questions that have a winner, each with its winner.
-    fn won(&self) -> impl Iterator<Item = (&Answered, &Winner)> {
+    fn won(&self) -> impl Iterator<Item = (&QuestionAnswer, &Winner)> {
         let questions = self.answer.questions.iter();
         questions.filter_map(|answered| Some((answered, answered.winner.as_ref()?)))
     }
@@ -391,7 +391,7 @@ impl Outputs<'_> {
     }
 
     /// The words of every sentence about a winner, in their order.
-    fn facts(&self, answered: &Answered, winner: &Winner) -> Vec<String> {
+    fn facts(&self, answered: &QuestionAnswer, winner: &Winner) -> Vec<String> {
         let mut facts = Vec::new();
         if self.answer.configs.len() > 1 {
             facts.push(self.answer.name_of(&winner.config).to_owned());
@@ -442,7 +442,7 @@ impl Outputs<'_> {
         let mut wrong = Vec::new();
         for text in &texts {
             let first = text.lines().next().unwrap_or_default().replace("Over ", "over ");
-            let is_about = |(answered, winner): &(&Answered, &Winner)| {
+            let is_about = |(answered, winner): &(&QuestionAnswer, &Winner)| {
                 let question = answered.question.to_lowercase();
                 let workload = answered.workload.as_str();
                 let names = first.to_lowercase().contains(&question) && first.contains(workload);
@@ -466,7 +466,7 @@ impl Outputs<'_> {
 
     /// Checks the loads in sla.csv, and for winners also the number of disturbed probes, against the document.
     fn searches(&mut self) {
-        let questions: Vec<&Answered> = self
+        let questions: Vec<&QuestionAnswer> = self
             .answer
             .questions
             .iter()
@@ -490,6 +490,9 @@ impl Outputs<'_> {
                 }
                 seen += 1;
                 if entrant.load.is_empty() {
+                    if !own.iter().any(|row| row["answer"] == "undecided") {
+                        wrong.push(format!("sla.csv: {target} of {}: not undecided", entrant.config));
+                    }
                     continue;
                 }
                 let load: f64 = entrant.load.parse().expect("a number");
@@ -574,7 +577,7 @@ impl Outputs<'_> {
                 )
             })
             .collect();
-        let recorded = Recorded {
+        let recorded = JournalSources {
             state: &state,
             servers: &servers,
             starts: u32::MAX,

@@ -12,8 +12,9 @@ use std::path::Path;
 use vsweep::cause::{Cause, Outcome};
 use vsweep::ids::{PointId, ServerId};
 use vsweep::journal::{
-    ALONE_SLOT, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, RunFiles,
-    RunFinished, RunStarted, Seen, ServerDeclared, ServerExited, ServerReady, SessionStarted, StoredFile, Sum,
+    ALONE_SLOT, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, ReadPositions,
+    RecordedPlan, RunFiles, RunFinished, RunStarted, ServerDescription, ServerExited, ServerReady, SessionStarted,
+    StoredFile, Sum,
 };
 use vsweep::matrix::{argv, settings_text};
 use vsweep::plan::Params;
@@ -116,7 +117,7 @@ impl Experiment {
             searches: 0,
             compare: None,
             noise: Vec::new(),
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         })));
         for (i, server) in self.servers.iter().enumerate() {
             self.write_server(&directory, &mut journal, i, server);
@@ -130,7 +131,7 @@ impl Experiment {
     fn write_server(&self, directory: &Directory, journal: &mut Journal, i: usize, params_of: &Value) {
         let server = ServerId(format!("{i:016x}").into());
         let (slot, launch) = (FIRST_SLOT, i as u32 + 1);
-        let config = ServerDeclared {
+        let config = ServerDescription {
             name: settings_text(&params(params_of)),
             argv: argv::apply(
                 &self.command.split(' ').map(str::to_owned).collect::<Vec<String>>(),
@@ -145,7 +146,7 @@ impl Experiment {
             server: server.clone(),
             slot,
             config,
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         })));
         journal.push(Event::ServerStarting {
             server: server.clone(),

@@ -47,7 +47,7 @@ pub async fn output_of(child: Child) -> Output {
 
 /// One request as it arrived.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct HttpRequest {
     pub head: String,
     pub body: Value,
 }
@@ -67,24 +67,24 @@ pub enum Answer {
     ThenReset(Vec<u8>),
 }
 
-pub type Script = Arc<dyn Fn(&Seen) -> Answer + Send + Sync>;
+pub type Script = Arc<dyn Fn(&HttpRequest) -> Answer + Send + Sync>;
 
 /// The server; it ends with the test's runtime.
 pub struct Server {
     pub url: String,
-    pub seen: Arc<Mutex<Vec<Seen>>>,
+    pub seen: Arc<Mutex<Vec<HttpRequest>>>,
     /// Answers of `/metrics`, one after the other; then the route does not exist. These requests are not among `seen`.
     pub metrics: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Server {
     /// Starts a server without a tokenizer. Requests to `/tokenize` are not among `seen`.
-    pub async fn start(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Server {
+    pub async fn start(script: impl Fn(&HttpRequest) -> Answer + Send + Sync + 'static) -> Server {
         Server::listen(Arc::new(script), false).await
     }
 
     /// Starts a server whose script answers `/tokenize` and `/detokenize` too.
-    pub async fn with_tokenizer(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Server {
+    pub async fn with_tokenizer(script: impl Fn(&HttpRequest) -> Answer + Send + Sync + 'static) -> Server {
         Server::listen(Arc::new(script), true).await
     }
 
@@ -111,7 +111,7 @@ impl Server {
 
 async fn serve(
     mut stream: TcpStream,
-    log: Arc<Mutex<Vec<Seen>>>,
+    log: Arc<Mutex<Vec<HttpRequest>>>,
     script: Script,
     metrics: Arc<Mutex<VecDeque<String>>>,
     has_tokenizer: bool,
@@ -164,7 +164,7 @@ async fn serve(
     }
 }
 
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Option<Seen>> {
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Option<HttpRequest>> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
@@ -180,7 +180,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::
             if buffer.len() >= end + 4 + length {
                 let body = serde_json::from_slice(&buffer[end + 4..end + 4 + length]).unwrap_or_default();
                 buffer.drain(..end + 4 + length);
-                return Ok(Some(Seen { head, body }));
+                return Ok(Some(HttpRequest { head, body }));
             }
         }
         if stream.read_buf(buffer).await? == 0 {

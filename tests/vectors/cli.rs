@@ -134,7 +134,7 @@ async fn runs_look_like_those_of_vllm() {
         let is_measured = |path: &&Value| path.as_str() != Some("/tokenize");
         if name != "probe" {
             let expected: Vec<&Value> = expected.iter().filter(is_measured).collect();
-            let head = |seen: &scripted::Seen| seen.head.split(' ').nth(1).map(str::to_owned);
+            let head = |seen: &scripted::HttpRequest| seen.head.split(' ').nth(1).map(str::to_owned);
             let found: Vec<Option<String>> = seen.iter().map(head).collect();
             assert_eq!(json!(found), json!(expected), "{name}");
         }
@@ -148,7 +148,7 @@ async fn runs_look_like_those_of_vllm() {
 }
 
 /// Number at the end of a request's id.
-fn index_of(seen: &scripted::Seen) -> u64 {
+fn index_of(seen: &scripted::HttpRequest) -> u64 {
     let id = seen.head.lines().find_map(|line| line.strip_prefix("x-request-id: "));
     id.and_then(|id| id.rsplit('-').next()?.parse().ok()).expect("an id")
 }

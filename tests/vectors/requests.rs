@@ -8,7 +8,7 @@ use vsweep::load::{Backend, BodyOptions, Content, Generator, Load, RequestOption
 use vsweep::metrics::Sample;
 
 /// The inputs of one vector's request, which are not in its record.
-struct Asked {
+struct RequestInput {
     backend: &'static str,
     prompt: Value,
     media: Option<Value>,
@@ -18,7 +18,7 @@ struct Asked {
     options: fn(&mut RequestOptions),
 }
 
-fn asked(name: &str) -> Asked {
+fn asked(name: &str) -> RequestInput {
     let backend = match name.split('_').next().expect("a word") {
         "chat" => "openai-chat",
         "responses" => "openai-responses",
@@ -31,7 +31,7 @@ fn asked(name: &str) -> Asked {
         },
         _ => "openai",
     };
-    let mut asked = Asked {
+    let mut asked = RequestInput {
         backend,
         prompt: json!("hello"),
         media: None,
@@ -91,7 +91,7 @@ fn answer(response: &Value, head: &str) -> Answer {
     Answer::Bytes(pieces)
 }
 
-async fn perform(name: &str, vector: &Value) -> (scripted::Seen, Sample) {
+async fn perform(name: &str, vector: &Value) -> (scripted::HttpRequest, Sample) {
     // The record lacks the headers of the answer. The client read 8 tokens from this one.
     let head = if name == "embeddings_bytes" {
         "metadata: {\"usage\":{\"prompt_tokens\":8}}\r\n"

@@ -310,7 +310,7 @@ fn their_own_command_lines_links_and_names_are_known() {
 }
 
 /// Imports a recorded sweep, given as its files and links.
-fn imported(input: &Value) -> Result<import::Imported, String> {
+fn imported(input: &Value) -> Result<import::PlanImport, String> {
     let file = |name: &str| input.get(name).map(|_| name.into());
     let sweep = Sweep {
         loads: Loads::Listed,
@@ -332,7 +332,7 @@ fn imported(input: &Value) -> Result<import::Imported, String> {
 }
 
 /// Folders that vLLM would give to the points of an imported plan.
-fn folders(imported: &import::Imported) -> Vec<String> {
+fn folders(imported: &import::PlanImport) -> Vec<String> {
     let plan = plan::parse(&imported.text, Format::Toml, Path::new("plan.toml"), &World::empty());
     let matrix = Matrix::expand(&plan.expect("valid")).expect("valid");
     let record = |name: &Option<String>, params: &plan::Params| plan::Combo {

@@ -7,7 +7,7 @@ use vsweep_base::ids::ServerId;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::{Compare, Parallel, Plan};
 use vsweep_record::evidence::{NextProposal, OptimizationProgress};
-use vsweep_record::journal::{AskedMetric, Compared, ComparisonProgress, Entrant, NextStart, State};
+use vsweep_record::journal::{AskedMetric, ComparisonDesign, ComparisonProgress, Entrant, NextStart, State};
 use vsweep_record::table::{Better, Measure};
 use vsweep_strategy::selection::{Member, Placement};
 use vsweep_strategy::stats::{Bound, Margin};
@@ -80,7 +80,7 @@ impl Schedule<'_> {
 }
 
 /// Returns the comparison of a plan, as its session records it; `None` if the plan asks for none.
-pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
+pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<ComparisonDesign> {
     let compare = plan.compare.as_ref()?;
     let servers: Vec<ServerConfig> = matrix.servers().collect();
     let first = servers.first()?;
@@ -94,7 +94,7 @@ pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
         points: matrix.points_of(server).map(|point| point.id).collect(),
     });
     let family = (0..loads.len()).flat_map(|load| metrics_at(compare, load)).collect();
-    Some(Compared {
+    Some(ComparisonDesign {
         entrants: entrants.collect(),
         family,
         loads,

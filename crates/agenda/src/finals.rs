@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use vsweep_answer::{Answer, Answered, Entrant, Experiment, Goal, answer};
+use vsweep_answer::{Answer, Entrant, Experiment, Goal, QuestionAnswer, answer};
 use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::matrix::{Matrix, Point, ServerConfig};
 use vsweep_plan::{Params, Plan, Requirement, Runs};
-use vsweep_record::evidence::{MARGIN, Recorded};
+use vsweep_record::evidence::{JournalSources, MARGIN};
 use vsweep_record::journal::{ALONE_SLOT, RunRecord, SearchStarted, State};
 use vsweep_record::table::{MetricSet, SOURCES, used_gpus};
 use vsweep_strategy::search::Criterion;
@@ -83,7 +83,7 @@ pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
 fn finalists_of<'q>(
     matrix: &Matrix,
     state: &State,
-    questions: impl Iterator<Item = &'q Answered>,
+    questions: impl Iterator<Item = &'q QuestionAnswer>,
     slots: Range<u32>,
 ) -> Finals {
     let mut finals = Finals {
@@ -126,7 +126,7 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
         })
         .collect();
     let objective = state.optimization().and_then(|own| own.objective.as_ref());
-    let recorded = Recorded {
+    let recorded = JournalSources {
         state,
         servers: &servers,
         starts,
@@ -163,7 +163,7 @@ pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
         let equals = answered
             .as_good
             .iter()
-            .filter(|_| answered.is_load())
+            .filter(|config| answered.is_load() && answered.undecided(config).is_none())
             .map(String::as_str);
         for config in answered.finalists().chain(equals).take(1 + MOST_TIES) {
             let entrant = answered.entrants.iter().find(|entrant| entrant.config == config);
@@ -188,7 +188,7 @@ fn had_neighbours(run: &RunRecord) -> bool {
 }
 
 /// Returns the point by which an entrant competes. For a search, it is the point of the probe at the load that the search found.
-fn point_of(answered: &Answered, entrant: &Entrant, state: &State) -> Option<PointId> {
+fn point_of(answered: &QuestionAnswer, entrant: &Entrant, state: &State) -> Option<PointId> {
     if let Some(point) = &entrant.point {
         return Some(PointId(point.as_str().into()));
     }
@@ -217,7 +217,7 @@ mod tests {
     use crate::Schedule;
     use std::path::Path;
     use vsweep_plan::{Format, World, parse};
-    use vsweep_record::journal::{Event, Learned, RunFinished, RunStarted, Shard};
+    use vsweep_record::journal::{Event, RunEvidence, RunFinished, RunStarted, Shard};
 
     const PLAN: &str = "version = 1\nstarts = 3\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2, 3]\n\
                         [bench.params]\nnum_prompts = 9\n";
@@ -260,7 +260,7 @@ mod tests {
                 state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
                     started: started.rank.line.seq,
                     seconds: 1.0,
-                    learned: Some(Learned::Figures(figures.into_iter().collect())),
+                    learned: Some(RunEvidence::Figures(figures.into_iter().collect())),
                     ..RunFinished::default()
                 })));
             }

@@ -57,7 +57,8 @@ impl Schedule<'_> {
 
     /// Returns the number of runs that the finals still need in any case.
     pub fn runs_of_finals(self, state: &State) -> u64 {
-        self.finals(state).map(|start| self.sure_runs(&start, state)).sum()
+        let all = self.whole();
+        all.finals(state).map(|start| all.sure_runs(&start, state)).sum()
     }
 
     fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {

@@ -10,7 +10,7 @@ use vsweep_strategy::checks::AnswerCheck;
 
 /// A launch of the server.
 #[derive(Debug, Default)]
-pub(super) struct Launched {
+pub(super) struct LaunchState {
     pub id: Launch,
     pub is_ready: bool,
     /// Size of its KV cache in tokens, if it reported that.
@@ -49,9 +49,9 @@ impl Agenda<'_> {
             session: entry.rank.line.journal,
             n: launch,
         };
-        self.launched = Some(Launched {
+        self.launched = Some(LaunchState {
             id,
-            ..Launched::default()
+            ..LaunchState::default()
         });
         self.due.push_back(Step::Act(Action::Start(id)));
     }

@@ -36,7 +36,7 @@ pub use schedule::{Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seed_of, seeded};
 
-use launch::Launched;
+use launch::LaunchState;
 use loss::Lost;
 use run::Attempt;
 use std::collections::VecDeque;
@@ -45,7 +45,9 @@ use vsweep_base::cause::Failure;
 use vsweep_base::ids::SearchId;
 use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::{OnFailure, Target};
-use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchEnd, SearchStarted, Seen, ServerDeclared, State};
+use vsweep_record::journal::{
+    Entry, Event, GroupBegun, LineId, ReadPositions, SearchEnd, SearchStarted, ServerDescription, State,
+};
 use vsweep_strategy::search::Seed;
 use vsweep_strategy::selection::optimized::Reason;
 
@@ -75,7 +77,7 @@ pub struct Agenda<'p> {
     /// The least urgent signal that ends the current action; `None` if no signal does.
     yields_to: Option<Signal>,
     /// The launch, from the line that announces it to the line that says that the server is gone.
-    launched: Option<Launched>,
+    launched: Option<LaunchState>,
     /// The run that is being tried.
     attempt: Option<Attempt>,
     /// The last run of a search or an exploration, until the strategy has checked it.
@@ -262,7 +264,7 @@ impl<'p> Agenda<'p> {
             && let Some((input, output)) = hint.lengths_for(&started)
         {
             match &self.launched {
-                Some(Launched { kv_tokens, .. }) => {
+                Some(LaunchState { kv_tokens, .. }) => {
                     let seed = kv_tokens.map(|tokens| Seed::kv_capacity(tokens as f64, input, output));
                     started.seed = seed.unwrap_or(started.seed);
                 }
@@ -303,9 +305,9 @@ impl<'p> Agenda<'p> {
         GroupBegun {
             server: self.server.id.clone(),
             slot: self.slot,
-            config: ServerDeclared::of(&self.server, &self.schedule.plan.secrets),
+            config: ServerDescription::of(&self.server, &self.schedule.plan.secrets),
             proposed: self.proposed,
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         }
     }
 }

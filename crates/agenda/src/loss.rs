@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use vsweep_base::cause::{Failure, Outcome};
 use vsweep_base::ids::{Ids, SearchId};
 use vsweep_plan::{OnFailure, Params, Target};
-use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, SearchEnd, ServerDeclared, State, Unlisted, Untried};
+use vsweep_record::journal::{
+    Entry, Event, GroupGivenUp, LineId, SearchEnd, ServerDescription, State, Unlisted, Untried,
+};
 
 /// Failure for which a server config is given up.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ impl Agenda<'_> {
     /// Returns the reason not to start the server, if there is one: it did not become ready in an earlier slot, or another server that
     /// needs no more memory ran out of memory while starting. The second reason applies only to a config that was never started and has not
     /// failed.
-    pub(super) fn reason_not_to_start(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
+    pub(super) fn reason_not_to_start(&self, config: &ServerDescription, state: &State) -> Option<Lost> {
         let is_new = || {
             state.launches_of(&self.server.id).is_empty()
                 && !self

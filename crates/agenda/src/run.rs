@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use vsweep_base::cause::{Failure, Outcome};
 use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_plan::{OnFailure, Reset, Target, Warmup};
-use vsweep_record::journal::{Entry, Event, Link, Measured, RunFinished, RunStarted, SearchRecord, State};
+use vsweep_record::journal::{BenchmarkResult, Entry, Event, Link, RunFinished, RunStarted, SearchRecord, State};
 
 /// A run that is being tried.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ impl Agenda<'_> {
 
 impl MeasuredRun {
     /// Returns the content of the `run_finished` line for the run that `started` began, and its figures.
-    pub fn finish(self, started: &Entry, seconds: f64) -> (RunFinished, Option<Measured>) {
+    pub fn finish(self, started: &Entry, seconds: f64) -> (RunFinished, Option<BenchmarkResult>) {
         let validity = Validity::of(self.doubts.iter().map(|doubt| doubt.code));
         let outcome = match (&self.failure, validity) {
             (Some(_), _) => Outcome::Failed,

@@ -135,7 +135,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// The schedule of all shards, without retries.
-    fn whole(self) -> Schedule<'a> {
+    pub(crate) fn whole(self) -> Schedule<'a> {
         Schedule {
             shard: Shard::WHOLE,
             retry_failed: false,

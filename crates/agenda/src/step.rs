@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use vsweep_base::cause::Failure;
 use vsweep_base::validity::Doubt;
 use vsweep_plan::Warmup;
-use vsweep_record::journal::{Entry, Event, Launch, Learned, Measured, NeighbourShares, RunFiles, ServerReady};
+use vsweep_record::journal::{
+    BenchmarkResult, Entry, Event, Launch, NeighbourShares, RunEvidence, RunFiles, ServerReady,
+};
 
 /// The next step on a server.
 #[derive(Debug)]
 pub enum Step {
     /// Write this event to the journal. The figures of a measured run are written first, because the event names their file and its
     /// checksum. No other step may be asked for before the event is on disk.
-    Record(Box<Event>, Option<Box<Measured>>),
+    Record(Box<Event>, Option<Box<BenchmarkResult>>),
     /// Show a note to the user.
     Note(String),
     /// Perform this action, and hand its outcome to the agenda.
@@ -135,9 +137,9 @@ pub struct MeasuredRun {
     /// Time that its warm-up took, in seconds, if it had one.
     pub warmup_seconds: Option<f64>,
     /// Figures that later decisions use, if any.
-    pub learned: Option<Learned>,
+    pub learned: Option<RunEvidence>,
     /// The figures to keep, if any.
-    pub measured: Option<Measured>,
+    pub measured: Option<BenchmarkResult>,
 }
 
 /// A request of the user or the system to end the sweep. In ascending order of urgency.

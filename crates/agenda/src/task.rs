@@ -8,9 +8,9 @@ use vsweep_base::validity::{Code, Doubt, Validity};
 use vsweep_metrics::RunResult;
 use vsweep_plan::matrix::{LoadSearch, Point};
 use vsweep_plan::{Params, number_or_text};
-use vsweep_record::journal::Learned;
+use vsweep_record::journal::RunEvidence;
 use vsweep_strategy::search::{
-    CurvePoint, Cut, ExploredRun, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
+    CurvePoint, Cut, ExplorationRun, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
 };
 
 /// One run to measure.
@@ -173,22 +173,22 @@ impl Task {
     }
 
     /// Returns the figures of a measured run that later decisions use; `None` if there are none.
-    pub fn learn(&self, seen: MeasuredView<'_>) -> Option<Learned> {
+    pub fn learn(&self, seen: MeasuredView<'_>) -> Option<RunEvidence> {
         match &self.reader {
-            Some(RunReader::Search(reader)) => reader.probe(seen).map(Box::new).map(Learned::Probe),
+            Some(RunReader::Search(reader)) => reader.probe(seen).map(Box::new).map(RunEvidence::Probe),
             Some(RunReader::Exploration { load, .. }) => Some(level(load, curve_point(load, seen))),
             None if self.figures.is_empty() || seen.is_failed => None,
             None => {
                 let figure = |name: &String| Some((name.clone(), seen.metric(name).filter(|value| value.is_finite())?));
-                Some(Learned::Figures(self.figures.iter().filter_map(figure).collect()))
+                Some(RunEvidence::Figures(self.figures.iter().filter_map(figure).collect()))
             }
         }
     }
 
     /// Like `learn`, for a run without figures.
-    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
+    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<RunEvidence> {
         match self.reader.as_ref()? {
-            RunReader::Search(reader) => reader.probe_of_failure(failure).map(Box::new).map(Learned::Probe),
+            RunReader::Search(reader) => reader.probe_of_failure(failure).map(Box::new).map(RunEvidence::Probe),
             RunReader::Exploration { load, .. } => Some(level(load, None)),
         }
     }
@@ -255,8 +255,8 @@ impl SearchReader {
     }
 }
 
-fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
-    Learned::Level(Box::new(ExploredRun { load: *load, figures }))
+fn level(load: &Load, figures: Option<CurvePoint>) -> RunEvidence {
+    RunEvidence::Level(Box::new(ExplorationRun { load: *load, figures }))
 }
 
 /// Returns the position of a run on the curve; `None` if unknown. A latency that the benchmark does not report follows from Little's law.

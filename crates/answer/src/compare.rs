@@ -6,7 +6,7 @@
 use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
 use super::experiment::{Experiment, Metric, Scale};
-use super::known::{Figures, Known, estimate_by};
+use super::known::{ExperimentFit, Figures, estimate_by};
 use super::model::{Draws, Parts, Posterior};
 use statrs::function::erf::erfc;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use std::f64::consts::SQRT_2;
 use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, Requirement, Verdict, holm, more_starts};
 
 /// The input of a comparison.
-pub struct Comparing<'e> {
+pub struct ComparisonInput<'e> {
     /// The experiment to compare with.
     pub base: &'e Experiment,
     /// The experiment to judge.
@@ -38,7 +38,7 @@ pub struct Limit {
 
 /// Compares two experiments in the metrics that both have, in the order of their names. A point has no ratio if its figure in the base is
 /// 0.
-pub fn compare(comparing: &Comparing<'_>) -> Comparison {
+pub fn compare(comparing: &ComparisonInput<'_>) -> Comparison {
     let (base, new) = (comparing.base.clone().in_order(), comparing.new.clone().in_order());
     // Random numbers depend on the seed and the ids. Another seed makes the sides independent although their ids are equal.
     let new = Experiment {
@@ -46,7 +46,7 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
         ..new
     };
     let fit = |observations, metric: &Metric| Posterior::fit(observations, &metric.prior);
-    let (of_base, of_new) = (Known::of(&base, &fit), Known::of(&new, &fit));
+    let (of_base, of_new) = (ExperimentFit::of(&base, &fit), ExperimentFit::of(&new, &fit));
     let (in_base, in_new) = (places_of(&base), places_of(&new));
     let places = |(one, other): &(String, String)| Some((*in_base.get(&**one)?, *in_new.get(&**other)?));
     let places: Vec<(usize, usize)> = comparing.pairs.iter().filter_map(places).collect();
@@ -62,7 +62,7 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
             .filter_map(|place| Ratio::of((figures, others), &drawn, *place));
         judged.extend(ratios.map(|ratio| (ratio.judge(margin), ratio)));
     }
-    let noise = |known: &Known<'_>| known.metrics().iter().map(|figures| figures.noise()).collect();
+    let noise = |known: &ExperimentFit<'_>| known.metrics().iter().map(|figures| figures.noise()).collect();
     Comparison {
         limits: limits(&comparing.limits, &judged),
         points: judged.into_iter().map(|(point, _)| point).collect(),

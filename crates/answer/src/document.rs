@@ -2,7 +2,7 @@
 
 use super::asked::{Goal, Target};
 use super::experiment::Config;
-use super::model::NoiseKnown;
+use super::model::NoiseEstimate;
 use super::optimization::OptimizationFound;
 use super::planned::PlannedComparison;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct Answer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimization: Option<Box<OptimizationFound>>,
     /// The answers, in the order of the questions.
-    pub questions: Vec<Answered>,
+    pub questions: Vec<QuestionAnswer>,
     /// Joint answers to the questions that are asked for several workloads.
     pub together: Vec<Together>,
     /// The frontiers.
@@ -50,7 +50,7 @@ pub struct Answer {
 
 /// The answer to one question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct QuestionAnswer {
     /// The question's name.
     pub question: String,
     /// The workload; empty if the experiment has only one.
@@ -104,7 +104,7 @@ pub struct Winner {
     /// The probability that it is within the margin of the best.
     pub probability: f64,
     /// The reason why it was chosen.
-    pub chosen: Chosen,
+    pub chosen: WinReason,
     /// Each target, and the chance that it is met.
     pub meets: Vec<TargetChance>,
     /// True if a search found that even the highest load allowed meets the target.
@@ -114,7 +114,7 @@ pub struct Winner {
 /// Reason why a config won.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Chosen {
+pub enum WinReason {
     /// It has the best estimate.
     Best,
     /// It is within the margin of the best and meets more of the other targets.
@@ -371,11 +371,11 @@ pub struct MetricNoise {
     /// The metric.
     pub metric: String,
     /// Between runs of a start.
-    pub run: NoiseKnown,
+    pub run: NoiseEstimate,
     /// Between starts.
-    pub start: NoiseKnown,
+    pub start: NoiseEstimate,
     /// Between nodes; `None` if all runs were on one node.
-    pub node: Option<NoiseKnown>,
+    pub node: Option<NoiseEstimate>,
 }
 
 /// The figures of a point, of one server.

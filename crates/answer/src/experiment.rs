@@ -193,14 +193,14 @@ pub struct Search {
     /// Throughput per GPU at this load.
     pub throughput_per_gpu: Option<f64>,
     /// The limit found on each start.
-    pub starts: Vec<Located>,
+    pub starts: Vec<StartLimit>,
     /// Number of disturbed probes, and of all probes.
     pub disturbed: (u32, u32),
 }
 
 /// The limit that a search found on one start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Located {
+pub struct StartLimit {
     /// The slot of the start.
     pub start: String,
     /// The node.
@@ -252,7 +252,7 @@ impl Experiment {
         for search in &mut own.searches {
             search.starts.retain(|start| !start.quantiles.is_empty());
             search.starts.sort_by(|a, b| {
-                let loads = |located: &Located| {
+                let loads = |located: &StartLimit| {
                     located
                         .quantiles
                         .iter()

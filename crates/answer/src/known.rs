@@ -25,7 +25,7 @@ pub fn draws_of(experiment: &Experiment) -> usize {
 pub type Fit<'f> = dyn Fn(Observations, &Metric) -> Posterior + Sync + 'f;
 
 /// An experiment, with the posterior of each of its metrics.
-pub struct Known<'e> {
+pub struct ExperimentFit<'e> {
     /// The experiment, in canonical order.
     pub experiment: &'e Experiment,
     metrics: Vec<Figures<'e>>,
@@ -45,13 +45,13 @@ pub struct Figures<'e> {
     moments: Vec<Option<(f64, f64)>>,
 }
 
-impl<'e> Known<'e> {
+impl<'e> ExperimentFit<'e> {
     /// Fits every metric of an experiment that is in canonical order. `fit` finds the posterior of a metric.
-    pub fn of(experiment: &'e Experiment, fit: &Fit<'_>) -> Known<'e> {
+    pub fn of(experiment: &'e Experiment, fit: &Fit<'_>) -> ExperimentFit<'e> {
         let figures = |metric: &&'e Metric| Figures::of(experiment, metric, fit);
         let metrics: Vec<&'e Metric> = experiment.metrics.iter().collect();
         let metrics = threads::map(threads::cores(), &metrics, figures);
-        Known { experiment, metrics }
+        ExperimentFit { experiment, metrics }
     }
 
     /// Returns the figures of a metric.

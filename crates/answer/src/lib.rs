@@ -26,11 +26,11 @@ mod rules;
 mod run_figures;
 
 pub use asked::*;
-pub use compare::{Comparing, Limit, compare, verdict};
+pub use compare::{ComparisonInput, Limit, compare, verdict};
 pub use comparison::*;
 pub use document::*;
 pub use experiment::*;
-pub use model::{Basis, NoiseKnown};
+pub use model::{Basis, NoiseEstimate};
 pub use optimization::*;
 pub use plain::plain;
 pub use planned::*;
@@ -39,7 +39,7 @@ pub use run_figures::{Figure, RunFigures};
 pub use vsweep_strategy::search::Operator;
 pub use vsweep_strategy::stats::{Better, Random, Requirement, Verdict};
 
-use known::{Figures, Fit, Known};
+use known::{ExperimentFit, Figures, Fit};
 use model::{Noise, Posterior};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -62,14 +62,14 @@ pub fn answer_knowing(experiment: Experiment, noise: &BTreeMap<String, Noise>) -
 
 fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
     let experiment = experiment.in_order();
-    let known = Known::of(&experiment, fit);
+    let known = ExperimentFit::of(&experiment, fit);
     let settled = settle_all(&known);
     let frontiers = threads::map(threads::cores(), &experiment.frontiers, |question| {
         rules::frontier(&known, question)
     });
     let together = rules::together(&known, &settled);
     let settled = settled.into_iter().map(|settled| (settled.answered, settled.entrants));
-    let (questions, entrants): (Vec<Answered>, Vec<rules::Entrants>) = settled.unzip();
+    let (questions, entrants): (Vec<QuestionAnswer>, Vec<rules::Entrants>) = settled.unzip();
     let mut answer = Answer {
         version: VERSION,
         margin: experiment.margin,
@@ -95,7 +95,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
 
 /// Answers the questions in parallel, and returns the answers in the order of the questions. Questions that refer to the winner of another
 /// are answered after all others.
-fn settle_all(known: &Known<'_>) -> Vec<rules::Settled> {
+fn settle_all(known: &ExperimentFit<'_>) -> Vec<rules::Settled> {
     let all = &known.experiment.questions;
     let (referring, others): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|at| all[*at].load_of.is_some());
     let mut settled: BTreeMap<usize, rules::Settled> = BTreeMap::new();
@@ -131,7 +131,7 @@ fn at_its_load<'q, 's>(
     }))
 }
 
-fn estimates(known: &Known<'_>) -> Vec<PointEstimates> {
+fn estimates(known: &ExperimentFit<'_>) -> Vec<PointEstimates> {
     let point = |(at, point): (usize, &Point)| PointEstimates {
         point: point.id.clone(),
         config: point.config.clone(),

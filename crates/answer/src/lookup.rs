@@ -1,7 +1,7 @@
 //! Parts of an answer that several readers look for.
 
 use super::asked::Goal;
-use super::document::{Answer, Answered, Entrant, Estimate};
+use super::document::{Answer, Entrant, Estimate, QuestionAnswer};
 use std::collections::BTreeSet;
 
 impl Answer {
@@ -41,14 +41,14 @@ impl Answer {
     }
 
     /// Returns the answers to the first question, one for each workload that asks it.
-    fn of_each_workload(&self) -> Vec<&Answered> {
+    fn of_each_workload(&self) -> Vec<&QuestionAnswer> {
         let first = self.questions.first();
-        let is_first = |answered: &&Answered| first.is_some_and(|first| answered.question == first.question);
+        let is_first = |answered: &&QuestionAnswer| first.is_some_and(|first| answered.question == first.question);
         self.questions.iter().filter(is_first).collect()
     }
 
     /// Returns the answers whose winners are recommended: those for the highest load, else the first one about each workload.
-    pub fn leading(&self) -> Vec<&Answered> {
+    pub fn leading(&self) -> Vec<&QuestionAnswer> {
         leading(&self.questions)
             .into_iter()
             .map(|at| &self.questions[at])
@@ -57,10 +57,10 @@ impl Answer {
 }
 
 /// Returns the indices of the questions whose winners are recommended.
-pub(crate) fn leading(questions: &[Answered]) -> Vec<usize> {
+pub(crate) fn leading(questions: &[QuestionAnswer]) -> Vec<usize> {
     let all = || questions.iter().enumerate();
     let mut workloads: BTreeSet<&str> = BTreeSet::new();
-    match questions.iter().any(Answered::is_load) {
+    match questions.iter().any(QuestionAnswer::is_load) {
         true => all()
             .filter(|(_, answered)| answered.is_load())
             .map(|(at, _)| at)
@@ -72,7 +72,7 @@ pub(crate) fn leading(questions: &[Answered]) -> Vec<usize> {
     }
 }
 
-impl Answered {
+impl QuestionAnswer {
     /// Returns true if the question asks for the highest load.
     pub fn is_load(&self) -> bool {
         matches!(self.goal, Goal::Load { .. })

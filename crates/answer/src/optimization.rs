@@ -4,7 +4,7 @@ use super::estimate::Estimate;
 use serde::{Deserialize, Serialize};
 use vsweep_base::units::is_zero;
 
-pub use vsweep_strategy::selection::optimized::{Ended, Reason};
+pub use vsweep_strategy::selection::optimized::{EndReason, Reason};
 
 /// The state of an optimisation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub struct OptimizationFound {
     /// The name of the question whose figure is optimised.
     pub question: String,
     /// The reason for its end; `None` while it continues.
-    pub ended: Option<Ended>,
+    pub ended: Option<EndReason>,
     /// The probability of the best config at which the optimisation ends.
     pub certainty: f64,
     /// The id of the best config so far; `None` before one was measured.

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use vsweep_answer::model::{Noise, Observations, Posterior};
 use vsweep_answer::{
-    Answer, Better, Comparing, Config, Experiment, Figure, Limit, Located, Metric, NoisePrior, Operator, Point,
-    Question, Random, Run, Scale, Search, Target, answer, compare,
+    Answer, Better, ComparisonInput, Config, Experiment, Figure, Limit, Metric, NoisePrior, Operator, Point, Question,
+    Random, Run, Scale, Search, StartLimit, Target, answer, compare,
 };
 
 const THROUGHPUT: &str = "output_throughput";
@@ -294,7 +294,7 @@ proptest! {
         let ids = |of: &Experiment| of.points.iter().map(|point| point.id.clone()).collect::<BTreeSet<String>>();
         let common: Vec<String> = ids(&base).intersection(&ids(&new)).cloned().collect();
         let found = |base: &Experiment, new: &Experiment| {
-            let compared = compare(&Comparing {
+            let compared = compare(&ComparisonInput {
                 base,
                 new,
                 pairs: common.iter().map(|id| (id.clone(), id.clone())).collect(),
@@ -317,7 +317,7 @@ proptest! {
 /// Searches that found these loads.
 fn searched(loads: &[f64]) -> Experiment {
     let search = |(at, load): (usize, &f64)| {
-        let start = |name: &str| Located {
+        let start = |name: &str| StartLimit {
             start: name.to_owned(),
             node: "a".to_owned(),
             quantiles: (0..20).map(|part| load * (1.0 + 0.003 * f64::from(part))).collect(),

@@ -5,7 +5,7 @@ use itertools::Itertools;
 use std::time::Duration;
 
 /// Longest duration that a text may give: 100 years, which added to any time is still a time.
-const LONGEST: Duration = Duration::from_secs(36_500 * 24 * 3600);
+const LONGEST: Duration = Duration::from_secs(36_525 * 24 * 3600);
 
 /// Parses a duration such as `30s`, `15m`, `1h 30m` or `250ms`. A bare number is refused, because its unit is unknown.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {

@@ -6,7 +6,7 @@
 
 use super::api::backend::Reply;
 use super::clock::{Clock, nanos};
-use super::stock::{Asked, Requests, Stock};
+use super::stock::{Requests, Stock, TokenCounts};
 use super::supply::Supply;
 use super::turns::Turns;
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub struct Load {
     /// of the first turn counts.
     pub due: Vec<Nanos>,
     /// Time limit of sending, if there is one.
-    pub sending: Option<Sending>,
+    pub sending: Option<SendWindow>,
     /// The classes of the requests, if the load mixes several.
     pub classes: Option<Shares>,
     /// The turns of the conversations, if the load consists of conversations. Each request is one turn. Only requests of first turns have
@@ -51,17 +51,17 @@ pub struct Load {
 /// Time limit of sending. Requests that become due later are not sent, except further turns of a conversation that has begun. A request
 /// that is due in time is sent as soon as it has a slot, within the time of grace at the latest.
 #[derive(Debug, Clone, Copy)]
-pub struct Sending {
+pub struct SendWindow {
     /// Time from t0 on during which requests are sent.
     pub lasts: Duration,
     /// Time after `lasts` within which requests in flight may still end. Requests that take longer fail.
     pub grace: Duration,
 }
 
-impl Sending {
+impl SendWindow {
     /// Returns the time after t0 until which requests in flight may end, and the error of those that do not.
     pub fn deadline(self) -> (Nanos, String) {
-        let Sending { lasts, grace } = self;
+        let SendWindow { lasts, grace } = self;
         let (lasts_s, grace_s) = (lasts.as_secs_f64(), grace.as_secs_f64());
         let says = format!("no complete answer within {grace_s} s after the {lasts_s} s of sending");
         (nanos(lasts.saturating_add(grace)), says)
@@ -86,7 +86,7 @@ pub struct LoadOutcome {
     /// One timeline for each request that ended; unless the load was cut, that is every request that began.
     pub samples: Samples,
     /// Lengths of the requests of a supply, in order.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<TokenCounts>,
     /// Timelines of the requests that were in flight when the load was cut, up to the cut.
     pub cut: Vec<Sample>,
     /// t0 on the process's clock.
@@ -209,7 +209,7 @@ impl<'a> Drive<'a> {
 
     /// Returns the deadline of the load; `None` if sending has no time limit.
     pub fn deadline(&self) -> Option<(Nanos, String)> {
-        self.load.sending.map(Sending::deadline)
+        self.load.sending.map(SendWindow::deadline)
     }
 
     pub fn has_slot(&self) -> bool {
@@ -438,7 +438,7 @@ mod tests {
             requests: vec![Request::default(); due.len()].into(),
             due,
             limit: Some(limit),
-            sending: Some(Sending {
+            sending: Some(SendWindow {
                 lasts: Duration::from_nanos(7),
                 grace: Duration::ZERO,
             }),

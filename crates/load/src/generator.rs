@@ -14,7 +14,7 @@ use super::drive::{Drive, Load, LoadOutcome};
 use super::wire::connection::Connection;
 use super::wire::exchange::Exchange;
 use super::wire::stamps::ArrivalClock;
-use super::wire::transport::{Arrived, Tls};
+use super::wire::transport::{ReadOutcome, Tls};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use nix::errno::Errno;
@@ -318,8 +318,8 @@ impl Generator {
             let arrived = connection.read(&mut self.buffer);
             let is_busy = connection.carries.is_some();
             match arrived {
-                Ok(Arrived::Nothing) => return,
-                Ok(Arrived::Bytes { count, stamp, is_last }) if is_busy => {
+                Ok(ReadOutcome::Nothing) => return,
+                Ok(ReadOutcome::Bytes { count, stamp, is_last }) if is_busy => {
                     let at = arrivals.time(stamp, connection.exchange.heard_at());
                     if connection.exchange.feed(&self.buffer[..count], at) {
                         return self.end(place, at, read_closed, drive);
@@ -328,7 +328,7 @@ impl Generator {
                         return;
                     }
                 }
-                Ok(Arrived::End) if is_busy => return self.lose(place, None, drive),
+                Ok(ReadOutcome::End) if is_busy => return self.lose(place, None, drive),
                 Err(error) if is_busy => {
                     return self.lose(place, Some(format!("the connection broke: {error}")), drive);
                 }

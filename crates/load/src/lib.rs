@@ -39,10 +39,10 @@ pub mod wire {
 pub use api::backend::{Backend, Reply};
 pub use api::body::{BodyOptions, Content};
 pub use api::request::{Request, RequestOptions};
-pub use drive::{Load, LoadOutcome, Sending};
+pub use drive::{Load, LoadOutcome, SendWindow};
 pub use generator::{Generator, Stop};
 pub use limit::{FILES_BESIDE_CONNECTIONS, allow_connections};
-pub use stock::{Asked, Requests};
+pub use stock::{Requests, TokenCounts};
 pub use supply::{Feed, Supply, supply};
 pub use turns::{Turn, Turns};
 pub use wire::address::ServerAddress;

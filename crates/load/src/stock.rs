@@ -11,7 +11,7 @@ use vsweep_base::spool::Spool;
 const AHEAD: usize = 64;
 
 /// Number of prompt tokens of a request, and of output tokens that it asks for.
-pub type Asked = (u32, u32);
+pub type TokenCounts = (u32, u32);
 
 /// The requests of a load that are at hand.
 pub(super) struct Stock<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Stock<'a> {
     /// Requests of a supply that have not ended, by index.
     taken: HashMap<usize, Request>,
     /// Lengths of all requests that were taken from a supply.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<TokenCounts>,
     /// True if no more requests will come.
     is_complete: bool,
 }

@@ -174,9 +174,10 @@ mod tests {
         assert!(
             meets("=2", json!("2")) && meets("2", json!(2)) && meets(">1", json!("2")) && meets("=true", json!("true"))
         );
-        assert!(!meets("!=2", json!("2")) && !meets("!=2.0", json!(" 2")) && !meets("=false", json!("true")));
+        assert!(!meets("!=2", json!("2")) && !meets("!=2.0", json!("2")) && !meets("=false", json!("true")));
         assert!(meets("!=fp8", json!("auto")) && !meets(">1", json!("auto")) && meets("=inf", json!("inf")));
         assert!(!meets("=9007199254740993", json!("9007199254740992")));
+        assert!(meets("0.10", json!("0.10")) && !meets("0.10", json!("0.1")) && !meets("1000", json!("1e3")));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub use tables::offline::{Offline, is_of_server};
 pub use tables::on_finish::OnFinish;
 pub use tables::optimize::Optimize;
 pub use tables::report::{Plot, ReportOptions};
-pub use tables::requirement::{Assertion, Required, Requirement, Servers};
+pub use tables::requirement::{Assertion, Requirement, ServerCondition, Servers};
 pub use tables::runs::Runs;
 pub use tables::serve::{FlagStyle, Reset, Serve, ServerProtocol, Target};
 pub use tables::slurm::Slurm;

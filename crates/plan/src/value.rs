@@ -44,20 +44,22 @@ pub fn equality_key(value: &Value) -> String {
     }
 }
 
-/// Returns the number or boolean that a text stands for, as in a variable; any other value as it is.
+/// Returns the number or boolean that a text stands for, as in a variable; any other value as it is. A text that is not written as its
+/// number, such as `0.10` or `1e3`, may be a version or a name.
 pub fn read_text(value: &Value) -> Cow<'_, Value> {
     let Value::String(text) = value else {
         return Cow::Borrowed(value);
     };
-    let read = match text.trim() {
+    let read = match text.as_str() {
         "true" => Some(true.into()),
         "false" => Some(false.into()),
         text => match text.parse::<i64>() {
             Ok(whole) => Some(whole.into()),
-            Err(_) => number_or_text(value).and_then(Number::from_f64).map(Value::Number),
+            Err(_) => text.parse().ok().and_then(Number::from_f64).map(Value::Number),
         },
     };
-    read.map_or(Cow::Borrowed(value), Cow::Owned)
+    let is_written_so = |read: &Value| read.to_string() == *text;
+    read.filter(is_written_so).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 /// Returns true if two values are equal; see [`equality_key`].

@@ -12,8 +12,9 @@ use vsweep_base::ids::{PointId, ServerId};
 use vsweep_base::validity::Validity;
 use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::{
-    self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, Recorder,
-    RunFiles, RunFinished, RunStarted, Seen, ServerDeclared, ServerReady, SessionStarted, Shard, StoredFile, Sum,
+    self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, ReadPositions,
+    RecordedPlan, Recorder, RunFiles, RunFinished, RunStarted, ServerDescription, ServerReady, SessionStarted, Shard,
+    StoredFile, Sum,
 };
 use vsweep_report::output::verify::verify;
 use vsweep_report::texts::status::Status;
@@ -136,21 +137,21 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         searches: 0,
         compare: None,
         noise: Vec::new(),
-        seen: Seen::new(),
+        seen: ReadPositions::new(),
     })));
     for number in (0..SERVERS).filter(|number| number % JOURNALS == n) {
         let server = ServerId(format!("{number:016x}").into());
         let slot = FIRST_SLOT;
         let launch = number as u32 + 1;
-        let config = ServerDeclared {
+        let config = ServerDescription {
             name: format!("seqs={number}"),
             argv: ["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct"]
                 .map(str::to_owned)
                 .into(),
             params: params(&json!({"max_num_seqs": number, "max_num_batched_tokens": 8192})),
-            ..ServerDeclared::default()
+            ..ServerDescription::default()
         };
-        let (begun, seen) = (server.clone(), Seen::new());
+        let (begun, seen) = (server.clone(), ReadPositions::new());
         push(Event::GroupBegun(Box::new(GroupBegun {
             proposed: None,
             server: begun,

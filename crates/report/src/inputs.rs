@@ -5,7 +5,7 @@ use super::findings::answer::Answers;
 use super::findings::failures::{Group, group, read_excerpts};
 use super::findings::goals::Goals;
 use super::findings::ranking::Ranking;
-use super::findings::requirements::{self, Judged};
+use super::findings::requirements::{self, RequirementResult};
 use super::findings::variation::varying;
 use super::telemetry::{self, Telemetry};
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub struct Inputs<'a> {
     /// Version of a page that is served during the sweep; `None` for a stand-alone page.
     pub live: Option<u64>,
     /// Results of the plan's requirements.
-    pub requirements: Vec<Judged>,
+    pub requirements: Vec<RequirementResult>,
     /// The plan's goals for points, and the points that meet them.
     pub goals: Goals,
 }

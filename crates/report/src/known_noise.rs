@@ -4,7 +4,7 @@
 use super::history::{MOST, experiments};
 use std::collections::BTreeMap;
 use std::path::Path;
-use vsweep_answer::{Answer, Basis, MetricNoise, NoiseKnown};
+use vsweep_answer::{Answer, Basis, MetricNoise, NoiseEstimate};
 use vsweep_base::files;
 use vsweep_record::journal::Directory;
 
@@ -51,15 +51,15 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, noise: NoiseKnown) {
+    fn add(&mut self, noise: NoiseEstimate) {
         if noise.basis == Basis::Measured && noise.deviation.is_finite() {
             self.squares += noise.deviation.powi(2) * noise.repeats as f64;
             self.repeats += noise.repeats;
         }
     }
 
-    fn mean(self) -> NoiseKnown {
+    fn mean(self) -> NoiseEstimate {
         let repeats = self.repeats.max(1) as f64;
-        NoiseKnown::by((self.squares / repeats).sqrt(), self.repeats)
+        NoiseEstimate::by((self.squares / repeats).sqrt(), self.repeats)
     }
 }

@@ -37,7 +37,7 @@ pub struct VirtualLoad {
 
 /// Result of a load.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Simulated {
+pub struct VirtualResult {
     /// Timelines of the requests, in their order.
     pub samples: Vec<Sample>,
     /// Time from the start to the end of the last request, in nanoseconds.
@@ -92,12 +92,12 @@ impl VirtualServer {
     }
 
     /// Sends the load and awaits every answer.
-    pub fn drive(&mut self, load: VirtualLoad) -> Simulated {
+    pub fn drive(&mut self, load: VirtualLoad) -> VirtualResult {
         Drive::new(self, load, None).perform()
     }
 
     /// Drives the load with an observer that may end it early. Requests in flight are then aborted and count as failed.
-    pub fn drive_watched(&mut self, load: VirtualLoad, observer: &mut Observer<'_>) -> Simulated {
+    pub fn drive_watched(&mut self, load: VirtualLoad, observer: &mut Observer<'_>) -> VirtualResult {
         Drive::new(self, load, Some(observer)).perform()
     }
 }
@@ -148,7 +148,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         }
     }
 
-    fn perform(mut self) -> Simulated {
+    fn perform(mut self) -> VirtualResult {
         let mut ends = Vec::new();
         loop {
             self.send();
@@ -171,7 +171,7 @@ impl<'a, 'o> Drive<'a, 'o> {
             }
         }
         self.fail_the_rest();
-        Simulated {
+        VirtualResult {
             duration: self.book.samples.iter().map(|sample| sample.end).max().unwrap_or(0),
             samples: self.book.samples,
         }

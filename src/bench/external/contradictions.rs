@@ -31,7 +31,7 @@ const TOLERANCE_OF_CLIENTS: f64 = 2.0;
 
 /// Load that a program was asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct LoadSpec<'a> {
     /// Its parameters, as far as they are known.
     pub params: &'a Params,
     /// Names that the model may have; empty if any name is accepted.
@@ -51,7 +51,7 @@ pub fn in_itself(result: &Params) -> Option<String> {
 }
 
 /// Returns a doubt if the result is of another load than the one that was asked for.
-pub fn load_contradiction(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
+pub fn load_contradiction(result: &Params, asked: LoadSpec<'_>) -> Option<Doubt> {
     let param = |name: &str| spelling::find(asked.params, name);
     let load = ["max_concurrency", "request_rate", "num_prompts"].into_iter();
     let differs = |name: &str| {
@@ -282,7 +282,7 @@ mod tests {
             assert_eq!(
                 load_contradiction(
                     &sound(),
-                    Asked {
+                    LoadSpec {
                         params: &params,
                         models: &models
                     }
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(
             load_contradiction(
                 &sound(),
-                Asked {
+                LoadSpec {
                     params: &Params::new(),
                     models: &[]
                 }
@@ -395,7 +395,7 @@ mod tests {
         let params = json!({"max_concurrency": 2, "request_rate": "inf", "num_prompts": 400});
         let params = params.as_object().cloned().expect("an object");
         let models = ["org/tiny", "tiny"];
-        let asked = Asked {
+        let asked = LoadSpec {
             params: &params,
             models: &models,
         };

@@ -12,7 +12,7 @@ mod engine;
 
 pub use clients::read_results;
 use contradictions::in_itself;
-pub use contradictions::{Asked, in_figures, load_contradiction};
+pub use contradictions::{LoadSpec, in_figures, load_contradiction};
 pub(crate) use engine::of_engine;
 pub use engine::{params_of, why_no_figure};
 
@@ -29,7 +29,7 @@ use crate::search::{Latency, SavedRequests};
 use crate::server::create_log;
 use crate::server::diagnose::{self, Phase};
 use crate::server::process::guard::Exit;
-use crate::server::process::guarded::{Guarded, Order};
+use crate::server::process::guarded::{GuardHandle, Order};
 use crate::units::show_duration;
 use crate::{files, python_json};
 use serde::Deserialize;
@@ -62,7 +62,7 @@ pub(crate) async fn measure(job: &Job, argv: &[String], running: &mut Option<Pro
         .into_iter()
         .chain([&*job.model_root, &*job.served_model])
         .collect();
-    let asked = Asked {
+    let asked = LoadSpec {
         params: known.as_ref().unwrap_or(&job.params),
         models: &models,
     };
@@ -77,7 +77,7 @@ pub(crate) async fn measure(job: &Job, argv: &[String], running: &mut Option<Pro
 /// A running benchmark program. Dropping it ends the program, but does not wait for its end.
 #[derive(Debug)]
 pub(crate) struct Program {
-    guarded: Guarded,
+    guarded: GuardHandle,
     log: PathBuf,
     result: PathBuf,
     timeout: Duration,
@@ -115,7 +115,7 @@ impl Program {
         if let Some(key) = &job.api_key {
             env.entry("OPENAI_API_KEY".to_owned()).or_insert_with(|| key.clone());
         }
-        let guarded = Guarded::start(Order {
+        let guarded = GuardHandle::start(Order {
             argv: &argv,
             env: &env,
             without: &[],

@@ -1,7 +1,7 @@
 //! The due times of a native benchmark's requests, and the limit of requests in flight.
 
 use crate::bench::params::{TIME, TimeSpan};
-use crate::load::Sending;
+use crate::load::SendWindow;
 use crate::load::arrival::{Arrivals, Ramp, RampShape};
 use crate::params::{Bounds, ParamReader};
 
@@ -70,10 +70,10 @@ impl ArrivalParams {
     }
 
     /// Returns the time limit of sending, if there is one.
-    pub fn sending(&self) -> Option<Sending> {
+    pub fn sending(&self) -> Option<SendWindow> {
         let TimeSpan(lasts) = self.duration?;
         let TimeSpan(grace) = self.grace;
-        Some(Sending { lasts, grace })
+        Some(SendWindow { lasts, grace })
     }
 
     /// The arrival process.

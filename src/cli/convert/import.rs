@@ -10,7 +10,7 @@ use crate::cli::results;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic, write_named};
 use crate::import::suite::{self, Test};
-use crate::import::{Imported, Sweep, import};
+use crate::import::{PlanImport, Sweep, import};
 use crate::journal::{Directory, Recorder, Shard};
 use crate::matrix::Matrix;
 use crate::plan::{self, Format, Plan, World};
@@ -156,7 +156,7 @@ fn without_command(tree: Option<&Path>) -> String {
 }
 
 /// Converts a command line to a plan and prints the notes.
-fn convert(sweep: &Sweep) -> Result<Imported> {
+fn convert(sweep: &Sweep) -> Result<PlanImport> {
     let imported = import(sweep, &|path| std::fs::read_to_string(path)).map_err(show)?;
     for note in imported.notes.iter().filter(|_| !is_quiet()) {
         print_text(format_args!("note: {note}"));
@@ -164,7 +164,7 @@ fn convert(sweep: &Sweep) -> Result<Imported> {
     Ok(imported)
 }
 
-fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
+fn write_plan(imported: &PlanImport, output: Option<&Path>) -> Result<Exit> {
     let Some(path) = output else {
         return finish(json().write_all(imported.text.as_bytes()));
     };
@@ -177,7 +177,7 @@ fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
 }
 
 /// Makes an experiment of a result tree. The exit code is 3 if a part of the tree could not be imported.
-fn import_tree(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
+fn import_tree(tree: &Path, imported: &PlanImport, to: &Path) -> Result<Exit> {
     let Some(folders) = &imported.folders else {
         return Err(Error::Usage(format!(
             "the loads in {} were found by measuring, or differ from those of the plan, so no plan has exactly these loads; draw it as it \
@@ -215,7 +215,7 @@ fn import_tree(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     Ok(print_damage(&problems))
 }
 
-fn print_next_steps(plan: &Plan, imported: &Imported, to: &Path, path: &Path) {
+fn print_next_steps(plan: &Plan, imported: &PlanImport, to: &Path, path: &Path) {
     let (to, path) = (shell_word(to), shell_word(path));
     say(format_args!("`vsweep report {to}` shows it"));
     match plan.redacted_text() == imported.text {

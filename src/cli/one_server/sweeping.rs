@@ -1,5 +1,5 @@
-//! Common parts of `vsweep bench`, `vsweep bench iterations` and `vsweep bench phases`: the server that they measure. The last two also share the loop
-//! over their measurements, and the rows of their files.
+//! Common parts of `vsweep bench`, `vsweep bench iterations` and `vsweep bench phases`: the server that they measure. The last two also
+//! share the loop over their measurements, and the rows of their files.
 
 use crate::bench::params::ServerParams;
 use crate::bench::{Job, Measurement, measure};

@@ -2,7 +2,7 @@
 //! connection to the sweep, and continues after the sweep has ended. It uses a small share of one core, independent of the number of
 //! readers.
 
-use super::status::{Remaining, plan_hash};
+use super::status::{WorkForecast, plan_hash};
 use crate::cli::experiment::options;
 use crate::cli::{machine, output};
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ struct LiveReport {
     plan: Option<String>,
     follower: Follower,
     /// The remaining work, from which the time left is predicted.
-    work: Option<Remaining>,
+    work: Option<WorkForecast>,
     now: LiveStatus,
     next_look: Instant,
     /// The last page, shared by all answers that are being sent.
@@ -149,7 +149,7 @@ impl LiveReport {
             self.options = options(&self.directory, state, self.price);
             self.work = None;
         }
-        self.work = self.work.take().or_else(|| Remaining::of(&self.directory, state));
+        self.work = self.work.take().or_else(|| WorkForecast::of(&self.directory, state));
         let left = self.work.as_mut().and_then(|work| work.seconds_left(state, working));
         self.now = LiveStatus {
             version: self.now.version,

@@ -7,7 +7,7 @@ use crate::cli::output::{self, finish, inform, print_note};
 use crate::error::{Error, Exit, Result};
 use crate::files::write_named;
 use crate::journal::{self, Check, Directory, State};
-use crate::report::{self, Written};
+use crate::report::{self, ReportOutput};
 use crate::units::show_many;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -91,7 +91,7 @@ fn write_one(text: &str, file: &Path) -> Result<()> {
     finish(writeln!(output::text(), "wrote {}", file.display())).map(|_| ())
 }
 
-fn show(written: &Written) -> io::Result<()> {
+fn show(written: &ReportOutput) -> io::Result<()> {
     let mut out = output::text();
     write!(out, "{}", written.summary)?;
     let count = show_many(written.files.len() as u64, "file");

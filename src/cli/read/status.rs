@@ -44,7 +44,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(named_or_newest(args.directory)?)?;
-    let mut known = Known::default();
+    let mut known = PlanCache::default();
     let (mut status, state) = read(&directory, &mut known)?;
     status.cluster = in_cluster(&directory)?;
     if args.watch {
@@ -58,14 +58,14 @@ pub fn run(args: Args) -> Result<Exit> {
     Ok(exit_of(&status.damage))
 }
 
-fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
+fn read(directory: &Directory, known: &mut PlanCache) -> Result<(Status, State)> {
     let state = journal::load(directory, Check::Lengths)?;
     let mut status = Status::now(directory, &state)?;
     let plan = plan_hash(&state);
     if known.plan != plan {
-        *known = Known {
+        *known = PlanCache {
             plan,
-            ..Known::default()
+            ..PlanCache::default()
         };
     }
     let report = known.report.get_or_insert_with(|| options(directory, &state, None));
@@ -74,7 +74,7 @@ fn read(directory: &Directory, known: &mut Known) -> Result<(Status, State)> {
     status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
     if status.left > 0 || status.ended.as_deref() != Some("finished") {
         let work = &mut known.work;
-        *work = work.take().or_else(|| Remaining::of(directory, &state));
+        *work = work.take().or_else(|| WorkForecast::of(directory, &state));
         // Finals follow from the results, and the journal does not show how many runs they need.
         let more = work
             .as_ref()
@@ -100,23 +100,23 @@ pub fn plan_hash(state: &State) -> Option<String> {
 
 /// Parts of an experiment that are read once for each plan, while its status is read repeatedly.
 #[derive(Default)]
-struct Known {
+struct PlanCache {
     plan: Option<String>,
-    work: Option<Remaining>,
+    work: Option<WorkForecast>,
     report: Option<ReportOptions>,
 }
 
 /// The remaining work of an experiment, predicted repeatedly from its directory.
-pub struct Remaining {
+pub struct WorkForecast {
     plan: Plan,
     matrix: Matrix,
     options: Options,
     sha256: String,
 }
 
-impl Remaining {
+impl WorkForecast {
     /// Returns the remaining work of the current plan of a directory; `None` if the plan is too large to be played or cannot be read here.
-    pub fn of(directory: &Directory, state: &State) -> Option<Remaining> {
+    pub fn of(directory: &Directory, state: &State) -> Option<WorkForecast> {
         let sha256 = state.plan_that_counts()?.1.to_owned();
         let planned = state.planning_session()?;
         if !is_playable(planned.runs, planned.searches, planned.servers) {
@@ -129,7 +129,7 @@ impl Remaining {
             |_| Error::Reported,
         );
         let (plan, matrix) = read.ok()?;
-        Some(Remaining {
+        Some(WorkForecast {
             options: options_at(&plan, &matrix, directory),
             sha256,
             plan,
@@ -152,7 +152,7 @@ impl Remaining {
 
 /// Shows the status until no session works on the directory and no task waits, or the output is closed. Returns the last status, which is
 /// not shown yet.
-fn watch(directory: &Directory, mut status: Status, known: &mut Known) -> Result<Status> {
+fn watch(directory: &Directory, mut status: Status, known: &mut PlanCache) -> Result<Status> {
     let screen = Term::stdout();
     let mut asked = Instant::now();
     while status.is_at_work() {

@@ -12,7 +12,7 @@ use crate::cli::output;
 use crate::cli::plan_file::PlanFile;
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, Shard, State};
-use crate::rehearse::twin::Known;
+use crate::rehearse::twin::TwinSource;
 use crate::rehearse::{Options, Rehearsal};
 use clap::ValueEnum;
 use std::io::{BufWriter, Write};
@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<Exit> {
         let directory = Directory::at(folder(None, &plan));
         let record = recorded(&directory).unwrap_or_default();
         let options = Options {
-            known: Arc::new(Known::at(directory)),
+            known: Arc::new(TwinSource::at(directory)),
             ..args.machine.options(&plan, &matrix, limits(MOST_TOKENS))
         };
         estimate(schedule, &State::default(), &record, &options)

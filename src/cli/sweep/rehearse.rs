@@ -13,7 +13,7 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Parallel, Params, Plan, show};
-use crate::rehearse::twin::Known;
+use crate::rehearse::twin::TwinSource;
 use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
 use crate::report::texts::words::short_setting_of;
 use crate::sim::engine::gpu::{GPUS, Gpu};
@@ -77,7 +77,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let done = if args.fresh { &nothing } else { &record };
     let schedule = Schedule::new(&plan, &matrix, args.shard, false);
     let options = Options {
-        known: Arc::new(Known::at(directory)),
+        known: Arc::new(TwinSource::at(directory)),
         ..args.machine.options(&plan, &matrix, Limits::default())
     };
     // The number of runs is unknown before searches. With a record or for a shard, fewer runs than the plan's are left.

@@ -44,7 +44,7 @@ pub const NAMES: [&str; FIGURES] = ["duration", "mean_tpot_ms", "mean_ttft_ms"];
 
 /// Figures of a load by the model, and their derivatives by the logarithms of the constants.
 #[derive(Debug, Clone)]
-pub struct Modelled {
+pub struct ModelFigures {
     pub logs: Logs,
     pub slopes: [Vector; FIGURES],
     /// Logarithm of output tokens per second.
@@ -81,7 +81,7 @@ impl Load {
     }
 
     /// Returns the figures and their derivatives at factors with these logarithms.
-    pub fn modelled(&self, at: &Vector, budget: &Budget) -> Result<Modelled, Unknown> {
+    pub fn modelled(&self, at: &Vector, budget: &Budget) -> Result<ModelFigures, Unknown> {
         let (logs, throughput) = self.figures(at, budget)?;
         let mut slopes = [[0.0; COUNT]; FIGURES];
         let cost = self.server.settings.as_ref().map(|settings| &settings.cost);
@@ -99,7 +99,7 @@ impl Load {
                 }
             }
         }
-        Ok(Modelled {
+        Ok(ModelFigures {
             logs,
             slopes,
             throughput,
@@ -118,7 +118,7 @@ pub fn fit(cases: &[Case], budget: &Budget) -> Result<(Belief, Vec<Row>), Unknow
     let mut modelled = Vec::new();
     for _ in 0..ROUNDS {
         let results = threads::map(threads::cores(), cases, |case| case.load.modelled(&at, budget));
-        modelled = results.into_iter().collect::<Result<Vec<Modelled>, Unknown>>()?;
+        modelled = results.into_iter().collect::<Result<Vec<ModelFigures>, Unknown>>()?;
         at = Belief::after(&rows(cases, &modelled, &at)).mean;
     }
     // The figures are computed again for the final constants; the last derivatives are kept.
@@ -131,7 +131,7 @@ pub fn fit(cases: &[Case], budget: &Budget) -> Result<(Belief, Vec<Row>), Unknow
 }
 
 /// Compares measured and modelled figures, as a linear problem.
-fn rows(cases: &[Case], modelled: &[Modelled], at: &Vector) -> Vec<Row> {
+fn rows(cases: &[Case], modelled: &[ModelFigures], at: &Vector) -> Vec<Row> {
     let mut rows = Vec::new();
     for (case, modelled) in cases.iter().zip(modelled) {
         for figure in 0..FIGURES {

@@ -30,24 +30,24 @@ const GROWTH_AT_WORK: f64 = 4.0;
 
 /// The experiments from which a forecast may learn, and the twin that was fitted last.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct TwinSource {
     own: Option<Directory>,
-    fitted: Mutex<Option<Fitted>>,
+    fitted: Mutex<Option<TwinFit>>,
 }
 
 #[derive(Debug)]
-struct Fitted {
+struct TwinFit {
     /// Number of measured runs in the plan's own record when the twin was fitted.
     runs: usize,
     twin: Option<Arc<Twin>>,
 }
 
-impl Known {
+impl TwinSource {
     /// Returns the experiment in a directory, which need not exist, and its neighbours in the folder.
-    pub fn at(own: Directory) -> Known {
-        Known {
+    pub fn at(own: Directory) -> TwinSource {
+        TwinSource {
             own: Some(own),
-            ..Known::default()
+            ..TwinSource::default()
         }
     }
 
@@ -80,7 +80,7 @@ impl Known {
             true => None,
             false => Twin::fitted(like, &measured, &budget).ok().map(Arc::new),
         };
-        *fitted = Some(Fitted {
+        *fitted = Some(TwinFit {
             runs,
             twin: twin.clone(),
         });

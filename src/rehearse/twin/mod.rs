@@ -14,16 +14,16 @@ mod starts;
 
 use self::belief::{Belief, FIGURES, Row};
 use self::constants::{CONSTANTS, EAGER, LINK, QUANTISED, scaled};
-use self::fit::{Modelled, fit};
+use self::fit::{ModelFigures, fit};
 use self::starts::Starts;
-use super::spread::{Calibrated, Special, Z};
+use super::spread::{ServerConstants, Special, Z};
 use super::{Budget, TimeFactor, Unknown};
 use crate::sim::engine::cost::{Constants, CostModel};
 use crate::sim::engine::model::Model;
 use crate::units::show_many;
 pub use constants::{COUNT, applies};
 pub use fit::{Case, Load, NAMES};
-pub use known::Known;
+pub use known::TwinSource;
 use serde::Serialize;
 
 /// A constant is identified if its deviation is below this share of its prior's.
@@ -99,7 +99,7 @@ pub struct Measurements {
     pub cases: Vec<Case>,
     /// Ratios of measured to modelled KV blocks.
     pub kv_blocks: Vec<f64>,
-    starts: Vec<starts::Observed>,
+    starts: Vec<starts::StartTimes>,
     /// Names of the experiments, with the numbers of their runs.
     pub sources: Vec<(String, usize)>,
 }
@@ -156,8 +156,8 @@ impl Twin {
     }
 
     /// Returns the constants and uncertainties for modelled servers.
-    pub fn calibrated(&self) -> Calibrated {
-        Calibrated {
+    pub fn calibrated(&self) -> ServerConstants {
+        ServerConstants {
             gpu: self.gpu,
             model: self.model.clone(),
             constants: self.constants(),
@@ -185,7 +185,7 @@ impl Twin {
         if let Some(settings) = load.server.settings.as_mut() {
             settings.cost.constants = self.constants();
         }
-        let Modelled {
+        let ModelFigures {
             logs,
             slopes,
             throughput,

@@ -3,7 +3,7 @@
 
 use super::belief::FIGURES;
 use super::fit::{Case, Load, NAMES, log};
-use super::starts::Observed;
+use super::starts::StartTimes;
 use super::{KV_PRIOR, Measurements};
 use crate::files;
 use crate::ids::ServerId;
@@ -75,7 +75,7 @@ impl Measurements {
                 self.starts.extend(
                     number("startup_s")
                         .zip(server.settings.clone())
-                        .map(|(total_s, settings)| Observed {
+                        .map(|(total_s, settings)| StartTimes {
                             total_s,
                             engine_s: number("startup_engine_s"),
                             compile_s: number("startup_compile_s"),
@@ -117,7 +117,7 @@ impl Measurements {
 /// Returns a recorded server as modelled, if it is a real one that starts, with the model and the GPU of `like`.
 fn modelled(
     id: &ServerId,
-    config: crate::journal::ServerDeclared,
+    config: crate::journal::ServerDescription,
     like: &CostModel,
     options: &Options,
 ) -> Option<ModelledServer> {

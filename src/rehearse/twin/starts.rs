@@ -9,7 +9,7 @@ pub const PRIOR: TimeFactor = TimeFactor::of(0.5, 0.15);
 
 /// Durations of the phases of one start, in seconds, and the settings of its server.
 #[derive(Debug, Clone)]
-pub struct Observed {
+pub struct StartTimes {
     /// Time from launch to ready.
     pub total_s: f64,
     /// Time of the engine's own part, with compilation and capture.
@@ -36,7 +36,7 @@ impl Starts {
     }
 
     /// Returns the factors after some starts were measured.
-    pub fn after(starts: &[Observed]) -> Starts {
+    pub fn after(starts: &[StartTimes]) -> Starts {
         let mut ratios: [Vec<f64>; 5] = Default::default();
         for start in starts {
             for (phase, ratio) in start.ratios() {
@@ -93,7 +93,7 @@ const COLD: usize = 2;
 const WARM: usize = 3;
 const CAPTURE: usize = 4;
 
-impl Observed {
+impl StartTimes {
     /// Returns the ratios of measured to modelled phases, as far as the log shows them, with the indices of the phases.
     fn ratios(&self) -> Vec<(usize, f64)> {
         let [cold, warm] = [false, true].map(|warm| self.settings.phases_if(warm));

@@ -6,7 +6,7 @@ mod clock;
 use super::*;
 use crate::agenda::{Action, ActionOutcome, Agenda, Ending, Group, Hints, MeasuredRun, ReadyInfo, Schedule, Signal};
 use crate::cause::{Cause, Failure};
-use crate::journal::{Entry, Event, Measured, Shard, State};
+use crate::journal::{BenchmarkResult, Entry, Event, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Format, Plan, World, parse};
 use crate::rng::NumpyLegacy;
@@ -92,16 +92,16 @@ impl Stage for Virtual<'_> {
 }
 
 #[derive(Default)]
-struct Recorded(RefCell<State>);
+struct MemoryRecord(RefCell<State>);
 
-impl Writer for &Recorded {
+impl Writer for &MemoryRecord {
     type Error = Infallible;
 
     fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T {
         view(&self.0.borrow())
     }
 
-    async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Infallible> {
+    async fn write(&self, event: Event, _: Option<BenchmarkResult>) -> Result<Entry, Infallible> {
         let mut state = self.0.borrow_mut();
         let event = match event {
             // The number of the start, as the recorder of a real session would count it.
@@ -152,7 +152,7 @@ fn sweep(plan: &Plan, starting: Activity, interrupt_s: Option<f64>, seed: u32) -
     let clock = &Clock::default();
     let matrix = Matrix::expand(plan).expect("it expands");
     let schedule = Schedule::new(plan, &matrix, Shard::WHOLE, false);
-    let (record, activity_lock) = (&Recorded::default(), &clock.activity_lock());
+    let (record, activity_lock) = (&MemoryRecord::default(), &clock.activity_lock());
     let draw = &RefCell::new(NumpyLegacy::new(seed));
     let (done, neighbours) = (&RefCell::default(), &RefCell::default());
     let mut left: Vec<Group> = schedule

@@ -52,14 +52,16 @@ pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
 }
 
 /// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine, and of the command of `[on_finish]`. Logs
-/// of other machines are left alone, because programs there may still write them. Returns a sentence for each log in which they could not be hidden.
+/// of other machines are left alone, because programs there may still write them. Returns a sentence for each log in which they could not
+/// be hidden.
 pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Vec<String> {
     let here = facts::session();
     let lives = |session: &Session| session.boot == here.boot && process_started(session.pid) == Some(session.started);
     let sessions = state.sessions().iter();
     let mut hidden = Vec::new();
-    // The command runs after the recorded end of its session, so it may still write if any session lives.
-    if !sessions.clone().any(lives) {
+    // The command runs after the recorded end of its session, so it may still write if a session lives, here or on another machine.
+    let is_last_here = state.last_session().is_none_or(|session| session.host == here.host);
+    if is_last_here && !sessions.clone().any(lives) {
         hidden.push(hide_in_log(&directory.on_finish_log(), secrets));
     }
     let killed = sessions.filter(|session| session.ended.is_none() && session.host == here.host && !lives(session));

@@ -7,7 +7,7 @@ use crate::bench::{self, Job, Measurement};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::write_atomic;
-use crate::journal::{Measured, Recorder};
+use crate::journal::{BenchmarkResult, Recorder};
 use crate::plan::{BenchRunner, Params, Plan, Warmup, spelling};
 use crate::run::Update;
 use crate::run::sampler::{self, Sampler};
@@ -241,7 +241,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
         failure: measurement.failure,
         doubts: measurement.doubts,
         cut: measurement.cut.map(|cut| cut.why),
-        measured: (!measurement.result.values.is_empty()).then_some(Measured {
+        measured: (!measurement.result.values.is_empty()).then_some(BenchmarkResult {
             result: measurement.result,
             simulated,
         }),

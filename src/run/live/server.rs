@@ -272,17 +272,17 @@ const LOGGED: &str = "non-default args: {";
 const NOT_GIVEN: &str = "what the server chose";
 
 /// Settings by name, as a log reports them.
-pub(super) type Logged = BTreeMap<&'static str, String>;
+pub(super) type LogSettings = BTreeMap<&'static str, String>;
 
 /// Returns a doubt about every run on a server that runs with other settings than the plan gives; `None` if no difference is known.
-pub(super) fn doubt(config: &ServerConfig, read: &Fingerprint, logged: &Logged) -> Option<Doubt> {
+pub(super) fn doubt(config: &ServerConfig, read: &Fingerprint, logged: &LogSettings) -> Option<Doubt> {
     let difference = |name: &&str| difference(name, config, read, logged);
     let differences: Vec<String> = NAMES.iter().filter_map(difference).collect();
     (!differences.is_empty()).then(|| Doubt::new(Code::NotAsPlanned, differences.join(", ")))
 }
 
 /// Reads settings from a log of vLLM. `None` if it is another program's, or if several servers wrote it.
-pub(super) fn logged(log: &str) -> Option<Logged> {
+pub(super) fn logged(log: &str) -> Option<LogSettings> {
     let mut lines = log.lines().filter_map(|line| line.split_once(LOGGED));
     let (Some((_, given)), None) = (lines.next(), lines.next()) else {
         return None;
@@ -302,7 +302,7 @@ pub(super) fn logged(log: &str) -> Option<Logged> {
     Some(NAMES.into_iter().filter_map(value_of).collect())
 }
 
-fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &Logged) -> Option<String> {
+fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &LogSettings) -> Option<String> {
     let planned = planned(name, config)?;
     let answered = match name {
         "max_model_len" => read.max_model_len.map(|tokens| tokens.to_string()),
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn only_what_the_plan_gives_and_the_server_tells_can_differ() {
         let doubted =
-            |line: &str| doubt(&config(line, Params::new()), &real(), &Logged::new()).map(|doubt| doubt.detail);
+            |line: &str| doubt(&config(line, Params::new()), &real(), &LogSettings::new()).map(|doubt| doubt.detail);
         for line in [
             "vllm serve m",
             "vllm serve m --max-num-seqs 64 --max_model_len=2048 --dtype bfloat16 --enable-prefix-caching --port 1",
@@ -412,7 +412,7 @@ mod tests {
     fn a_server_of_somebody_elses_is_held_against_the_parameters() {
         let params = json!({"max-num-seqs": 32, "block_size": 128});
         let config = config("", params.as_object().cloned().expect("parameters"));
-        let doubt = doubt(&config, &real(), &Logged::new()).expect("one differs");
+        let doubt = doubt(&config, &real(), &LogSettings::new()).expect("one differs");
         assert_eq!(
             (doubt.code, &*doubt.detail),
             (Code::NotAsPlanned, "max_num_seqs is 64 instead of 32")

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::io::Write;
 
 /// A log of tests/data/logs with its known cause and its family.
-struct Recorded {
+struct SampleLog {
     name: String,
     /// Logs of one family show one failure of one program. A pattern that only they match would not exist without them.
     family: String,
@@ -16,7 +16,7 @@ struct Recorded {
     text: String,
 }
 
-fn recorded() -> Vec<Recorded> {
+fn recorded() -> Vec<SampleLog> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/logs");
     let index = std::fs::read_to_string(folder.join("index.json")).expect("the index of the logs");
     let index: Vec<Value> = serde_json::from_str(&index).expect("a list");
@@ -38,7 +38,7 @@ fn recorded() -> Vec<Recorded> {
                     .expect("a signal"),
             )),
         };
-        Recorded {
+        SampleLog {
             phase: match &*text("phase") {
                 "starting" => Phase::Starting,
                 _ => Phase::Serving,
@@ -62,7 +62,7 @@ fn log(name: &str) -> String {
 }
 
 /// Diagnoses a log with these patterns only.
-fn judged<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, log: &Recorded) -> Option<Cause> {
+fn judged<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, log: &SampleLog) -> Option<Cause> {
     let usage = diagnose(log.phase, log.exit, &log.text);
     match (usage.cause, recognise(patterns, log.phase, &log.text)) {
         // A bad flag is recognised by the exit code, not by words.
@@ -121,7 +121,7 @@ fn every_pattern_is_of_a_real_log() {
         .filter(|pattern| pattern.words != ["vsweep: cannot execute"])
     {
         let is_seen =
-            |log: &Recorded| recognise([pattern], log.phase, &log.text).is_some_and(|found| found.cause == log.cause);
+            |log: &SampleLog| recognise([pattern], log.phase, &log.text).is_some_and(|found| found.cause == log.cause);
         assert!(
             logs.iter().any(is_seen),
             "no log shows {:?}: add one to tests/data/logs with its line in index.json",

@@ -1,5 +1,5 @@
-//! vsweep's side of a guard: starts a command under a guard, receives the guard's reports, and ends the command. Dropping a [`Guarded`]
-//! closes the guard's pipe, which ends the tree as [`Guarded::stop`] does, but without waiting. If the guard is killed, its processes
+//! vsweep's side of a guard: starts a command under a guard, receives the guard's reports, and ends the command. Dropping a [`GuardHandle`]
+//! closes the guard's pipe, which ends the tree as [`GuardHandle::stop`] does, but without waiting. If the guard is killed, its processes
 //! become children of vsweep, which ends them here.
 
 use super::elsewhere;
@@ -54,7 +54,7 @@ pub struct Order<'a> {
 
 /// A command that runs under a guard.
 #[derive(Debug)]
-pub struct Guarded {
+pub struct GuardHandle {
     /// Process id of the guard.
     guard: i32,
     orders: PipeWriter,
@@ -79,11 +79,11 @@ fn given_open_files() -> Option<u64> {
     *GIVEN.get_or_init(|| getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft))
 }
 
-impl Guarded {
+impl GuardHandle {
     /// Starts a command under a guard of its own. Must be called within a tokio runtime.
-    pub fn start(order: Order<'_>) -> Result<Guarded, Failure> {
+    pub fn start(order: Order<'_>) -> Result<GuardHandle, Failure> {
         let argv = installed::find_program(order.argv, order.env)?;
-        Guarded::launch(&argv, order).map_err(|error| {
+        GuardHandle::launch(&argv, order).map_err(|error| {
             let detail = format!(
                 "cannot start the guard {}: {error}",
                 installed::this_program().display()
@@ -92,7 +92,7 @@ impl Guarded {
         })
     }
 
-    fn launch(argv: &[std::ffi::OsString], order: Order<'_>) -> io::Result<Guarded> {
+    fn launch(argv: &[std::ffi::OsString], order: Order<'_>) -> io::Result<GuardHandle> {
         // If the guard is killed, its children become those of this process and not of init.
         prctl::set_child_subreaper(true)?;
         if let Some(fault) = procfs::fault() {
@@ -153,7 +153,7 @@ impl Guarded {
             }
             known.send_modify(|state| state.gone = true);
         });
-        Ok(Guarded {
+        Ok(GuardHandle {
             guard: id,
             orders,
             grace: order.grace,
@@ -287,7 +287,7 @@ pub async fn run_to_end(
     limit: Duration,
     interrupted: impl Future<Output = ()>,
 ) -> Result<(), String> {
-    let mut guarded = Guarded::start(order).map_err(|failure| format!("could not be run: {}", failure.detail))?;
+    let mut guarded = GuardHandle::start(order).map_err(|failure| format!("could not be run: {}", failure.detail))?;
     let exited = tokio::select! {
         exited = timeout(limit, guarded.exited(Cause::BenchFailed)) => Some(exited),
         () = interrupted => None,

@@ -15,7 +15,6 @@
 use super::elsewhere;
 use super::procfs::{self, Process, TREE, new_mark, owner};
 use crate::files::{self, is_process_dead};
-use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -242,17 +241,7 @@ pub(in crate::server) fn are_abandoned() -> bool {
 
 /// Removes the remains of trees whose vsweep, guard and processes are all dead. Returns what was removed.
 pub(in crate::server) fn remove_abandoned() -> Vec<String> {
-    let trees = abandoned().into_iter().filter_map(|tree| {
-        let _claim = claim(&tree.mark)?;
-        Some(tree.remove(true))
-    });
-    trees.flatten().collect()
-}
-
-/// Locks the inventory of a dead tree; `None` if another vsweep removes its remains or has removed them.
-fn claim(mark: &str) -> Option<Flock<File>> {
-    let lock = Flock::lock(files::open(&inventory(mark)).ok()?, FlockArg::LockExclusiveNonblock).ok()?;
-    lock.metadata().is_ok_and(|file| file.nlink() > 0).then_some(lock)
+    abandoned().into_iter().flat_map(|tree| tree.remove(true)).collect()
 }
 
 /// Returns the remains of trees whose vsweep, guard and processes are all dead.
@@ -373,17 +362,6 @@ mod tests {
         drop(held);
         assert_eq!(remove(), Some(vec![path.display().to_string()]));
         assert_eq!(remove(), None);
-    }
-
-    #[test]
-    fn one_vsweep_at_a_time_removes_the_remains_of_a_tree() {
-        let mark = new_mark();
-        let written = Leftovers::begin(mark.clone());
-        let first = claim(&mark).expect("nobody has it");
-        assert!(claim(&mark).is_none());
-        drop(first);
-        written.remove(true);
-        assert!(claim(&mark).is_none(), "removed");
     }
 
     #[test]

@@ -13,15 +13,15 @@ use vsweep::server::{Identity, Launch, Server, create_log};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A simulated server of one test.
-struct Simulated {
+struct SimServer {
     marked: Marked,
     launch: Launch,
     /// Shared memory that the server had open when it was ready.
     segments: RefCell<Vec<PathBuf>>,
 }
 
-impl Simulated {
-    fn new(test: &str, flags: &str) -> Simulated {
+impl SimServer {
+    fn new(test: &str, flags: &str) -> SimServer {
         let marked = Marked::new(test);
         let argv = format!("vsweep sim serve org/tiny --sim-zero --sim-start 100ms {flags}");
         let launch = Launch {
@@ -34,7 +34,7 @@ impl Simulated {
             stop_grace: Duration::from_millis(500),
             hang_timeout: Duration::from_secs(5),
         };
-        Simulated {
+        SimServer {
             marked,
             launch,
             segments: RefCell::default(),
@@ -88,7 +88,7 @@ fn request(server: &Server) -> io::Result<TcpStream> {
 
 #[tokio::test]
 async fn a_healthy_server_says_who_it_is() {
-    let simulated = Simulated::new("healthy", "--served-model-name one two");
+    let simulated = SimServer::new("healthy", "--served-model-name one two");
     let (mut server, identity) = simulated.start().await;
     let identity = identity.expect("ready");
     assert_eq!(
@@ -116,7 +116,7 @@ async fn faults_while_starting_have_their_causes() {
         ("--tensor-parallel-size 7", Cause::BadConfig),
     ];
     for (flags, cause) in cases {
-        let simulated = Simulated::new("starting", flags);
+        let simulated = SimServer::new("starting", flags);
         let (server, outcome) = simulated.start().await;
         let failure = outcome.expect_err(flags);
         assert_eq!(failure.cause, cause, "{flags}: {failure}");
@@ -126,7 +126,7 @@ async fn faults_while_starting_have_their_causes() {
 
 #[tokio::test]
 async fn a_missing_model_or_program_is_named() {
-    let mut simulated = Simulated::new("missing", "");
+    let mut simulated = SimServer::new("missing", "");
     simulated.launch.argv[3] = "/no/such/model/folder".into();
     let (server, outcome) = simulated.start().await;
     assert_eq!(outcome.expect_err("no model").cause, Cause::ModelNotFound);
@@ -139,7 +139,7 @@ async fn a_missing_model_or_program_is_named() {
 
 #[tokio::test]
 async fn a_server_that_is_never_ready_ends_at_its_deadline() {
-    let mut simulated = Simulated::new("never-ready", "--sim-fault never-ready");
+    let mut simulated = SimServer::new("never-ready", "--sim-fault never-ready");
     simulated.launch.ready_timeout = Duration::from_secs(1);
     let (server, outcome) = simulated.start().await;
     assert_eq!(outcome.expect_err("too late").cause, Cause::ReadyTimeout);
@@ -155,7 +155,7 @@ async fn faults_under_load_have_their_causes() {
         ("--sim-fault hang-after:1", Cause::Hung),
     ];
     for (flags, cause) in cases {
-        let simulated = Simulated::new("under-load", flags);
+        let simulated = SimServer::new("under-load", flags);
         let (mut server, outcome) = simulated.start().await;
         outcome.expect("ready");
         // The first request may kill the server before the second is sent.
@@ -173,7 +173,7 @@ async fn faults_under_load_have_their_causes() {
 #[tokio::test]
 async fn servers_that_will_not_stop_are_stopped() {
     for fault in ["ignore-term", "hang-on-term", "leak-child"] {
-        let simulated = Simulated::new(fault, &format!("--sim-fault {fault}"));
+        let simulated = SimServer::new(fault, &format!("--sim-fault {fault}"));
         let (server, outcome) = simulated.start().await;
         outcome.expect("ready");
         let in_flight = request(&server).expect("it listens");
@@ -184,7 +184,7 @@ async fn servers_that_will_not_stop_are_stopped() {
 
 #[tokio::test]
 async fn a_dropped_server_ends() {
-    let simulated = Simulated::new("dropped-server", "--sim-fault ignore-term");
+    let simulated = SimServer::new("dropped-server", "--sim-fault ignore-term");
     let (server, outcome) = simulated.start().await;
     outcome.expect("ready");
     drop(server);
@@ -193,13 +193,13 @@ async fn a_dropped_server_ends() {
 
 #[tokio::test]
 async fn a_refused_reset_is_retried_and_then_reported() {
-    let simulated = Simulated::new("reset", "--sim-fault reset-refused:2");
+    let simulated = SimServer::new("reset", "--sim-fault reset-refused:2");
     let (mut server, outcome) = simulated.start().await;
     outcome.expect("ready");
     server.reset(&Reset::Caches).await.expect("the third try is accepted");
     simulated.finish(server).await;
 
-    let simulated = Simulated::new("reset-never", "--sim-fault reset-refused:1000");
+    let simulated = SimServer::new("reset-never", "--sim-fault reset-refused:1000");
     let (mut server, outcome) = simulated.start().await;
     outcome.expect("ready");
     let refusal = server.reset(&Reset::Caches).await.expect_err("never accepted");
@@ -221,7 +221,7 @@ async fn a_refused_reset_is_retried_and_then_reported() {
 async fn a_port_that_another_server_holds_is_refused_before_the_launch() {
     let holder = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = holder.local_addr().expect("bound").port();
-    let simulated = Simulated::new("port", &format!("--port {port}"));
+    let simulated = SimServer::new("port", &format!("--port {port}"));
     let failure = spawn(&simulated.launch).await.expect_err("taken");
     assert_eq!(failure.cause, Cause::PortTaken);
     assert!(failure.detail.contains(&std::process::id().to_string()), "{failure}");
@@ -230,7 +230,7 @@ async fn a_port_that_another_server_holds_is_refused_before_the_launch() {
 
 #[tokio::test]
 async fn a_server_of_someone_else_can_be_attached_to() {
-    let simulated = Simulated::new("attach", "");
+    let simulated = SimServer::new("attach", "");
     let (server, outcome) = simulated.start().await;
     let identity = outcome.expect("ready");
     let mut attached = Server::attach(&format!("{}/", server.base_url()), PATIENCE, PATIENCE);
@@ -251,7 +251,7 @@ async fn a_server_of_someone_else_can_be_attached_to() {
 /// A log is created for each launch, and never overwritten.
 #[test]
 fn an_existing_log_is_kept() {
-    let simulated = Simulated::new("log", "");
+    let simulated = SimServer::new("log", "");
     std::fs::write(&simulated.launch.log, "precious").expect("written");
     create_log(&simulated.launch.log).expect_err("refused");
     assert_eq!(

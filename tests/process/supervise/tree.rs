@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 use vsweep::cause::Failure;
 use vsweep::server::cpus::Cpus;
-use vsweep::server::process::guarded::{Guarded, Order};
+use vsweep::server::process::guarded::{GuardHandle, Order};
 use vsweep::server::{Launch, Server, create_log};
 
 pub const VSWEEP: &str = env!("CARGO_BIN_EXE_vsweep");
@@ -50,19 +50,19 @@ impl Marked {
     }
 
     /// Runs a shell script under a guard.
-    pub fn script(&self, script: &str, grace: Duration) -> Guarded {
+    pub fn script(&self, script: &str, grace: Duration) -> GuardHandle {
         self.script_on(None, script, grace)
     }
 
     /// Like `script`, but only on some CPUs.
-    pub fn script_on(&self, cpus: Option<&Cpus>, script: &str, grace: Duration) -> Guarded {
+    pub fn script_on(&self, cpus: Option<&Cpus>, script: &str, grace: Duration) -> GuardHandle {
         let argv = ["sh", "-c", script].map(str::to_owned);
         let log = File::options()
             .append(true)
             .create(true)
             .open(self.path("log"))
             .expect("a log");
-        Guarded::start(Order {
+        GuardHandle::start(Order {
             stop: &[],
             argv: &argv,
             env: &self.env,

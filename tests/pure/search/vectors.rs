@@ -1,7 +1,7 @@
 //! Probes and answers of the earlier algorithms on known curves, from `tests/data/vectors/search.json`.
 
 use super::history::{
-    INFINITE, Measured, Outcome, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2,
+    INFINITE, Outcome, ProbeFigures, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2,
     workload_levels,
 };
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn numbers(value: &Value) -> Vec<u64> {
         .collect()
 }
 
-fn curve(name: &str, value: u64) -> Measured {
+fn curve(name: &str, value: u64) -> ProbeFigures {
     let load = value as f64;
     let (p99_ms, reached) = match name.split(':').next().expect("valid in this test") {
         "lin" => (100.0 + 10.0 * load, load.min(1000.0)),
@@ -41,7 +41,7 @@ fn curve(name: &str, value: u64) -> Measured {
         "always_pass" => (1.0, 10.0),
         other => panic!("unknown curve {other}"),
     };
-    Measured { p99_ms, reached }
+    ProbeFigures { p99_ms, reached }
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_dashboards_refinement_probes_as_it_did() {
             Some(limit) => value <= limit.parse().expect("valid in this test"),
             None => value == 16 || value == 64,
         };
-        let mut measure = |value| Measured {
+        let mut measure = |value| ProbeFigures {
             p99_ms: if passes(value) { 1.0 } else { 1000.0 },
             reached: 0.0,
         };

@@ -1,7 +1,7 @@
 //! Servers that are not child processes of vsweep: somebody else runs them on request, as a container engine does. Whatever happens to
 //! vsweep, the plan's stop command ends them.
 
-use crate::deadline::{ended, output};
+use crate::deadline::output;
 use crate::harness::{Harness, journals, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -155,8 +155,8 @@ fn a_killed_vsweep_leaves_no_server_elsewhere() {
     engine.harness.wait_until_alone();
 }
 
-/// Starts a server, and kills its vsweep and its guard.
-fn killed_amid_a_run() -> Engine {
+#[test]
+fn the_next_vsweep_ends_what_nobody_could_end() {
     let engine = Engine::start();
     let mut vsweep = engine.harness.start(&RUN);
     wait_for("a run", || engine.is_measuring());
@@ -174,12 +174,6 @@ fn killed_amid_a_run() -> Engine {
     vsweep.wait().expect("reaped");
     engine.harness.wait_until_alone();
     assert_eq!(engine.servers(), 1, "nobody is left who could end it");
-    engine
-}
-
-#[test]
-fn the_next_vsweep_ends_what_nobody_could_end() {
-    let engine = killed_amid_a_run();
     let output = engine.harness.run(&RUN);
     assert!(output.status.success(), "{}", said(&output));
     assert!(
@@ -188,30 +182,6 @@ fn the_next_vsweep_ends_what_nobody_could_end() {
         "{}",
         said(&output)
     );
-    assert_eq!((engine.rows(), engine.servers()), (4, 0));
-}
-
-#[test]
-fn an_interrupt_does_not_wait_for_a_stop_command() {
-    let engine = killed_amid_a_run();
-    engine.harness.write(
-        "stop.sh",
-        "echo $$ >stopping.new; mv stopping.new stopping; exec sleep 1000",
-    );
-    let mut vsweep = engine.harness.start(&RUN);
-    let stopping = engine.harness.folder.path().join("stopping");
-    wait_for("its stop command", || stopping.exists());
-    kill(Pid::from_raw(vsweep.id() as i32), Signal::SIGINT).expect("it lives");
-    ended(&mut vsweep);
-    let stopping: i32 = fs::read_to_string(stopping)
-        .expect("written")
-        .trim()
-        .parse()
-        .expect("a pid");
-    kill(Pid::from_raw(stopping), Signal::SIGKILL).expect("not ended by its time limit");
-    engine.harness.write("stop.sh", STOP);
-    let output = engine.harness.run(&RUN);
-    assert!(output.status.success(), "{}", said(&output));
     assert_eq!((engine.rows(), engine.servers()), (4, 0));
 }
 

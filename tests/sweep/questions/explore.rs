@@ -6,7 +6,7 @@ use std::path::Path;
 use vsweep::journal::{self, Check, Directory, State};
 use vsweep::matrix::{LoadExploration, Matrix};
 use vsweep::plan;
-use vsweep::search::{Exploration, ExploredRun};
+use vsweep::search::{Exploration, ExplorationRun};
 
 const PLAN: &str = r#"
 version = 1
@@ -70,7 +70,7 @@ fn each_start_explores_anew() {
     let state = state(&directory);
     for slot in 0..2 {
         let mut exploration = Exploration::new(planned[0].settings.clone());
-        let levels: Vec<&ExploredRun> = state.levels(&planned[0].id, slot).collect();
+        let levels: Vec<&ExplorationRun> = state.levels(&planned[0].id, slot).collect();
         assert!(levels.len() >= 5, "{levels:?}");
         for level in levels {
             assert_eq!(exploration.ask(), Some(level.load));
@@ -114,7 +114,7 @@ fn killed_between_its_levels_an_exploration_goes_on() {
     let state = state(&directory);
     assert_levels_follow(&state, &planned, true);
     for planned in &planned {
-        let levels: Vec<&ExploredRun> = state.levels(&planned.id, 0).collect();
+        let levels: Vec<&ExplorationRun> = state.levels(&planned.id, 0).collect();
         let loads: Vec<Option<u64>> = levels.iter().map(|level| level.load.max_concurrency).collect();
         assert_eq!(loads[..4], [Some(1), Some(1), Some(32), Some(32)]);
         assert!(
@@ -155,8 +155,8 @@ fn explored_rates_lie_between_what_the_ends_reached() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let state = state(&harness.folder.path().join("out"));
     assert_levels_follow(&state, &planned, true);
-    let levels: Vec<&ExploredRun> = state.levels(&planned[0].id, 0).collect();
-    let reached = |level: &ExploredRun| level.figures.expect("measured").throughput;
+    let levels: Vec<&ExplorationRun> = state.levels(&planned[0].id, 0).collect();
+    let reached = |level: &ExplorationRun| level.figures.expect("measured").throughput;
     let (serial, saturated) = (reached(levels[0]), reached(levels[1]));
     for level in &levels[2..] {
         let rate = level.load.request_rate.expect("a rate");

@@ -16,7 +16,7 @@ use vsweep::agenda::{
 use vsweep::bench::native::mean_lengths;
 use vsweep::cause::{Failure, Outcome};
 use vsweep::journal::{
-    Entry, Event, LineId, Measured, Rank, RunFinished, Seen, ServerExited, ServerReady, Shard, State,
+    BenchmarkResult, Entry, Event, LineId, Rank, ReadPositions, RunFinished, ServerExited, ServerReady, Shard, State,
 };
 use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan::{self, Plan};
@@ -211,7 +211,7 @@ impl Writer for &Replay {
         view(&self.state.borrow())
     }
 
-    async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Killed> {
+    async fn write(&self, event: Event, _: Option<BenchmarkResult>) -> Result<Entry, Killed> {
         let real = self.left.borrow_mut().pop_front().ok_or(Killed)?;
         assert_eq!(comparable(event), comparable(real.event.clone()));
         self.before.borrow_mut().push(real.clone());
@@ -228,7 +228,7 @@ impl Writer for &Replay {
 /// a search had from elsewhere.
 fn comparable(mut event: Event) -> Event {
     match &mut event {
-        Event::GroupBegun(begun) => begun.seen = Seen::new(),
+        Event::GroupBegun(begun) => begun.seen = ReadPositions::new(),
         Event::ServerStarting { launch, .. } => *launch = 0,
         Event::SearchStarted(started) => {
             started.seed = vsweep::search::Seed::UNKNOWN;
@@ -321,7 +321,7 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
 }
 
 #[derive(Debug, Clone)]
-struct Drawn {
+struct SweepCase {
     kind: &'static str,
     reset: &'static str,
     faults: Vec<&'static str>,
@@ -339,7 +339,7 @@ const SEARCH: &str = "num_prompts = { per = \"max_concurrency\", times = 2 }\n[s
 const COMPARISON: &str = "max_concurrency = [1, 2]\nnum_prompts = 6\n[compare]\nmax_starts = 8\n";
 const EXPLORATION: &str = "num_prompts = 8\n[explore]\nvary = \"max_concurrency\"\nlevels = 4\nmax_concurrency = 8\n";
 
-fn drawn() -> impl Strategy<Value = Drawn> {
+fn drawn() -> impl Strategy<Value = SweepCase> {
     let faults = vec![
         "ignore-term",
         "crash-after:5",
@@ -363,7 +363,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         any::<bool>(),
     )
         .prop_map(
-            |(kind, reset, faults, on_failure, starts, runs, killed_at, retries)| Drawn {
+            |(kind, reset, faults, on_failure, starts, runs, killed_at, retries)| SweepCase {
                 kind,
                 reset,
                 faults,
@@ -376,9 +376,9 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         )
 }
 
-impl Drawn {
+impl SweepCase {
     fn plan(&self) -> String {
-        let Drawn {
+        let SweepCase {
             kind,
             reset,
             faults,

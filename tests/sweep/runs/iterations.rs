@@ -408,7 +408,6 @@ fn a_plan_sweeps_shapes() {
         "mode",
         "context_len",
         "batch_size",
-        "bench",
         "iterations",
         "repeats",
     ];
@@ -431,7 +430,7 @@ fn a_plan_sweeps_shapes() {
     let script = harness.run(&["plan", "plan.toml", "--format", "sh"]);
     let script = said(&script);
     assert!(
-        script.contains("iterations --base-url") && script.contains("--batch-size 4"),
+        script.contains("vsweep bench iterations --base-url") && script.contains("--batch-size 4"),
         "{script}"
     );
 

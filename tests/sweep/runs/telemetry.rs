@@ -2,7 +2,7 @@
 
 use crate::deadline::output;
 use crate::harness::{Harness, rows, said, telemetry_files};
-use crate::scripted::{Answer, Seen, Server, completion, refusal};
+use crate::scripted::{Answer, HttpRequest, Server, completion, refusal};
 use crate::standing::Standing;
 use std::collections::BTreeMap;
 use std::fs;
@@ -158,7 +158,7 @@ fn build_driver(folder: &Path, recording: &str) {
 }
 
 /// Answers like a server that shows no sign of being a simulator.
-fn answer(seen: &Seen) -> Answer {
+fn answer(seen: &HttpRequest) -> Answer {
     let json = |body: &str| refusal("200 OK", body);
     match seen.head.split(' ').nth(1).unwrap_or_default() {
         "/health" => json(""),

@@ -8,10 +8,10 @@ use vsweep_base::cause::{Cause, Outcome};
 use vsweep_plan::{Format, World, parse};
 use vsweep_record::evidence::{OptimizationProgress, Results};
 use vsweep_record::journal::{
-    Event, GroupBegun, Learned, RecordedPlan, RunFinished, RunStarted, SearchStarted, SessionStarted, Shard, State,
+    Event, GroupBegun, RecordedPlan, RunEvidence, RunFinished, RunStarted, SearchStarted, SessionStarted, Shard, State,
 };
 use vsweep_strategy::search::{Answer, Found, Rival, Seed};
-use vsweep_strategy::selection::optimized::{Ended, Reason};
+use vsweep_strategy::selection::optimized::{EndReason, Reason};
 
 use crate::finals::judge;
 use crate::{Schedule, Start};
@@ -55,7 +55,7 @@ impl Played {
         self.state.apply_hypothetical(Event::GroupBegun(Box::new(GroupBegun {
             server: start.server.id.clone(),
             slot: start.slot,
-            config: vsweep_record::journal::ServerDeclared::of(&start.server, &self.plan.secrets),
+            config: vsweep_record::journal::ServerDescription::of(&start.server, &self.plan.secrets),
             proposed: start.proposed,
             ..GroupBegun::default()
         })));
@@ -105,7 +105,7 @@ impl Played {
             cause: figures.is_none().then_some(Cause::OomAtLoad),
             learned: figures.map(|named| {
                 let named = named.map(|(name, value)| (name.to_owned(), value));
-                Learned::Figures(named.into_iter().collect())
+                RunEvidence::Figures(named.into_iter().collect())
             }),
             ..RunFinished::default()
         })));
@@ -140,7 +140,7 @@ impl Played {
         progress.found(&judge(&self.plan, &self.matrix, &self.state, u32::MAX))
     }
 
-    fn ended(&self) -> Option<Ended> {
+    fn ended(&self) -> Option<EndReason> {
         self.found().ended
     }
 
@@ -196,11 +196,11 @@ fn starts_and_time_end_it() {
     assert!(played.has_work());
     assert_eq!(played.follow(surface).len(), 4);
     assert!(!played.has_work(), "the others are not to be started");
-    assert_eq!(played.ended(), Some(Ended::Budget));
+    assert_eq!(played.ended(), Some(EndReason::Budget));
     let mut played = Played::new("budget = \"100s\"");
     let starts = played.follow(surface).len();
     assert!((2..=4).contains(&starts), "runs of 30 s each: {starts}");
-    assert_eq!(played.ended(), Some(Ended::Budget));
+    assert_eq!(played.ended(), Some(EndReason::Budget));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::planted::log_between;
 use vsweep_answer::{
-    Better, Comparing, Config, Experiment, Figure, Limit, Metric, NoisePrior, Point, Random, Requirement, Run, Scale,
-    Verdict, compare,
+    Better, ComparisonInput, Config, Experiment, Figure, Limit, Metric, NoisePrior, Point, Random, Requirement, Run,
+    Scale, Verdict, compare,
 };
 
 const METRIC: &str = "output_throughput";
@@ -11,7 +11,7 @@ const METRIC: &str = "output_throughput";
 const MARGIN: f64 = 0.03;
 
 /// The result of one comparison.
-pub struct Compared {
+pub struct ComparisonResult {
     /// Number of intervals of ratios that contain the truth, and of all.
     pub held: (usize, usize),
     /// True if nothing was planted.
@@ -28,7 +28,7 @@ pub struct Compared {
 }
 
 /// Plants a ratio, measures it and judges the answer.
-pub fn judge(seed: u64) -> Compared {
+pub fn judge(seed: u64) -> ComparisonResult {
     let mut random = Random::of(seed, &["comparisons"]);
     let random = &mut random;
     let is_same = random.below(2) == 0;
@@ -78,7 +78,7 @@ pub fn judge(seed: u64) -> Compared {
         }
     };
     let (base, new) = (side(0.0, seed), side(log_ratio, seed));
-    let found = compare(&Comparing {
+    let found = compare(&ComparisonInput {
         base: &base,
         new: &new,
         pairs: (0..loads).map(|load| (load.to_string(), load.to_string())).collect(),
@@ -93,7 +93,7 @@ pub fn judge(seed: u64) -> Compared {
     let says = |verdict: Verdict| found.points[0].verdict == verdict;
     let is_far = log_ratio.abs() > MARGIN.ln_1p();
     let any = |requirement: Requirement| found.limits.iter().any(|limit| limit.requirement == requirement);
-    Compared {
+    ComparisonResult {
         held: (found.points.iter().filter(holds).count(), found.points.len()),
         is_same,
         starts,

@@ -2,7 +2,7 @@
 
 use super::judge::{Score, Trial, score};
 use super::planted::{MARGIN, log_between};
-use vsweep_answer::{Config, Experiment, Located, Question, Random, Search, answer};
+use vsweep_answer::{Config, Experiment, Question, Random, Search, StartLimit, answer};
 
 /// Number of quantiles in a posterior.
 const QUANTILES: u32 = 40;
@@ -28,7 +28,7 @@ pub fn judge(seed: u64) -> Trial {
         for start in 0..starts {
             let width = width * (0.5 * random.normal()).exp();
             let centre = limit.ln() + start_noise * random.normal() / slope + width * random.normal();
-            found.push(Located {
+            found.push(StartLimit {
                 start: start.to_string(),
                 node: "n".to_owned(),
                 quantiles: (0..QUANTILES)

@@ -1,6 +1,6 @@
 //! The table of criteria: the figures, the aims, and a verdict for each.
 
-use super::comparisons::Compared;
+use super::comparisons::ComparisonResult;
 use super::judge::{Coverage, Score, Trial};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -127,7 +127,7 @@ fn share(scores: &[Score], is: impl Fn(&Score) -> bool) -> f64 {
 }
 
 /// Prints the table of comparisons.
-pub fn print_comparisons(all: &[Compared]) {
+pub fn print_comparisons(all: &[ComparisonResult]) {
     println!(
         "{} comparisons\n| criterion | found | aim | |\n| --- | --- | --- | --- |",
         all.len()
@@ -142,8 +142,10 @@ pub fn print_comparisons(all: &[Compared]) {
         "93 to 97 %",
         (0.93..=0.97).contains(&held),
     );
-    let same: Vec<&Compared> = all.iter().filter(|own| own.is_same).collect();
-    let share = |of: &[&Compared], is: fn(&Compared) -> bool| part(of.iter().filter(|own| is(own)).count(), of.len());
+    let same: Vec<&ComparisonResult> = all.iter().filter(|own| own.is_same).collect();
+    let share = |of: &[&ComparisonResult], is: fn(&ComparisonResult) -> bool| {
+        part(of.iter().filter(|own| is(own)).count(), of.len())
+    };
     let alarms = share(&same, |own| own.is_false_alarm);
     line(
         "A/A: improved or regressed",
@@ -153,13 +155,13 @@ pub fn print_comparisons(all: &[Compared]) {
     );
     let broken = share(&same, |own| own.guard.0);
     line("A/A: -5 % broken", percent(broken), "at most 1 %", broken <= 0.01);
-    let several: Vec<&Compared> = same.iter().copied().filter(|own| own.starts > 2).collect();
+    let several: Vec<&ComparisonResult> = same.iter().copied().filter(|own| own.starts > 2).collect();
     let undecided = share(&several, |own| !own.guard.0 && own.guard.1);
     println!(
         "| A/A with three starts or more: -5 % undecided | {} | printed | |",
         percent(undecided)
     );
-    let other: Vec<&Compared> = all.iter().filter(|own| !own.is_same).collect();
+    let other: Vec<&ComparisonResult> = all.iter().filter(|own| !own.is_same).collect();
     let wrong = share(&other, |own| own.is_false_alarm);
     line(
         "a difference: the wrong direction",

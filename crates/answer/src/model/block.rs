@@ -8,7 +8,7 @@ use super::data::Block;
 
 /// A block at a given run noise.
 #[derive(Debug, Clone)]
-pub(super) struct Reduced {
+pub(super) struct BlockSystem {
     /// Weighted mean and weight of each point.
     pub means: Vec<(f64, f64)>,
     /// Share of each start in the weight of each point: `[point][start]`.
@@ -23,7 +23,7 @@ pub(super) struct Reduced {
 
 /// A block at a given run noise and start noise.
 #[derive(Debug, Clone)]
-pub(super) struct Solved {
+pub(super) struct BlockSolution {
     start: f64,
     /// The Cholesky factor of `A`.
     factor: Square,
@@ -40,8 +40,8 @@ pub(super) struct Square {
     pub cells: Vec<f64>,
 }
 
-impl Reduced {
-    pub fn of(block: &Block, run: f64) -> Reduced {
+impl BlockSystem {
+    pub fn of(block: &Block, run: f64) -> BlockSystem {
         let (points, starts) = (block.points, block.nodes.len());
         let mut weights = vec![0.0; points * starts];
         let mut values = vec![0.0; points * starts];
@@ -67,7 +67,7 @@ impl Reduced {
             weights[cell.point * starts + cell.start] = weight;
             values[cell.point * starts + cell.start] = mean;
         }
-        let mut reduced = Reduced {
+        let mut reduced = BlockSystem {
             means: Vec::with_capacity(points),
             shares: Vec::with_capacity(points * starts),
             between: Square::zero(starts),
@@ -98,7 +98,7 @@ impl Reduced {
         &self.shares[point * starts..][..starts]
     }
 
-    pub fn solve(&self, start: f64) -> Solved {
+    pub fn solve(&self, start: f64) -> BlockSolution {
         let mut precision = self.between.clone();
         precision.cells.iter_mut().for_each(|cell| *cell *= start * start);
         for s in 0..precision.size {
@@ -107,7 +107,7 @@ impl Reduced {
         let factor = precision.cholesky();
         let pulled = factor.solve(&self.pull);
         let explained: f64 = pulled.iter().zip(&self.pull).map(|(a, b)| a * b).sum();
-        Solved {
+        BlockSolution {
             start,
             likelihood: self.constant + start * start * explained / 2.0 - factor.half_log_determinant(),
             factor,
@@ -116,7 +116,7 @@ impl Reduced {
     }
 
     /// Returns `H' A^-1 B H`, the information of the starts about the effects of `count` nodes. `H` assigns each start to its node.
-    pub fn about_nodes(&self, solved: &Solved, nodes: &[usize], count: usize) -> Square {
+    pub fn about_nodes(&self, solved: &BlockSolution, nodes: &[usize], count: usize) -> Square {
         let starts = self.between.size;
         let mut found = Square::zero(count);
         for node in 0..count {
@@ -133,7 +133,7 @@ impl Reduced {
     }
 
     /// Returns the means of `z`, given the effects of the nodes.
-    pub fn starts_given(&self, solved: &Solved, nodes: &[usize], effects: &[f64]) -> Vec<f64> {
+    pub fn starts_given(&self, solved: &BlockSolution, nodes: &[usize], effects: &[f64]) -> Vec<f64> {
         let starts = self.between.size;
         let effects: Vec<f64> = nodes.iter().map(|node| effects[*node]).collect();
         let left = (0..starts).map(|s| {
@@ -146,7 +146,7 @@ impl Reduced {
     }
 
     /// Returns the mean and variance of a point without the effects of nodes. `scratch` is memory for intermediate results.
-    pub fn moments(&self, solved: &Solved, point: usize, scratch: &mut Vec<f64>) -> (f64, f64) {
+    pub fn moments(&self, solved: &BlockSolution, point: usize, scratch: &mut Vec<f64>) -> (f64, f64) {
         let (mean, weight) = self.means[point];
         let shares = self.shares(point);
         let squared = solved.start * solved.start;
@@ -159,7 +159,7 @@ impl Reduced {
     }
 
     /// Returns the change of a point's mean for each unit of effect of each of `count` nodes, with the opposite sign.
-    pub fn leans_on_nodes(&self, solved: &Solved, point: usize, nodes: &[usize], count: usize) -> Vec<f64> {
+    pub fn leans_on_nodes(&self, solved: &BlockSolution, point: usize, nodes: &[usize], count: usize) -> Vec<f64> {
         let mut found = vec![0.0; count];
         for (s, value) in solved.factor.solve(self.shares(point)).iter().enumerate() {
             found[nodes[s]] += value;
@@ -168,7 +168,7 @@ impl Reduced {
     }
 }
 
-impl Solved {
+impl BlockSolution {
     /// Draws `z` around its means, from standard normal numbers.
     pub fn scatter(&self, means: &[f64], normal: impl FnMut() -> f64) -> Vec<f64> {
         self.factor.scatter(means, normal)

@@ -1,11 +1,11 @@
 //! The posterior of a metric: the probability of each size of the noise, and the mean and variance of every point at each size.
 
 use super::super::experiment::{NoisePrior, Point};
-use super::block::{Reduced, Solved};
+use super::block::{BlockSolution, BlockSystem};
 use super::data::{Block, Observations};
 use super::mixture::{self, Part};
 use super::nodes::{NodeEffects, NodeSystem};
-use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseKnown, Range};
+use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseEstimate, Range};
 use super::scale::variance_of_sampling;
 use std::rc::Rc;
 use vsweep_strategy::stats::normal_quantile;
@@ -90,7 +90,7 @@ impl Posterior {
     }
 
     /// Returns the noise between runs, between starts, and between nodes if there are several, relative to a typical figure.
-    pub fn noise(&self) -> (NoiseKnown, NoiseKnown, Option<NoiseKnown>) {
+    pub fn noise(&self) -> (NoiseEstimate, NoiseEstimate, Option<NoiseEstimate>) {
         let observations = &self.observations;
         let median = |of: fn(&Noise) -> f64| {
             let mut sizes: Vec<(f64, f64)> = self.noises.iter().map(|(noise, weight)| (of(noise), *weight)).collect();
@@ -102,7 +102,7 @@ impl Posterior {
             });
             middle.map_or(0.0, |(size, _)| *size / observations.size)
         };
-        let node = NoiseKnown {
+        let node = NoiseEstimate {
             deviation: median(|noise| noise.node),
             basis: if observations.nodes_repeat {
                 Basis::Measured
@@ -112,8 +112,8 @@ impl Posterior {
             repeats: observations.nodes.len().saturating_sub(1),
         };
         (
-            NoiseKnown::by(median(|noise| noise.run), observations.repeated_runs),
-            NoiseKnown::by(median(|noise| noise.start), observations.repeated_starts),
+            NoiseEstimate::by(median(|noise| noise.run), observations.repeated_runs),
+            NoiseEstimate::by(median(|noise| noise.start), observations.repeated_starts),
             (observations.nodes.len() > 1).then_some(node),
         )
     }
@@ -187,15 +187,15 @@ impl Parts<'_> {
 pub(super) struct States<'o> {
     observations: &'o Observations,
     /// The last run noise, and all blocks at it. They are kept because sizes with the same run noise follow each other.
-    reduced: (f64, Rc<[Reduced]>),
+    reduced: (f64, Rc<[BlockSystem]>),
 }
 
 /// The means, effects and likelihoods of all blocks at one size of noise.
 pub(super) struct State<'o> {
     blocks: &'o [Block],
     noise: Noise,
-    reduced: Rc<[Reduced]>,
-    solved: Vec<Solved>,
+    reduced: Rc<[BlockSystem]>,
+    solved: Vec<BlockSolution>,
     /// The effects of nodes; `None` if there is only one node.
     pub nodes: Option<NodeEffects>,
 }
@@ -212,11 +212,11 @@ impl<'o> States<'o> {
         let observations = self.observations;
         let blocks = &observations.blocks;
         if self.reduced.0 != noise.run {
-            let reduced = blocks.iter().map(|block| Reduced::of(block, noise.run));
+            let reduced = blocks.iter().map(|block| BlockSystem::of(block, noise.run));
             self.reduced = (noise.run, reduced.collect());
         }
         let reduced = Rc::clone(&self.reduced.1);
-        let solved: Vec<Solved> = reduced.iter().map(|reduced| reduced.solve(noise.start)).collect();
+        let solved: Vec<BlockSolution> = reduced.iter().map(|reduced| reduced.solve(noise.start)).collect();
         let count = observations.nodes.len();
         let nodes = (count > 1).then(|| {
             let own = reduced.iter().zip(&solved).zip(blocks);
@@ -276,13 +276,13 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
     let mut weighed: Vec<((usize, usize), Noise, f64)> = Vec::new();
     let count = observations.nodes.len();
     for (i, (run, run_prior)) in grid.runs.iter().enumerate() {
-        let reduced: Vec<Reduced> = observations
+        let reduced: Vec<BlockSystem> = observations
             .blocks
             .iter()
-            .map(|block| Reduced::of(block, *run))
+            .map(|block| BlockSystem::of(block, *run))
             .collect();
         for (j, (start, start_prior)) in grid.starts.iter().enumerate() {
-            let solved: Vec<Solved> = reduced.iter().map(|reduced| reduced.solve(*start)).collect();
+            let solved: Vec<BlockSolution> = reduced.iter().map(|reduced| reduced.solve(*start)).collect();
             let of_blocks: f64 = solved.iter().map(|solved| solved.likelihood).sum();
             let system = (count > 1).then(|| {
                 let blocks = reduced.iter().zip(&solved).zip(&observations.blocks);

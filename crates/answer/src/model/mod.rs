@@ -24,7 +24,7 @@ mod shrink;
 
 pub use data::Observations;
 pub use fit::{Parts, Posterior};
-pub use noise::{Basis, Noise, NoiseKnown};
+pub use noise::{Basis, Noise, NoiseEstimate};
 pub(super) use sample::Draws;
 pub(super) use scale::{LEAST_SIZE, PLAIN_RUN, PLAIN_START, in_unit, relative_to_angle, variance_of_sampling};
 pub(super) use shrink::shrink;

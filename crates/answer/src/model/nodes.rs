@@ -1,6 +1,6 @@
 //! The effects of nodes. They connect configs, so they are solved last, after everything else was eliminated from each config.
 
-use super::block::{Reduced, Solved, Square};
+use super::block::{BlockSolution, BlockSystem, Square};
 
 /// The linear system of the effects of nodes, from all configs, for given run and start noise.
 pub(super) struct NodeSystem {
@@ -25,7 +25,7 @@ const FIXED: f64 = 1e12;
 impl NodeSystem {
     /// Builds the system from the configs, each with the node of every start, for `count` nodes of which one is the reference.
     pub fn of<'a>(
-        blocks: impl Iterator<Item = (&'a Reduced, &'a Solved, &'a [usize])>,
+        blocks: impl Iterator<Item = (&'a BlockSystem, &'a BlockSolution, &'a [usize])>,
         (reference, count): (usize, usize),
     ) -> NodeSystem {
         let mut precision = Square::zero(count);

@@ -26,7 +26,7 @@ pub enum Basis {
 
 /// A size of noise with its source.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct NoiseKnown {
+pub struct NoiseEstimate {
     /// Standard deviation, the median of its posterior, relative to a typical figure. For a share it is a difference of shares.
     pub deviation: f64,
     /// Its source.
@@ -38,10 +38,10 @@ pub struct NoiseKnown {
 /// Number of repeats below which a size of noise counts as assumed.
 pub const FEWEST_REPEATS: usize = 4;
 
-impl NoiseKnown {
+impl NoiseEstimate {
     /// Returns noise with this deviation. The number of repeats decides its source.
-    pub fn by(deviation: f64, repeats: usize) -> NoiseKnown {
-        NoiseKnown {
+    pub fn by(deviation: f64, repeats: usize) -> NoiseEstimate {
+        NoiseEstimate {
             deviation,
             basis: if repeats < FEWEST_REPEATS {
                 Basis::Assumed

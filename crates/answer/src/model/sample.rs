@@ -1,7 +1,7 @@
 //! Draws from the posterior of a metric: joint values of all its points, with the effects that they share.
 
 use super::super::Random;
-use super::block::Reduced;
+use super::block::BlockSystem;
 use super::fit::{Posterior, States};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut, Range};
@@ -110,11 +110,11 @@ impl Posterior {
         let starts = block.nodes.len();
         let no_effects = vec![0.0; own.nodes.len()];
         let mut normals = Normals::of(Random::of(seed, &[&own.metric, &block.config]));
-        let mut reduced: Option<(f64, Reduced)> = None;
+        let mut reduced: Option<(f64, BlockSystem)> = None;
         let mut number = 0;
         for ((noise, _), draws) in self.noises.iter().zip(allotted).filter(|(_, draws)| !draws.is_empty()) {
             let kept = reduced.take().filter(|(run, _)| *run == noise.run);
-            let (_, reduced) = reduced.insert(kept.unwrap_or_else(|| (noise.run, Reduced::of(block, noise.run))));
+            let (_, reduced) = reduced.insert(kept.unwrap_or_else(|| (noise.run, BlockSystem::of(block, noise.run))));
             let solved = reduced.solve(noise.start);
             let means = reduced.starts_given(&solved, &block.nodes, &no_effects);
             for draw in draws {

@@ -7,12 +7,12 @@
 
 use super::super::Random;
 use super::super::asked::Goal;
-use super::super::document::{Advice, Answered};
+use super::super::document::{Advice, QuestionAnswer};
 use super::super::experiment::{Experiment, Scale};
-use super::super::known::{Known, moments, rounded};
+use super::super::known::{ExperimentFit, moments, rounded};
 use super::super::model::relative_to_angle;
 use super::contest::{Margin, SURE};
-use super::entrants::{Entrants, Placed};
+use super::entrants::{EntrantFacts, Entrants};
 
 /// Numbers of further starts of each config that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
@@ -24,7 +24,7 @@ const TRUTHS: usize = 150;
 const MOVED: usize = 500;
 
 /// Finds the starts that would raise the certainty of an answer; `None` if it is sure, or more starts would not help.
-pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Option<Advice> {
+pub fn advice(known: &ExperimentFit<'_>, answered: &QuestionAnswer, entrants: &Entrants) -> Option<Advice> {
     let experiment = known.experiment;
     let margin = Margin {
         part: experiment.margin,
@@ -32,15 +32,14 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
     };
     let winner = answered.winner.as_ref().filter(|winner| winner.probability < SURE)?;
     let is_asked = |id: &str| id == winner.config || answered.ties.iter().any(|tie| tie == id);
-    let asked = |place: &&Placed| is_asked(&experiment.configs[place.config].id);
-    let (placed, others): (Vec<&Placed>, Vec<&Placed>) = entrants.placed.iter().partition(asked);
-    // A search that meets its target at the highest load allowed needs a higher bound, and an undecided one needs more probes. Another start
-    // helps neither.
-    let needs_more = |placed: &&Placed| placed.at_ceiling || placed.is_undecided();
-    if placed.len() < 2 || placed.iter().any(needs_more) {
+    // An undecided search needs more probes, not another start.
+    let asked = |place: &&EntrantFacts| !place.is_undecided() && is_asked(&experiment.configs[place.config].id);
+    let (placed, others): (Vec<&EntrantFacts>, Vec<&EntrantFacts>) = entrants.placed.iter().partition(asked);
+    // A search that meets its target at the highest load allowed needs a higher bound, not another start.
+    if placed.len() < 2 || placed.iter().any(|placed| placed.at_ceiling) {
         return None;
     }
-    let noise = |placed: &&Placed| noise_of_a_start(known, &answered.goal, placed);
+    let noise = |placed: &&EntrantFacts| noise_of_a_start(known, &answered.goal, placed);
     let noises: Vec<f64> = placed.iter().map(noise).collect();
     let mut best: Option<(u32, f64)> = None;
     for starts in STARTS {
@@ -71,7 +70,7 @@ pub fn advice(known: &Known<'_>, answered: &Answered, entrants: &Entrants) -> Op
 
 /// Returns the duration of a further start of an entrant, in seconds. Only the point by which it competes is measured; a search is repeated
 /// as a whole.
-fn seconds_of_a_start(experiment: &Experiment, placed: &Placed) -> Option<f64> {
+fn seconds_of_a_start(experiment: &Experiment, placed: &EntrantFacts) -> Option<f64> {
     let config = &experiment.configs[placed.config];
     match placed.point {
         Some(point) => Some(config.seconds_until_ready? + experiment.points[point].seconds),
@@ -80,7 +79,7 @@ fn seconds_of_a_start(experiment: &Experiment, placed: &Placed) -> Option<f64> {
 }
 
 /// Returns the standard deviation of one further start of an entrant, relative to its figure.
-fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
+fn noise_of_a_start(known: &ExperimentFit<'_>, goal: &Goal, placed: &EntrantFacts) -> f64 {
     /// Typical noise of a start, for searches and unknown figures.
     const TYPICAL: f64 = 0.02;
     let Goal::Metric { name, .. } = goal else {
@@ -102,7 +101,7 @@ fn noise_of_a_start(known: &Known<'_>, goal: &Goal, placed: &Placed) -> f64 {
 
 /// Returns the expected highest probability of a config to be within the margin of the best, after a further measurement of the first
 /// entrants with these relative noises. The others keep their draws.
-fn expected((placed, others): (&[&Placed], &[&Placed]), margin: Margin, noises: &[f64], seed: u64) -> f64 {
+fn expected((placed, others): (&[&EntrantFacts], &[&EntrantFacts]), margin: Margin, noises: &[f64], seed: u64) -> f64 {
     let mut random = Random::of(seed, &["advice"]);
     let count = placed[0].value_draws.len();
     let rows: Vec<usize> = (0..MOVED.min(count)).map(|_| random.below(count)).collect();
@@ -119,7 +118,7 @@ fn expected((placed, others): (&[&Placed], &[&Placed]), margin: Margin, noises: 
     let now: Vec<(f64, f64)> = now.collect();
     let mut sum = 0.0;
     for truth in rows.iter().take(TRUTHS) {
-        let see = |(placed, noise): (&&Placed, &f64)| {
+        let see = |(placed, noise): (&&EntrantFacts, &f64)| {
             let own = placed.contender.draws[*truth];
             let own = if own.is_nan() { placed.value_draws[*truth] } else { own };
             own * (1.0 + noise * random.normal())
@@ -148,7 +147,7 @@ fn expected((placed, others): (&[&Placed], &[&Placed]), margin: Margin, noises: 
 }
 
 /// Marks the values of one draw that are within the margin of the best, which may be another entrant's.
-fn within_margin(row: &[f64], best_other: Option<f64>, placed: &[&Placed], margin: Margin) -> Vec<bool> {
+fn within_margin(row: &[f64], best_other: Option<f64>, placed: &[&EntrantFacts], margin: Margin) -> Vec<bool> {
     let values = row.iter().copied().chain(best_other).filter(|value| !value.is_nan());
     // If all values are NaN, none is within the margin, whatever the best is.
     let best = margin.better.best(values).unwrap_or(f64::NAN);

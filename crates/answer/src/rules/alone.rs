@@ -1,14 +1,14 @@
 //! Compares the figures of the winner and its ties on a start without neighbours with those next to other servers.
 
 use super::super::asked::{Goal, Question};
-use super::super::compare::{Comparing, compare};
-use super::super::document::{Alone, Answered, Warning};
+use super::super::compare::{ComparisonInput, compare};
+use super::super::document::{Alone, QuestionAnswer, Warning};
 use super::super::experiment::{Experiment, Metric, Point};
 use std::collections::BTreeSet;
 use vsweep_strategy::stats::Verdict;
 
 /// The figures of the finalists without neighbours, as ratios to those with neighbours, in the metrics that decide the question.
-pub fn alone(experiment: &Experiment, question: &Question, answered: &Answered) -> Vec<Alone> {
+pub fn alone(experiment: &Experiment, question: &Question, answered: &QuestionAnswer) -> Vec<Alone> {
     let finalists: BTreeSet<&str> = answered.finalists().collect();
     let is_asked = |point: &&Point| finalists.contains(&*point.config) && point.workload == question.workload;
     let points: Vec<Point> = experiment.alone.iter().filter(is_asked).cloned().collect();
@@ -26,7 +26,7 @@ pub fn alone(experiment: &Experiment, question: &Question, answered: &Answered) 
         ..experiment.clone()
     };
     let new = Experiment { points, ..base.clone() };
-    let compared = compare(&Comparing {
+    let compared = compare(&ComparisonInput {
         base: &base,
         new: &new,
         pairs,

@@ -1,7 +1,7 @@
 //! The contest among entrants: the winner, its ties, and the probabilities of each entrant to be within the margin of the best and as good
 //! as the winner.
 
-use super::super::document::Chosen;
+use super::super::document::WinReason;
 use vsweep_strategy::stats::Better;
 
 /// An entrant, reduced to the figures by which a contest is decided.
@@ -71,12 +71,12 @@ impl Margin {
 
 impl Reason {
     /// Converts the reason for the document, with ids instead of indices.
-    pub fn chosen(self, id: impl Fn(usize) -> String) -> Chosen {
+    pub fn chosen(self, id: impl Fn(usize) -> String) -> WinReason {
         match self {
-            Reason::Best => Chosen::Best,
-            Reason::MoreTargets(best) => Chosen::MoreTargets { best: id(best) },
-            Reason::MorePerGpu(best) => Chosen::MorePerGpu { best: id(best) },
-            Reason::FewerChanges(best) => Chosen::FewerChanges { best: id(best) },
+            Reason::Best => WinReason::Best,
+            Reason::MoreTargets(best) => WinReason::MoreTargets { best: id(best) },
+            Reason::MorePerGpu(best) => WinReason::MorePerGpu { best: id(best) },
+            Reason::FewerChanges(best) => WinReason::FewerChanges { best: id(best) },
         }
     }
 }

@@ -3,14 +3,14 @@
 use super::super::asked::Question;
 use super::super::document::Estimate;
 use super::super::experiment::{Config, Experiment, replicas_on};
-use super::super::known::{Known, draws_of};
+use super::super::known::{ExperimentFit, draws_of};
 use super::contest::Contender;
 use super::meeting::{TargetsMet, meets_plainly, points_of};
 use std::collections::HashMap;
 
 /// An entrant, with facts that the contest does not need.
 #[derive(Debug, Clone)]
-pub struct Placed {
+pub struct EntrantFacts {
     /// The point or the search that competes.
     pub contender: Contender,
     /// The index of its config in the experiment.
@@ -29,7 +29,7 @@ pub struct Placed {
     pub value_draws: Vec<f64>,
 }
 
-impl Placed {
+impl EntrantFacts {
     /// Returns true for a search that ended undecided.
     pub fn is_undecided(&self) -> bool {
         self.point.is_none() && self.contender.plain.is_none()
@@ -39,7 +39,7 @@ impl Placed {
 /// The entrants, one for each config, and the indices of configs that need more GPUs than the user has.
 #[derive(Debug, Default)]
 pub struct Entrants {
-    pub placed: Vec<Placed>,
+    pub placed: Vec<EntrantFacts>,
     pub too_large: Vec<usize>,
 }
 
@@ -52,7 +52,13 @@ pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
 }
 
 /// Returns the entrants of a question about a metric of points.
-pub fn of_points(known: &Known<'_>, question: &Question, met: &TargetsMet, metric: &str, adds_up: bool) -> Entrants {
+pub fn of_points(
+    known: &ExperimentFit<'_>,
+    question: &Question,
+    met: &TargetsMet,
+    metric: &str,
+    adds_up: bool,
+) -> Entrants {
     let mut entrants = Entrants::default();
     // The points of each config that is placed, and the factor of its replicas.
     let mut competing: Vec<(Vec<usize>, f64)> = Vec::new();
@@ -110,7 +116,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &TargetsMet, metri
             low: estimate.low * times,
             high: estimate.high * times,
         };
-        entrants.placed.push(Placed {
+        entrants.placed.push(EntrantFacts {
             contender: Contender {
                 located: None,
                 plain: best.map(|_| estimate.value),

@@ -3,7 +3,7 @@
 
 use super::super::asked::FrontierQuestion;
 use super::super::document::{Estimate, Frontier, FrontierPoint};
-use super::super::known::{Figures, Known, draws_of, rounded};
+use super::super::known::{ExperimentFit, Figures, draws_of, rounded};
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;
 
@@ -12,7 +12,7 @@ use vsweep_strategy::stats::Better;
 const ONE_DRAW_IN: usize = 4;
 
 /// Returns the frontier that a question asks for; `None` unless both metrics were measured.
-pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Frontier> {
+pub fn frontier(known: &ExperimentFit<'_>, question: &FrontierQuestion) -> Option<Frontier> {
     let (x, y) = (known.figures(&question.x)?, known.figures(&question.y)?);
     let all = points_of(known, &question.workload, None).map(|(at, _)| at);
     let asked = all.filter(|at| meets_plainly(known, *at, &question.targets));

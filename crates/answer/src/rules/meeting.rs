@@ -3,7 +3,7 @@
 use super::super::asked::{Question, Target, TargetPoint};
 use super::super::document::TargetChance;
 use super::super::experiment::{Experiment, Point, Scale};
-use super::super::known::{Known, draws_of, rounded};
+use super::super::known::{ExperimentFit, draws_of, rounded};
 
 /// The draws in which each point meets each target of a question.
 pub struct TargetsMet {
@@ -16,7 +16,7 @@ pub struct TargetsMet {
 
 impl TargetsMet {
     /// Judges the targets of a question in each draw.
-    pub fn of(known: &Known<'_>, question: &Question) -> TargetsMet {
+    pub fn of(known: &ExperimentFit<'_>, question: &Question) -> TargetsMet {
         let asked: Vec<usize> = points_of(known, &question.workload, question.load.as_deref())
             .map(|(at, _)| at)
             .collect();
@@ -52,7 +52,7 @@ impl TargetsMet {
     }
 
     /// Returns each target with the probability that a point meets it. Targets that cannot be judged are left out.
-    pub fn each(&self, known: &Known<'_>, at: usize) -> Vec<TargetChance> {
+    pub fn each(&self, known: &ExperimentFit<'_>, at: usize) -> Vec<TargetChance> {
         let meeting = |(target, holds): (&Target, &Vec<Vec<bool>>)| {
             let estimates = &known.figures(&target.metric)?.estimates;
             let judged = judged(known.experiment, target, at)?.into_iter();
@@ -72,7 +72,7 @@ impl TargetsMet {
 }
 
 /// Marks for each competing point the draws in which it meets a target; empty if the target cannot be judged for it.
-fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
+fn holds(known: &ExperimentFit<'_>, workload: &str, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
     let mut found = vec![Vec::new(); known.experiment.points.len()];
     let Some(figures) = known.figures(&target.metric) else {
         return found;
@@ -116,14 +116,14 @@ pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Opt
 }
 
 /// Returns the plain estimates that decide whether a point meets a target; `None` if one of them is unknown.
-fn judged_values(known: &Known<'_>, target: &Target, at: usize) -> Option<Vec<f64>> {
+fn judged_values(known: &ExperimentFit<'_>, target: &Target, at: usize) -> Option<Vec<f64>> {
     let figures = known.figures(&target.metric)?;
     let judged = judged(known.experiment, target, at)?.into_iter();
     judged.map(|place| Some(figures.estimates[place]?.value)).collect()
 }
 
 /// Returns true if a point meets all targets by plain estimates.
-pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
+pub fn meets_plainly(known: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> bool {
     targets.iter().all(|target| {
         let values = judged_values(known, target, at);
         values.is_some_and(|values| values.iter().all(|value| target.bound.holds(*value, target.limit)))
@@ -132,7 +132,7 @@ pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
 
 /// Returns the largest distance of a point from a limit that it breaks, relative to the limit, or to a typical figure if the limit is 0: 0
 /// if it meets all targets, infinite if one of them cannot be judged.
-pub fn distance(known: &Known<'_>, at: usize, targets: &[Target]) -> f64 {
+pub fn distance(known: &ExperimentFit<'_>, at: usize, targets: &[Target]) -> f64 {
     let far = |target: &Target| {
         let Some(values) = judged_values(known, target, at) else {
             return f64::INFINITY;
@@ -154,7 +154,7 @@ pub fn distance(known: &Known<'_>, at: usize, targets: &[Target]) -> f64 {
 
 /// Returns the points of a workload with their indices; with a load, only those at that load.
 pub fn points_of<'a>(
-    known: &'a Known<'_>,
+    known: &'a ExperimentFit<'_>,
     workload: &'a str,
     load: Option<&'a str>,
 ) -> impl Iterator<Item = (usize, &'a Point)> {

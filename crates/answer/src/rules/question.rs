@@ -1,12 +1,12 @@
 //! The answer to one question: finds its entrants, decides the contest, and writes its part of the document.
 
 use super::super::asked::{Goal, Question};
-use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
-use super::super::known::{Known, estimate_by, rounded};
+use super::super::document::{Entrant, Estimate, Nearest, QuestionAnswer, Winner};
+use super::super::known::{ExperimentFit, estimate_by, rounded};
 use super::alone::{alone, warning};
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
-use super::entrants::{Entrants, Placed, of_points};
+use super::entrants::{EntrantFacts, Entrants, of_points};
 use super::meeting::{TargetsMet, distance, points_of};
 use super::searches::of_searches;
 use super::warnings::warnings;
@@ -20,13 +20,13 @@ const RULED_OUT: f64 = 0.05;
 /// The answer to a question, with the draws of its entrants.
 pub struct Settled {
     /// Its part of the document.
-    pub answered: Answered,
+    pub answered: QuestionAnswer,
     /// The entrants.
     pub entrants: Entrants,
 }
 
 /// Answers a question.
-pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
+pub fn settle(known: &ExperimentFit<'_>, question: &Question) -> Settled {
     let met = TargetsMet::of(known, question);
     let (entrants, better) = match &question.goal {
         Goal::Metric { name, adds_up } => {
@@ -50,7 +50,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
     };
     let is_winner = |at: usize| found.winner.is_some_and(|(winner, _)| winner == at);
     let has_winner = found.winner.is_some();
-    let mut answered = Answered {
+    let mut answered = QuestionAnswer {
         question: question.name.clone(),
         workload: question.workload.clone(),
         load: question.load.clone(),
@@ -110,7 +110,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
 }
 
 /// Returns the start noise of the figure that decides, if it is assumed.
-fn assumed_start_noise(known: &Known<'_>, question: &Question) -> Option<f64> {
+fn assumed_start_noise(known: &ExperimentFit<'_>, question: &Question) -> Option<f64> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
     };
@@ -120,9 +120,9 @@ fn assumed_start_noise(known: &Known<'_>, question: &Question) -> Option<f64> {
 }
 
 /// Returns the entrants for the document, best estimate first; after them those that miss the targets by plain estimates.
-fn documented(known: &Known<'_>, entrants: &Entrants, found: &Found, better: Better) -> Vec<Entrant> {
+fn documented(known: &ExperimentFit<'_>, entrants: &Entrants, found: &Found, better: Better) -> Vec<Entrant> {
     let winner = found.winner.map(|(at, _)| &entrants.placed[at]);
-    let entrant = |(at, placed): (usize, &Placed)| {
+    let entrant = |(at, placed): (usize, &EntrantFacts)| {
         let config = &known.experiment.configs[placed.config];
         let runs = placed
             .point
@@ -160,7 +160,7 @@ fn documented(known: &Known<'_>, entrants: &Entrants, found: &Found, better: Bet
 /// Returns the winner's figure as a multiple of another entrant's. `None` if the other has the better estimate, because the winner was then
 /// chosen for another reason. `None` also if the other may hold more: it met its target at the highest load allowed, or its search ended
 /// undecided.
-fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
+fn over(winner: &EntrantFacts, other: &EntrantFacts, better: Better) -> Option<Estimate> {
     if other.at_ceiling || other.is_undecided() || better.prefers(other.value.value, winner.value.value) {
         return None;
     }
@@ -172,7 +172,7 @@ fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
 }
 
 /// Returns the point that comes nearest to the targets, of configs that fit on the user's GPUs; `None` for a question about loads.
-fn nearest(known: &Known<'_>, question: &Question, met: &TargetsMet) -> Option<Nearest> {
+fn nearest(known: &ExperimentFit<'_>, question: &Question, met: &TargetsMet) -> Option<Nearest> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
     };

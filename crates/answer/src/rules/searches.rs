@@ -10,11 +10,11 @@
 use super::super::Random;
 use super::super::asked::Question;
 use super::super::experiment::{Experiment, Metric, NoisePrior, Point, Run, Scale, Search};
-use super::super::known::{Known, draws_of, estimate_by, moments};
+use super::super::known::{ExperimentFit, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::run_figures::Figure;
 use super::contest::Contender;
-use super::entrants::{Entrants, Placed, replicas};
+use super::entrants::{EntrantFacts, Entrants, replicas};
 use vsweep_strategy::search::is_ceiling;
 
 /// The smallest slope that is used. With a flatter curve, the search's own interval is as wide as its range, so the noise of starts need
@@ -26,7 +26,7 @@ const UPPER_END: f64 = 0.975;
 const LIMIT: &str = "limit";
 
 /// Returns the entrants of a question about the load for a target.
-pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f64) -> Entrants {
+pub fn of_searches(known: &ExperimentFit<'_>, question: &Question, target: &str, unit: f64) -> Entrants {
     let experiment = known.experiment;
     let is_asked = |search: &&Search| search.workload == question.workload && search.target == target;
     let searches: Vec<&Search> = experiment
@@ -73,7 +73,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         let Some(value) = estimate_by(value, draws.iter().copied()) else {
             continue;
         };
-        entrants.placed.push(Placed {
+        entrants.placed.push(EntrantFacts {
             contender: Contender {
                 plain: search.load.map(|_| value.value),
                 located: Some(located),

@@ -2,14 +2,14 @@
 //! margin of the largest, the one that wins the most workloads is the answer, then the one with the fewest changes from the defaults.
 
 use super::super::document::{Share, Together};
-use super::super::known::{Known, rounded};
+use super::super::known::{ExperimentFit, rounded};
 use super::contest::Margin;
 use super::question::Settled;
 use vsweep_strategy::stats::Better;
 
 /// Returns one joint answer for each question that is asked for several workloads, in the order of the questions. Questions are matched by
 /// their names.
-pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
+pub fn together(known: &ExperimentFit<'_>, settled: &[Settled]) -> Vec<Together> {
     let mut names: Vec<&str> = Vec::new();
     for question in settled {
         let name = &*question.answered.question;
@@ -27,7 +27,7 @@ pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
     names.iter().map(|name| answer(known, name, &of(name))).collect()
 }
 
-fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
+fn answer(known: &ExperimentFit<'_>, name: &str, questions: &[&Settled]) -> Together {
     let configs = &known.experiment.configs;
     let none = Together {
         question: name.to_owned(),

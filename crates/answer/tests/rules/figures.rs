@@ -17,7 +17,7 @@ fn a_comparison_tells_a_regression_from_noise() {
     };
     let base = side(&[100.0, 100.5, 99.5, 100.2, 99.8, 100.0]);
     let verdict = |new: &Experiment| {
-        let found = compare(&Comparing {
+        let found = compare(&ComparisonInput {
             base: &base,
             new,
             pairs: vec![("s@8".to_owned(), "s@8".to_owned())],

@@ -23,7 +23,7 @@ fn searched(loads: &[(&str, f64, usize, f64)]) -> Experiment {
             slope: 1.0,
             other_targets: *other_targets,
             throughput_per_gpu: Some(*per_gpu),
-            starts: vec![Located {
+            starts: vec![StartLimit {
                 start: "0".to_owned(),
                 node: "a".to_owned(),
                 quantiles: (0..20).map(|at| load * (1.0 + 0.002 * f64::from(at))).collect(),
@@ -57,24 +57,24 @@ fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
     let best = || "a".to_owned();
     assert_eq!(
         chosen(&[("b", 79.5, 0, 100.0), ("a", 80.0, 0, 100.5)]),
-        ("b".to_owned(), Chosen::FewerChanges { best: best() })
+        ("b".to_owned(), WinReason::FewerChanges { best: best() })
     );
     assert_eq!(
         chosen(&[("a", 80.0, 0, 100.0), ("b", 79.5, 0, 110.0)]),
-        ("b".to_owned(), Chosen::MorePerGpu { best: best() })
+        ("b".to_owned(), WinReason::MorePerGpu { best: best() })
     );
     assert_eq!(
         chosen(&[("a", 80.0, 1, 110.0), ("b", 79.5, 2, 100.0)]),
-        ("b".to_owned(), Chosen::MoreTargets { best: best() })
+        ("b".to_owned(), WinReason::MoreTargets { best: best() })
     );
     // One user is within the margin of few.
     assert_eq!(
         chosen(&[("b", 7.0, 0, 100.0), ("a", 8.0, 0, 100.0)]),
-        ("b".to_owned(), Chosen::FewerChanges { best: best() })
+        ("b".to_owned(), WinReason::FewerChanges { best: best() })
     );
     assert_eq!(
         chosen(&[("b", 6.0, 0, 100.0), ("a", 8.0, 0, 100.0)]),
-        ("a".to_owned(), Chosen::Best)
+        ("a".to_owned(), WinReason::Best)
     );
 }
 
@@ -134,7 +134,7 @@ fn starts_that_differ_widely_are_believed() {
     let mut own = searched(&[("varies", 104.0, 0, 100.0), ("steady", 101.0, 0, 100.0)]);
     for (search, loads) in own.searches.iter_mut().zip([[98.0, 111.0, 97.0, 111.0], [101.0; 4]]) {
         search.slope = 8.0;
-        let start = |(number, load): (usize, f64)| Located {
+        let start = |(number, load): (usize, f64)| StartLimit {
             start: number.to_string(),
             node: "a".to_owned(),
             quantiles: (0..20).map(|at| load * (0.99 + 0.001 * f64::from(at))).collect(),

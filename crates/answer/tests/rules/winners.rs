@@ -18,7 +18,7 @@ fn a_clear_winner_stands_alone_and_the_others_are_ruled_out() {
         won.probability > 0.99 && won.value.low > 200.0 && won.value.high < 260.0,
         "{won:?}"
     );
-    assert_eq!(won.chosen, Chosen::Best);
+    assert_eq!(won.chosen, WinReason::Best);
     let over = question.entrants[1].winner_over.expect("a ratio");
     assert!(
         (over.value - 2.37).abs() < 0.01 && over.low < 2.37 && over.high > 2.37,
@@ -45,7 +45,7 @@ fn within_the_margin_fewer_changes_win_and_say_so() {
     let chosen = &found.questions[0].winner.as_ref().expect("a winner").chosen;
     assert_eq!(
         *chosen,
-        Chosen::FewerChanges {
+        WinReason::FewerChanges {
             best: "many".to_owned()
         }
     );

@@ -63,7 +63,7 @@ impl Mix {
                 let (dataset, thread) = (class.dataset.clone(), Builder::new().name("vsweep-class".to_owned()));
                 let drawing = thread.spawn_scoped(scope, move || draw_into(&*dataset, &draw, first, &give));
                 match drawing {
-                    Ok(_) => Ok(Drawn {
+                    Ok(_) => Ok(ClassSource {
                         parts,
                         received: VecDeque::new(),
                     }),
@@ -71,7 +71,8 @@ impl Mix {
                 }
             };
             let sources = self.classes.iter().enumerate();
-            let sources: Result<Vec<Drawn>, String> = sources.map(|(place, class)| source(place, class)).collect();
+            let sources: Result<Vec<ClassSource>, String> =
+                sources.map(|(place, class)| source(place, class)).collect();
             interleave(sources?, &shares, take)
         })
     }
@@ -122,12 +123,12 @@ impl Class {
 }
 
 /// The requests of one class, which another thread draws.
-struct Drawn {
+struct ClassSource {
     parts: Receiver<Result<Vec<Item>, String>>,
     received: VecDeque<Item>,
 }
 
-impl Drawn {
+impl ClassSource {
     /// Returns the next request, or `None` if there are no more.
     fn next(&mut self) -> Result<Option<Item>, String> {
         while self.received.is_empty() {
@@ -155,7 +156,7 @@ fn draw_into(
 }
 
 /// Passes on the requests of all classes in the order that `shares` determines. Dropping the sources ends their drawing.
-fn interleave(mut sources: Vec<Drawn>, shares: &Shares, take: &mut Take<'_>) -> Result<(), String> {
+fn interleave(mut sources: Vec<ClassSource>, shares: &Shares, take: &mut Take<'_>) -> Result<(), String> {
     let mut next = 0;
     let mut is_over = false;
     while !is_over {

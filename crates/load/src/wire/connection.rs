@@ -1,7 +1,7 @@
 //! One connection of the generator and the request it carries.
 
 use super::exchange::Exchange;
-use super::transport::{Arrived, Tls, Transport};
+use super::transport::{ReadOutcome, Tls, Transport};
 use mio::net::TcpStream;
 use mio::{Registry, Token};
 use std::io;
@@ -74,7 +74,7 @@ impl Connection {
     }
 
     /// Reads bytes that have arrived.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
         self.transport.read(buffer)
     }
 

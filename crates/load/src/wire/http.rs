@@ -8,7 +8,7 @@ const LONGEST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 128;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Parsing {
+enum ParseState {
     Head,
     Length(u64),
     UntilClose,
@@ -27,7 +27,7 @@ enum Parsing {
 /// One response being read.
 #[derive(Debug)]
 pub struct Response {
-    state: Parsing,
+    state: ParseState,
     head: Vec<u8>,
     /// Status of the last head; meaningless before that.
     pub status: StatusCode,
@@ -40,7 +40,7 @@ pub struct Response {
 impl Default for Response {
     fn default() -> Self {
         Response {
-            state: Parsing::Head,
+            state: ParseState::Head,
             head: Vec::new(),
             status: StatusCode::OK,
             metadata: Vec::new(),
@@ -52,12 +52,12 @@ impl Default for Response {
 impl Response {
     /// Returns the status, if it is known and not 200.
     pub fn refusal(&self) -> Option<StatusCode> {
-        (!matches!(self.state, Parsing::Head) && self.status != StatusCode::OK).then_some(self.status)
+        (!matches!(self.state, ParseState::Head) && self.status != StatusCode::OK).then_some(self.status)
     }
 
     /// Prepares for another response. The memory is kept.
     pub fn reset(&mut self) {
-        self.state = Parsing::Head;
+        self.state = ParseState::Head;
         self.head.clear();
         self.metadata.clear();
         (self.status, self.keeps_alive) = (StatusCode::OK, true);
@@ -65,35 +65,35 @@ impl Response {
 
     /// Returns true if the response is complete.
     pub fn is_done(&self) -> bool {
-        self.state == Parsing::Done
+        self.state == ParseState::Done
     }
 
     /// Returns true if any byte of the response has arrived.
     pub fn has_begun(&self) -> bool {
-        self.state != Parsing::Head || !self.head.is_empty()
+        self.state != ParseState::Head || !self.head.is_empty()
     }
 
     /// Takes bytes; `body` is called with the status and each piece of the body. Bytes after the end make the connection unusable.
     pub fn feed(&mut self, mut bytes: &[u8], body: &mut impl FnMut(StatusCode, &[u8])) -> Result<(), String> {
         while !bytes.is_empty() {
             bytes = match self.state {
-                Parsing::Head => self.take_head(bytes)?,
-                state @ (Parsing::Length(left) | Parsing::Chunk(left)) => {
+                ParseState::Head => self.take_head(bytes)?,
+                state @ (ParseState::Length(left) | ParseState::Chunk(left)) => {
                     let (data, rest) = split(bytes, left);
                     body(self.status, data);
                     self.state = match (state, left - data.len() as u64) {
-                        (Parsing::Length(_), 0) => Parsing::Done,
-                        (Parsing::Length(_), left) => Parsing::Length(left),
-                        (_, 0) => Parsing::ChunkEnd,
-                        (_, left) => Parsing::Chunk(left),
+                        (ParseState::Length(_), 0) => ParseState::Done,
+                        (ParseState::Length(_), left) => ParseState::Length(left),
+                        (_, 0) => ParseState::ChunkEnd,
+                        (_, left) => ParseState::Chunk(left),
                     };
                     rest
                 }
-                Parsing::UntilClose => {
+                ParseState::UntilClose => {
                     body(self.status, bytes);
                     &[]
                 }
-                Parsing::Done => {
+                ParseState::Done => {
                     self.keeps_alive = false;
                     &[]
                 }
@@ -109,8 +109,8 @@ impl Response {
     /// Takes note that the connection has ended. Returns true if the response is complete.
     pub fn close(&mut self) -> bool {
         self.keeps_alive = false;
-        if self.state == Parsing::UntilClose {
-            self.state = Parsing::Done;
+        if self.state == ParseState::UntilClose {
+            self.state = ParseState::Done;
         }
         self.is_done()
     }
@@ -148,19 +148,19 @@ impl Response {
             _ => says("connection", "keep-alive"),
         };
         self.state = if self.status.is_informational() {
-            Parsing::Head
+            ParseState::Head
         } else if matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            Parsing::Done
+            ParseState::Done
         } else if says("transfer-encoding", "chunked") {
-            Parsing::Size(0, 0)
+            ParseState::Size(0, 0)
         } else if let Some(length) = header("content-length") {
             let length = std::str::from_utf8(length).ok().and_then(|length| length.parse().ok());
             match length.ok_or("the answer's Content-Length is not a number")? {
-                0 => Parsing::Done,
-                length => Parsing::Length(length),
+                0 => ParseState::Done,
+                length => ParseState::Length(length),
             }
         } else {
-            Parsing::UntilClose
+            ParseState::UntilClose
         };
         self.head.clear();
         // The head ends within `bytes`, because it was partial before.
@@ -173,26 +173,28 @@ fn split(bytes: &[u8], at_most: u64) -> (&[u8], &[u8]) {
 }
 
 /// Returns the state after one byte between the data of chunks.
-fn between_chunks(state: Parsing, byte: u8) -> Result<Parsing, String> {
+fn between_chunks(state: ParseState, byte: u8) -> Result<ParseState, String> {
     let bad = || Err("the answer's chunked encoding is broken".to_owned());
     Ok(match (state, byte) {
-        (Parsing::Size(size, digits), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+        (ParseState::Size(size, digits), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
             let digit = char::from(byte).to_digit(16).unwrap_or(0);
             if digits >= 15 {
                 return bad();
             }
-            Parsing::Size(size * 16 + u64::from(digit), digits + 1)
+            ParseState::Size(size * 16 + u64::from(digit), digits + 1)
         }
-        (Parsing::Size(_, 0), _) => return bad(),
-        (Parsing::Size(0, _) | Parsing::SizeEnd(0), b'\n') => Parsing::Trailer(true),
-        (Parsing::Size(size, _) | Parsing::SizeEnd(size), b'\n') => Parsing::Chunk(size),
-        (Parsing::Size(size, _), b'\r' | b';' | b' ' | b'\t') | (Parsing::SizeEnd(size), _) => Parsing::SizeEnd(size),
-        (Parsing::ChunkEnd, b'\r') => Parsing::ChunkEnd,
-        (Parsing::ChunkEnd, b'\n') => Parsing::Size(0, 0),
-        (Parsing::Trailer(true), b'\n') => Parsing::Done,
-        (Parsing::Trailer(_), b'\n') => Parsing::Trailer(true),
-        (Parsing::Trailer(empty), b'\r') => Parsing::Trailer(empty),
-        (Parsing::Trailer(_), _) => Parsing::Trailer(false),
+        (ParseState::Size(_, 0), _) => return bad(),
+        (ParseState::Size(0, _) | ParseState::SizeEnd(0), b'\n') => ParseState::Trailer(true),
+        (ParseState::Size(size, _) | ParseState::SizeEnd(size), b'\n') => ParseState::Chunk(size),
+        (ParseState::Size(size, _), b'\r' | b';' | b' ' | b'\t') | (ParseState::SizeEnd(size), _) => {
+            ParseState::SizeEnd(size)
+        }
+        (ParseState::ChunkEnd, b'\r') => ParseState::ChunkEnd,
+        (ParseState::ChunkEnd, b'\n') => ParseState::Size(0, 0),
+        (ParseState::Trailer(true), b'\n') => ParseState::Done,
+        (ParseState::Trailer(_), b'\n') => ParseState::Trailer(true),
+        (ParseState::Trailer(empty), b'\r') => ParseState::Trailer(empty),
+        (ParseState::Trailer(_), _) => ParseState::Trailer(false),
         _ => return bad(),
     })
 }

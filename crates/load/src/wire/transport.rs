@@ -54,7 +54,7 @@ pub(crate) struct Transport {
 }
 
 /// Result of a read.
-pub(crate) enum Arrived {
+pub(crate) enum ReadOutcome {
     Bytes {
         count: usize,
         /// Arrival of the last of the bytes, if the kernel stamped it.
@@ -108,12 +108,12 @@ impl Transport {
         Ok(true)
     }
 
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
         let Some(tls) = &mut self.tls else {
             return Ok(match retry(|| receive(&self.tcp, buffer))? {
-                None => Arrived::Nothing,
-                Some((0, _)) => Arrived::End,
-                Some((count, stamp)) => Arrived::Bytes {
+                None => ReadOutcome::Nothing,
+                Some((0, _)) => ReadOutcome::End,
+                Some((count, stamp)) => ReadOutcome::Bytes {
                     count,
                     stamp,
                     // A short read has emptied the socket; more bytes, or the end, wake the loop again.
@@ -124,10 +124,10 @@ impl Transport {
         loop {
             match tls.reader().read(buffer) {
                 // Both ways to close a connection count as its end. Whether the response is complete follows from HTTP.
-                Ok(0) => return Ok(Arrived::End),
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::End),
+                Ok(0) => return Ok(ReadOutcome::End),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(ReadOutcome::End),
                 Ok(count) => {
-                    return Ok(Arrived::Bytes {
+                    return Ok(ReadOutcome::Bytes {
                         count,
                         stamp: None,
                         is_last: false,
@@ -137,7 +137,7 @@ impl Transport {
                 Err(error) => return Err(error),
             }
             if retry(|| tls.read_tls(&mut self.tcp))?.is_none() {
-                return Ok(Arrived::Nothing);
+                return Ok(ReadOutcome::Nothing);
             }
             tls.process_new_packets().map_err(io::Error::other)?;
         }

@@ -1,8 +1,8 @@
 //! Reads the top-level table of a plan, and checks the plan's name and settings of one table that another table does not allow.
 
 use crate::{
-    Condition, Entry, FromNode, Kind, Node, Offline, Parallel, Plan, Problem, Reader, Required, Requirement, Reset,
-    Runs, Secrets, Servers, Target, start_of,
+    Condition, Entry, FromNode, Kind, Node, Offline, Parallel, Plan, Problem, Reader, Requirement, Reset, Runs,
+    Secrets, ServerCondition, Servers, Target, start_of,
 };
 
 impl Reader<'_> {
@@ -136,7 +136,7 @@ impl Plan {
         // A comparison has at most this many starts; it ends earlier if its verdict is clear.
         self.starts = self.compare.as_ref().map_or(self.starts, |compare| compare.max_starts);
         let required = reader.required.drain(..).map(|(name, is_every_server)| Requirement {
-            what: Required::Target(name),
+            what: ServerCondition::Target(name),
             servers: if is_every_server { Servers::All } else { Servers::Any },
         });
         self.report.requirements = required.collect();

@@ -83,7 +83,7 @@ pub enum Loads {
 
 /// A plan made from a `vllm bench sweep` command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
+pub struct PlanImport {
     /// The plan, as TOML.
     pub text: String,
     /// Differences from the command line, and options that have no key. The text contains them as comments.
@@ -130,7 +130,7 @@ impl Remarks {
 }
 
 /// Makes a plan from a command line. The error lists everything that is wrong with the command line, or that a plan cannot express.
-pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
+pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<PlanImport, Problems> {
     let mut remarks = Remarks {
         notes: sweep.remarks.clone(),
         ..Remarks::default()
@@ -144,7 +144,7 @@ pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
     let mut notes = remarks.checked()?.notes;
     let body = plan_text::write(&read, &sides, &mut notes);
     let folders = compare::compare(&read, &sides, &body, &mut notes)?;
-    Ok(Imported {
+    Ok(PlanImport {
         folders,
         text: plan_text::with_notes(&body, &notes),
         notes,

@@ -2,7 +2,7 @@
 //! of a side, so that testing a pair compares integers.
 
 use super::space::{Sides, Space};
-use super::{FilterKind, Matrix, PairFilter, Removed};
+use super::{FilterCount, FilterKind, Matrix, PairFilter};
 use crate::value::read_text;
 use crate::{Condition, ParamRef, Side, condition, equality_key, suggest};
 use itertools::Itertools;
@@ -38,8 +38,8 @@ impl Agreement {
         }
     }
 
-    /// Returns the pairs in which all parameters of the group have equal values; the text of a number is that number. If they all belong to one side, every configuration of the
-    /// other side fits.
+    /// Returns the pairs in which all parameters of the group have equal values; the text of a number is that number. If they all belong to
+    /// one side, every configuration of the other side fits.
     pub fn of_values(group: &[ParamRef], sides: &Sides) -> Agreement {
         let is_across = [Side::Serve, Side::Bench].map(|side| names_of(group, side).next().is_some()) == [true; 2];
         Agreement::new(sides, |side, space, index| {
@@ -115,7 +115,7 @@ impl Matrix {
         matrix.filters.push(PairFilter {
             kind: FilterKind::Only,
             pairs: Agreement::of_conditions(&conditions, &self.sides),
-            removed: Removed::default(),
+            removed: FilterCount::default(),
         });
         matrix.count();
         if matrix.points_of_server.iter().all(|count| *count == 0) {

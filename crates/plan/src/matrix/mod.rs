@@ -80,12 +80,12 @@ pub struct Counts {
     /// Number of pairs of server and load before links and exclusions.
     pub pairs: u64,
     /// Number of pairs removed by each link and exclusion, in the order in which they are applied.
-    pub removed: Vec<Removed>,
+    pub removed: Vec<FilterCount>,
 }
 
 /// Number of pairs removed by one link or exclusion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct FilterCount {
     /// The link or exclusion, as in `exclude bench.max_concurrency > 64`.
     pub text: String,
     /// Number of pairs that it removed from the pairs that earlier links and exclusions kept.
@@ -114,7 +114,7 @@ pub struct Matrix {
 struct PairFilter {
     kind: FilterKind,
     pairs: Agreement,
-    removed: Removed,
+    removed: FilterCount,
 }
 
 /// Source of a filter.
@@ -380,7 +380,7 @@ fn filters(plan: &Plan, sides: &Sides) -> Vec<PairFilter> {
     let filter = |kind: FilterKind, pairs: Agreement, text: String| PairFilter {
         kind,
         pairs,
-        removed: Removed { text, pairs: 0 },
+        removed: FilterCount { text, pairs: 0 },
     };
     let link = |word: &str, group: &[ParamRef], pairs: Agreement| {
         filter(FilterKind::Link, pairs, format!("{word} {}", group.iter().join(", ")))

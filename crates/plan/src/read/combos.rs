@@ -89,7 +89,10 @@ impl Reader<'_> {
         let root = json_text::parse(&text, source, &mut self.found);
         for record in root.children() {
             self.check_spellings(record.entries());
-            self.check_flags(record.entries(), side.table());
+            // A combination of serve settings may have a command and variables of its own.
+            if side == Side::Bench {
+                self.check_flags(record.entries(), side.table());
+            }
         }
         records(&root, &mut self.found)
     }

@@ -30,7 +30,7 @@ pub(crate) trait Table: Sized {
     const OTHERS: Option<SchemaOf>;
 
     /// Its keys, with those of tables that are part of it.
-    fn keys() -> Vec<Described>;
+    fn keys() -> Vec<KeySchema>;
 
     /// Reads the values of all keys.
     fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self;
@@ -86,7 +86,7 @@ pub(crate) struct OpenTable<'n> {
 }
 
 /// A key with what the schema says about it.
-pub(crate) struct Described {
+pub(crate) struct KeySchema {
     name: &'static str,
     help: &'static str,
     schema: SchemaOf,
@@ -133,7 +133,7 @@ pub(crate) struct Key<T> {
     /// Message and remedy for a table without this key, if the table is invalid without it.
     missing: Option<(&'static str, &'static str)>,
     /// Returns the keys of the table that this field embeds, if it embeds one.
-    part: Option<fn() -> Vec<Described>>,
+    part: Option<fn() -> Vec<KeySchema>>,
 }
 
 /// Declares a key that is read by its type.
@@ -258,10 +258,10 @@ impl<T> Key<T> {
     }
 
     /// Returns the keys that the field contributes to the schema.
-    pub fn keys(self, name: &'static str, help: &'static str) -> Vec<Described> {
+    pub fn keys(self, name: &'static str, help: &'static str) -> Vec<KeySchema> {
         match self.part {
             Some(keys) => keys(),
-            None => vec![Described {
+            None => vec![KeySchema {
                 name,
                 help,
                 schema: self.schema,
@@ -313,7 +313,7 @@ macro_rules! table {
             use $crate::syntax::node::Node;
             use $crate::read::Reader;
             #[allow(unused_imports)]
-            use $crate::read::table::{Described, Key, OpenTable, SchemaOf, Table, by, for_schema_only, key, maybe, one_of, part, text, whole};
+            use $crate::read::table::{KeySchema, Key, OpenTable, SchemaOf, Table, by, for_schema_only, key, maybe, one_of, part, text, whole};
 
             impl Default for $name {
                 fn default() -> Self {
@@ -338,7 +338,7 @@ macro_rules! table {
                     $($check(self, _reader, _node);)?
                 }
 
-                fn keys() -> Vec<Described> {
+                fn keys() -> Vec<KeySchema> {
                     let keys = [$(Key::<$type>::keys(
                         table!(@declared $type $(, $declared)?),
                         table!(@key $field $($key)?),

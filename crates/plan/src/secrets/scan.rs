@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 /// A value and what announces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Announced {
+pub(super) struct Credential {
     /// The name that announces it, or [`URL_PASSWORD`], [`URL_SIGNATURE`] or [`CURL_PASSWORD`].
     pub name: String,
     /// Beginning of the announcement.
@@ -39,7 +39,7 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9A-Za-z_-]+").exp
 
 /// Returns every value that is marked as a secret: by a URL, by a curl command, or by a name before it that `announces` accepts. The
 /// values are in the order of the text. They do not overlap, except that a table may contain other values.
-pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Announced> {
+pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Credential> {
     let mut found = in_urls(text);
     found.extend(in_curl(text));
     // A user or a password called `token` does not announce the host after it.
@@ -61,7 +61,7 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
             // The members of a table may have names of their own.
             let mut whole = values.iter().filter(|(_, is_table)| !is_table);
             at = whole.next_back().map_or(at, |(value, _)| value.end);
-            found.extend(values.into_iter().map(|(value, is_table)| Announced {
+            found.extend(values.into_iter().map(|(value, is_table)| Credential {
                 name: if is_signature { URL_SIGNATURE } else { name }.to_owned(),
                 begin,
                 value,
@@ -175,7 +175,7 @@ fn closing(text: &str, quote: char) -> Option<usize> {
 }
 
 /// Finds the passwords of URLs. Without a password, the user is the secret, because tokens are given that way.
-fn in_urls(text: &str) -> Vec<Announced> {
+fn in_urls(text: &str) -> Vec<Credential> {
     static GIVEN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"://([^\s\p{Cc}/?\#'"<>\\]*)@"#).expect("a pattern"));
     let urls = GIVEN.captures_iter(text).filter_map(|url| {
         let (begin, given) = (url.get_match().start(), url.get(1)?);
@@ -184,7 +184,7 @@ fn in_urls(text: &str) -> Vec<Announced> {
             Some((_, password)) => given.end() - password.len()..given.end(),
             None => given.range(),
         };
-        (!NOTHING.contains(&&text[value.clone()])).then(|| Announced {
+        (!NOTHING.contains(&&text[value.clone()])).then(|| Credential {
             name: URL_PASSWORD.to_owned(),
             begin,
             value,
@@ -195,13 +195,13 @@ fn in_urls(text: &str) -> Vec<Announced> {
 }
 
 /// Finds the paths of webhooks, which allow their holder to post.
-fn in_webhooks(text: &str) -> impl Iterator<Item = Announced> {
+fn in_webhooks(text: &str) -> impl Iterator<Item = Credential> {
     static HOOK: LazyLock<Regex> = LazyLock::new(|| {
         let pattern = r#"://(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks)/([^\s\p{Cc}?\#'"<>\\]+)"#;
         Regex::new(pattern).expect("a pattern")
     });
     HOOK.captures_iter(text).filter_map(|hook| {
-        Some(Announced {
+        Some(Credential {
             name: URL_SIGNATURE.to_owned(),
             begin: hook.get_match().start(),
             value: hook.get(1)?.range(),
@@ -214,7 +214,7 @@ fn in_webhooks(text: &str) -> impl Iterator<Item = Announced> {
 const NO_PASSWORD: &str = "x-oauth-basic";
 
 /// Finds the passwords in curl commands within any text: `curl -u user:password`.
-fn in_curl(text: &str) -> Vec<Announced> {
+fn in_curl(text: &str) -> Vec<Credential> {
     static CURL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:^|[^\w-])curl .*").expect("a pattern"));
     // The password may follow `-u` without a blank.
     static USER: LazyLock<Regex> =
@@ -226,7 +226,7 @@ fn in_curl(text: &str) -> Vec<Announced> {
             let given = value_at(text, begin, begin);
             let password = text[given.clone()].split_once(':').map(|(_, password)| password);
             if let Some(password) = password.filter(|password| reveals_secret(password)) {
-                found.push(Announced {
+                found.push(Credential {
                     name: CURL_PASSWORD.to_owned(),
                     begin,
                     value: given.end - password.len()..given.end,

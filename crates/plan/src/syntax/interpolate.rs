@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 /// A text with its references replaced, and the variables that were used.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Expanded {
+pub struct Expansion {
     /// The text.
     pub text: String,
     /// Variables of the environment with their values. Defaults are not among them.
@@ -18,8 +18,8 @@ pub struct Expanded {
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\$\{|\$\{([^}]*)(\}?)").expect("a pattern"));
 
 /// Replaces every reference. The error describes the first reference that is malformed or cannot be resolved.
-pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, Problem> {
-    let mut expanded = Expanded::default();
+pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expansion, Problem> {
+    let mut expanded = Expansion::default();
     let mut at = 0;
     for found in REFERENCE.captures_iter(text) {
         let reference = found.get_match();
@@ -38,10 +38,10 @@ pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, P
             let remedy = "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${";
             return Err(Problem::of(message, remedy));
         }
-        if let Some(default) = default.filter(|default| default.contains(['{', '$'])) {
+        if let Some(default) = default.filter(|default| default.contains('{')) {
             let message =
                 format!("the default of {name} begins with `{default}`, and a default ends at the first `}}`");
-            let remedy = format!("write a default without braces and `$`, or set {name}");
+            let remedy = format!("write a default without braces, or ${{{name}}} and set the variable");
             return Err(Problem::of(message, remedy));
         }
         let value = vars.get(name).filter(|value| default.is_none() || !value.is_empty());
@@ -92,10 +92,11 @@ mod tests {
             text("${NONE}"),
             Err("the environment variable NONE is not set".to_owned())
         );
-        for nested in ["${A:-${NONE}}", "${NONE:-{\"a\": 1}}", "${NONE:-$A}"] {
+        for nested in ["${A:-${NONE}}", "${NONE:-{\"a\": 1}}"] {
             let why = text(nested).expect_err("a default ends at the first brace");
             assert!(why.starts_with("the default of"), "{why}");
         }
+        assert_eq!(text("${NONE:-$A}"), Ok("$A".into()));
         assert_eq!(text("${A"), malformed("${A"));
         assert_eq!(text("${a b}"), malformed("${a b}"));
     }

@@ -164,9 +164,11 @@ fn merge_below(base: &mut Node, over: Node, level: Level) {
         return;
     };
     base.span = over.span;
+    // Two spellings in one text are an error, which is reported later.
+    let known = old.len();
     for Entry { key, key_span, value } in new {
         let is_same = |name: &str| name == key || (level == Level::Params && spelling::same(name, &key));
-        match old.iter_mut().find(|entry| is_same(&entry.key)) {
+        match old[..known].iter_mut().find(|entry| is_same(&entry.key)) {
             Some(entry) => {
                 entry.key_span = key_span;
                 match (level, key.as_str()) {

@@ -14,7 +14,7 @@ use vsweep_strategy::search::Criterion;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requirement {
     /// The condition that must hold.
-    pub what: Required,
+    pub what: ServerCondition,
     /// The servers for which it must hold.
     pub servers: Servers,
 }
@@ -23,8 +23,8 @@ impl Requirement {
     /// Returns the assertion; `None` for a required target.
     pub fn assertion(&self) -> Option<&Assertion> {
         match &self.what {
-            Required::Points(assertion) => Some(assertion),
-            Required::Target(_) => None,
+            ServerCondition::Points(assertion) => Some(assertion),
+            ServerCondition::Target(_) => None,
         }
     }
 
@@ -36,7 +36,7 @@ impl Requirement {
 
 /// A condition on a server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Required {
+pub enum ServerCondition {
     /// Some load meets the target of this name.
     Target(String),
     /// Every point of the server meets every criterion, if the assertion applies to the point.
@@ -89,12 +89,12 @@ impl Assertion {
 }
 
 /// Formats the requirement for people: `target chat`, `p99_ttft_ms<=500 where bench.max_concurrency = 8`.
-impl fmt::Display for Required {
+impl fmt::Display for ServerCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Required::Target(name) => write!(f, "target {name}"),
-            Required::Points(Assertion { name: Some(name), .. }) => f.write_str(name),
-            Required::Points(Assertion {
+            ServerCondition::Target(name) => write!(f, "target {name}"),
+            ServerCondition::Points(Assertion { name: Some(name), .. }) => f.write_str(name),
+            ServerCondition::Points(Assertion {
                 criteria, conditions, ..
             }) => {
                 write!(f, "{}", criteria.iter().join(", "))?;
@@ -131,7 +131,7 @@ pub(crate) fn assertions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
     let assertions: Vec<Assertion> = Vec::from_node(reader, node, what)?;
     let required = assertions.into_iter().map(|assertion| Requirement {
         servers: assertion.servers,
-        what: Required::Points(assertion),
+        what: ServerCondition::Points(assertion),
     });
     Some(required.collect())
 }

@@ -2,15 +2,19 @@
 
 use super::recorded::push;
 use super::{MARGIN, Names, side};
-use crate::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, RunRecord, ServerRecord, State};
+use crate::journal::{
+    AskedMetric, ComparisonDesign, ComparisonFound, ComparisonProgress, RunRecord, ServerRecord, State,
+};
 use crate::table::{Measure, Points, TableBuilder, Workload};
-use vsweep_answer::{BrokenServer, Comparing, Estimate, LocatedChange, PairedFinding, PlannedComparison, compare};
-use vsweep_strategy::selection::{Arm, Finding, Located, PairedEnding};
+use vsweep_answer::{
+    BrokenServer, ComparisonInput, Estimate, LocatedChange, PairedFinding, PlannedComparison, compare,
+};
+use vsweep_strategy::selection::{Arm, BisectionResult, Finding, PairedEnding};
 use vsweep_strategy::stats::{self, ALPHA, Interval};
 
 /// Returns the ratio of new to base in the first question of a comparison of two servers, by the model of noise. The ratio is known as soon
 /// as both servers have results, long before the pairs of starts decide. `None` for an axis, or without results of both servers.
-pub fn ratio_so_far(compared: &Compared, state: &State) -> Option<Estimate> {
+pub fn ratio_so_far(compared: &ComparisonDesign, state: &State) -> Option<Estimate> {
     let asked = compared.family.first()?;
     let [base, new] = compared.entrants.as_slice() else {
         return None;
@@ -32,7 +36,7 @@ pub fn ratio_so_far(compared: &Compared, state: &State) -> Option<Estimate> {
     let both = side(&points, &[measure], &Servers(&runs), state.known_noise(), &|_| {
         String::new()
     });
-    let found = compare(&Comparing {
+    let found = compare(&ComparisonInput {
         base: &both,
         new: &both,
         pairs: vec![(base.to_string(), new.to_string())],
@@ -85,7 +89,7 @@ pub(super) fn planned(state: &State) -> Option<PlannedComparison> {
 }
 
 /// Returns the server that ended a comparison because it gives no result.
-pub fn broken(compared: &Compared, ending: PairedEnding, state: &State) -> Option<BrokenServer> {
+pub fn broken(compared: &ComparisonDesign, ending: PairedEnding, state: &State) -> Option<BrokenServer> {
     let PairedEnding::Unstartable(arm) = ending else {
         return None;
     };
@@ -98,7 +102,7 @@ pub fn broken(compared: &Compared, ending: PairedEnding, state: &State) -> Optio
     })
 }
 
-fn findings(compared: &Compared, found: &[Finding]) -> Vec<PairedFinding> {
+fn findings(compared: &ComparisonDesign, found: &[Finding]) -> Vec<PairedFinding> {
     let finding = |(asked, found): (&AskedMetric, &Finding)| PairedFinding {
         metric: asked.metric.clone(),
         load: compared.loads[asked.load].clone(),
@@ -111,8 +115,8 @@ fn findings(compared: &Compared, found: &[Finding]) -> Vec<PairedFinding> {
     compared.family.iter().zip(found).map(finding).collect()
 }
 
-fn change(compared: &Compared, located: &Located) -> Option<LocatedChange> {
-    let Located::Between(bracket) = located else {
+fn change(compared: &ComparisonDesign, located: &BisectionResult) -> Option<LocatedChange> {
+    let BisectionResult::Between(bracket) = located else {
         return None;
     };
     let [old, new] = [bracket.old, bracket.new].map(|at| compared.entrants[at].name.clone());

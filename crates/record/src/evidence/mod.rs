@@ -17,7 +17,7 @@ pub use metrics::FRONTIER;
 use metrics::metric;
 pub use optimization::{BegunStart, NextProposal, OptimizationProgress, Results, Shares, first_results};
 use points::{runs, sampled};
-pub use recorded::Recorded;
+pub use recorded::JournalSources;
 use vsweep_answer::{Config, Experiment, MetricNoise, Point};
 use vsweep_plan::Requirement;
 

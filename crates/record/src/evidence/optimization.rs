@@ -12,7 +12,7 @@ use vsweep_answer::Better;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::ServerId;
 use vsweep_plan::Requirement;
-use vsweep_strategy::selection::optimized::{CompiledGraphs, Ended, Optimized, Reason, Trial};
+use vsweep_strategy::selection::optimized::{CompiledGraphs, EndReason, Optimized, Reason, Trial};
 
 /// An optimisation with the results of its starts so far.
 #[derive(Debug, Clone)]
@@ -43,8 +43,6 @@ pub struct BegunStart {
     pub is_launched: bool,
     /// The result, and the duration of the start in seconds; `None` while results are missing.
     pub result: Option<(Trial, f64)>,
-    /// True if it has all its results, and what failed is to be tried once more.
-    pub is_retried: bool,
 }
 
 impl BegunStart {
@@ -113,7 +111,6 @@ impl<'a> OptimizationProgress<'a> {
                 reason,
                 is_launched,
                 result,
-                is_retried,
             });
         }
         let mut optimized = record.begin(duration_factor(record, &begun));
@@ -149,7 +146,7 @@ impl<'a> OptimizationProgress<'a> {
     /// # Errors
     ///
     /// The reason for the end of the optimisation, if it is over.
-    pub fn next(&self, at_once: usize, taken: &[(ServerId, u32)]) -> Result<Vec<NextProposal>, Ended> {
+    pub fn next(&self, at_once: usize, taken: &[(ServerId, u32)]) -> Result<Vec<NextProposal>, EndReason> {
         let is_taken = |contestant: usize, slot: u32| {
             let server = &self.record.contestants[contestant].server;
             taken.iter().any(|(other, at)| other == server && *at == slot)
@@ -178,14 +175,8 @@ impl<'a> OptimizationProgress<'a> {
             Some(most) => most.saturating_sub(counted + under_way),
             None => usize::MAX,
         };
-        // An edited plan may leave no room for all that an earlier one began.
-        let mut busy: Vec<usize> = under_way.iter().map(|(contestant, _)| *contestant).collect();
-        left.retain(|start| {
-            let is_due = start.is_retried || start.reason == Some(Reason::Defaults) || !self.optimized.is_spent(&busy);
-            let has_room = is_due && spare(busy.len()) > 0;
-            busy.extend(has_room.then_some(start.contestant));
-            has_room
-        });
+        // An edited plan may allow fewer starts than an earlier one began.
+        left.truncate(spare(under_way.len()));
         let resumed = left.iter().take(room).map(|start| NextProposal {
             contestant: start.contestant,
             slot: start.slot,
@@ -198,7 +189,7 @@ impl<'a> OptimizationProgress<'a> {
         let is_over = spare == 0 && under_way.is_empty();
         if is_over {
             // If the last start brought certainty, the reason is certainty and not the budget.
-            return Err(self.optimized.ask(1, &[]).err().unwrap_or(Ended::Budget));
+            return Err(self.optimized.ask(1, &[]).err().unwrap_or(EndReason::Budget));
         }
         if room == 0 {
             return Ok(next);
@@ -239,7 +230,7 @@ impl<'a> OptimizationProgress<'a> {
     }
 
     /// Returns the reason for the end of the optimisation; `None` while it goes on.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<EndReason> {
         self.next(1, &[]).err()
     }
 }

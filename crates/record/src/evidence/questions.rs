@@ -27,7 +27,7 @@ pub(super) fn questions(
         .any(|record| !record.started.targets.is_empty())
     {
         let found = searches.iter().map(|search| (&*search.target, &*search.workload));
-        // A target for which no search found a load keeps its question, without entrants.
+        // A target for which every search ended without an answer keeps its question, without entrants.
         let begun = evidence.state.searches().flat_map(|record| {
             let targets = record.started.targets.iter();
             targets.map(|target| (&*target.name, record.started.workload()))

@@ -10,7 +10,7 @@ use vsweep_plan::{Params, Requirement};
 
 /// The sources of an experiment that needs no run files.
 #[derive(Clone, Copy)]
-pub struct Recorded<'a> {
+pub struct JournalSources<'a> {
     /// The state of the record.
     pub state: &'a State,
     /// The servers, each with its parameters and number of GPUs. Runs of other servers do not count.
@@ -48,7 +48,7 @@ pub(super) fn push(builder: &mut TableBuilder, run: &RunRecord, state: &State, s
     });
 }
 
-impl Recorded<'_> {
+impl JournalSources<'_> {
     /// Returns the experiment with the runs for which `is_in` returns true.
     pub fn experiment(self, is_in: impl Fn(&RunRecord) -> bool) -> Experiment {
         let is_in = |run: &&RunRecord| is_in(run) && !run.is_lost() && self.servers.contains_key(&run.server);

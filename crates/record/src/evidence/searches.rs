@@ -5,7 +5,7 @@ use super::Evidence;
 use super::metrics::FRONTIER;
 use crate::journal::SearchRecord;
 use crate::table::{SearchResult, search_results};
-use vsweep_answer::{Located, Search};
+use vsweep_answer::{Search, StartLimit};
 use vsweep_strategy::search::{Criterion, Found};
 
 /// Assumed slope `d ln(figure) / d ln(load)` at a limit that no search located.
@@ -69,14 +69,18 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
     })
 }
 
-fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Option<Located> {
+fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Option<StartLimit> {
     let answer = record.answer(target)?;
     let posterior = answer.posterior.as_ref().map(|posterior| posterior.quantiles.clone());
     let posterior = posterior.filter(|loads| !loads.is_empty());
     // Without quantiles of a posterior, the load itself is the only quantile.
     let quantiles = match answer.found {
         Found::Met(load) | Found::Beyond(load) => posterior.unwrap_or_else(|| vec![load]),
-        Found::Undecided => posterior?,
+        // A search may end before any probe counted. Its interval is then all that is known.
+        Found::Undecided => {
+            let ends = (answer.low > 0.0 && answer.high.is_finite()).then(|| vec![answer.low, answer.high]);
+            posterior.or(ends)?
+        }
         Found::None | Found::Skipped => return None,
     };
     let machine = evidence
@@ -84,7 +88,7 @@ fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Opti
         .iter()
         .find(|run| run.search.as_ref() == Some(&record.started.search) && run.slot == record.started.slot);
     let machine = machine.and_then(|run| evidence.state.measured_at(run));
-    Some(Located {
+    Some(StartLimit {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
         quantiles,

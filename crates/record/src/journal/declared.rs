@@ -72,7 +72,7 @@ impl Default for PlanContent {
 
 /// Description of a server config.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ServerDeclared {
+pub struct ServerDescription {
     /// Short text for people.
     pub name: String,
     /// Command line, secrets redacted; empty when attached.
@@ -86,10 +86,10 @@ pub struct ServerDeclared {
     pub combo: Option<String>,
 }
 
-impl ServerDeclared {
+impl ServerDescription {
     /// Describes a config without its secrets.
-    pub fn of(server: &ServerConfig, secrets: &Secrets) -> ServerDeclared {
-        ServerDeclared {
+    pub fn of(server: &ServerConfig, secrets: &Secrets) -> ServerDescription {
+        ServerDescription {
             name: server.name.clone(),
             argv: secrets.redact_argv(&server.argv),
             env: secrets.redact_env(&server.env),
@@ -101,7 +101,7 @@ impl ServerDeclared {
 
 /// A comparison of server configs: two configs in pairs of starts, or an ordered axis that is bisected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Compared {
+pub struct ComparisonDesign {
     /// The configs in order; the first is the base, or the old end of the axis.
     pub entrants: Vec<Entrant>,
     /// Names of the loads.
@@ -140,14 +140,14 @@ pub struct Entrant {
 pub struct AskedMetric {
     /// The metric of the result.
     pub metric: String,
-    /// Index of the load in [`Compared::loads`].
+    /// Index of the load in [`ComparisonDesign::loads`].
     pub load: usize,
     /// Direction, margin and requirement of the question.
     #[serde(flatten)]
     pub member: Member,
 }
 
-impl Compared {
+impl ComparisonDesign {
     /// Returns true if the configs are an axis, instead of two that are compared in pairs of starts.
     pub fn is_axis(&self) -> bool {
         self.entrants.len() > 2

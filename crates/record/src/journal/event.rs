@@ -1,6 +1,6 @@
 //! The events: one durable fact per line. The names and fields here are a file format: see `docs/formats.md`.
 
-use super::declared::{Compared, Optimization, RecordedPlan, ServerDeclared};
+use super::declared::{ComparisonDesign, Optimization, RecordedPlan, ServerDescription};
 use super::figures::Figures;
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
@@ -15,7 +15,7 @@ use vsweep_base::request_error::RequestError;
 use vsweep_base::validity::{Doubt, Validity};
 use vsweep_plan::Params;
 use vsweep_strategy::checks::AnswerCheck;
-use vsweep_strategy::search::{Answer, ExploredRun, Probe, Rival, Seed, Target, Vary};
+use vsweep_strategy::search::{Answer, ExplorationRun, Probe, Rival, Seed, Target, Vary};
 use vsweep_strategy::selection::optimized::Reason;
 
 /// Version of the record, `major.minor`. A reader refuses another major and skips events it does not know from a newer minor.
@@ -125,7 +125,7 @@ pub struct SessionStarted {
     pub searches: u64,
     /// The comparison that the plan asks for. It decides on its starts itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compare: Option<Box<Compared>>,
+    pub compare: Option<Box<ComparisonDesign>>,
     /// The optimisation that the plan asks for. It decides on its starts itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimize: Option<Box<Optimization>>,
@@ -133,7 +133,7 @@ pub struct SessionStarted {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<MetricNoise>,
     /// The parts of other journals that the session had read.
-    pub seen: Seen,
+    pub seen: ReadPositions,
 }
 
 fn one() -> u32 {
@@ -146,7 +146,7 @@ fn is_one(count: &u32) -> bool {
 }
 
 /// The read part of each journal.
-pub type Seen = BTreeMap<Nonce, SeenJournal>;
+pub type ReadPositions = BTreeMap<Nonce, SeenJournal>;
 
 /// The read part of one journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,13 +165,13 @@ pub struct GroupBegun {
     /// The planned start, from 0.
     pub slot: u32,
     /// Its description.
-    pub config: ServerDeclared,
+    pub config: ServerDescription,
     /// Reason for which an optimisation asked for this start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposed: Option<Reason>,
     /// The read part of each journal that has grown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub seen: Seen,
+    pub seen: ReadPositions,
 }
 
 /// A server that is ready, and the properties that it reports.
@@ -315,7 +315,7 @@ pub struct RunFinished {
     pub file: Option<StoredFile>,
     /// The figures that later decisions use: those of a search, an exploration, or the rules that repeat runs and starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub learned: Option<Learned>,
+    pub learned: Option<RunEvidence>,
     /// Activity on the machine during the run, if servers run at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "beside")]
@@ -345,7 +345,9 @@ impl RunFinished {
     /// Shares the memory of its figures' names with another run of the same benchmark.
     pub(super) fn share(&mut self, other: &RunFinished) {
         self.errors.share(&other.errors);
-        if let (Some(Learned::Figures(own)), Some(Learned::Figures(others))) = (&mut self.learned, &other.learned) {
+        if let (Some(RunEvidence::Figures(own)), Some(RunEvidence::Figures(others))) =
+            (&mut self.learned, &other.learned)
+        {
             own.share(others);
         }
     }
@@ -364,11 +366,11 @@ impl RunFinished {
 /// The figures of a run that later decisions use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Learned {
+pub enum RunEvidence {
     /// For a search: its question, and the readings. Boxed, because every run in memory has room for the largest variant.
     Probe(Box<Probe>),
     /// For an exploration: the load, and the figures.
-    Level(Box<ExploredRun>),
+    Level(Box<ExplorationRun>),
     /// For the rules that repeat runs and starts: their metrics.
     Figures(Figures),
 }

@@ -1,7 +1,7 @@
 //! Compares the run files with the journals: finds files that are missing or changed, files that replace a lost line, and files that no
 //! line names.
 
-use super::declared::ServerDeclared;
+use super::declared::ServerDescription;
 use super::directory::Directory;
 use super::event::{RunFinished, RunStarted, StoredFile};
 use super::line::{sealed, sum_of};
@@ -171,7 +171,7 @@ pub(super) const PROVENANCE: &str = "vsweep";
 
 /// The result of a benchmark, and the kind of server.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct BenchmarkResult {
     /// The result of the benchmark.
     pub result: RunResult,
     /// True if the server was the simulator.
@@ -188,7 +188,7 @@ pub(super) struct Provenance {
     /// Time of writing.
     pub at: String,
     pub started: RunStarted,
-    pub server: ServerDeclared,
+    pub server: ServerDescription,
     pub finished: RunFinished,
 }
 
@@ -216,7 +216,7 @@ impl Provenance {
 
 /// Returns the content of a run's file: the result, then the parameters. A parameter never overwrites a figure of the same name. Secrets
 /// are redacted.
-pub(super) fn encode(provenance: &Provenance, measured: Measured, secrets: &Secrets) -> Vec<u8> {
+pub(super) fn encode(provenance: &Provenance, measured: BenchmarkResult, secrets: &Secrets) -> Vec<u8> {
     let mut result = measured.result;
     result.values = secrets.redact_result(&result.values);
     let file = &mut result.values;

@@ -2,7 +2,7 @@
 //! with the files, so that a journal that was lost or shortened after another session read it is reported.
 
 use super::directory::Directory;
-use super::event::{Seen, SeenJournal};
+use super::event::{ReadPositions, SeenJournal};
 use super::line::Entry;
 use super::rank::Nonce;
 use super::reader::{Read, Reader};
@@ -196,7 +196,7 @@ impl Follower {
     }
 
     /// Returns the read part of each journal, except this process's own.
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> ReadPositions {
         let seen = self.readers.values().map(|reader| {
             let (lines, sum) = (reader.length(), reader.last_sum());
             (reader.nonce, SeenJournal { lines, sum })

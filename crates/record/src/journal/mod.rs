@@ -24,16 +24,16 @@ mod recorder;
 mod state;
 
 pub use declared::{
-    AskedMetric, Compared, Contestant, Entrant, Objective, Optimization, PlanContent, ProposedStart, RecordedPlan,
-    ServerDeclared,
+    AskedMetric, ComparisonDesign, Contestant, Entrant, Objective, Optimization, PlanContent, ProposedStart,
+    RecordedPlan, ServerDescription,
 };
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
-    Event, FORMAT, GroupBegun, Learned, Link, NeighbourShares, RunFinished, RunStarted, SearchStarted, Seen,
-    SeenJournal, ServerExited, ServerReady, SessionStarted, StoredFile,
+    Event, FORMAT, GroupBegun, Link, NeighbourShares, ReadPositions, RunEvidence, RunFinished, RunStarted,
+    SearchStarted, SeenJournal, ServerExited, ServerReady, SessionStarted, StoredFile,
 };
 pub use figures::Figures;
-pub use files::{Check, Measured};
+pub use files::{BenchmarkResult, Check};
 pub use follow::Follower;
 pub use given_up::{GroupGivenUp, MOST_LISTED, Unlisted, Untried};
 pub use line::{Entry, sealed};

@@ -1,14 +1,16 @@
 //! State of a comparison: a fold over the starts that have all their results. Only the journal decides which start comes next, so an
 //! interrupted comparison continues in the same way. Starts of different nodes are never compared.
 
-use super::declared::{AskedMetric, Compared, Entrant};
+use super::declared::{AskedMetric, ComparisonDesign, Entrant};
 use super::machine::Machine;
 use super::state::{RunRecord, State};
 use std::collections::BTreeSet;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{PointId, ServerId};
 use vsweep_base::validity::Validity;
-use vsweep_strategy::selection::{Arm, Bisected, Located, Logs, Paired, PairedEnding, PairedOutcome, Placement, Slot};
+use vsweep_strategy::selection::{
+    Arm, Bisection, BisectionResult, Logs, PairedComparison, PairedEnding, PairedOutcome, Placement, Slot,
+};
 use vsweep_strategy::stats::Start;
 
 /// State of a comparison.
@@ -52,13 +54,13 @@ pub enum ComparisonFound {
     /// The result of two arms.
     Pairs(PairedOutcome),
     /// The result of an axis; `None` if the time or the starts were used up before the ends were compared on one node.
-    Axis(Option<Located>),
+    Axis(Option<BisectionResult>),
 }
 
 /// The two kinds of comparison.
 enum Selection {
-    Pairs(Paired),
-    Axis(Bisected),
+    Pairs(PairedComparison),
+    Axis(Bisection),
 }
 
 /// The next start that a selection asks for.
@@ -89,7 +91,7 @@ fn are_exceptions(starts: &[MeasuredStart]) -> bool {
     2 * measured().filter(|start| start.is_disturbed).count() < measured().count()
 }
 
-impl Compared {
+impl ComparisonDesign {
     /// Returns the state of the comparison. A failed start for which `retries` returns true is measured again.
     pub fn progress(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> ComparisonProgress {
         let mut selection = self.selection(self.max_starts);
@@ -224,10 +226,10 @@ impl Compared {
 
     fn selection(&self, max_starts: usize) -> Selection {
         if self.is_axis() {
-            return Selection::Axis(Bisected::new(self.entrants.len(), max_starts));
+            return Selection::Axis(Bisection::new(self.entrants.len(), max_starts));
         }
         let family = self.family.iter().map(|asked| asked.member).collect();
-        Selection::Pairs(Paired::new(family, max_starts, self.placement))
+        Selection::Pairs(PairedComparison::new(family, max_starts, self.placement))
     }
 }
 
@@ -280,7 +282,7 @@ impl ComparisonFound {
     /// Corrects the finding that no entrant of an axis can be started: if starts were left out because of their node, nothing was found.
     fn on_one_node(self, apart: usize) -> ComparisonFound {
         match self {
-            ComparisonFound::Axis(Some(Located::Unstartable)) if apart > 0 => ComparisonFound::Axis(None),
+            ComparisonFound::Axis(Some(BisectionResult::Unstartable)) if apart > 0 => ComparisonFound::Axis(None),
             found => found,
         }
     }
@@ -330,20 +332,22 @@ mod tests {
     use super::*;
     use crate::journal::Figures;
     use crate::journal::declared::{PlanContent, RecordedPlan};
-    use crate::journal::event::{Event, Learned, RunFinished, RunStarted, Seen, ServerExited, SessionStarted};
+    use crate::journal::event::{
+        Event, ReadPositions, RunEvidence, RunFinished, RunStarted, ServerExited, SessionStarted,
+    };
     use crate::journal::rank::{Hex64, Nonce};
     use vsweep_base::validity::{Code, Doubt};
     use vsweep_plan::Params;
     use vsweep_strategy::selection::{Finding, Member};
     use vsweep_strategy::stats::{Better, Margin, Verdict};
 
-    fn compared(max_seconds: Option<f64>) -> Compared {
+    fn compared(max_seconds: Option<f64>) -> ComparisonDesign {
         let entrant = |name: &str| Entrant {
             server: ServerId(name.into()),
             name: name.into(),
             points: vec![PointId(format!("{name}-point").into())],
         };
-        Compared {
+        ComparisonDesign {
             entrants: vec![entrant("base"), entrant("new")],
             loads: vec!["load".into()],
             family: vec![AskedMetric {
@@ -370,17 +374,17 @@ mod tests {
         entry.rank.line.seq
     }
 
-    fn measure(compared: &Compared, state: &mut State, entrant: usize, slot: u32, figure: Option<f64>) {
+    fn measure(compared: &ComparisonDesign, state: &mut State, entrant: usize, slot: u32, figure: Option<f64>) {
         measure_on(compared, state, 0, (entrant, slot), figure);
     }
 
-    fn measure_on(compared: &Compared, state: &mut State, node: u64, start: (usize, u32), figure: Option<f64>) {
+    fn measure_on(compared: &ComparisonDesign, state: &mut State, node: u64, start: (usize, u32), figure: Option<f64>) {
         record(compared, state, node, (start, 0), figure, Vec::new());
     }
 
     /// Records a run of a start on a node, with doubts about it. A run without a figure has failed.
     fn record(
-        compared: &Compared,
+        compared: &ComparisonDesign,
         state: &mut State,
         node: u64,
         ((entrant, slot), run): ((usize, u32), u32),
@@ -402,7 +406,7 @@ mod tests {
         };
         let started = note(state, node, Event::RunStarted(Box::new(started)));
         let learned =
-            figure.map(|figure| Learned::Figures(Figures::from_iter([("output_throughput".to_owned(), figure)])));
+            figure.map(|figure| RunEvidence::Figures(Figures::from_iter([("output_throughput".to_owned(), figure)])));
         let outcome = match figure {
             Some(_) => Outcome::Ok,
             None => Outcome::Failed,
@@ -419,7 +423,10 @@ mod tests {
     }
 
     /// Follows a comparison to its end, with a figure for each start that is asked for, by its number and entrant.
-    fn follow(compared: &Compared, figure: impl Fn(usize, usize) -> Option<f64>) -> (Vec<(usize, u32)>, Conclusion) {
+    fn follow(
+        compared: &ComparisonDesign,
+        figure: impl Fn(usize, usize) -> Option<f64>,
+    ) -> (Vec<(usize, u32)>, Conclusion) {
         let mut state = State::default();
         let mut starts = Vec::new();
         loop {
@@ -465,7 +472,7 @@ mod tests {
                 measure(&before, &mut state, entrant, slot, Some(100.0));
             }
         }
-        let now = Compared {
+        let now = ComparisonDesign {
             family: vec![AskedMetric {
                 metric: "p99_ttft_ms".into(),
                 ..before.family[0].clone()
@@ -534,12 +541,12 @@ mod tests {
             searches: 0,
             compare: None,
             noise: Vec::new(),
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         }))
     }
 
     /// Follows a comparison whose starts run on the nodes of these numbers, and on the last of them from then on.
-    fn follow_on(compared: &Compared, nodes: &[u64], figure: impl Fn(usize, usize, u64) -> f64) -> Conclusion {
+    fn follow_on(compared: &ComparisonDesign, nodes: &[u64], figure: impl Fn(usize, usize, u64) -> f64) -> Conclusion {
         let mut state = State::default();
         for node in 0..=nodes.iter().copied().max().unwrap_or(0) {
             note(&mut state, node, session(node));
@@ -582,7 +589,7 @@ mod tests {
     }
 
     /// Follows a comparison of two runs on each start, with the figure of each run and whether the generator stalled.
-    fn follow_stalls(compared: &Compared, figure: impl Fn(usize, u32, u32) -> (f64, bool)) -> Conclusion {
+    fn follow_stalls(compared: &ComparisonDesign, figure: impl Fn(usize, u32, u32) -> (f64, bool)) -> Conclusion {
         let mut state = State::default();
         loop {
             let NextStart { entrant, slot, .. } = match compared.progress(&state, &|_, _| false) {
@@ -612,7 +619,7 @@ mod tests {
 
     #[test]
     fn a_disturbed_run_decides_nothing() {
-        let own = Compared {
+        let own = ComparisonDesign {
             runs: 2,
             max_starts: 16,
             ..compared(None)
@@ -653,7 +660,7 @@ mod tests {
             name: name.into(),
             points: vec![PointId(point.into())],
         });
-        let axis = Compared {
+        let axis = ComparisonDesign {
             entrants: arms.entrants.iter().cloned().chain(more).collect(),
             ..arms
         };
@@ -663,7 +670,7 @@ mod tests {
         };
         let conclusion = follow_on(&axis, &[0, 0, 0, 1], figure);
         assert_eq!(conclusion.apart, 3);
-        let ComparisonFound::Axis(Some(Located::Between(bracket))) = conclusion.found else {
+        let ComparisonFound::Axis(Some(BisectionResult::Between(bracket))) = conclusion.found else {
             panic!("{conclusion:?}");
         };
         assert_eq!((bracket.old, bracket.new), (1, 2));
@@ -690,7 +697,7 @@ mod tests {
 
     #[test]
     fn arms_side_by_side_come_at_once_and_swap_their_gpus() {
-        let compared = Compared {
+        let compared = ComparisonDesign {
             placement: Placement::SideBySide,
             ..compared(None)
         };
@@ -715,7 +722,7 @@ mod tests {
         };
         assert_eq!((outcome.ending, starts.len() % 2), (PairedEnding::Decided, 0));
         // Both arms take their 10 s at once, so 25 s hold three pairs.
-        let short = Compared {
+        let short = ComparisonDesign {
             max_seconds: Some(25.0),
             ..compared
         };

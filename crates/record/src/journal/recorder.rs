@@ -2,8 +2,8 @@
 //! write at the same time use different files.
 
 use super::directory::{Directory, RunFiles, Shard};
-use super::event::{Event, FORMAT, RunFinished, Seen, StoredFile};
-use super::files::{self, Check, Measured, Provenance};
+use super::event::{Event, FORMAT, ReadPositions, RunFinished, StoredFile};
+use super::files::{self, BenchmarkResult, Check, Provenance};
 use super::follow::Follower;
 use super::line::Entry;
 use super::lock::Lock;
@@ -31,7 +31,7 @@ pub struct Recorder {
     /// The runs that were begun and have no result, by the numbers of their lines.
     begun: BTreeMap<u64, Entry>,
     /// The parts of other journals that were recorded as read.
-    last_seen: Seen,
+    last_seen: ReadPositions,
     lock: Lock,
 }
 
@@ -66,7 +66,7 @@ impl Recorder {
             secrets: Secrets::default(),
             launches: 0,
             begun: BTreeMap::new(),
-            last_seen: Seen::new(),
+            last_seen: ReadPositions::new(),
             lock,
         })
     }
@@ -134,7 +134,7 @@ impl Recorder {
     }
 
     /// Returns the parts of other journals that were read since the last call, in order to record them.
-    fn newly_read(&mut self) -> Seen {
+    fn newly_read(&mut self) -> ReadPositions {
         let mut seen = self.follower.seen();
         seen.retain(|name, now| self.last_seen.get(name) != Some(now));
         self.last_seen.extend(seen.clone());
@@ -148,7 +148,7 @@ impl Recorder {
     }
 
     /// Commits a measured run: writes its file first, then the line with the file's hash.
-    pub fn commit(&mut self, finished: RunFinished, measured: Measured) -> Result<Entry> {
+    pub fn commit(&mut self, finished: RunFinished, measured: BenchmarkResult) -> Result<Entry> {
         let draft = self.draft(Event::RunFinished(Box::new(finished)), Some(measured))?;
         Ok(self.settle(draft.write()?))
     }
@@ -164,7 +164,7 @@ impl Recorder {
     /// Prepares an event for writing. Adds the facts that only the recorder knows: the number of a launch, the parts of other journals that
     /// were read, and the line that retired earlier results. The file of a measured run is written before the event. No other event may be
     /// drafted before this one is settled, or its writing has failed.
-    pub fn draft(&mut self, mut event: Event, measured: Option<Measured>) -> Result<Draft> {
+    pub fn draft(&mut self, mut event: Event, measured: Option<BenchmarkResult>) -> Result<Draft> {
         let mut run = None;
         match &mut event {
             Event::SessionStarted(started) => started.seen = self.newly_read(),
@@ -201,7 +201,7 @@ impl Recorder {
         written
     }
 
-    fn measured_run(&self, finished: &RunFinished, measured: Measured) -> Box<MeasuredRun> {
+    fn measured_run(&self, finished: &RunFinished, measured: BenchmarkResult) -> Box<MeasuredRun> {
         let begun = self.begun.get(&finished.started);
         let Some(Entry {
             rank,
@@ -258,7 +258,7 @@ pub struct Draft {
 struct MeasuredRun {
     pub directory: Directory,
     pub provenance: Provenance,
-    pub measured: Measured,
+    pub measured: BenchmarkResult,
 }
 
 impl Draft {
@@ -318,7 +318,7 @@ fn complete_state(follower: Follower) -> Result<State> {
 #[cfg(test)]
 mod tests {
     use super::super::declared::RecordedPlan;
-    use super::super::declared::ServerDeclared;
+    use super::super::declared::ServerDescription;
     use super::super::event::{GroupBegun, RunStarted, SessionStarted};
     use super::super::state::{DuplicateReason, FIRST_SLOT};
     use super::*;
@@ -350,7 +350,7 @@ mod tests {
             searches: 0,
             compare: None,
             noise: Vec::new(),
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         }))
     }
 
@@ -405,11 +405,11 @@ mod tests {
     }
 
     fn begun() -> Event {
-        let config = ServerDeclared {
+        let config = ServerDescription {
             params: params(json!({"seed": 1, "tensor_parallel_size": 2})),
-            ..ServerDeclared::default()
+            ..ServerDescription::default()
         };
-        let (server, slot, seen) = (ServerId("s".into()), FIRST_SLOT, Seen::new());
+        let (server, slot, seen) = (ServerId("s".into()), FIRST_SLOT, ReadPositions::new());
         Event::GroupBegun(Box::new(GroupBegun {
             proposed: None,
             server,
@@ -443,10 +443,10 @@ mod tests {
         }
     }
 
-    fn result() -> Measured {
+    fn result() -> BenchmarkResult {
         let result = params(json!({"run_number": "mine", "duration": 1.25}));
         let simulated = false;
-        Measured {
+        BenchmarkResult {
             result: result.into(),
             simulated,
         }

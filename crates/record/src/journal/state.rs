@@ -15,8 +15,8 @@ mod records;
 mod resume;
 mod unlisted;
 
-use super::declared::{Compared, Optimization, ProposedStart};
-use super::event::{Event, RunFinished, Seen, SeenJournal};
+use super::declared::{ComparisonDesign, Optimization, ProposedStart};
+use super::event::{Event, ReadPositions, RunFinished, SeenJournal};
 use super::line::Entry;
 use super::rank::{Launch, LineId, Nonce, Rank};
 pub use attached::ServerMatch;
@@ -33,7 +33,7 @@ pub use unlisted::UnlistedRuns;
 use vsweep_base::cause::Outcome;
 use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_base::validity::Doubt;
-use vsweep_strategy::search::{ExploredRun, Probe};
+use vsweep_strategy::search::{ExplorationRun, Probe};
 
 /// The state after all lines of the journals of a directory.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +48,7 @@ pub struct State {
     /// Number and time of the last line of each session.
     last_lines: BTreeMap<Nonce, (u64, String)>,
     /// The parts of other journals that each session had read, with the numbers of the lines that record them.
-    seen: BTreeMap<Nonce, Vec<(u64, Seen)>>,
+    seen: BTreeMap<Nonce, Vec<(u64, ReadPositions)>>,
     /// Every try at a run, and every run that was given up untried.
     attempts: Vec<RunRecord>,
     by_line: HashMap<LineId, usize>,
@@ -65,7 +65,7 @@ pub struct State {
     answers_doubted: BTreeMap<Launch, Doubt>,
     are_answers_judged: bool,
     /// The read part of each journal; empty unless the state was loaded from a directory.
-    read: Seen,
+    read: ReadPositions,
     lamport: u64,
     /// The attempts that count, in the order of the tables; computed on first use.
     counted: OnceLock<Vec<usize>>,
@@ -114,7 +114,7 @@ impl State {
     }
 
     /// Returns the comparison that the plan asks for.
-    pub fn compared(&self) -> Option<&Compared> {
+    pub fn compared(&self) -> Option<&ComparisonDesign> {
         self.planning_session()?.compare.as_deref()
     }
 
@@ -232,7 +232,7 @@ impl State {
     }
 
     /// Returns the levels of an exploration on a planned start, in order.
-    pub fn levels(&self, exploration: &SearchId, slot: u32) -> impl Iterator<Item = &ExploredRun> {
+    pub fn levels(&self, exploration: &SearchId, slot: u32) -> impl Iterator<Item = &ExplorationRun> {
         self.chained(exploration, slot).filter_map(RunRecord::level)
     }
 
@@ -343,7 +343,7 @@ impl State {
     }
 
     /// Notes the read part of each journal, and frees the memory that is reserved for further runs.
-    pub(super) fn note_read(&mut self, read: Seen) {
+    pub(super) fn note_read(&mut self, read: ReadPositions) {
         self.read = read;
         self.attempts.shrink_to_fit();
     }

@@ -147,11 +147,11 @@ impl From<usize> for Cell {
 #[derive(Debug, Clone, Default)]
 pub struct Cells {
     rows: usize,
-    stored: Stored,
+    stored: CellStore,
 }
 
 #[derive(Debug, Clone)]
-enum Stored {
+enum CellStore {
     /// The only value of all rows; `None` without rows.
     Alike(Option<Cell>),
     /// Floating-point numbers, such as the figures of runs, in half the memory of cells. NaN is a missing cell.
@@ -160,9 +160,9 @@ enum Stored {
     Any(Vec<Cell>),
 }
 
-impl Default for Stored {
-    fn default() -> Stored {
-        Stored::Alike(None)
+impl Default for CellStore {
+    fn default() -> CellStore {
+        CellStore::Alike(None)
     }
 }
 
@@ -180,10 +180,10 @@ impl Cells {
     /// Returns the cell of a row.
     pub fn at(&self, row: usize) -> Cell {
         match &self.stored {
-            Stored::Alike(Some(same)) if row < self.rows => same.clone(),
-            Stored::Alike(_) => panic!("row {row} of {}", self.rows),
-            Stored::Numbers(numbers) => numbers[row].into(),
-            Stored::Any(cells) => cells[row].clone(),
+            CellStore::Alike(Some(same)) if row < self.rows => same.clone(),
+            CellStore::Alike(_) => panic!("row {row} of {}", self.rows),
+            CellStore::Numbers(numbers) => numbers[row].into(),
+            CellStore::Any(cells) => cells[row].clone(),
         }
     }
 
@@ -195,8 +195,8 @@ impl Cells {
     /// Returns every value that occurs, at least once each, which is enough for questions about any or all of the cells.
     pub fn values(&self) -> impl ExactSizeIterator<Item = Cell> + Clone {
         let count = match &self.stored {
-            Stored::Alike(same) => usize::from(same.is_some()),
-            Stored::Numbers(_) | Stored::Any(_) => self.rows,
+            CellStore::Alike(same) => usize::from(same.is_some()),
+            CellStore::Numbers(_) | CellStore::Any(_) => self.rows,
         };
         (0..count).map(|row| self.at(row))
     }
@@ -204,26 +204,26 @@ impl Cells {
     /// Returns the value of all rows, if only one is stored.
     pub fn same(&self) -> Option<&Cell> {
         match &self.stored {
-            Stored::Alike(same) => same.as_ref(),
-            Stored::Numbers(_) | Stored::Any(_) => None,
+            CellStore::Alike(same) => same.as_ref(),
+            CellStore::Numbers(_) | CellStore::Any(_) => None,
         }
     }
 
     /// Appends a row.
     pub fn push(&mut self, cell: Cell) {
         match &mut self.stored {
-            Stored::Alike(same @ None) => *same = Some(cell),
-            Stored::Alike(Some(same)) if is_same(same, &cell) => {}
+            CellStore::Alike(same @ None) => *same = Some(cell),
+            CellStore::Alike(Some(same)) if is_same(same, &cell) => {}
             _ => {
                 self.widen(&cell);
                 match &mut self.stored {
-                    Stored::Numbers(numbers) => numbers.extend(as_number(&cell)),
-                    Stored::Any(cells) => {
+                    CellStore::Numbers(numbers) => numbers.extend(as_number(&cell)),
+                    CellStore::Any(cells) => {
                         // Equal texts in successive rows share their memory.
                         let repeated = cells.last().filter(|last| is_same(last, &cell)).cloned();
                         cells.push(repeated.unwrap_or(cell));
                     }
-                    Stored::Alike(_) => {}
+                    CellStore::Alike(_) => {}
                 }
             }
         }
@@ -233,10 +233,10 @@ impl Cells {
     /// Removes rows at the end, or appends missing cells.
     pub fn resize(&mut self, rows: usize) {
         match &mut self.stored {
-            stored if rows == 0 => *stored = Stored::default(),
-            Stored::Alike(_) => {}
-            Stored::Numbers(numbers) => numbers.truncate(rows),
-            Stored::Any(cells) => cells.truncate(rows),
+            stored if rows == 0 => *stored = CellStore::default(),
+            CellStore::Alike(_) => {}
+            CellStore::Numbers(numbers) => numbers.truncate(rows),
+            CellStore::Any(cells) => cells.truncate(rows),
         }
         self.rows = self.rows.min(rows);
         (self.rows..rows).for_each(|_| self.push(Cell::Missing));
@@ -246,27 +246,27 @@ impl Cells {
     pub fn set(&mut self, row: usize, cell: Cell) {
         self.widen(&cell);
         match &mut self.stored {
-            Stored::Numbers(numbers) => numbers[row] = as_number(&cell).unwrap_or(f64::NAN),
-            Stored::Any(cells) => cells[row] = cell,
-            Stored::Alike(_) => {}
+            CellStore::Numbers(numbers) => numbers[row] = as_number(&cell).unwrap_or(f64::NAN),
+            CellStore::Any(cells) => cells[row] = cell,
+            CellStore::Alike(_) => {}
         }
     }
 
     /// Replaces every value by the one that `replacement` returns for it.
     pub fn change(&mut self, replacement: impl Fn(&Cell) -> Cell) {
         match &mut self.stored {
-            Stored::Alike(same) => *same = same.as_ref().map(replacement),
-            Stored::Any(cells) => cells.iter_mut().for_each(|cell| *cell = replacement(cell)),
-            Stored::Numbers(_) => self.stored = Stored::Any(self.iter().map(|cell| replacement(&cell)).collect()),
+            CellStore::Alike(same) => *same = same.as_ref().map(replacement),
+            CellStore::Any(cells) => cells.iter_mut().for_each(|cell| *cell = replacement(cell)),
+            CellStore::Numbers(_) => self.stored = CellStore::Any(self.iter().map(|cell| replacement(&cell)).collect()),
         }
     }
 
     /// Frees the memory that is reserved for further rows.
     pub fn shrink(&mut self) {
         match &mut self.stored {
-            Stored::Alike(_) => {}
-            Stored::Numbers(numbers) => numbers.shrink_to_fit(),
-            Stored::Any(cells) => cells.shrink_to_fit(),
+            CellStore::Alike(_) => {}
+            CellStore::Numbers(numbers) => numbers.shrink_to_fit(),
+            CellStore::Any(cells) => cells.shrink_to_fit(),
         }
     }
 
@@ -274,21 +274,21 @@ impl Cells {
     fn widen(&mut self, cell: &Cell) {
         let is_number = as_number(cell).is_some();
         match &self.stored {
-            Stored::Any(_) => {}
-            Stored::Numbers(_) if is_number => {}
-            Stored::Numbers(_) => self.stored = Stored::Any(self.iter().collect()),
-            Stored::Alike(same) => {
+            CellStore::Any(_) => {}
+            CellStore::Numbers(_) if is_number => {}
+            CellStore::Numbers(_) => self.stored = CellStore::Any(self.iter().collect()),
+            CellStore::Alike(same) => {
                 let same = same.clone().unwrap_or_default();
                 self.stored = match as_number(&same).filter(|_| is_number) {
-                    Some(number) => Stored::Numbers(vec![number; self.rows]),
-                    None => Stored::Any(vec![same; self.rows]),
+                    Some(number) => CellStore::Numbers(vec![number; self.rows]),
+                    None => CellStore::Any(vec![same; self.rows]),
                 };
             }
         }
     }
 }
 
-/// Returns the number that represents a cell in [`Stored::Numbers`]; `None` for cells that it cannot hold.
+/// Returns the number that represents a cell in [`CellStore::Numbers`]; `None` for cells that it cannot hold.
 fn as_number(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Missing => Some(f64::NAN),

@@ -18,7 +18,7 @@ const LATENCIES: [&str; 7] = [
 
 /// A figure in a table for the terminal.
 #[derive(Debug)]
-pub struct Shown {
+pub struct TableFigure {
     /// The heading of its column.
     pub heading: &'static str,
     /// The metric.
@@ -35,11 +35,11 @@ pub struct MetricSet {
     /// True if the load is for output tokens, so that speed per user and throughput per GPU are meaningful.
     pub gives_output: bool,
     /// The figures that a table shows.
-    pub shown: &'static [Shown],
+    pub shown: &'static [TableFigure],
 }
 
-const fn shown(heading: &'static str, metric: &'static str) -> Shown {
-    Shown { heading, metric }
+const fn shown(heading: &'static str, metric: &'static str) -> TableFigure {
+    TableFigure { heading, metric }
 }
 
 static REQUESTS: MetricSet = MetricSet {

@@ -2,7 +2,7 @@
 //! figure.
 
 use super::marks::Mark;
-use super::statistics::steadiness::{Disagreement, Drifting, disagreement, disagreements, drifting};
+use super::statistics::steadiness::{Disagreement, Drift, disagreement, disagreements, drifting};
 use super::{Cell, Column, ECHOED, Section, Spread, Table};
 use crate::journal::ALONE_SLOT;
 use itertools::Itertools;
@@ -81,7 +81,7 @@ pub struct Points<'t> {
     /// The points.
     pub points: Vec<Point>,
     /// Launches during which the server's figures drifted.
-    pub drifting: Vec<Drifting>,
+    pub drifting: Vec<Drift>,
     /// The estimates of the answer by metric and point.
     pub(super) estimates: HashMap<String, HashMap<Box<str>, Estimate>>,
     /// The ids of the points on the answer's frontiers, by their two metrics.
@@ -313,7 +313,7 @@ impl Point {
     }
 
     /// Judges its validity by the best of the runs behind its figures and by how well these agree.
-    fn judge(&mut self, runs: &Table, drifting: &[Drifting]) {
+    fn judge(&mut self, runs: &Table, drifting: &[Drift]) {
         let judged = || self.judged_rows().iter().map(|row| &runs.runs[*row]);
         let of_runs = judged().flat_map(|run| &run.marks);
         let of_runs = of_runs.filter_map(|mark| mark.of_point(runs, self.judged_rows()));

@@ -2,7 +2,7 @@
 //! one would be unreadable. Points that differ only in other parameters are drawn as their median, in a band from the lowest to the
 //! highest.
 
-use super::multiples::{Arranged, Curve, MOST_READ, arrange, count, groups, without};
+use super::multiples::{Curve, MOST_READ, PanelLayout, arrange, count, groups, without};
 use super::x_axis::{XAxis, scale_of_figures};
 use super::{ChartContext, bar_of, numbered, of_workload, share_extent};
 use crate::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
@@ -118,7 +118,7 @@ fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, measured: &[&Point], 
 
 fn note(
     subject: &ChartContext<'_>,
-    arranged: &Arranged<'_>,
+    arranged: &PanelLayout<'_>,
     ys: &[&String],
     sketch: &CurveChart<'_>,
     panels: &[Panel],

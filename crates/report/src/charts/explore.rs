@@ -45,7 +45,7 @@ pub fn in_words(state: &State) -> Vec<String> {
             |place| format!("knee{}: {}", at(&levels[place]), show(&levels[place])),
         );
         Some(format!(
-            "{}: {knee} (mean E2EL); saturated{}: {}; one request at a time: {}",
+            "{}: {knee}; saturated{}: {} (mean E2EL); one request at a time: {}",
             search_name(record, state),
             at(saturated),
             show(saturated),

@@ -27,7 +27,7 @@ pub struct Curve<'a> {
 
 /// The curves of a picture.
 #[derive(Debug)]
-pub struct Arranged<'a> {
+pub struct PanelLayout<'a> {
     /// Panels with their titles.
     pub panels: Vec<(String, Vec<Curve<'a>>)>,
     /// The parameters that distinguish panels and curves.
@@ -37,7 +37,7 @@ pub struct Arranged<'a> {
 }
 
 /// Arranges points by `columns`, of which the first matters most.
-pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'a> {
+pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> PanelLayout<'a> {
     let mut distinct_by = columns;
     let panel_by = loop {
         let curves = count(points, &distinct_by);
@@ -76,7 +76,7 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
     };
     let left_out = panels.len().saturating_sub(MOST_PANELS);
     panels.truncate(MOST_PANELS);
-    Arranged {
+    PanelLayout {
         panels,
         distinct_by,
         left_out,

@@ -1,7 +1,7 @@
 //! Writes a comparison as text, as Markdown and as one offline page, all from the same data, and as JSON in the Bencher Metric Format.
 
 use super::words::{DROPPED, HEADS, STARTS, cells, show_limit, tally, word};
-use super::{Comparison, Figure, Judged, Side, changes, frontiers};
+use super::{Comparison, Figure, LimitVerdict, Side, changes, frontiers};
 use crate::chart::Chart;
 use crate::html::text::{self, safe};
 use crate::picture::{Form, render};
@@ -90,7 +90,7 @@ pub fn to_bmf(comparison: &Comparison) -> String {
 
 /// Data for all text forms.
 fn parts(comparison: &Comparison) -> Value {
-    let of_limit = |judged: &Judged| {
+    let of_limit = |judged: &LimitVerdict| {
         [
             show_limit(&judged.limit),
             judged.settings.clone(),
@@ -108,7 +108,7 @@ fn parts(comparison: &Comparison) -> Value {
         };
         let why = format!("no valid run in {side}");
         let row = [
-            "every limit".to_owned(),
+            "(all)".to_owned(),
             settings.clone(),
             why,
             String::new(),
@@ -121,7 +121,7 @@ fn parts(comparison: &Comparison) -> Value {
         .iter()
         .map(|judged| (judged.requirement, of_limit(judged)));
     let limits = comparison.lone().map(of_lone).chain(limits).collect_vec();
-    let is_met = |judged: &&Judged| judged.requirement == Requirement::Met;
+    let is_met = |judged: &&LimitVerdict| judged.requirement == Requirement::Met;
     let unmet = limits
         .iter()
         .filter(|(requirement, _)| *requirement != Requirement::Met);

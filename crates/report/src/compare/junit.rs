@@ -1,7 +1,7 @@
 //! A comparison as JUnit XML, which CI systems show as tests: one case for each limit at each point.
 
 use super::words::{HEADS, cells, show_limit, tally};
-use super::{Comparison, Figure, Judged};
+use super::{Comparison, Figure, LimitVerdict};
 use crate::html::text;
 use crate::texts::changes::change_within;
 use crate::texts::template::{fill, line_environment};
@@ -54,7 +54,7 @@ fn count(comparison: &Comparison, requirement: Requirement) -> usize {
 }
 
 /// The case of a limit at a point: the change with its interval, both values and the p-value.
-fn of_limit(judged: &Judged) -> Value {
+fn of_limit(judged: &LimitVerdict) -> Value {
     let text = format!(
         "{}, {} -> {}, p = {:.3}",
         change_within(judged.ratio, Some(judged.interval)),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use vsweep_record::table::{Column, ECHOED, Point, Points, Section};
 
 /// Points of both sides that belong together, and the rest.
-pub struct Matched<'p> {
+pub struct PointMatches<'p> {
     pub pairs: Vec<PointPair<'p>>,
     /// Settings of points without a counterpart.
     pub only_base: Vec<String>,
@@ -28,7 +28,7 @@ pub struct PointPair<'p> {
 
 /// Pairs the measured points that agree in all keys. If several points of a side have the same keys, none of them has a counterpart,
 /// because nothing says which one is meant.
-pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p> {
+pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatches<'p> {
     // `varying` looks at every run, so it is called once for each side.
     let (in_base, in_new) = (varying(base), varying(new));
     let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(full_name).collect();
@@ -60,7 +60,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     let left = left.ordered_by_key(|(point, _)| point.row);
     let (failed_base, only_new): (Vec<_>, Vec<_>) = left.partition(|(_, has_failed)| *has_failed);
     let named = |points: Vec<(&Point, bool)>| points.iter().map(|(point, _)| settings(&in_new, point.row)).collect();
-    Matched {
+    PointMatches {
         pairs,
         only_base,
         only_new: named(only_new),

@@ -20,10 +20,10 @@ pub(super) use words::word;
 
 use super::names::PointNames;
 use itertools::Itertools;
-use matching::{Matched, PointPair, match_points};
+use matching::{PointMatches, PointPair, match_points};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use vsweep_answer::{Basis, ComparedPoint, Comparing, MetricNoise, Requirement, Verdict};
+use vsweep_answer::{Basis, ComparedPoint, ComparisonInput, MetricNoise, Requirement, Verdict};
 use vsweep_plan::Limit;
 use vsweep_record::evidence;
 use vsweep_record::table::{Measure, Points};
@@ -88,7 +88,7 @@ pub struct Comparison {
     #[serde(skip)]
     pub is_limited: bool,
     /// Result of each limit at each point that both sides measured.
-    pub limits: Vec<Judged>,
+    pub limits: Vec<LimitVerdict>,
     /// The noise of each metric, of the base and of the new side.
     pub noise: (Vec<MetricNoise>, Vec<MetricNoise>),
 }
@@ -127,7 +127,7 @@ pub struct Figure {
 
 /// A limit at one point.
 #[derive(Debug, Clone, Serialize)]
-pub struct Judged {
+pub struct LimitVerdict {
     /// The limit.
     #[serde(flatten)]
     pub limit: Limit,
@@ -165,7 +165,7 @@ impl Comparison {
     /// If there is nothing to compare: no common point, or an asked metric that no common point has.
     pub fn of(base: &Side, new: &Side, question: &Question) -> Result<Comparison, String> {
         let sides = (Points::of(&base.table), Points::of(&new.table));
-        let Matched {
+        let PointMatches {
             pairs,
             only_base,
             only_new,
@@ -193,7 +193,7 @@ impl Comparison {
             let node = |row| node(row).map_or_else(String::new, |machine| machine.node.clone());
             evidence::side(points, &measures, &PointNames::of(points), &side.noise, &node)
         };
-        let compared = vsweep_answer::compare(&Comparing {
+        let compared = vsweep_answer::compare(&ComparisonInput {
             base: &experiment(&sides.0, base),
             new: &experiment(&sides.1, new),
             pairs: pairs
@@ -232,7 +232,7 @@ impl Comparison {
                     true => Requirement::Broken,
                     false => judged.requirement,
                 };
-                Some(Judged {
+                Some(LimitVerdict {
                     limit: limit.clone(),
                     settings: pair.settings.clone(),
                     base: point.was.value,

@@ -6,7 +6,7 @@ use crate::sentences::parts::replicas;
 use crate::sentences::{Pick, picks};
 use minijinja::value::Serde;
 use minijinja::{Value, context};
-use vsweep_answer::{Answered, Goal};
+use vsweep_answer::{Goal, QuestionAnswer};
 
 /// The recommendation for each leading question, in their order, with the sentence about the limit that each server reaches.
 pub fn parts(inputs: &Inputs<'_>, bounds: Vec<Option<String>>) -> Vec<Value> {
@@ -18,7 +18,7 @@ pub fn parts(inputs: &Inputs<'_>, bounds: Vec<Option<String>>) -> Vec<Value> {
         .collect()
 }
 
-fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick, bound: Option<String>) -> Value {
+fn of_question(inputs: &Inputs<'_>, answered: &QuestionAnswer, pick: Pick, bound: Option<String>) -> Value {
     let at = inputs.answers.place_of(answered);
     let mut workloads = inputs.answers.workloads.iter();
     let place = workloads.position(|workload| match at {

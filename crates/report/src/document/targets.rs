@@ -6,13 +6,13 @@ use super::points::PointWords;
 use crate::inputs::Inputs;
 use crate::output::configs::Config;
 use crate::output::sla;
-use crate::sentences::parts::replicas;
+use crate::sentences::parts::{replicas, undecided};
 use crate::sentences::sentence;
 use crate::texts::criteria::{phrase, phrase_of};
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
-use vsweep_answer::{Answered, Goal};
+use vsweep_answer::{Goal, QuestionAnswer};
 use vsweep_base::units::show_many;
 use vsweep_record::table::{SearchResult, search_results};
 
@@ -51,7 +51,7 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let title = sla::question(first);
     let open = servers.iter().filter(|row| row.is_open()).count();
     let document = &inputs.answers.document;
-    let is_same_question = |answered: &&Answered| {
+    let is_same_question = |answered: &&QuestionAnswer| {
         let is_target = matches!(&answered.goal, Goal::Load { target, .. } if *target == first.target.name);
         is_target && answered.workload == sla::load_name(first).unwrap_or_default()
     };
@@ -86,7 +86,8 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
             ..card::parts(inputs, configs, &named, at, metric, &title)
         }
     });
-    let ties = answered.ties.iter().map(|tie| document.name_of(tie).to_owned());
+    let ties = answered.ties.iter();
+    let ties = ties.map(|tie| document.name_of(tie).to_owned() + &undecided(answered, tie));
     context! {
         best,
         binding => winning.and_then(|result| Some(phrase_of(result.target, result.answer()?.binding.as_deref()?))),

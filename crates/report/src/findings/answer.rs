@@ -9,7 +9,7 @@ use crate::output::optimized;
 use itertools::Itertools;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
-use vsweep_answer::{Answer, Answered, answer};
+use vsweep_answer::{Answer, QuestionAnswer, answer};
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
 use vsweep_plan::ReportOptions;
@@ -133,7 +133,7 @@ impl Answers {
     }
 
     /// The index of the point that won a question of the document, if it was measured.
-    pub fn place_of(&self, answered: &Answered) -> Option<usize> {
+    pub fn place_of(&self, answered: &QuestionAnswer) -> Option<usize> {
         let number = self.document.questions.iter().position(|own| own == answered)?;
         let mut all = self.workloads.iter().flat_map(|workload| &workload.winners);
         all.find_map(|(own, at)| (*own == number).then_some(*at))
@@ -205,7 +205,7 @@ fn is_missed(document: &Answer, workload: &str) -> bool {
 /// The index of the winning point: the one that is named, or the one that was measured at the load that a search found. The runs are in
 /// the order of the rows.
 fn winning_point(
-    answered: &Answered,
+    answered: &QuestionAnswer,
     places: &HashMap<&str, usize>,
     points: &Points<'_>,
     (state, runs): (&State, &[&RunRecord]),

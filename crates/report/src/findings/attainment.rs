@@ -40,7 +40,7 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_plan::{Assertion, Required, Servers};
+    use vsweep_plan::{Assertion, ServerCondition, Servers};
     use vsweep_strategy::search::Criterion;
 
     fn shares(limits: &[(&str, &str)]) -> Shares {
@@ -49,7 +49,7 @@ mod tests {
             .map(|(name, limit)| RequestLimit::parse(name, limit).expect("a limit"));
         let criterion = Criterion::attainment(limits.collect(), ">=75%").expect("a share");
         Shares::asked_by(&[Requirement {
-            what: Required::Points(Assertion {
+            what: ServerCondition::Points(Assertion {
                 criteria: vec![criterion],
                 ..Assertion::default()
             }),

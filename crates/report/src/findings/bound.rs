@@ -98,7 +98,7 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
         }
         "arithmetic" => {
             let weights = weights.map_or(String::new(), |weights| format!("{weights} or "));
-            let advice = format!("more requests will hardly help, {weights}more GPUs may");
+            let advice = format!("more requests will hardly help, but {weights}more GPUs may");
             let (verb, advice) = verb_and_advice("mfu", REACHED_ARITHMETIC, advice)?;
             format!(
                 "Arithmetic {verb}: {} of its peak (real kernels reach 50 to 60 %); {} of the memory bandwidth is used{advice}",

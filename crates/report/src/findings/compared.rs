@@ -9,8 +9,10 @@ use vsweep_answer::BrokenServer;
 use vsweep_base::shell::shell_command;
 use vsweep_base::units::show_many;
 use vsweep_record::evidence::{broken, ratio_so_far};
-use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
-use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
+use vsweep_record::journal::{
+    AskedMetric, ComparisonDesign, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State,
+};
+use vsweep_strategy::selection::{Arm, BisectionResult, Bracket, Finding, PairedEnding, PairedOutcome};
 use vsweep_strategy::stats::{self, Estimate, Interval, Verdict};
 
 /// Most figures in a brief description.
@@ -60,7 +62,7 @@ fn describe(state: &State, most_figures: usize) -> Vec<String> {
 /// `None` before the first pair.
 pub fn so_far(state: &State) -> Option<(usize, String)> {
     // With a time limit of zero, the comparison ends with the result so far.
-    let stopped = Compared {
+    let stopped = ComparisonDesign {
         max_seconds: Some(0.0),
         ..state.compared()?.clone()
     };
@@ -101,7 +103,7 @@ pub fn chosen(state: &State) -> Vec<(String, String)> {
             (None, PairedEnding::Unstartable(arm)) => vec![usize::from(arm == Arm::Base)],
             (None, _) => vec![0, 1],
         },
-        ComparisonFound::Axis(Some(Located::Between(Bracket { old, new, .. }))) => vec![old, new],
+        ComparisonFound::Axis(Some(BisectionResult::Between(Bracket { old, new, .. }))) => vec![old, new],
         ComparisonFound::Axis(_) => Vec::new(),
     };
     let entrants = entrants.into_iter().filter_map(|at| compared.entrants.get(at));
@@ -114,7 +116,7 @@ pub fn chosen(state: &State) -> Vec<(String, String)> {
 }
 
 /// A sentence for each server whose answers to the fixed questions make its results invalid.
-pub(crate) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Iterator<Item = String> + 'a {
+pub(crate) fn doubts<'a>(compared: &'a ComparisonDesign, state: &'a State) -> impl Iterator<Item = String> + 'a {
     let doubted = compared
         .entrants
         .iter()
@@ -136,7 +138,7 @@ pub fn is_decided(state: &State) -> Option<bool> {
 }
 
 /// Findings of a comparison by pairs, one for each member of its family; empty until it ends.
-pub(crate) fn findings(compared: &Compared, state: &State) -> Vec<Finding> {
+pub(crate) fn findings(compared: &ComparisonDesign, state: &State) -> Vec<Finding> {
     match compared.progress(state, &|_, _| false) {
         ComparisonProgress::Ended(Conclusion {
             found: ComparisonFound::Pairs(outcome),
@@ -146,7 +148,7 @@ pub(crate) fn findings(compared: &Compared, state: &State) -> Vec<Finding> {
     }
 }
 
-fn names(compared: &Compared) -> String {
+fn names(compared: &ComparisonDesign) -> String {
     match compared.entrants.as_slice() {
         [base, new] => format!("{} with {}", short_label(&new.name), short_label(&base.name)),
         all => show_many(all.len() as u64, "server"),
@@ -154,7 +156,7 @@ fn names(compared: &Compared) -> String {
 }
 
 fn pairs(
-    compared: &Compared,
+    compared: &ComparisonDesign,
     (outcome, most_figures): (&PairedOutcome, usize),
     conclusion: &Conclusion,
     state: &State,
@@ -251,7 +253,7 @@ impl Tally {
 }
 
 /// The verdict of all findings together: `sim_speed 1.1 is better than sim_speed 1.0`.
-fn verdict(compared: &Compared, findings: &[Finding]) -> String {
+fn verdict(compared: &ComparisonDesign, findings: &[Finding]) -> String {
     let [base, new] = compared.entrants.as_slice() else {
         return format!("compared {}", names(compared));
     };
@@ -273,18 +275,23 @@ fn verdict(compared: &Compared, findings: &[Finding]) -> String {
     }
 }
 
-fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion, state: &State) -> Vec<String> {
+fn axis(
+    compared: &ComparisonDesign,
+    located: Option<&BisectionResult>,
+    conclusion: &Conclusion,
+    state: &State,
+) -> Vec<String> {
     let mut along = "along";
     let mut difference = None;
     let found = match located {
         None if conclusion.is_out_of_time => "max_time is spent before both ends were measured".to_owned(),
         None => "max_starts are spent before both ends were measured on one node".to_owned(),
-        Some(Located::Unstartable) => "fewer than two entries start".to_owned(),
-        Some(Located::Unchanged(change)) => {
+        Some(BisectionResult::Unstartable) => "fewer than two entries start".to_owned(),
+        Some(BisectionResult::Unchanged(change)) => {
             let shown = shown(*change, change.interval(stats::ALPHA));
             format!("the two ends do not differ by more than noise: {shown}")
         }
-        Some(Located::Between(Bracket {
+        Some(BisectionResult::Between(Bracket {
             old,
             new,
             change,
@@ -328,7 +335,7 @@ fn differing(old: &Entrant, new: &Entrant, state: &State) -> Option<String> {
 }
 
 /// The load of a member of the family, if there are several loads.
-pub(crate) fn at_load(compared: &Compared, asked: &AskedMetric) -> String {
+pub(crate) fn at_load(compared: &ComparisonDesign, asked: &AskedMetric) -> String {
     match compared.loads.len() {
         1 => String::new(),
         _ => format!(" at {}", short_label(&compared.loads[asked.load])),

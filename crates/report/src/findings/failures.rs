@@ -258,10 +258,10 @@ pub fn group_recorded(state: &State) -> Vec<Group> {
 }
 
 /// A run of a group: its row, its record, and the observation of it.
-type Member<'a> = (usize, &'a RunRecord, Seen<'a>);
+type Member<'a> = (usize, &'a RunRecord, Observation<'a>);
 
 /// An observation: its text, and the values that the text contains.
-type Seen<'a> = (&'a str, Option<&'a RequestError>, Option<&'a Arc<RuledOut>>);
+type Observation<'a> = (&'a str, Option<&'a RequestError>, Option<&'a Arc<RuledOut>>);
 
 /// Each reason of a run, with the observation of it.
 fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<Item = (Reason, Member<'_>)> {

@@ -95,6 +95,13 @@ impl Goals {
         targets.map(|goal| &*goal.name)
     }
 
+    /// The places of the targets that a point meets beyond doubt.
+    pub fn targets_met(&self, point: usize) -> Vec<usize> {
+        let targets = self.goals.iter().filter(|goal| goal.is_target).enumerate();
+        let met = targets.filter(|(_, goal)| goal.meets[point] == Some(Requirement::Met));
+        met.map(|(place, _)| place).collect()
+    }
+
     /// Returns true if a point meets one of the targets, if there are any, and each assertion that applies to it or its server.
     pub fn competes(&self, point: usize) -> bool {
         self.verdict(point) == Requirement::Met

@@ -12,7 +12,7 @@ use vsweep_record::table::{Column, MetricSet, Points, Section, Workload};
 pub struct Ranking(Vec<Vec<String>>);
 
 /// A point at the chosen load: its row, and the logarithm of its throughput.
-type Measured = (usize, f64);
+type PointThroughput = (usize, f64);
 
 impl Ranking {
     /// Ranking of a table.
@@ -48,7 +48,7 @@ pub fn sort(columns: &mut Vec<&Column>, ranked: &[String]) {
     });
 }
 
-fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) -> Vec<Measured> {
+fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) -> Vec<PointThroughput> {
     let metric = MetricSet::of(points, workload).throughput.1;
     let log = |at: &usize| {
         let point = &points.points[*at];
@@ -64,7 +64,7 @@ fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) 
 }
 
 /// The sum of squares between the values of a setting, as in an analysis of variance.
-fn explained(column: &Column, measured: &[Measured]) -> f64 {
+fn explained(column: &Column, measured: &[PointThroughput]) -> f64 {
     let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
     let all = measured.iter().map(|(_, log)| *log).collect_vec();
     let mut by_value: BTreeMap<String, Vec<f64>> = BTreeMap::new();

@@ -8,9 +8,9 @@ use crate::output::sla;
 use crate::texts::status::unfinished;
 use itertools::Itertools;
 use std::fmt;
-use vsweep_answer::{Answer, Answered, Goal};
+use vsweep_answer::{Answer, Goal, QuestionAnswer};
 use vsweep_base::ids::ServerId;
-use vsweep_plan::{Assertion, Params, Required, Servers};
+use vsweep_plan::{Assertion, Params, ServerCondition, Servers};
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Point, Points, SearchResult, Workload, search_results};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
@@ -18,7 +18,7 @@ use vsweep_strategy::stats::Requirement;
 
 /// A requirement of the plan, judged for one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct RequirementResult {
     /// The requirement, with its workload if there are several.
     pub text: String,
     /// The verdict.
@@ -28,7 +28,7 @@ pub struct Judged {
 }
 
 /// Formats the result: `requirement met: target chat (tp 2: up to 123)`.
-impl fmt::Display for Judged {
+impl fmt::Display for RequirementResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
             Requirement::Met => "met",
@@ -48,16 +48,16 @@ pub fn judge(
     state: &State,
     points: &Points<'_>,
     answer: &Answer,
-) -> Vec<Judged> {
+) -> Vec<RequirementResult> {
     let judged = required.iter().flat_map(|required| match &required.what {
-        Required::Target(name) => of_target(required, name, state, answer),
-        Required::Points(assertion) => of_points(required, assertion, state, points, answer),
+        ServerCondition::Target(name) => of_target(required, name, state, answer),
+        ServerCondition::Points(assertion) => of_points(required, assertion, state, points, answer),
     });
     judged.chain(of_comparison(state)).collect()
 }
 
 /// Verdicts on the limits of the plan's comparison.
-fn of_comparison(state: &State) -> Vec<Judged> {
+fn of_comparison(state: &State) -> Vec<RequirementResult> {
     let Some(compared) = state.compared() else {
         return Vec::new();
     };
@@ -74,7 +74,7 @@ fn of_comparison(state: &State) -> Vec<Judged> {
         let percent = format!("{:+.3}", bound.log.exp_m1() * 100.0);
         let percent = percent.trim_end_matches('0').trim_end_matches('.');
         let load = compared::at_load(compared, asked);
-        Some(Judged {
+        Some(RequirementResult {
             text: format!("{}:{percent}%{load}", asked.metric),
             verdict,
             why,
@@ -83,7 +83,12 @@ fn of_comparison(state: &State) -> Vec<Judged> {
     judged.collect()
 }
 
-fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State, answer: &Answer) -> Vec<Judged> {
+fn of_target(
+    required: &vsweep_plan::Requirement,
+    name: &str,
+    state: &State,
+    answer: &Answer,
+) -> Vec<RequirementResult> {
     let is_about_target = |goal: &Goal| matches!(goal, Goal::Load { target, .. } if target == name);
     let all = search_results(state).into_iter().filter(|own| own.target.name == name);
     let by_load = all.map(|result| (sla::load_name(&result), result)).into_group_map();
@@ -104,14 +109,14 @@ fn of_target(required: &vsweep_plan::Requirement, name: &str, state: &State, ans
         let load = load.map_or(String::new(), |load| format!(", {load}"));
         conclude(required, load, said.collect(), state)
     });
-    let judged: Vec<Judged> = judged.collect();
+    let judged: Vec<RequirementResult> = judged.collect();
     match judged.is_empty() {
         true => vec![conclude(required, String::new(), Vec::new(), state)],
         false => judged,
     }
 }
 
-fn is_winner(answered: &Answered, server: &ServerId) -> bool {
+fn is_winner(answered: &QuestionAnswer, server: &ServerId) -> bool {
     let winner = answered.winner.as_ref();
     winner.is_some_and(|winner| winner.config == *server.0)
 }
@@ -133,7 +138,7 @@ fn of_points(
     state: &State,
     points: &Points<'_>,
     answer: &Answer,
-) -> Vec<Judged> {
+) -> Vec<RequirementResult> {
     let runs: Vec<&RunRecord> = state.runs().collect();
     let said = of_each_point(assertion, state, &runs, points);
     let mut workloads = points.workloads();
@@ -218,7 +223,12 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
 
 /// Combines the verdicts of all servers. Until the sweep is finished, the requirement is undecided, unless it covers every server and one of
 /// them has broken it.
-fn conclude(required: &vsweep_plan::Requirement, workload: String, said: Vec<Said>, state: &State) -> Judged {
+fn conclude(
+    required: &vsweep_plan::Requirement,
+    workload: String,
+    said: Vec<Said>,
+    state: &State,
+) -> RequirementResult {
     let verdicts = said.iter().map(|(verdict, _)| *verdict);
     let (servers, verdict) = match required.servers {
         Servers::Any => ("", verdicts.min()),
@@ -240,5 +250,5 @@ fn conclude(required: &vsweep_plan::Requirement, workload: String, said: Vec<Sai
         }
     };
     let text = format!("{}{servers}{workload}", required.what);
-    Judged { text, verdict, why }
+    RequirementResult { text, verdict, why }
 }

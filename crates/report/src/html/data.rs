@@ -85,6 +85,10 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
             Dictionary::of(places.clone().map(|at| inputs.goals.met_by(at))),
         );
         page.add("targets", inputs.goals.targets().collect_vec());
+        page.add(
+            "met",
+            places.clone().map(|at| inputs.goals.targets_met(at)).collect_vec(),
+        );
         page.add("competes", places.map(|at| inputs.goals.competes(at)).collect_vec());
     }
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();

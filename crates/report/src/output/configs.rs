@@ -17,7 +17,7 @@ use crate::texts::words::{show_number, show_together};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use std::collections::BTreeMap;
-use vsweep_answer::Answered;
+use vsweep_answer::QuestionAnswer;
 use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable;
@@ -90,7 +90,7 @@ pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
 /// The winners of all questions, in the order of the document.
 fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
     let document = &inputs.answers.document;
-    let winner = |answered: &Answered| {
+    let winner = |answered: &QuestionAnswer| {
         Some(Winner {
             question: answered.title(),
             reason: match answered.workload.is_empty() {

@@ -9,7 +9,7 @@ use crate::texts::words::{server_name, show_number};
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use vsweep_answer::{Answer as Document, Answered, Goal};
+use vsweep_answer::{Answer as Document, Goal, QuestionAnswer};
 use vsweep_base::ids::SearchId;
 use vsweep_base::units::show_many;
 use vsweep_base::validity::Validity;
@@ -210,7 +210,7 @@ pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
 }
 
 /// The question that a search helps to answer.
-fn asked<'a>(answer: &'a Document, result: &SearchResult<'_>) -> Option<&'a Answered> {
+fn asked<'a>(answer: &'a Document, result: &SearchResult<'_>) -> Option<&'a QuestionAnswer> {
     let load = load_name(result).unwrap_or_default();
     let mut questions = answer.questions.iter().filter(|asked| asked.workload == load);
     questions.find(|asked| matches!(&asked.goal, Goal::Load { target, .. } if *target == result.target.name))

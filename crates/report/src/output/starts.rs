@@ -265,7 +265,7 @@ fn held_share(usages: &[LaunchUsage<'_>]) -> Option<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_record::journal::{Event, GroupBegun, Seen, ServerDeclared, ServerExited, ServerReady};
+    use vsweep_record::journal::{Event, GroupBegun, ReadPositions, ServerDescription, ServerExited, ServerReady};
 
     /// Notes a start of a server on these GPUs, from one minute of a day to another. The server is ready after a minute.
     fn started(state: &mut State, name: &str, launch: u32, gpus: &[u32], (from, to): (u32, Option<u32>)) {
@@ -276,17 +276,17 @@ mod tests {
             state.apply(entry);
         };
         let argv = ["vllm", "serve", "m", "--tensor-parallel-size", "2"].map(str::to_owned);
-        let config = ServerDeclared {
+        let config = ServerDescription {
             name: name.to_owned(),
             argv: argv.into(),
-            ..ServerDeclared::default()
+            ..ServerDescription::default()
         };
         let begun = GroupBegun {
             proposed: None,
             server: server.clone(),
             slot: 0,
             config,
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         };
         note(from, Event::GroupBegun(Box::new(begun)));
         let starting = Event::ServerStarting {

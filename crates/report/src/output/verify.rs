@@ -32,7 +32,7 @@ const OTHER_FORM: &str = "has the recomputed figures in another form (quotes, li
 
 /// Result of the check.
 #[derive(Debug, Default)]
-pub struct Verified {
+pub struct Verification {
     /// Names of the text files that were compared, without the copy of the plan.
     pub files: Vec<String>,
     /// Number of runs in them.
@@ -46,19 +46,19 @@ pub struct Verified {
 
 /// Compares every table, both reports, `answer.json`, the files of `best/` and the copy of the plan with the record. Returns the record and
 /// the result.
-pub fn verify(directory: &Directory, options: impl FnOnce(&State) -> ReportOptions) -> Result<(State, Verified)> {
+pub fn verify(directory: &Directory, options: impl FnOnce(&State) -> ReportOptions) -> Result<(State, Verification)> {
     let (state, runs, options) = load(directory, options)?;
     let verified = compare_files(directory, &state, &runs, &options);
     Ok((state, verified))
 }
 
-fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Verified {
+fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Verification {
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
-    let mut verified = Verified {
+    let mut verified = Verification {
         runs: runs.table.rows(),
         differences: runs.damaged.clone(),
-        ..Verified::default()
+        ..Verification::default()
     };
     verified.lost = changed_plan(directory, state).into_iter().collect();
     verified.lost.extend(lost_manifest(directory, state));
@@ -70,7 +70,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     }
     let root = directory.root();
     let compare_tables = || {
-        let mut tables = Verified::default();
+        let mut tables = Verification::default();
         for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
             tables.compare(root, &path, content.as_ref(), csv_differences);
         }
@@ -138,7 +138,7 @@ fn lost_manifest(directory: &Directory, state: &State) -> Option<String> {
     })
 }
 
-impl Verified {
+impl Verification {
     /// Compares a file with its recomputed content `made`; `None` if the file must not exist.
     fn compare(
         &mut self,
@@ -190,14 +190,14 @@ fn to_text(made: &Content<'_>) -> String {
 
 /// Returns true if a file has exactly the content that it must have.
 fn has_content(stored: &File, made: &Content<'_>) -> bool {
-    let mut stored = Stored(BufReader::new(stored));
+    let mut stored = FileComparer(BufReader::new(stored));
     made.write_to(&mut stored).is_ok() && stored.0.fill_buf().is_ok_and(<[u8]>::is_empty)
 }
 
 /// Compares what is written to it with a file, and fails at the first difference.
-struct Stored<'f>(BufReader<&'f File>);
+struct FileComparer<'f>(BufReader<&'f File>);
 
-impl Write for Stored<'_> {
+impl Write for FileComparer<'_> {
     fn write(&mut self, made: &[u8]) -> io::Result<usize> {
         let stored = self.0.fill_buf()?;
         let length = stored.len().min(made.len());

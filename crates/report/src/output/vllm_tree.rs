@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 255;
 
 /// Result of an export.
 #[derive(Debug, Default)]
-pub struct Exported {
+pub struct ExportSummary {
     /// Number of runs with figures.
     pub runs: usize,
     /// Number of runs that are written as failures. Each has a file with the reason.
@@ -35,9 +35,9 @@ pub struct Exported {
 
 /// Writes the results that count, in the form of a vLLM sweep's tree. Invalid runs and runs that were cut short are failures in it, so that
 /// nobody draws them.
-pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Result<Exported> {
+pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Result<ExportSummary> {
     let unknown = ServerRecord::default();
-    let mut exported = Exported::default();
+    let mut exported = ExportSummary::default();
     let mut records: Vec<Params> = Vec::new();
     for (folder, runs) in folders(state, side_of_load(directory, state)) {
         let folder = to.join(folder);

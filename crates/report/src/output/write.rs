@@ -9,7 +9,7 @@ use crate::charts::{ChartContext, cdf, make_answer_charts, make_charts, make_sea
 use crate::environment::{origin, sign};
 use crate::findings::answer;
 use crate::findings::goals::Goals;
-use crate::findings::requirements::{self, Judged};
+use crate::findings::requirements::{self, RequirementResult};
 use crate::inputs::Inputs;
 use crate::picture::{Form, render};
 use crate::rows::{FigureCache, Runs, load, read_asked};
@@ -31,7 +31,7 @@ use vsweep_record::table::{Points, Table, write_csv, write_parquet};
 
 /// Result of writing a report.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct ReportOutput {
     /// Files written, tables first.
     pub files: Vec<PathBuf>,
     /// Sentences for people: damaged run files, charts that could not be drawn.
@@ -45,7 +45,7 @@ pub struct Written {
     /// The last lines of `vsweep run`.
     pub ending: String,
     /// Results of the plan's requirements.
-    pub requirements: Vec<Judged>,
+    pub requirements: Vec<RequirementResult>,
 }
 
 /// The tables of a sweep in progress. They are written again and again, and only the files of new runs are read.
@@ -81,7 +81,7 @@ impl LiveTables {
     }
 
     /// Rewrites the text tables from the current state of the journals.
-    pub fn write(&mut self, state: &State) -> Result<Written> {
+    pub fn write(&mut self, state: &State) -> Result<ReportOutput> {
         let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.cache));
         let mut points = Points::of(&runs.table);
         let answer = self.answer(state, &mut points)?;
@@ -116,18 +116,21 @@ impl LiveTables {
 }
 
 /// Writes the tables and every chart anew, all from the journal and the run files, and returns the record.
-pub fn rewrite_all(directory: &Directory, options: impl FnOnce(&State) -> ReportOptions) -> Result<(State, Written)> {
+pub fn rewrite_all(
+    directory: &Directory,
+    options: impl FnOnce(&State) -> ReportOptions,
+) -> Result<(State, ReportOutput)> {
     let (state, runs, options) = load(directory, options)?;
     let written = write_runs(directory, &state, &runs, &options)?;
     Ok((state, written))
 }
 
 /// Writes the tables and every chart of a record.
-pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
+pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<ReportOutput> {
     write_runs(directory, state, &read_asked(directory, state, options, None), options)
 }
 
-fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Result<Written> {
+fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &ReportOptions) -> Result<ReportOutput> {
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
     let inputs = Inputs::gather(directory, state, &points, options, answer);
@@ -151,7 +154,7 @@ fn write_runs(directory: &Directory, state: &State, runs: &Runs, options: &Repor
 }
 
 /// Draws the charts and writes their pictures.
-fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<Written> {
+fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<ReportOutput> {
     let (notes, charts) = draw(inputs, options);
     let (mut images, mut problems) = (Vec::new(), Vec::new());
     for (chart, drawn) in charts {
@@ -160,11 +163,11 @@ fn write_charts(inputs: &Inputs<'_>, options: &ReportOptions) -> Result<Written>
             Err(error) => problems.push(format!("the chart {} could not be drawn: {error}", chart.name)),
         }
     }
-    Ok(Written {
+    Ok(ReportOutput {
         files: write_folder(inputs.directory, &inputs.directory.charts(), images)?,
         problems,
         notes,
-        ..Written::default()
+        ..ReportOutput::default()
     })
 }
 
@@ -175,7 +178,7 @@ fn write_all_tables(
     runs: &Runs,
     points: &Points<'_>,
     inputs: &Inputs<'_>,
-) -> Result<Written> {
+) -> Result<ReportOutput> {
     let (goals, answer) = (&inputs.goals, &inputs.answers.document);
     let mut written = write_tables(directory, state, runs, points, goals, answer)?;
     let parquet = directory.summary_parquet();
@@ -185,10 +188,10 @@ fn write_all_tables(
 }
 
 /// A chart with its picture, or with the reason why it has none.
-type Drawn = (Chart, Result<Vec<u8>, String>);
+type ChartPicture = (Chart, Result<Vec<u8>, String>);
 
 /// Returns a sentence for each chart for which the results have no data, and the other charts with their pictures.
-fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn>) {
+fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<ChartPicture>) {
     let (state, points) = (inputs.state, inputs.points);
     let context = ChartContext {
         experiment: &inputs.experiment,
@@ -208,7 +211,7 @@ fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn
 }
 
 /// Judges the plan's requirements by the record, without writing anything.
-pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> Vec<Judged> {
+pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> Vec<RequirementResult> {
     if options.requirements.is_empty() && state.compared().is_none() {
         return Vec::new();
     }
@@ -279,7 +282,7 @@ fn write_tables(
     points: &Points<'_>,
     goals: &Goals,
     answer: &Answer,
-) -> Result<Written> {
+) -> Result<ReportOutput> {
     let mut files = Vec::new();
     for (path, content) in make_tables(directory, state, runs, points, goals, answer) {
         match content {
@@ -291,10 +294,10 @@ fn write_tables(
             None => {}
         }
     }
-    Ok(Written {
+    Ok(ReportOutput {
         files,
         problems: runs.damaged.clone(),
         runs: runs.table.rows(),
-        ..Written::default()
+        ..ReportOutput::default()
     })
 }

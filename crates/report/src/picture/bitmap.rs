@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 const OVERSAMPLING: usize = 2;
 
 type Area<'a> = DrawingArea<Band<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>>;
+type DrawResult = Result<(), DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>>;
 
 /// Rows that are drawn and averaged at a time: at twice the size, a whole picture would take four times the memory of its file's pixels.
 const ROWS: usize = 256 * OVERSAMPLING;
@@ -68,7 +68,13 @@ pub fn to_png(canvas: &Canvas, density: f64) -> Result<Vec<u8>, String> {
 }
 
 /// Draws an element as far as it reaches into these rows.
-fn draw(area: &Area<'_>, rows: &Range<i32>, element: &Element, Colour(red, green, blue): Colour, zoom: f64) -> Drawn {
+fn draw(
+    area: &Area<'_>,
+    rows: &Range<i32>,
+    element: &Element,
+    Colour(red, green, blue): Colour,
+    zoom: f64,
+) -> DrawResult {
     let colour = RGBColor(red, green, blue);
     let length = |length: f64| (length * zoom).round() as u32;
     let pixel = |(x, y): &Position| ((x * zoom).round() as i32, (y * zoom).round() as i32);

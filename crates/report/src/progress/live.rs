@@ -21,7 +21,7 @@ use vsweep_base::ids::ServerId;
 use vsweep_base::printable::printable;
 use vsweep_base::units::{show_count, show_duration, show_many};
 use vsweep_base::validity::Code;
-use vsweep_record::journal::{Compared, Entry, Event, State, number};
+use vsweep_record::journal::{ComparisonDesign, Entry, Event, State, number};
 
 /// Time between two drawings.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -194,7 +194,7 @@ impl Live {
                 (server.saturating_sub(1), servers, probes)
             }
             _ if compared.is_some() => {
-                let most = compared.map_or(0, Compared::most_runs);
+                let most = compared.map_or(0, ComparisonDesign::most_runs);
                 let done = state.runs().count() as u64;
                 let runs = format!("{} of at most {} runs", show_count(done), show_count(most));
                 (done, most, runs)

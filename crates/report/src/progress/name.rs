@@ -64,7 +64,7 @@ fn join(settings: &[(String, &str)], joint: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_record::journal::{Event, FIRST_SLOT, GroupBegun, Seen, ServerDeclared};
+    use vsweep_record::journal::{Event, FIRST_SLOT, GroupBegun, ReadPositions, ServerDescription};
 
     #[test]
     fn short_names_tell_runs_apart() {
@@ -74,11 +74,11 @@ mod tests {
             proposed: None,
             server: server.clone(),
             slot: FIRST_SLOT,
-            config: ServerDeclared {
+            config: ServerDescription {
                 name: "tensor_parallel_size=8, max_num_seqs=32, enable_prefix_caching=false".into(),
-                ..ServerDeclared::default()
+                ..ServerDescription::default()
             },
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         })));
         let load = "random_input_len=128, random_output_len=96, max_concurrency=4, num_prompts=8";
         assert_eq!(

@@ -282,7 +282,8 @@ mod tests {
     use vsweep_base::ids::PointId;
     use vsweep_plan::Params;
     use vsweep_record::journal::{
-        FIRST_SLOT, GroupBegun, RecordedPlan, RunFinished, RunStarted, Seen, ServerDeclared, ServerReady, Untried,
+        FIRST_SLOT, GroupBegun, ReadPositions, RecordedPlan, RunFinished, RunStarted, ServerDescription, ServerReady,
+        Untried,
     };
 
     #[test]
@@ -318,19 +319,19 @@ mod tests {
             searches: 0,
             compare: None,
             noise: Vec::new(),
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         })));
-        let config = ServerDeclared {
+        let config = ServerDescription {
             name: "fp8 tp=2".into(),
             argv: vec!["vllm".into()],
-            ..ServerDeclared::default()
+            ..ServerDescription::default()
         };
         say(Event::GroupBegun(Box::new(GroupBegun {
             proposed: None,
             server: server.clone(),
             slot,
             config,
-            seen: Seen::new(),
+            seen: ReadPositions::new(),
         })));
         say(Event::ServerStarting {
             server: server.clone(),

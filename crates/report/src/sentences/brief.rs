@@ -9,7 +9,7 @@ use super::{
 use crate::texts::words::{lower_first, say};
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_answer::{Answer, Answered, Goal, SURE, Warning, Winner};
+use vsweep_answer::{Answer, Goal, QuestionAnswer, SURE, Warning, Winner};
 
 /// Most recommendations that have a line each.
 const MOST: usize = 4;
@@ -107,7 +107,7 @@ pub fn picks(answer: &Answer) -> Vec<Pick> {
     leading.map(|answered| pick(answer, answered)).collect()
 }
 
-fn pick(answer: &Answer, answered: &Answered) -> Pick {
+fn pick(answer: &Answer, answered: &QuestionAnswer) -> Pick {
     let winner = answered.winner.as_ref();
     let why = winner.and_then(|_| briefly(answer, answered, false));
     let sentence = sentence(answer, answered);
@@ -172,7 +172,7 @@ pub fn brief(answer: &Answer) -> Brief {
 }
 
 /// The other questions about all workloads together whose winner wins no leading question.
-fn others_together(answer: &Answer, leading: &[&Answered]) -> Vec<String> {
+fn others_together(answer: &Answer, leading: &[&QuestionAnswer]) -> Vec<String> {
     let winners = leading.iter().filter_map(|answered| answered.winner.as_ref());
     let winners = winners.map(|winner| &winner.config).collect_vec();
     let others = answer.together.iter().skip(1);
@@ -186,16 +186,16 @@ fn others_together(answer: &Answer, leading: &[&Answered]) -> Vec<String> {
     others.map(text).collect()
 }
 
-fn joint(answer: &Answer, leading: &[&Answered]) -> Option<Sentence> {
+fn joint(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<Sentence> {
     let config = answer.together.first()?.config.as_ref()?;
-    let is_own = |answered: &&Answered| answered.winner.as_ref().is_some_and(|winner| winner.config == *config);
+    let is_own = |answered: &&QuestionAnswer| answered.winner.as_ref().is_some_and(|winner| winner.config == *config);
     let text = together(answer).into_iter().next();
     text.filter(|_| !leading.iter().all(is_own))
 }
 
 /// The reason for a recommendation, else how far ahead it is: `Why: TP 1 instead of 2: …`, `Lead: 1.18 times the next server`. If there
 /// are several recommendations, the title follows the label, and only the largest effect is named.
-fn reason(answer: &Answer, answered: &Answered, pick: &Pick, is_single: bool) -> Option<String> {
+fn reason(answer: &Answer, answered: &QuestionAnswer, pick: &Pick, is_single: bool) -> Option<String> {
     let is_preferred = || {
         answered
             .winner
@@ -217,7 +217,7 @@ fn reason(answer: &Answer, answered: &Answered, pick: &Pick, is_single: bool) ->
 
 /// The distance to the next server: `1.2 times the next server, TP 2`; `None` if no other server is known to be worse. If the winner was
 /// preferred to a server with a better estimate, the reason for that is returned instead.
-fn next_best(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+fn next_best(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     if let Some((best, why)) = preferred(winner) {
         let near = near(answer, answered, winner);
         return Some(format!("within {near} of {}, and {why}", answer.name_of(best)));
@@ -232,7 +232,7 @@ fn next_best(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<St
 }
 
 /// The warnings about the servers that win some questions, each once.
-fn about_servers(questions: &[&Answered]) -> Vec<String> {
+fn about_servers(questions: &[&QuestionAnswer]) -> Vec<String> {
     let all = questions.iter().flat_map(|answered| &answered.warnings);
     let sentences = warnings::sentences(all.filter(is_about_servers));
     sentences.into_iter().unique().collect()
@@ -245,7 +245,12 @@ fn is_about_servers(warning: &&Warning) -> bool {
 
 /// A recommendation in one line: `4 × TP 2, seqs 256: 156,120 tokens/s at concurrency 1,024 on 8 GPUs, $0.036 per million output tokens`.
 /// The server is not named again if the recommendation `before` has the same server.
-fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before: Option<&Answered>) -> String {
+fn recommendation(
+    answer: &Answer,
+    answered: &QuestionAnswer,
+    is_single: bool,
+    before: Option<&QuestionAnswer>,
+) -> String {
     let question = match (is_single, answered.workload.as_str()) {
         (true, "") => String::new(),
         (true, workload) => format!("{workload}: "),
@@ -294,7 +299,7 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool, before:
 }
 
 /// The certainty of a further recommendation, if it is not sure: ` (76 % sure)`.
-fn unsure(answered: &Answered, winner: &Winner) -> String {
+fn unsure(answered: &QuestionAnswer, winner: &Winner) -> String {
     match answered.entrants.len() {
         2.. if winner.probability < SURE => format!(" ({} sure)", percent(winner.probability)),
         _ => String::new(),
@@ -302,7 +307,7 @@ fn unsure(answered: &Answered, winner: &Winner) -> String {
 }
 
 /// The mark of a question whose winner has warnings.
-fn doubt(answered: &Answered) -> &'static str {
+fn doubt(answered: &QuestionAnswer) -> &'static str {
     match about_servers(&[answered]).is_empty() {
         true => "",
         false => " (in doubt)",
@@ -310,14 +315,14 @@ fn doubt(answered: &Answered) -> &'static str {
 }
 
 /// The winner's figure, its load, the GPUs if `has_gpus` is true, and the cost.
-fn result(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
+fn result(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, has_gpus: bool) -> String {
     let cost = paid(answer, answered, winner);
     let cost = cost.map_or(String::new(), |cost| format!(", {cost}"));
     measured(answer, answered, winner, has_gpus) + &cost
 }
 
 /// The figure without an interval, followed by its load, the GPUs and the cost, each as short as possible.
-fn one_of_several(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
+fn one_of_several(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, has_gpus: bool) -> String {
     let reached = match &answered.goal {
         Goal::Metric { name, .. } => say(name, &parts::estimate(&winner.value).0) + &parts::at_load_of(winner),
         Goal::Load { .. } => figure(answered, winner),
@@ -330,12 +335,12 @@ fn one_of_several(answer: &Answer, answered: &Answered, winner: &Winner, has_gpu
 }
 
 /// The cost in words: `$0.036 per million output tokens`.
-fn paid(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+fn paid(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     cost(answer, answered, winner).map(|cost| format!("${cost} per million output tokens"))
 }
 
 /// The winner's figure, its load, and the GPUs if `has_gpus` is true.
-fn measured(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: bool) -> String {
+fn measured(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, has_gpus: bool) -> String {
     let at = match answered.is_load() {
         true => String::new(),
         false => parts::at_load_of(winner),
@@ -345,8 +350,8 @@ fn measured(answer: &Answer, answered: &Answered, winner: &Winner, has_gpus: boo
 }
 
 /// A lower load at which the winner does as much, if there is one, then the questions about the same workload that another server wins.
-fn others(answer: &Answer, leading: &Answered, winner: &Winner) -> Vec<Alternative> {
-    let config = |answered: &Answered| answered.winner.as_ref().map(|winner| winner.config.clone());
+fn others(answer: &Answer, leading: &QuestionAnswer, winner: &Winner) -> Vec<Alternative> {
+    let config = |answered: &QuestionAnswer| answered.winner.as_ref().map(|winner| winner.config.clone());
     let others = answer
         .questions
         .iter()
@@ -396,7 +401,7 @@ mod tests {
     use super::*;
     use vsweep_answer::{Effect, Entrant, Verdict};
 
-    fn entrants(answered: &Answered, others: &[&str]) -> Vec<Entrant> {
+    fn entrants(answered: &QuestionAnswer, others: &[&str]) -> Vec<Entrant> {
         let winner = answered.winner.as_ref().expect("a winner");
         let entrant = |config: &str| Entrant {
             config: config.to_owned(),
@@ -536,7 +541,7 @@ mod tests {
         let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
         let first = &mut answer.questions[0];
         first.entrants = entrants(first, &["c", "b"]);
-        let next = |answered: &Answered| next(answered, answered.winner.as_ref().expect("a winner")).cloned();
+        let next = |answered: &QuestionAnswer| next(answered, answered.winner.as_ref().expect("a winner")).cloned();
         assert_eq!(next(first).map(|next| next.config), Some("c".to_owned()));
         first.as_good = vec!["b".to_owned(), "c".to_owned()];
         assert!(next(first).is_some(), "without ties the next server is told");

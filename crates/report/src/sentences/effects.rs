@@ -6,7 +6,7 @@ use crate::texts::changes::brief_change;
 use crate::texts::words::{say_setting, short_name};
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_answer::{Answer, Answered, Effect, Verdict};
+use vsweep_answer::{Answer, Effect, QuestionAnswer, Verdict};
 use vsweep_base::units::show_many;
 
 /// The effects on one metric.
@@ -19,7 +19,7 @@ pub struct Finding {
 }
 
 /// The effects at the winner of a question, by metric.
-pub fn findings(answered: &Answered) -> Vec<Finding> {
+pub fn findings(answered: &QuestionAnswer) -> Vec<Finding> {
     let metrics = answered.effects.iter().map(|effect| &effect.metric).unique();
     let finding = |metric: &String| {
         let own = answered.effects.iter().filter(|effect| effect.metric == *metric);
@@ -57,7 +57,7 @@ const MOST: usize = 3;
 /// The largest effect of each setting in one line, in descending order of the change of the first metric: `TP 2 instead of 1: output
 /// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, other settings are left
 /// out, and of the first one all metrics but the first one and those that became worse.
-pub fn briefly(answer: &Answer, answered: &Answered, only_first: bool) -> Option<String> {
+pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> Option<String> {
     let settings = if only_first { 1 } else { MOST + 1 };
     let choices = answered.effects.iter().map(choice).unique();
     let choices = choices.map(|of| {
@@ -106,7 +106,7 @@ pub fn briefly(answer: &Answer, answered: &Answered, only_first: bool) -> Option
 
 /// The name of a setting without any effect; of one that has an effect, or may have one, the winner's value against those that are alike in
 /// every figure: `seqs 32 instead of 64, 128`. `None` if there are none.
-fn alike(answered: &Answered, setting: &str) -> Option<String> {
+fn alike(answered: &QuestionAnswer, setting: &str) -> Option<String> {
     let own = answered.effects.iter().filter(|effect| effect.setting == setting);
     let own = own.collect_vec();
     let choices = own.iter().map(|effect| &effect.other).unique();
@@ -127,7 +127,7 @@ fn alike(answered: &Answered, setting: &str) -> Option<String> {
 }
 
 /// The note ` (4 times the GPUs)`, if figures are those of one server and the two servers differ in their GPUs; else empty.
-fn sizes(answer: &Answer, answered: &Answered, effect: &Effect) -> String {
+fn sizes(answer: &Answer, answered: &QuestionAnswer, effect: &Effect) -> String {
     let gpus = |id: &str| {
         answer
             .configs

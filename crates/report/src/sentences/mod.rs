@@ -23,7 +23,7 @@ use none::{none, too_large};
 use parts::{estimate, margin, percent};
 use serde::Serialize;
 use sure::{near, sureness};
-use vsweep_answer::{Answer, Answered, Better, Chosen, Entrant, Estimate, Goal, Warning, Winner};
+use vsweep_answer::{Answer, Better, Entrant, Estimate, Goal, QuestionAnswer, Warning, WinReason, Winner};
 use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// The metric of the cost of a million output tokens. It exists if GPUs have a price.
@@ -94,16 +94,16 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
 }
 
 /// The sentence about a question, without the warnings that earlier questions have.
-pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
+pub fn sentence(answer: &Answer, answered: &QuestionAnswer) -> Sentence {
     sentence_with(answer, answered, new_warnings(answer, answered).collect())
 }
 
 /// The sentence about a question with all its warnings, for a place without the other sentences.
-pub fn whole_sentence(answer: &Answer, answered: &Answered) -> Sentence {
+pub fn whole_sentence(answer: &Answer, answered: &QuestionAnswer) -> Sentence {
     sentence_with(answer, answered, answered.warnings.iter().collect())
 }
 
-fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) -> Sentence {
+fn sentence_with(answer: &Answer, answered: &QuestionAnswer, warnings: Vec<&Warning>) -> Sentence {
     let questions = answer
         .questions
         .iter()
@@ -162,7 +162,7 @@ fn server(answer: &Answer, winner: &Winner) -> String {
     }
 }
 
-fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&Warning>) -> String {
+fn why(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, warnings: Vec<&Warning>) -> String {
     let others = || answered.entrants.iter().filter(|other| other.config != winner.config);
     let describe_lead = |other: &Entrant| {
         let ratio = other.winner_over?;
@@ -221,15 +221,15 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
 /// The entrant with the better estimate to which a winner was preferred, and why.
 fn preferred(winner: &Winner) -> Option<(&String, &'static str)> {
     match &winner.chosen {
-        Chosen::Best => None,
-        Chosen::MoreTargets { best } => Some((best, "meets more of the other targets")),
-        Chosen::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
-        Chosen::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),
+        WinReason::Best => None,
+        WinReason::MoreTargets { best } => Some((best, "meets more of the other targets")),
+        WinReason::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
+        WinReason::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),
     }
 }
 
 /// The best of the other servers, if it differs from the winner by more than noise.
-fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
+fn next<'a>(answered: &'a QuestionAnswer, winner: &Winner) -> Option<&'a Entrant> {
     let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
     let next = others.find(|other| other.meets && other.winner_over.is_some());
     // No ratio is stated for a server that may be as good as the winner. The ties are the smallest set that includes the best, so they may
@@ -243,8 +243,8 @@ fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
 
 /// The warnings about a question's winner that no earlier question about the workload has about the same server. Assumed noise is reported
 /// once.
-fn new_warnings<'a>(answer: &'a Answer, answered: &'a Answered) -> impl Iterator<Item = &'a Warning> {
-    let config = |own: &'a Answered| own.winner.as_ref().map(|winner| &winner.config);
+fn new_warnings<'a>(answer: &'a Answer, answered: &'a QuestionAnswer) -> impl Iterator<Item = &'a Warning> {
+    let config = |own: &'a QuestionAnswer| own.winner.as_ref().map(|winner| &winner.config);
     let earlier = answer.questions.iter().take_while(move |other| *other != answered);
     let earlier = earlier
         .filter(|other| other.workload == answered.workload)
@@ -270,7 +270,7 @@ fn difference(ratio: f64, better: Better) -> String {
 }
 
 /// The winner's figure in words: `7,915 output tokens/s (7,700 to 8,130)`, or `up to 99 concurrent requests (99 to 119)`.
-fn figure(answered: &Answered, winner: &Winner) -> String {
+fn figure(answered: &QuestionAnswer, winner: &Winner) -> String {
     let (value, range) = estimate(&winner.value);
     match &answered.goal {
         Goal::Metric { name, .. } => say(name, &value) + &range,
@@ -303,7 +303,7 @@ fn figure(answered: &Answered, winner: &Winner) -> String {
     }
 }
 
-fn cost(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+fn cost(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     let is_asked = matches!(&answered.goal, Goal::Metric { name, .. } if name == COST);
     let mut points = answer.estimates.iter();
     let point = points.find(|own| Some(&own.point) == winner.point.as_ref())?;

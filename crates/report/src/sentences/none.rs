@@ -3,17 +3,17 @@
 use super::parts::{self, estimate, percent, target};
 use crate::texts::words::say;
 use itertools::Itertools;
-use vsweep_answer::{Answer, Answered, Goal};
+use vsweep_answer::{Answer, Goal, QuestionAnswer};
 
 /// The names of the servers that need more GPUs than there are.
-pub(super) fn too_large(answer: &Answer, answered: &Answered) -> String {
+pub(super) fn too_large(answer: &Answer, answered: &QuestionAnswer) -> String {
     let mut names = answered.too_large.iter().map(|config| answer.name_of(config));
     names.join("; ")
 }
 
 /// The reason why nothing is recommended, and the servers that do not count because they are too large. If `is_titled` is true, the title
 /// names the target of a load, so the reason does not.
-pub(super) fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> String {
+pub(super) fn none(answer: &Answer, answered: &QuestionAnswer, is_titled: bool) -> String {
     let too_large = too_large(answer, answered);
     if answered.too_large.len() == answer.configs.len() && !answer.configs.is_empty() {
         return format!("every server is too large for these GPUs: {too_large}.");
@@ -28,7 +28,7 @@ pub(super) fn none(answer: &Answer, answered: &Answered, is_titled: bool) -> Str
 }
 
 /// The reason why no server is recommended that fits the GPUs. `nobody` begins the sentence: `no server`.
-fn no_winner(answer: &Answer, answered: &Answered, is_titled: bool, nobody: &str) -> String {
+fn no_winner(answer: &Answer, answered: &QuestionAnswer, is_titled: bool, nobody: &str) -> String {
     let asked = match &answered.goal {
         Goal::Load { .. } if is_titled => "it".to_owned(),
         Goal::Load { target, .. } => format!("target {target}"),

@@ -4,7 +4,7 @@
 use super::parts::{DEFAULT_SETTINGS, defaults, margin, percent};
 use crate::texts::changes::change;
 use itertools::Itertools;
-use vsweep_answer::{Answer, CandidateState, Ended, OptimizationFound};
+use vsweep_answer::{Answer, CandidateState, EndReason, OptimizationFound};
 use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// Least relative gain that is worth a sentence.
@@ -27,15 +27,17 @@ pub fn optimization(answer: &Answer) -> Vec<String> {
 fn started(found: &OptimizationFound) -> String {
     let ended = match found.ended {
         None => "not ended yet".to_owned(),
-        Some(Ended::Certain) => "ended because the best is known".to_owned(),
-        Some(Ended::Budget) => "ended because the budget is spent".to_owned(),
-        Some(Ended::Starts) => "ended after the most starts without a budget".to_owned(),
-        Some(Ended::Undecidable) => {
+        Some(EndReason::Certain) => "ended because the best is known".to_owned(),
+        Some(EndReason::Budget) => "ended because the budget is spent".to_owned(),
+        Some(EndReason::Starts) => "ended after the most starts without a budget".to_owned(),
+        Some(EndReason::Undecidable) => {
             let certainty = percent(found.certainty);
             format!("ended because more starts were not expected to make it {certainty} sure")
         }
-        Some(Ended::Exhausted) if found.best.is_none() => "ended because no server is left that may work".to_owned(),
-        Some(Ended::Exhausted) => "ended because no other start was expected to help".to_owned(),
+        Some(EndReason::Exhausted) if found.best.is_none() => {
+            "ended because no server is left that may work".to_owned()
+        }
+        Some(EndReason::Exhausted) => "ended because no other start was expected to help".to_owned(),
     };
     let more = match found.more_starts {
         0 => String::new(),
@@ -91,8 +93,8 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
 /// The servers that were not started, by reason: `Not started: 160 cannot win; 11 are not ruled out; optimize.csv lists them`.
 fn left_out(found: &OptimizationFound) -> Option<String> {
     let open = match found.ended {
-        Some(Ended::Certain | Ended::Undecidable | Ended::Exhausted) => "are unlikely to win",
-        Some(Ended::Budget | Ended::Starts) | None => "are not ruled out",
+        Some(EndReason::Certain | EndReason::Undecidable | EndReason::Exhausted) => "are unlikely to win",
+        Some(EndReason::Budget | EndReason::Starts) | None => "are not ruled out",
     };
     let states = [
         (CandidateState::CannotWin, "cannot win"),
@@ -120,7 +122,7 @@ fn cost(found: &OptimizationFound) -> Option<String> {
     let grid = found
         .grid_seconds
         .map(|grid| format!("a start of every server would take about {}", seconds(grid)));
-    let is_over = matches!(found.ended, Some(Ended::Undecidable | Ended::Exhausted));
+    let is_over = matches!(found.ended, Some(EndReason::Undecidable | EndReason::Exhausted));
     let is_open = !is_over && found.hour_gain.abs() > LEAST_GAIN;
     let open = found.count(CandidateState::Open);
     let rest = found

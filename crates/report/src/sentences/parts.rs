@@ -2,7 +2,7 @@
 
 use crate::texts::changes::change_within;
 use crate::texts::words::{axis_title, show_number, with_range};
-use vsweep_answer::{Answer, Answered, Estimate, Target, Winner};
+use vsweep_answer::{Answer, Entrant, Estimate, Goal, QuestionAnswer, Target, Winner};
 
 /// A figure, and its interval: `7,915` and ` (7,700 to 8,130)`. An interval without extent is empty.
 pub fn estimate(estimate: &Estimate) -> (String, String) {
@@ -20,11 +20,20 @@ pub fn apart(name: &str, from: &str) -> String {
 }
 
 /// Describes a server that may be as good as the winner: `the same with KV cache fp8 (undecided, up to 64)`.
-pub fn tie(answer: &Answer, answered: &Answered, winner: &Winner, id: &str) -> String {
-    let limit = answered.undecided(id).map_or(String::new(), |entrant| {
-        format!(" (undecided, up to {})", show_number(entrant.value.high))
-    });
-    apart(answer.name_of(id), answer.name_of(&winner.config)) + &limit
+pub fn tie(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, id: &str) -> String {
+    apart(answer.name_of(id), answer.name_of(&winner.config)) + &undecided(answered, id)
+}
+
+/// The most that a server may hold whose search ended undecided: ` (undecided, up to 64)`; empty for another server.
+pub fn undecided(answered: &QuestionAnswer, id: &str) -> String {
+    let limit = |entrant: &Entrant| match &answered.goal {
+        Goal::Load { parameter, .. } if parameter == "max_concurrency" => entrant.value.high.floor(),
+        _ => entrant.value.high,
+    };
+    let entrant = answered.undecided(id);
+    entrant.map_or(String::new(), |entrant| {
+        format!(" (undecided, up to {})", show_number(limit(entrant)))
+    })
 }
 
 /// The settings of a server that another one has too, and those in which it differs.
@@ -95,7 +104,7 @@ pub fn at_load(load: &str) -> String {
 }
 
 /// The number of servers on the user's GPUs whose common figure the answer gives, if there are several.
-pub fn replicas(answered: &Answered) -> Option<u32> {
+pub fn replicas(answered: &QuestionAnswer) -> Option<u32> {
     let replicas = answered.winner.as_ref().map(|winner| winner.replicas);
     replicas.filter(|replicas| *replicas > 1)
 }

@@ -3,11 +3,11 @@
 use super::parts::{self, margin, percent};
 use super::{MOST_TIES, too_large};
 use itertools::Itertools;
-use vsweep_answer::{Advice, Answer, Answered, Goal, Warning, Winner};
+use vsweep_answer::{Advice, Answer, Goal, QuestionAnswer, Warning, Winner};
 use vsweep_base::units::{duration_of, show_duration, show_many};
 
 /// Describes the certainty: `97 % within 1 % of the best of 32 servers; perhaps as good: TP 4`.
-pub fn certainty(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+pub fn certainty(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     if answered.entrants.len() < 2 {
         if let Some(first) = first(answer) {
             return Some(first.to_owned());
@@ -62,7 +62,7 @@ pub fn first(answer: &Answer) -> Option<&'static str> {
 }
 
 /// Ids of other configs that meet the target even at the highest load allowed.
-pub fn at_top<'a>(answered: &'a Answered, winner: &'a Winner) -> impl Iterator<Item = &'a String> {
+pub fn at_top<'a>(answered: &'a QuestionAnswer, winner: &'a Winner) -> impl Iterator<Item = &'a String> {
     let others = answered.entrants.iter();
     let others = others.filter(|other| other.at_ceiling && other.config != winner.config);
     others.map(|other| &other.config)
@@ -70,7 +70,7 @@ pub fn at_top<'a>(answered: &'a Answered, winner: &'a Winner) -> impl Iterator<I
 
 /// Names the servers that may be as good or better: `; perhaps as good: TP 4 and 2 more; at the highest load allowed, perhaps beyond it: TP
 /// 2`; empty if there are none.
-fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+fn ties(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> String {
     let list = |configs: &[&String]| {
         let named = configs
             .iter()
@@ -94,7 +94,7 @@ fn ties(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
 }
 
 /// The effect of `--confirm` on one of several recommendations: ` (96 % after --confirm)`.
-pub fn confirmed(answered: &Answered) -> String {
+pub fn confirmed(answered: &QuestionAnswer) -> String {
     answered.advice.as_ref().map_or(String::new(), |advice| {
         format!(" ({} after `--confirm`)", percent(advice.expected))
     })
@@ -121,7 +121,7 @@ pub fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
 }
 
 /// The difference from the best that does not matter: `1 %`, or for few users `one user of each server`.
-pub fn near(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+pub fn near(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> String {
     match &answered.goal {
         Goal::Load { unit, .. } if winner.value.value * answer.margin < unit * f64::from(winner.replicas) => {
             let each = if winner.replicas > 1 { " of each server" } else { "" };

@@ -3,11 +3,11 @@
 use super::parts::estimate;
 use crate::texts::words::{say, say_setting, short_name};
 use itertools::Itertools;
-use vsweep_answer::{Answer, Answered, Better, Effect, Estimate, Goal, PointEstimates, Verdict, Winner};
+use vsweep_answer::{Answer, Better, Effect, Estimate, Goal, PointEstimates, QuestionAnswer, Verdict, Winner};
 
 /// A load at which the recommended server's figure is as high, within the margin, at a lower latency: `concurrency 64, p99 E2EL 120 ms`. Of
 /// several loads, the one with the lowest latency.
-pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+pub fn lower_load(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     let (metric, latency) = (highest(answered)?, latency(answer, answered)?);
     let figures = |own: &PointEstimates| Some((figure(answer, own, metric)?.value, figure(answer, own, latency)?));
     let all = points(answer, answered, winner);
@@ -27,7 +27,7 @@ pub fn lower_load(answer: &Answer, answered: &Answered, winner: &Winner) -> Opti
 
 /// The load and the settings of a recommended server that are the largest tested, where each was better than the smaller ones: `concurrency
 /// 64, seqs 256`. More of these may be better still. `None` for an unfinished sweep.
-pub fn largest(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+pub fn largest(answer: &Answer, answered: &QuestionAnswer, winner: &Winner) -> Option<String> {
     let metric = highest(answered).filter(|_| answer.open == 0)?;
     let loads = points(answer, answered, winner);
     // Of a load of several numbers it is not known which one is the larger load.
@@ -76,7 +76,7 @@ fn is_last(effects: &[&Effect]) -> bool {
 }
 
 /// The metric of a question for the highest figure at any load; `None` for another question.
-fn highest(answered: &Answered) -> Option<&str> {
+fn highest(answered: &QuestionAnswer) -> Option<&str> {
     match &answered.goal {
         Goal::Metric { name, .. } if answered.better == Better::Higher && answered.load.is_none() => Some(name),
         _ => None,
@@ -84,7 +84,7 @@ fn highest(answered: &Answered) -> Option<&str> {
 }
 
 /// The metric of the question for the lowest latency of the same workload.
-fn latency<'a>(answer: &'a Answer, answered: &Answered) -> Option<&'a str> {
+fn latency<'a>(answer: &'a Answer, answered: &QuestionAnswer) -> Option<&'a str> {
     let mut others = answer.questions.iter().filter(|own| own.workload == answered.workload);
     others.find_map(|other| match &other.goal {
         Goal::Metric { name, .. } if other.better == Better::Lower && name.ends_with("_ms") => Some(name.as_str()),
@@ -95,7 +95,7 @@ fn latency<'a>(answer: &'a Answer, answered: &Answered) -> Option<&'a str> {
 /// The measured points of the winner's server under the same workload.
 fn points<'a>(
     answer: &'a Answer,
-    answered: &'a Answered,
+    answered: &'a QuestionAnswer,
     winner: &'a Winner,
 ) -> impl Iterator<Item = &'a PointEstimates> {
     let all = answer.estimates.iter();
@@ -157,7 +157,7 @@ pub(super) mod tests {
         serde_json::from_value(document).expect("an answer")
     }
 
-    fn said(of: fn(&Answer, &Answered, &Winner) -> Option<String>, answer: &Answer) -> Option<String> {
+    fn said(of: fn(&Answer, &QuestionAnswer, &Winner) -> Option<String>, answer: &Answer) -> Option<String> {
         let asked = &answer.questions[0];
         of(answer, asked, asked.winner.as_ref().expect("a winner"))
     }

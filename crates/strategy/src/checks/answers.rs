@@ -69,7 +69,7 @@ pub struct Reply {
 
 /// A token with its log probability, and the most probable tokens at its position with theirs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "TokenTuple", into = "TokenTuple")]
 pub struct Token {
     /// Its text.
     pub text: String,
@@ -79,16 +79,16 @@ pub struct Token {
     pub top: Vec<(String, f64)>,
 }
 
-type Written = (String, Option<f64>, Vec<(String, f64)>);
+type TokenTuple = (String, Option<f64>, Vec<(String, f64)>);
 
-impl From<Written> for Token {
-    fn from((text, logprob, top): Written) -> Token {
+impl From<TokenTuple> for Token {
+    fn from((text, logprob, top): TokenTuple) -> Token {
         Token { text, logprob, top }
     }
 }
 
-impl From<Token> for Written {
-    fn from(token: Token) -> Written {
+impl From<Token> for TokenTuple {
+    fn from(token: Token) -> TokenTuple {
         (token.text, token.logprob, token.top)
     }
 }

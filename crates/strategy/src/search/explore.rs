@@ -116,7 +116,7 @@ impl Load {
 
 /// One run of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ExploredRun {
+pub struct ExplorationRun {
     /// The load of the run.
     pub load: Load,
     /// The measurements; `None` if the run failed.
@@ -134,7 +134,7 @@ pub struct CurvePoint {
 
 impl CurvePoint {
     /// Returns the mean over the runs that did not fail; `None` if there are none.
-    fn mean(runs: &[ExploredRun]) -> Option<CurvePoint> {
+    fn mean(runs: &[ExplorationRun]) -> Option<CurvePoint> {
         let figures: Vec<CurvePoint> = runs.iter().filter_map(|run| run.figures).collect();
         let mean = |of: fn(&CurvePoint) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
         (!figures.is_empty()).then(|| CurvePoint {
@@ -149,7 +149,7 @@ impl CurvePoint {
 pub struct Exploration {
     settings: ExploreSettings,
     /// The runs at each load, in the order in which the loads were asked for.
-    runs: Vec<Vec<ExploredRun>>,
+    runs: Vec<Vec<ExplorationRun>>,
 }
 
 impl Exploration {
@@ -192,7 +192,7 @@ impl Exploration {
     }
 
     /// Adds the result of a run.
-    pub fn add(&mut self, level: &ExploredRun) {
+    pub fn add(&mut self, level: &ExplorationRun) {
         let is_done = self.runs.last().is_none_or(|runs| self.is_done(runs));
         match self.runs.last_mut().filter(|_| !is_done) {
             Some(runs) => runs.push(*level),
@@ -206,7 +206,7 @@ impl Exploration {
     }
 
     /// Returns true if a load needs no further run. A load that the server cannot sustain is not tried again.
-    fn is_done(&self, runs: &[ExploredRun]) -> bool {
+    fn is_done(&self, runs: &[ExplorationRun]) -> bool {
         runs.len() >= self.settings.runs.max(1) as usize || runs.last().is_some_and(|run| run.figures.is_none())
     }
 
@@ -220,7 +220,7 @@ impl Exploration {
     }
 
     /// Returns the position of a level on the axis that is varied. If a rate is varied, an anchor lies at the rate that it reached.
-    fn position(&self, runs: &[ExploredRun]) -> f64 {
+    fn position(&self, runs: &[ExplorationRun]) -> f64 {
         let load = runs[0].load;
         let reached = || CurvePoint::mean(runs).map_or(f64::NAN, |figures| figures.throughput);
         match self.settings.vary {
@@ -306,7 +306,7 @@ mod tests {
                 base_ms / (1.001 - busy)
             });
             let figures = Some(CurvePoint { throughput, latency_ms });
-            exploration.add(&ExploredRun { load, figures });
+            exploration.add(&ExplorationRun { load, figures });
         }
         exploration.runs.iter().map(|runs| exploration.position(runs)).collect()
     }
@@ -340,7 +340,7 @@ mod tests {
                     throughput,
                     latency_ms: 2000.0,
                 });
-                exploration.add(&ExploredRun { load, figures });
+                exploration.add(&ExplorationRun { load, figures });
             }
             sent
         };
@@ -364,7 +364,7 @@ mod tests {
             let in_flight = load.max_concurrency.expect("limited in this test");
             asked.push(in_flight);
             let figures = figures(in_flight);
-            exploration.add(&ExploredRun { load, figures });
+            exploration.add(&ExplorationRun { load, figures });
         }
         asked
     }

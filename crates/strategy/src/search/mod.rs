@@ -23,7 +23,7 @@ mod watch;
 
 pub use ask::{BRIEF_S, RISK_ABOVE, RISK_BELOW, Search, Settings};
 pub use criterion::{Criterion, Latency, Operator, Quantity, RequestLimit, attained};
-pub use explore::{CurvePoint, Exploration, ExploreSettings, ExploredRun, Load, Spacing};
+pub use explore::{CurvePoint, Exploration, ExplorationRun, ExploreSettings, Load, Spacing};
 pub use over_starts::over_starts;
 pub use posterior::{LimitPosterior, is_ceiling};
 pub use probe::{Probe, Question};

@@ -24,7 +24,7 @@ const AWAY_SHARE: f64 = 0.02;
 #[derive(Debug, Clone)]
 pub struct Watch {
     question: Question,
-    criteria: Vec<Watched>,
+    criteria: Vec<CriterionTally>,
     /// Positions of each target's criteria; `None` for a criterion that is open until the end of the run.
     targets: Vec<Vec<Option<usize>>>,
     /// Number of requests that ended.
@@ -49,7 +49,7 @@ pub struct Watch {
 
 /// One criterion, with its counts of ended requests.
 #[derive(Debug, Clone)]
-struct Watched {
+struct CriterionTally {
     text: String,
     /// Numbers of requests that must keep the limits: below the first the criterion fails, from the second on it certainly holds.
     needed: (u64, u64),
@@ -75,12 +75,12 @@ pub struct Cut {
 impl Watch {
     /// Returns a watch over the run that answers `question`, for the `open` targets.
     pub(super) fn over<'a>(question: &Question, open: impl Iterator<Item = &'a Target>) -> Watch {
-        let mut criteria: Vec<Watched> = Vec::new();
+        let mut criteria: Vec<CriterionTally> = Vec::new();
         let targets = open.map(|target| {
             let positions = target.criteria.iter().map(|criterion| {
                 // The number of requests that a class will have is not known.
                 let (_, limits) = criterion.per_request().filter(|_| criterion.class.is_none())?;
-                criteria.push(Watched {
+                criteria.push(CriterionTally {
                     text: criterion.to_string(),
                     needed: criterion.needed(question.requests)?,
                     limits,
@@ -181,7 +181,7 @@ impl Watch {
     }
 
     /// Returns the verdict about a criterion if it is certain, with the reason.
-    fn judge_criterion(&self, watched: &Watched) -> Option<(Verdict, String)> {
+    fn judge_criterion(&self, watched: &CriterionTally) -> Option<(Verdict, String)> {
         let late = |request: &&RequestLatencies| worst_ratio(&watched.limits, request) > CLEAR;
         let late = self.underway.iter().filter(late).count() as u64;
         let counts = |[attained, settled_attained]: [u64; 2], ended: u64, settled: u64| CriterionCounts {

@@ -2,7 +2,7 @@
 //!
 //! Probabilistic bisection (Waeber, Frazier and Henderson 2013): both ends are measured first, then always the entry that divides the
 //! probability of the change into halves. Later starts can correct a step that noise misled, so the search may go back. [`Posterior`]
-//! infers the change from the starts. [`Bisected`] decides which entry is next, and when the answer is good enough.
+//! infers the change from the starts. [`Bisection`] decides which entry is next, and when the answer is good enough.
 
 use crate::stats::{Cholesky, Estimate, dot, student_two_sided};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 /// Position of the change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Located {
+pub enum BisectionResult {
     /// Between two entries that start.
     Between(Bracket),
     /// The two ends do not differ by more than noise explains. The value is the logarithm of their ratio, new over old.
@@ -55,7 +55,7 @@ const AWAY: usize = 4;
 
 /// A bisection under way.
 #[derive(Debug, Clone)]
-pub struct Bisected {
+pub struct Bisection {
     /// Number of entries of the axis; the first is the old end.
     entries: usize,
     max_starts: usize,
@@ -63,11 +63,11 @@ pub struct Bisected {
     results: Vec<(usize, Option<f64>)>,
 }
 
-impl Bisected {
+impl Bisection {
     /// Returns a bisection of `entries` entries, at least two, without measurements. It asks for at most `max_starts` starts, failed ones
     /// included.
-    pub fn new(entries: usize, max_starts: usize) -> Bisected {
-        Bisected {
+    pub fn new(entries: usize, max_starts: usize) -> Bisection {
+        Bisection {
             entries,
             max_starts,
             results: Vec::new(),
@@ -80,9 +80,9 @@ impl Bisected {
     }
 
     /// Returns the position of the change, or the entry that must be started next to find it.
-    pub fn ask(&self) -> Result<Located, usize> {
+    pub fn ask(&self) -> Result<BisectionResult, usize> {
         let Some(ends) = self.ends() else {
-            return Ok(Located::Unstartable);
+            return Ok(BisectionResult::Unstartable);
         };
         let is_spent = self.results.len() >= self.max_starts;
         let is_compared = ends.iter().all(|end| self.starts(*end) > 0);
@@ -91,7 +91,7 @@ impl Bisected {
             .iter()
             .any(|(entry, _)| ends[0] < *entry && *entry < ends[1]);
         if !is_compared && is_spent {
-            return Ok(Located::Unstartable);
+            return Ok(BisectionResult::Unstartable);
         }
         if let Some(end) = self.missing_at_ends(ends).filter(|_| !is_spent) {
             return Err(end);
@@ -100,21 +100,27 @@ impl Bisected {
         if !is_searching && posterior.doubt > DOUBT {
             return match self.starts(ends[0]) < MOST_AT_END && !is_spent {
                 true => Err(self.next_end(ends)),
-                false => Ok(Located::Unchanged(posterior.change)),
+                false => Ok(BisectionResult::Unchanged(posterior.change)),
             };
         }
         match self.bracket(ends, &posterior, SURE) {
-            bracket if bracket.is_exact => Ok(Located::Between(bracket)),
-            _ if is_spent => Ok(Located::Between(self.bracket(ends, &posterior, SURE_WHEN_SPENT))),
+            bracket if bracket.is_exact => Ok(BisectionResult::Between(bracket)),
+            _ if is_spent => Ok(BisectionResult::Between(self.bracket(
+                ends,
+                &posterior,
+                SURE_WHEN_SPENT,
+            ))),
             _ if self.away_from(ends) >= AWAY => Err(self.next_end(ends)),
             _ => Err(self.divider(ends, &posterior)),
         }
     }
 
     /// Returns the answer if no further start is allowed; `None` before both ends were measured.
-    pub fn stopped(mut self) -> Option<Located> {
+    pub fn stopped(mut self) -> Option<BisectionResult> {
         self.max_starts = self.results.len();
-        self.ask().ok().filter(|located| *located != Located::Unstartable)
+        self.ask()
+            .ok()
+            .filter(|located| *located != BisectionResult::Unstartable)
     }
 
     /// Returns the outermost entries that are not known to fail; `None` if there are fewer than two.
@@ -258,7 +264,7 @@ impl Posterior {
     /// Infers the posterior over `entries` entries, at least two, from at least one observation. The observations are in the order of their
     /// starts.
     pub fn of(entries: usize, observations: &[StartObservation]) -> Posterior {
-        let data = Whitened::of(observations);
+        let data = RegressionData::of(observations);
         let is_observed = |entry: usize| observations.iter().any(|observation| observation.entry == entry);
         let mut fits: Vec<Fit> = Vec::with_capacity(entries - 1);
         for after in 0..entries - 1 {
@@ -294,7 +300,7 @@ struct Fit {
 }
 
 /// The observations, transformed so that their noise is independent, with the unknown level removed.
-struct Whitened {
+struct RegressionData {
     entries: Vec<usize>,
     /// Factor of the noise's covariance, in units of its variance.
     factor: Cholesky,
@@ -304,13 +310,13 @@ struct Whitened {
     freedom: f64,
 }
 
-impl Whitened {
-    fn of(observations: &[StartObservation]) -> Whitened {
+impl RegressionData {
+    fn of(observations: &[StartObservation]) -> RegressionData {
         let covariance = |i: usize, j: usize| {
             let shared = observations[i].start.min(observations[j].start) as f64;
             STEP * STEP * shared + f64::from(u8::from(i == j))
         };
-        let mut data = Whitened {
+        let mut data = RegressionData {
             entries: observations.iter().map(|observation| observation.entry).collect(),
             factor: Cholesky::of(observations.len(), covariance).expect("each has noise of its own"),
             level: Vec::new(),
@@ -358,8 +364,8 @@ mod tests {
         (entries, max_starts): (usize, usize),
         broken: &[usize],
         log: impl Fn(usize) -> f64,
-    ) -> (Located, Vec<usize>) {
-        let mut bisected = Bisected::new(entries, max_starts);
+    ) -> (BisectionResult, Vec<usize>) {
+        let mut bisected = Bisection::new(entries, max_starts);
         let mut started = Vec::new();
         loop {
             match bisected.ask() {
@@ -382,7 +388,7 @@ mod tests {
     #[test]
     fn nothing_changed_is_an_answer() {
         let (found, started) = run((128, 40), &[], |_| 5.0);
-        assert!(matches!(found, Located::Unchanged(change) if change.log == 0.0));
+        assert!(matches!(found, BisectionResult::Unchanged(change) if change.log == 0.0));
         assert_eq!(started.len(), 20);
     }
 
@@ -393,7 +399,7 @@ mod tests {
         assert!(
             matches!(
                 found,
-                Located::Between(Bracket {
+                BisectionResult::Between(Bracket {
                     old: 4,
                     new: 5,
                     is_exact: true,
@@ -403,8 +409,8 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(started[..5], [0, 0, 1, 1, 2]);
-        assert_eq!(run((3, 30), &[0, 1, 2], |_| 0.0).0, Located::Unstartable);
-        assert_eq!(run((3, 3), &[0, 2], |_| 0.0).0, Located::Unstartable);
+        assert_eq!(run((3, 30), &[0, 1, 2], |_| 0.0).0, BisectionResult::Unstartable);
+        assert_eq!(run((3, 3), &[0, 2], |_| 0.0).0, BisectionResult::Unstartable);
     }
 
     proptest! {
@@ -419,7 +425,7 @@ mod tests {
             let (found, started) = run((entries, 60), &broken, |entry| if entry > after { -drop } else { 0.0 });
             let old = (0..=after).rev().find(|entry| !broken.contains(entry));
             let new = (after + 1..entries).find(|entry| !broken.contains(entry));
-            let Located::Between(bracket) = found else { panic!("{found:?}") };
+            let BisectionResult::Between(bracket) = found else { panic!("{found:?}") };
             prop_assert_eq!((Some(bracket.old), Some(bracket.new), bracket.is_exact), (old, new, true));
             prop_assert!(started.len() <= 60);
             prop_assert!(bracket.change.interval(0.05).expect("known").contains(-drop));
@@ -427,7 +433,7 @@ mod tests {
 
         #[test]
         fn any_answers_end_it_within_the_starts(seen in prop::collection::vec(prop::option::of(-0.1f64..0.1), 30), entries in 1usize..40) {
-            let mut bisected = Bisected::new(entries, 30);
+            let mut bisected = Bisection::new(entries, 30);
             for log in seen.into_iter().chain([None]) {
                 match bisected.ask() {
                     Err(entry) => {

@@ -9,8 +9,8 @@ pub mod optimized;
 pub mod packed;
 mod paired;
 
-pub use bisected::{Bisected, Bracket, Located};
-pub use paired::{Finding, Logs, Member, Paired, PairedEnding, PairedOutcome, Placement, Slot};
+pub use bisected::{Bisection, BisectionResult, Bracket};
+pub use paired::{Finding, Logs, Member, PairedComparison, PairedEnding, PairedOutcome, Placement, Slot};
 
 use serde::{Deserialize, Serialize};
 

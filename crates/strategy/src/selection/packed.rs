@@ -28,7 +28,7 @@ pub struct Need {
 
 /// The time span of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Placed {
+pub struct GroupSpan {
     /// Index of the group.
     pub group: usize,
     /// Beginning, in seconds.
@@ -96,7 +96,7 @@ impl Capacity {
     }
 
     /// Returns the time spans of the groups if they take as long as expected, in the order in which they begin.
-    pub fn play(self, needs: &[Need], order: &[usize]) -> Vec<Placed> {
+    pub fn play(self, needs: &[Need], order: &[usize]) -> Vec<GroupSpan> {
         let mut round = Round::new(self, needs, order);
         let (mut now, mut after) = (0.0, None);
         loop {
@@ -135,7 +135,7 @@ pub(super) struct Round<'n> {
     /// Groups that have not begun, in order.
     waiting: Vec<usize>,
     /// Groups that have begun, in order.
-    pub placed: Vec<Placed>,
+    pub placed: Vec<GroupSpan>,
     /// Indices in `placed` of the groups that have not ended.
     under_way: Vec<usize>,
     free: u32,
@@ -165,7 +165,7 @@ impl<'n> Round<'n> {
                 self.free -= gpus;
                 self.under_way.push(self.placed.len());
                 let (from, to) = (now, now + seconds);
-                self.placed.push(Placed { group, from, to, after });
+                self.placed.push(GroupSpan { group, from, to, after });
             }
             !fits
         });
@@ -182,13 +182,13 @@ impl<'n> Round<'n> {
 }
 
 /// Returns the end of the last group, in seconds.
-pub fn length(placed: &[Placed]) -> f64 {
+pub fn length(placed: &[GroupSpan]) -> f64 {
     placed.iter().map(|group| group.to).fold(0.0, f64::max)
 }
 
 /// Returns a chain of groups of which each begins at the end of the one before, up to the group that ends last. Together they take as long
 /// as all groups.
-pub fn longest_chain(placed: &[Placed]) -> Vec<usize> {
+pub fn longest_chain(placed: &[GroupSpan]) -> Vec<usize> {
     let mut chain = Vec::new();
     let mut next = placed.iter().max_by(|one, other| compare(one.to, other.to));
     while let Some(last) = next {
@@ -277,7 +277,7 @@ struct Turn {
 
 /// Plays the groups with starts apart from runs, and returns them in the order in which they begin. A group that takes longer than its work
 /// has waited.
-pub fn play_apart(capacity: Capacity, needs: &[Need], works: &[Work], order: &[usize]) -> Vec<Placed> {
+pub fn play_apart(capacity: Capacity, needs: &[Need], works: &[Work], order: &[usize]) -> Vec<GroupSpan> {
     let mut round = Round::new(capacity, needs, order);
     let mut turns = Vec::new();
     let (mut waiting, mut active): (Vec<Turn>, Vec<(f64, Turn)>) = Default::default();
@@ -366,7 +366,7 @@ mod tests {
             });
             let placed = capacity.play(&needs, &capacity.order(&needs));
             let alone = placed.iter().find(|placed| placed.group == 1).expect("each runs");
-            let meets = |other: &&Placed| other.group != 1 && other.from < alone.to && alone.from < other.to;
+            let meets = |other: &&GroupSpan| other.group != 1 && other.from < alone.to && alone.from < other.to;
             assert_eq!(placed.iter().filter(meets).count(), 0);
             assert_eq!((length(&placed), placed.len()), (15.0, 3));
         }

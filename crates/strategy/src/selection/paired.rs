@@ -2,7 +2,7 @@
 //!
 //! The order is ABBA, so that a drift of the node favours neither arm. On disjoint GPUs both arms of a pair run at once, and the arms swap
 //! their sets of GPUs from pair to pair. A comparison has a family of members, each a metric at a point. Each pair gives one ratio for each
-//! member. [`Paired`] chooses the next start and looks at the ratios after each complete pair. A look decides members, and corrects for the
+//! member. [`PairedComparison`] chooses the next start and looks at the ratios after each complete pair. A look decides members, and corrects for the
 //! family by Holm's procedure. [`Member`] judges the ratios of one member.
 
 use super::Arm;
@@ -90,7 +90,7 @@ const FAILURES: usize = 4;
 
 /// A comparison under way.
 #[derive(Debug, Clone)]
-pub struct Paired {
+pub struct PairedComparison {
     family: Vec<Member>,
     max_starts: usize,
     placement: Placement,
@@ -104,11 +104,11 @@ pub struct Paired {
     sharing: usize,
 }
 
-impl Paired {
+impl PairedComparison {
     /// Returns a comparison without measurements. `family` has a question for each metric at each point. The comparison asks for at most
     /// `max_starts` starts, failed ones included; fewer than eight decide nothing.
-    pub fn new(family: Vec<Member>, max_starts: usize, placement: Placement) -> Paired {
-        Paired {
+    pub fn new(family: Vec<Member>, max_starts: usize, placement: Placement) -> PairedComparison {
+        PairedComparison {
             looked: 0,
             settled: vec![None; family.len()],
             sharing: family.len(),
@@ -199,7 +199,7 @@ impl Paired {
         let members = 0..series.len();
         let asked = |member: usize| Some((self.family[member], ratio(&series[member])?));
         let asked: Vec<Option<(Member, Estimate)>> = members.clone().map(asked).collect();
-        let levels = |this: &Paired, member: usize| this.levels(series[member].len());
+        let levels = |this: &PairedComparison, member: usize| this.levels(series[member].len());
         for member in members.clone() {
             let is_fine = asked[member].is_some_and(|(asked, ratio)| asked.is_fine(ratio, levels(self, member)));
             if is_fine && self.settled[member].is_none() {

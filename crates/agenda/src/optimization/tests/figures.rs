@@ -114,7 +114,7 @@ fn a_server_that_is_ruled_out_without_a_launch_takes_no_start() {
     }
     let found = played.found();
     assert!(ruled_out > 0);
-    assert_eq!((launched, found.starts, found.ended), (8, 8, Some(Ended::Budget)));
+    assert_eq!((launched, found.starts, found.ended), (8, 8, Some(EndReason::Budget)));
     assert_eq!(found.count(CandidateState::DidNotFit), 0);
     assert!(found.count(CandidateState::Memory) >= ruled_out, "{found:?}");
 }

@@ -93,7 +93,7 @@ fn an_edited_plan_measures_no_more_than_its_own_starts() {
     let edited = format!("{PLAN}[optimize]\nstarts = 2\n").replace("num_prompts = 9", "num_prompts = 8");
     let mut edited = Played::planned(&edited, played.state.clone());
     assert_eq!(edited.follow(surface).len(), 2);
-    assert_eq!(edited.ended(), Some(Ended::Budget));
+    assert_eq!(edited.ended(), Some(EndReason::Budget));
     // One more load: what the earlier plan measured continues as far as the new limits allow.
     let more = format!("{PLAN}[optimize]\nstarts = 2\n").replace("num_prompts = 9", "num_prompts = [9, 8]");
     let more = Played::planned(&more, played.state.clone());

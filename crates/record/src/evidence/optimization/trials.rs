@@ -2,7 +2,7 @@
 //! has none. Also the duration of each start.
 
 use super::{Results, Shares};
-use crate::evidence::Recorded;
+use crate::evidence::JournalSources;
 use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use crate::table::{used_gpus, whole_gpus};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,7 +11,7 @@ use vsweep_base::cause::{Cause, Outcome};
 use vsweep_base::ids::ServerId;
 use vsweep_plan::{Params, Requirement};
 use vsweep_strategy::search::Found;
-use vsweep_strategy::selection::optimized::{Judged, Trial};
+use vsweep_strategy::selection::optimized::{Incumbent, Trial};
 
 /// Assumed relative error of a load that a search found without a posterior.
 const ASSUMED_LOAD_ERROR: f64 = 0.03;
@@ -56,7 +56,7 @@ impl<'a> Trials<'a> {
             }
         }
         let servers = servers(state);
-        let recorded = Recorded {
+        let recorded = JournalSources {
             state,
             servers: &servers,
             starts: u32::MAX,
@@ -94,7 +94,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Ranks the servers by the question, start by start and for each workload.
-    fn rank(&mut self, recorded: Recorded<'_>) {
+    fn rank(&mut self, recorded: JournalSources<'_>) {
         let slots: BTreeSet<u32> = self.tallies.keys().map(|(_, slot)| *slot).collect();
         for slot in slots {
             let experiment = recorded.experiment(|run: &RunRecord| run.slot == slot);
@@ -119,7 +119,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Returns the winner of the question among the servers that were measured, as the answer finds it.
-    pub fn winner(self) -> Option<Judged> {
+    pub fn winner(self) -> Option<Incumbent> {
         judged(self.record, &answer(self.experiment))
     }
 
@@ -274,7 +274,7 @@ impl<'a> Trials<'a> {
 /// Returns the winner of the first question of an answer, which is the question of the optimisation. If the question is asked for several
 /// workloads, the winner is the one for all together. The choice is decidable if the winner is sure, or if more starts are worthwhile. With
 /// a budget they are, whenever the answer advises any; without a budget, only if they are expected to bring certainty.
-pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
+pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Incumbent> {
     let first = answer.questions.first()?;
     let (config, probability) = match answer.together.iter().find(|other| other.question == first.question) {
         Some(together) => (together.config.as_ref()?, together.probability),
@@ -287,7 +287,7 @@ pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
     let asked = answer.questions.iter().filter(|other| other.question == first.question);
     let mut advice = asked.filter_map(|answered| answered.advice.as_ref());
     let is_worthwhile = |advice: &Advice| record.rules.budget.is_some() || advice.expected >= certainty;
-    Some(Judged {
+    Some(Incumbent {
         winner: record.position(&ServerId(config.as_str().into()))?,
         probability,
         is_decidable: probability >= certainty || advice.any(is_worthwhile),

@@ -1,9 +1,9 @@
 //! A scripted session: it writes its journal and its files as `vsweep run` does, and dies at any moment.
 
 use super::moves::*;
-use crate::journal::declared::ServerDeclared;
+use crate::journal::declared::ServerDescription;
 use crate::journal::event::*;
-use crate::journal::files::{self, Measured, Provenance};
+use crate::journal::files::{self, BenchmarkResult, Provenance};
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
 use crate::journal::rank::{LineId, Nonce, Rank, Sum};
@@ -26,7 +26,7 @@ pub(super) struct Actor {
     pub(super) follower: Follower,
     pub(super) seq: u64,
     pub(super) prev: Sum,
-    pub(super) last_seen: Seen,
+    pub(super) last_seen: ReadPositions,
     pub(super) plan: usize,
     pub(super) group: Option<usize>,
     pub(super) running: Option<Entry>,
@@ -44,7 +44,7 @@ impl Actor {
             follower,
             seq: 0,
             prev: nonce,
-            last_seen: Seen::new(),
+            last_seen: ReadPositions::new(),
             plan: number,
             group: None,
             running: None,
@@ -75,7 +75,7 @@ impl Actor {
         actor
     }
 
-    fn news(&mut self) -> Seen {
+    fn news(&mut self) -> ReadPositions {
         let mut seen = self.follower.seen();
         seen.retain(|name, now| self.last_seen.get(name) != Some(now));
         self.last_seen.extend(seen.clone());
@@ -137,10 +137,10 @@ impl Actor {
                     proposed: None,
                     server: server(group),
                     slot: FIRST_SLOT,
-                    config: ServerDeclared {
+                    config: ServerDescription {
                         name: format!("server {group}"),
                         params: params(&[("max_num_seqs", group)]),
-                        ..ServerDeclared::default()
+                        ..ServerDescription::default()
                     },
                     seen,
                 })));
@@ -302,7 +302,7 @@ impl Actor {
             cause: (result == Result::Failed).then_some(Cause::BenchFailed),
             seconds: 1.0,
             learned: started.search.as_ref().map(|link| {
-                Learned::Probe(Box::new(Probe {
+                RunEvidence::Probe(Box::new(Probe {
                     question: Question {
                         target: "t".into(),
                         value: f64::from(link.step),
@@ -329,7 +329,7 @@ impl Actor {
                 finished: finished.clone(),
             };
             let figures = Params::from_iter([("value".to_owned(), json!(entry.rank.line.to_string()))]);
-            let measured = Measured {
+            let measured = BenchmarkResult {
                 result: figures.into(),
                 simulated: true,
             };

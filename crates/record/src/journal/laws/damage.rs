@@ -44,7 +44,7 @@ pub(super) fn damage() -> impl Strategy<Value = Damage> {
 
 /// Description of a damage that was done, and of its possible effects.
 #[derive(Debug)]
-pub(super) struct Inflicted {
+pub(super) struct DamageReport {
     pub(super) what: String,
     /// True if the damage may look like a session that died.
     pub(super) cuts: bool,
@@ -55,7 +55,7 @@ pub(super) struct Inflicted {
 }
 
 impl Damage {
-    pub(super) fn inflict(self, directory: &Directory) -> Option<Inflicted> {
+    pub(super) fn inflict(self, directory: &Directory) -> Option<DamageReport> {
         let mut journals = directory.journals().ok()?;
         // A copy is not damaged further, because only its first line distinguishes it from a journal.
         journals.retain(|path| !path.ends_with(COPY));
@@ -77,7 +77,7 @@ impl Damage {
                 Event::RunStarted(run) if run.search.is_none() => Some((run.point, run.run)),
                 _ => None,
             });
-            Some(Inflicted {
+            Some(DamageReport {
                 what,
                 cuts,
                 may_stop: is_grave || text.contains("\"anew\""),

@@ -168,7 +168,7 @@ proptest! {
             // Three losses cannot be detected: a line that looks unfinished, the plan of a session that no other session has read, and a
             // file lost together with its line. Every other measured run must still be in the tables.
             let is_cut = done.iter().any(|done| done.cuts);
-            let is_hidden = |done: &Inflicted| done.cuts && done.may_stop || is_cut && done.what.starts_with("lose");
+            let is_hidden = |done: &DamageReport| done.cuts && done.may_stop || is_cut && done.what.starts_with("lose");
             if !done.iter().any(is_hidden) {
                 prop_assert_eq!(measured(&rows_after), measured(&rows_before), "{:?}", done);
             }

@@ -89,7 +89,7 @@ impl RunRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Event, Figures, GroupBegun, Learned, RunStarted, ServerDeclared, ServerReady};
+    use crate::journal::{Event, Figures, GroupBegun, RunEvidence, RunStarted, ServerDescription, ServerReady};
     use vsweep_base::ids::PointId;
     use vsweep_strategy::checks::{Answers, Reply, Token};
 
@@ -114,10 +114,10 @@ mod tests {
             long: None,
         };
         let id = ServerId(server.into());
-        let config = ServerDeclared {
+        let config = ServerDescription {
             name: server.into(),
             params: (0..params).map(|n| (n.to_string(), n.into())).collect(),
-            ..ServerDeclared::default()
+            ..ServerDescription::default()
         };
         vec![
             Event::GroupBegun(Box::new(GroupBegun {
@@ -161,7 +161,7 @@ mod tests {
             launch: 2,
             ..RunStarted::default()
         };
-        state.imagine_run(run, Some(Learned::Figures(Figures::default())));
+        state.imagine_run(run, Some(RunEvidence::Figures(Figures::default())));
         let seen = |state: &State| {
             let run = state.run(&point, 0, 0).expect("a run");
             (run.outcome, run.validity, run.doubts.len())

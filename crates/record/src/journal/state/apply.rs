@@ -4,7 +4,7 @@ use super::chains::SearchLines;
 use super::records::RunStatus;
 use super::{FIRST_SLOT, Launch, LaunchRecord, Retirement, RunRecord, SearchEnd, Session, State, UnlistedRuns};
 use crate::journal::declared::ProposedStart;
-use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
+use crate::journal::event::{Event, ReadPositions, RunFinished, RunStarted, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
 use crate::journal::rank::{LineId, Nonce, Rank};
@@ -168,7 +168,7 @@ impl State {
         self.proposals.insert(at, proposed);
     }
 
-    fn note_seen(&mut self, rank: Rank, seen: Seen) {
+    fn note_seen(&mut self, rank: Rank, seen: ReadPositions) {
         if !seen.is_empty() {
             self.seen
                 .entry(rank.line.journal)
@@ -376,7 +376,7 @@ impl State {
     pub(in crate::journal) fn imagine_run(
         &mut self,
         started: crate::journal::RunStarted,
-        learned: Option<crate::journal::Learned>,
+        learned: Option<crate::journal::RunEvidence>,
     ) {
         let started = self.apply_hypothetical(Event::RunStarted(Box::new(started)));
         self.apply_hypothetical(Event::RunFinished(Box::new(crate::journal::RunFinished {

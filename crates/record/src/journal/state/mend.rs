@@ -2,7 +2,7 @@
 
 use super::State;
 use super::records::RunStatus;
-use crate::journal::declared::ServerDeclared;
+use crate::journal::declared::ServerDescription;
 use crate::journal::event::StoredFile;
 use crate::journal::rank::{LineId, Rank};
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ impl State {
     pub(in crate::journal) fn recover_server(
         &mut self,
         server: &ServerId,
-        config: ServerDeclared,
+        config: ServerDescription,
         rank: Rank,
         simulated: bool,
     ) {

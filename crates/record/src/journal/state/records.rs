@@ -1,10 +1,10 @@
 //! Records of one run, search, server, launch and session.
 
 use super::{ALONE_SLOT, FIRST_SLOT};
-use crate::journal::declared::ServerDeclared;
+use crate::journal::declared::ServerDescription;
 use crate::journal::directory::RunFiles;
 use crate::journal::event::{
-    Learned, RunFinished, RunStarted, SearchStarted, ServerExited, ServerReady, SessionStarted,
+    RunEvidence, RunFinished, RunStarted, SearchStarted, ServerExited, ServerReady, SessionStarted,
 };
 use crate::journal::figures::Figures;
 use crate::journal::rank::{Launch, LineId, Nonce, Rank};
@@ -16,7 +16,7 @@ use vsweep_base::ids::{PointId, SearchId, ServerId};
 use vsweep_base::validity::Validity;
 use vsweep_plan::Params;
 use vsweep_strategy::checks::AnswerCheck;
-use vsweep_strategy::search::{Answer, ExploredRun, Found, Probe};
+use vsweep_strategy::search::{Answer, ExplorationRun, Found, Probe};
 
 /// One try at a run and its result, or a run that was given up untried.
 #[derive(Debug, Clone, PartialEq)]
@@ -194,7 +194,7 @@ impl RunRecord {
     /// Returns the question and the readings, if a search asked and the run has readings.
     pub fn probe(&self) -> Option<&Probe> {
         match &self.learned {
-            Some(Learned::Probe(probe)) => Some(probe),
+            Some(RunEvidence::Probe(probe)) => Some(probe),
             _ => None,
         }
     }
@@ -206,9 +206,9 @@ impl RunRecord {
     }
 
     /// Returns the load and the figures, if an exploration asked.
-    pub fn level(&self) -> Option<&ExploredRun> {
+    pub fn level(&self) -> Option<&ExplorationRun> {
         match &self.learned {
-            Some(Learned::Level(level)) => Some(level),
+            Some(RunEvidence::Level(level)) => Some(level),
             _ => None,
         }
     }
@@ -216,8 +216,8 @@ impl RunRecord {
     /// Returns the figures by which decisions judge it.
     pub fn figures(&self) -> Figures {
         match &self.learned {
-            Some(Learned::Figures(figures)) => figures.clone(),
-            Some(Learned::Probe(probe)) => {
+            Some(RunEvidence::Figures(figures)) => figures.clone(),
+            Some(RunEvidence::Probe(probe)) => {
                 let throughput = probe.throughput.map(|value| ("output_throughput".to_owned(), value));
                 Figures::from_iter(throughput)
             }
@@ -292,7 +292,7 @@ impl SearchEnd {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerRecord {
     /// Its description.
-    pub config: ServerDeclared,
+    pub config: ServerDescription,
     /// Its launches, oldest first.
     pub launches: Vec<LaunchRecord>,
     /// True if the server is the simulator, as the file of a run says; `None` unless that file was read in place of a lost line.
@@ -320,9 +320,9 @@ impl ServerRecord {
 
 /// Gives access to the fields of its declaration.
 impl Deref for ServerRecord {
-    type Target = ServerDeclared;
+    type Target = ServerDescription;
 
-    fn deref(&self) -> &ServerDeclared {
+    fn deref(&self) -> &ServerDescription {
         &self.config
     }
 }

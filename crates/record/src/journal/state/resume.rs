@@ -3,7 +3,7 @@
 
 use super::records::RunStatus;
 use super::{RunRecord, Session, State};
-use crate::journal::declared::{PlanContent, ServerDeclared};
+use crate::journal::declared::{PlanContent, ServerDescription};
 use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
 use std::cmp::Reverse;
@@ -83,7 +83,7 @@ impl State {
 
     /// Returns the failure because of which a server config is never started: the last launch of another config that needs no more memory
     /// ran out of memory, and no launch of that config ever became ready.
-    pub fn lacks_memory(&self, config: &ServerDeclared) -> Option<Failure> {
+    pub fn lacks_memory(&self, config: &ServerDescription) -> Option<Failure> {
         if !self.has_one_kind_of_gpus() {
             return None;
         }

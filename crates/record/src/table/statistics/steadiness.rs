@@ -67,7 +67,7 @@ const OPEN: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
 
 /// A launch whose figure changed while it was measured.
 #[derive(Debug, Clone, Copy)]
-pub struct Drifting {
+pub struct Drift {
     /// Code of the doubt.
     pub code: Code,
     /// The figure that shows it.
@@ -79,7 +79,7 @@ pub struct Drifting {
     launch: u32,
 }
 
-impl Drifting {
+impl Drift {
     /// Returns true if any of these runs was measured on the launch.
     pub(in crate::table) fn concerns(&self, runs: &Table, rows: &[usize]) -> bool {
         rows.iter().any(|row| runs.runs[*row].launch == Some(self.launch))
@@ -87,7 +87,7 @@ impl Drifting {
 }
 
 /// Returns the launches that changed, once for each figure that shows a change. `points` yields the rows by which each point is judged.
-pub(in crate::table) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize]>) -> Vec<Drifting> {
+pub(in crate::table) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize]>) -> Vec<Drift> {
     let mut rows: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
     for (load, used) in points.enumerate() {
         for row in used {
@@ -98,7 +98,7 @@ pub(in crate::table) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = 
     }
     let of_launch = |(launch, rows): (&u32, &Vec<(usize, usize)>)| {
         let found = STEADY.iter().filter_map(|(metric, code)| {
-            Some(Drifting {
+            Some(Drift {
                 code: *code,
                 metric,
                 ratio: change(runs, rows, metric)?,

@@ -9,8 +9,8 @@ const STAND_INS = { p99_ttft_ms: "median_ttft_ms", p99_tpot_ms: "median_tpot_ms"
 const targets = {
   /** Place of the workload that is shown: points of two are not compared. */
   workload: 0,
-  /** The target of the plan that counts; empty if any of them does. */
-  planned: "",
+  /** Place of the target of the plan that counts; null if any of them does. */
+  planned: null,
   /** Column to the worst value that is allowed. */
   limits: new Map(),
   /** What hears of another workload. */
@@ -19,7 +19,7 @@ const targets = {
     return !isSeveral || point.workload === this.workload;
   },
   meets(point) {
-    if (this.planned && !(point.meets ?? "").split(", ").includes(this.planned)) return false;
+    if (this.planned != null && !data.met[point.index].includes(this.planned)) return false;
     for (const [column, limit] of this.limits) {
       const spread = spreadOf(point, column);
       if (!spread || (higherIsBetter(column) ? spread.median < limit : spread.median > limit)) return false;
@@ -147,10 +147,10 @@ function limitSlider(column) {
 function plannedTarget() {
   const names = data.targets ?? [];
   if (names.length < 2) return null;
-  const select = el("select", {}, names.map((name) => el("option", { value: name }, name)), el("option", { value: "" }, "any of them"));
+  const select = el("select", {}, names.map((name, place) => el("option", { value: place }, name)), el("option", { value: "" }, "any of them"));
   keepChoice("planned", select);
   const read = () => {
-    targets.planned = select.value;
+    targets.planned = select.value === "" ? null : Number(select.value);
   };
   select.addEventListener("change", () => {
     read();

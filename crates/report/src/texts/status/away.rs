@@ -5,7 +5,7 @@ use crate::ordered::Ordered;
 use crate::texts::words::show_some;
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_answer::{CandidateState, Ended};
+use vsweep_answer::{CandidateState, EndReason};
 
 /// Most tasks that are named.
 const MOST_NAMED: usize = 4;
@@ -159,7 +159,7 @@ impl Status {
     /// Servers that an optimisation has neither started nor ruled out when its budget is spent.
     fn not_ruled_out(&self) -> usize {
         let found = self.answer.as_ref().and_then(|answer| answer.optimization.as_deref());
-        let spent = found.filter(|found| found.ended == Some(Ended::Budget));
+        let spent = found.filter(|found| found.ended == Some(EndReason::Budget));
         spent.map_or(0, |found| found.count(CandidateState::Open))
     }
 }

@@ -1,7 +1,7 @@
 //! The certainty that the best known candidate is the best of all, and the end of an optimisation when that suffices or the budget is
 //! spent.
 
-use super::space::{Budget, Judged, Outlook};
+use super::space::{Budget, Incumbent, Outlook, Trial};
 use super::state::Optimized;
 
 /// Minimum number of starts before anything is certain, because the sizes of effects are hardly known until then.
@@ -12,7 +12,7 @@ const FIRST_LOOK: usize = 16;
 impl Optimized {
     /// Sets the best of the measured candidates, as judged by a better informed model; `None`, or a winner that was not measured, removes
     /// the judgement. Candidates that were not measured are still estimated here.
-    pub fn judge(&mut self, judged: Option<Judged>) {
+    pub fn judge(&mut self, judged: Option<Incumbent>) {
         self.judged = judged.filter(|judged| self.measured_mean(judged.winner).is_some());
     }
 
@@ -57,9 +57,10 @@ impl Optimized {
     }
 
     /// Returns the probability that a candidate lies within the margin of the best of at most `rivals` rivals. If the measured candidates
-    /// were judged by another model, only those that were not measured are rivals.
+    /// were judged by another model, only those that it does not know are rivals.
     fn chance(&self, best: usize, rivals: usize) -> f64 {
-        let is_rival = |at: usize| self.judged.is_none() || self.measured_mean(at).is_none();
+        let is_undecided = |at: usize| self.trials_of(at).any(|trial| matches!(trial, Trial::Undecided { .. }));
+        let is_rival = |at: usize| self.judged.is_none() || (self.measured_mean(at).is_none() && !is_undecided(at));
         self.draws(best, rivals).chance(best, self.rules.margin, &is_rival)
     }
 }
@@ -90,7 +91,7 @@ impl Optimized {
     }
 
     /// Returns true if the budget does not suffice for a further start after those under way.
-    pub fn is_spent(&self, under_way: &[usize]) -> bool {
+    pub(super) fn is_spent(&self, under_way: &[usize]) -> bool {
         match self.rules.budget {
             None => false,
             Some(Budget::MachineSeconds(most) | Budget::GpuSeconds(most)) => {

@@ -15,8 +15,8 @@ mod view;
 mod works;
 
 pub use space::{
-    Axis, Budget, Candidate, CompiledGraphs, Ended, Estimate, Exclusion, Judged, Level, Predicted, Proposal, Reason,
-    Rules, Trial, WarmStart,
+    Axis, Budget, Candidate, CompiledGraphs, EndReason, Estimate, Exclusion, Incumbent, Level, Predicted, Proposal,
+    Reason, Rules, Trial, WarmStart,
 };
 pub use state::Optimized;
 

@@ -6,7 +6,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
 /// An observation of one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Observed {
+pub(super) enum Datum {
     /// The value, and the variance of its error.
     Value(f64, f64),
     /// An upper bound, and the variance of its error.
@@ -30,15 +30,15 @@ const STEP: f64 = 0.8;
 const LEAST_PRECISION: f64 = 1e-6;
 
 /// Returns the sites of observations of values whose prior has mean zero and these covariances.
-pub(super) fn sites(observed: &[Observed], covariance: impl Fn(usize, usize) -> f64) -> Vec<Site> {
+pub(super) fn sites(observed: &[Datum], covariance: impl Fn(usize, usize) -> f64) -> Vec<Site> {
     let bounds: Vec<usize> = (0..observed.len())
-        .filter(|i| !matches!(observed[*i], Observed::Value(..)))
+        .filter(|i| !matches!(observed[*i], Datum::Value(..)))
         .collect();
     // Natural parameters of each site: its precision, and its precision times its value.
     let mut natural = vec![(LEAST_PRECISION, 0.0); observed.len()];
     let sites = |natural: &[(f64, f64)]| -> Vec<Site> {
-        let site = |(observed, (precision, weighted)): (&Observed, &(f64, f64))| match *observed {
-            Observed::Value(value, variance) => Site { value, variance },
+        let site = |(observed, (precision, weighted)): (&Datum, &(f64, f64))| match *observed {
+            Datum::Value(value, variance) => Site { value, variance },
             _ => Site {
                 value: weighted / precision,
                 variance: 1.0 / precision,
@@ -74,11 +74,11 @@ pub(super) fn sites(observed: &[Observed], covariance: impl Fn(usize, usize) -> 
 }
 
 /// Returns the mean and variance of a normal variable, given on which side of a bound it lies.
-fn moments(observed: Observed, (mean, variance): (f64, f64)) -> (f64, f64) {
+fn moments(observed: Datum, (mean, variance): (f64, f64)) -> (f64, f64) {
     let (bound, error, sign) = match observed {
-        Observed::Below(bound, error) => (bound, error, 1.0),
-        Observed::Above(bound, error) => (bound, error, -1.0),
-        Observed::Value(..) => return (mean, variance),
+        Datum::Below(bound, error) => (bound, error, 1.0),
+        Datum::Above(bound, error) => (bound, error, -1.0),
+        Datum::Value(..) => return (mean, variance),
     };
     let all = variance + error;
     let z = sign * (bound - mean) / all.sqrt();

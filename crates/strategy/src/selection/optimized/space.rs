@@ -274,7 +274,7 @@ pub enum Reason {
 /// The reason for an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum EndReason {
     /// The best candidate is known with the requested certainty.
     Certain,
     /// The budget is spent.
@@ -314,7 +314,7 @@ pub enum Exclusion {
 
 /// The best of the measured candidates, by a model that uses more than their values.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judged {
+pub struct Incumbent {
     /// Its position in the list of candidates.
     pub winner: usize,
     /// The probability that it lies within the margin of the best measured candidate.

@@ -1,7 +1,7 @@
 //! Chooses the first starts: candidates that together give the most information about all others.
 
 use super::shape::Shape;
-use super::sites::Observed;
+use super::sites::Datum;
 use super::space::Space;
 use super::surface::{Data, of_shape};
 use crate::stats::Random;
@@ -26,7 +26,7 @@ pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usiz
     let considered = order.iter().copied().filter(|at| !seen.contains(at)).take(CONSIDERED);
     let expected = vec![0.0; likely.len()];
     let uncertainty = |at: usize| {
-        let observed = seen.iter().chain([&at]).map(|at| (*at, Observed::Value(0.0, NOISE)));
+        let observed = seen.iter().chain([&at]).map(|at| (*at, Datum::Value(0.0, NOISE)));
         let data = Data {
             space,
             level: 0.0,

@@ -2,7 +2,8 @@
 
 use super::chance::{BOUND_SD, Draws, gain};
 use super::space::{
-    Axis, Candidate, CompiledGraphs, Ended, Estimate, Exclusion, Judged, Outlook, Proposal, Reason, Rules, Space, Trial,
+    Axis, Candidate, CompiledGraphs, EndReason, Estimate, Exclusion, Incumbent, Outlook, Proposal, Reason, Rules,
+    Space, Trial,
 };
 use super::spread;
 use super::surface::Belief;
@@ -42,7 +43,7 @@ pub struct Optimized {
     /// Server time of each trial, in seconds.
     pub(super) seconds: Vec<f64>,
     pub(super) compiled: CompiledGraphs,
-    pub(super) judged: Option<Judged>,
+    pub(super) judged: Option<Incumbent>,
     view: OnceLock<View>,
 }
 
@@ -80,13 +81,13 @@ impl Optimized {
     /// Returns the next starts, most useful first and at most `free`, while the candidates in `under_way` have no result yet. The list is
     /// empty if these must end first. An error is the reason for the end of the optimisation. The starts depend only on the arguments and
     /// the results, so a replay asks for equal ones.
-    pub fn ask(&self, free: usize, under_way: &[usize]) -> Result<Vec<Proposal>, Ended> {
+    pub fn ask(&self, free: usize, under_way: &[usize]) -> Result<Vec<Proposal>, EndReason> {
         let mut busy = under_way.to_vec();
         let mut proposals: Vec<Proposal> = Vec::new();
         let mut ended = None;
         while proposals.len() < free && ended.is_none() {
             if self.is_spent(&busy) {
-                ended = Some(Ended::Budget);
+                ended = Some(EndReason::Budget);
             } else if let Some(proposal) = self.next_initial(&busy) {
                 busy.push(proposal.candidate);
                 proposals.push(proposal);
@@ -99,7 +100,7 @@ impl Optimized {
             }
         }
         match ended {
-            Some(ended) if proposals.is_empty() && (under_way.is_empty() || ended == Ended::Certain) => Err(ended),
+            Some(ended) if proposals.is_empty() && (under_way.is_empty() || ended == EndReason::Certain) => Err(ended),
             _ => Ok(proposals),
         }
     }
@@ -199,14 +200,19 @@ impl Optimized {
     }
 
     /// Returns the most promising starts that the budget allows, or the reason why there are none.
-    fn promising(&self, busy: &mut Vec<usize>, most: usize) -> Result<Vec<Proposal>, Ended> {
+    fn promising(&self, busy: &mut Vec<usize>, most: usize) -> Result<Vec<Proposal>, EndReason> {
         let (mut found, ended) = match self.outlook() {
-            Outlook::Certain => (Vec::new(), Ended::Certain),
-            Outlook::Undecidable => (Vec::new(), Ended::Undecidable),
-            Outlook::Spent if (0..self.candidates.len()).any(|at| self.may_start(at)) => (Vec::new(), Ended::Starts),
-            Outlook::Spent => (Vec::new(), Ended::Exhausted),
-            Outlook::Finalists => (self.most_promising(busy, most, Some(self.measured())), Ended::Exhausted),
-            Outlook::Open => (self.most_promising(busy, most, None), Ended::Exhausted),
+            Outlook::Certain => (Vec::new(), EndReason::Certain),
+            Outlook::Undecidable => (Vec::new(), EndReason::Undecidable),
+            Outlook::Spent if (0..self.candidates.len()).any(|at| self.may_start(at)) => {
+                (Vec::new(), EndReason::Starts)
+            }
+            Outlook::Spent => (Vec::new(), EndReason::Exhausted),
+            Outlook::Finalists => (
+                self.most_promising(busy, most, Some(self.measured())),
+                EndReason::Exhausted,
+            ),
+            Outlook::Open => (self.most_promising(busy, most, None), EndReason::Exhausted),
         };
         if found.is_empty() {
             let candidate = self.best_to_repeat().ok_or(ended)?;
@@ -341,7 +347,7 @@ impl Optimized {
             .get_or_init(|| View::of(&self.space, &self.candidates, &self.trials))
     }
 
-    fn trials_of(&self, candidate: usize) -> impl Iterator<Item = &Trial> {
+    pub(super) fn trials_of(&self, candidate: usize) -> impl Iterator<Item = &Trial> {
         let trials = self.trials.iter().filter(move |(at, _)| *at == candidate);
         trials.map(|(_, trial)| trial)
     }

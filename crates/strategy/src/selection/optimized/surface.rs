@@ -2,7 +2,7 @@
 //! posterior, so that estimates include the uncertainty of the sizes.
 
 use super::shape::{Shape, Variances};
-use super::sites::{Observed, Site, sites};
+use super::sites::{Datum, Site, sites};
 use super::space::Space;
 use crate::stats::{Cholesky, Random, dot};
 
@@ -21,7 +21,7 @@ pub(super) struct Data<'a> {
     /// Standard deviation of effects that are not expected.
     pub signal: f64,
     /// Observations, each with its candidate.
-    pub observed: Vec<(usize, Observed)>,
+    pub observed: Vec<(usize, Datum)>,
 }
 
 /// Maximum number of shapes that are drawn from the posterior.
@@ -132,19 +132,19 @@ impl Data<'_> {
     }
 
     /// Returns the sites: each observation as a normal one of the difference from the prior mean. The variance of a site of
-    /// `Observed::Value` is without the variance between starts, because that depends on the shape; [`Data::factor`] adds it.
+    /// `Datum::Value` is without the variance between starts, because that depends on the shape; [`Data::factor`] adds it.
     fn sites(&self, seen: &SeenLevels, shape: &Shape) -> Vec<Site> {
         let start = shape.start_variance();
-        let residual = |(at, observed): &(usize, Observed)| match *observed {
-            Observed::Value(value, variance) => Observed::Value(value - self.mean(*at), variance + start),
-            Observed::Below(bound, error) => Observed::Below(bound - self.mean(*at), error + start),
-            Observed::Above(bound, error) => Observed::Above(bound - self.mean(*at), error + start),
+        let residual = |(at, observed): &(usize, Datum)| match *observed {
+            Datum::Value(value, variance) => Datum::Value(value - self.mean(*at), variance + start),
+            Datum::Below(bound, error) => Datum::Below(bound - self.mean(*at), error + start),
+            Datum::Above(bound, error) => Datum::Above(bound - self.mean(*at), error + start),
         };
-        let observed: Vec<Observed> = self.observed.iter().map(residual).collect();
+        let observed: Vec<Datum> = self.observed.iter().map(residual).collect();
         let covariances = self.covariances(seen, shape);
         let mut found = sites(&observed, |i, j| covariances[i.max(j)][i.min(j)]);
         for (site, (_, observed)) in found.iter_mut().zip(&self.observed) {
-            if let Observed::Value(_, variance) = observed {
+            if let Datum::Value(_, variance) = observed {
                 site.variance = *variance;
             }
         }
@@ -180,7 +180,7 @@ impl Data<'_> {
         let covariances = self.covariances(seen, shape);
         let start = shape.start_variance();
         let noise = |i: usize| match self.observed[i].1 {
-            Observed::Value(..) => sites[i].variance + start,
+            Datum::Value(..) => sites[i].variance + start,
             _ => sites[i].variance,
         };
         let entry = |i: usize, j: usize| covariances[i.max(j)][i.min(j)] + if i == j { noise(i) } else { 0.0 };

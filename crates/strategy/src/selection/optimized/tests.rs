@@ -65,7 +65,7 @@ fn measured(candidate: usize, start: usize) -> Trial {
 }
 
 /// Asks for proposals and gives results until the end.
-fn played(mut optimized: Optimized, trial: impl Fn(usize, usize) -> Trial) -> (Optimized, Vec<Proposal>, Ended) {
+fn played(mut optimized: Optimized, trial: impl Fn(usize, usize) -> Trial) -> (Optimized, Vec<Proposal>, EndReason) {
     let mut proposals = Vec::new();
     loop {
         match optimized.ask(1, &[]) {
@@ -82,7 +82,7 @@ fn played(mut optimized: Optimized, trial: impl Fn(usize, usize) -> Trial) -> (O
 #[test]
 fn the_best_is_found_and_only_finalists_are_started_again() {
     let (optimized, proposals, ended) = played(optimized(None), measured);
-    assert_eq!(ended, Ended::Certain);
+    assert_eq!(ended, EndReason::Certain);
     assert_eq!((proposals[0].candidate, proposals[0].reason), (10, Reason::Defaults));
     let best = optimized.best().expect("measured");
     let top = grid().into_iter().map(value).fold(f64::NEG_INFINITY, f64::max);
@@ -129,7 +129,7 @@ fn what_failed_cannot_be_the_best() {
             let trial = if at == 0 { measured(at, 0) } else { failure };
             optimized.add(at, trial, 160.0);
         }
-        assert_eq!(optimized.ask(1, &[]), Err(Ended::Certain), "{failure:?}");
+        assert_eq!(optimized.ask(1, &[]), Err(EndReason::Certain), "{failure:?}");
         assert!(optimized.chance_of_best() > 0.99, "{failure:?}");
     }
 }
@@ -141,7 +141,7 @@ fn without_a_budget_it_starts_no_more_than_the_grid_would() {
         sd: 0.005,
     };
     let (_, proposals, ended) = played(optimized(None), equal);
-    assert_eq!((proposals.len(), ended), (grid().len(), Ended::Starts));
+    assert_eq!((proposals.len(), ended), (grid().len(), EndReason::Starts));
 }
 
 #[test]
@@ -204,15 +204,18 @@ fn it_ends_for_a_reason() {
         let (_, proposals, ended) = played(optimized(budget), trial);
         (proposals.len(), ended)
     };
-    assert_eq!(ended(Some(Budget::Starts(3)), measured), (3, Ended::Budget));
-    assert_eq!(ended(Some(Budget::MachineSeconds(500.0)), measured), (3, Ended::Budget));
+    assert_eq!(ended(Some(Budget::Starts(3)), measured), (3, EndReason::Budget));
+    assert_eq!(
+        ended(Some(Budget::MachineSeconds(500.0)), measured),
+        (3, EndReason::Budget)
+    );
     // If two run at the same time, twice as many fit into the time.
     let mut pairs = candidates(false);
     pairs.iter_mut().for_each(|candidate| candidate.at_once = 2);
     let pairs = Optimized::new(&axes(), pairs, rules(Some(Budget::MachineSeconds(500.0))));
     assert_eq!(played(pairs, measured).1.len(), 6);
-    assert_eq!(ended(None, |_, _| Trial::Failed), (32, Ended::Exhausted));
-    assert_eq!(ended(None, |_, _| Trial::Unmet), (32, Ended::Exhausted));
+    assert_eq!(ended(None, |_, _| Trial::Failed), (32, EndReason::Exhausted));
+    assert_eq!(ended(None, |_, _| Trial::Unmet), (32, EndReason::Exhausted));
 }
 
 #[test]
@@ -250,7 +253,7 @@ fn what_ends_undecided_may_still_be_the_best() {
     }
     assert!(optimized.chance_of_best() > 0.5);
     let (_, proposals, ended) = played(self::optimized(None), |_, _| Trial::Undecided { ln_below: None });
-    assert_eq!((proposals.len(), ended), (32, Ended::Starts));
+    assert_eq!((proposals.len(), ended), (32, EndReason::Starts));
 }
 
 #[test]
@@ -266,13 +269,13 @@ fn nothing_ends_while_starts_are_under_way() {
         },
         110.0,
     );
-    assert_eq!(optimized.ask(1, &[]), Err(Ended::Budget));
+    assert_eq!(optimized.ask(1, &[]), Err(EndReason::Budget));
     assert_eq!(optimized.best(), Some(10));
 }
 
-fn judged(winner: usize, probability: f64) -> Judged {
+fn judged(winner: usize, probability: f64) -> Incumbent {
     let is_decidable = true;
-    Judged {
+    Incumbent {
         winner,
         probability,
         is_decidable,
@@ -287,7 +290,7 @@ fn the_best_is_started_as_often_as_the_rules_ask() {
             ..rules(budget)
         };
         let (optimized, proposals, ended) = played(Optimized::new(&axes(), candidates(false), rules), measured);
-        assert_ne!(ended, Ended::Budget);
+        assert_ne!(ended, EndReason::Budget);
         let best = optimized.best().expect("measured");
         let starts = proposals.iter().filter(|own| own.candidate == best).count();
         assert_eq!(starts, 8, "{proposals:?}");
@@ -299,7 +302,7 @@ fn the_best_is_started_as_often_as_the_rules_ask() {
 #[test]
 fn a_doubt_among_the_measured_asks_for_finalists_alone() {
     let (mut optimized, _, ended) = played(optimized(None), measured);
-    assert_eq!(ended, Ended::Certain);
+    assert_eq!(ended, EndReason::Certain);
     let winner = optimized.best().expect("measured");
     let known = optimized.measured();
     for probability in [0.97, 0.6] {
@@ -310,13 +313,13 @@ fn a_doubt_among_the_measured_asks_for_finalists_alone() {
         panic!("it is not sure");
     };
     assert_eq!(next[0].reason, Reason::Finalist);
-    optimized.judge(Some(Judged {
+    optimized.judge(Some(Incumbent {
         is_decidable: false,
         ..judged(winner, 0.6)
     }));
     assert_eq!(
         optimized.ask(1, &[]),
-        Err(Ended::Undecidable),
+        Err(EndReason::Undecidable),
         "more starts would not tell"
     );
     let other = known.iter().find(|at| **at != winner).expect("several were measured");
@@ -337,7 +340,7 @@ fn a_start_without_a_launch_takes_nothing_from_the_budget() {
     assert_eq!(next.len(), 1);
     assert!(next[0].candidate >= 5, "what did not fit is not started");
     own.add(next[0].candidate, measured(next[0].candidate, 2), 100.0);
-    assert_eq!(own.ask(1, &[]), Err(Ended::Budget));
+    assert_eq!(own.ask(1, &[]), Err(EndReason::Budget));
 }
 
 #[test]
@@ -353,7 +356,7 @@ fn a_start_with_compiled_graphs_costs_less() {
         optimized.add(10, trial, 160.0);
         optimized.ask(1, &[])
     };
-    assert_eq!(after(Trial::DidNotFit), Err(Ended::Budget), "nothing was compiled");
+    assert_eq!(after(Trial::DidNotFit), Err(EndReason::Budget), "nothing was compiled");
     assert!(matches!(after(measured(10, 0)), Ok(next) if next.len() == 1));
 }
 

@@ -1,6 +1,6 @@
 //! The beliefs about all candidates, given the trials.
 
-use super::sites::Observed;
+use super::sites::Datum;
 use super::space::{Candidate, Space, Trial};
 use super::surface::{Belief, Data, Surface, fit};
 use super::works::{Works, works};
@@ -31,7 +31,7 @@ pub(super) struct View {
     signal: f64,
     /// The highest observed value.
     top: f64,
-    observed: Vec<(usize, Observed)>,
+    observed: Vec<(usize, Datum)>,
     pub surfaces: Vec<Surface>,
     /// The beliefs of each surface about each candidate.
     pub beliefs: Vec<Vec<Belief>>,
@@ -46,11 +46,11 @@ impl View {
             _ => None,
         });
         let top = values.fold(f64::NEG_INFINITY, f64::max);
-        let observed: Vec<(usize, Observed)> = trials
+        let observed: Vec<(usize, Datum)> = trials
             .iter()
             .filter_map(|(at, trial)| match *trial {
-                Trial::Measured { ln_value, sd } => Some((*at, Observed::Value(compressed(ln_value, top), sd * sd))),
-                _ => Some((*at, Observed::Below(trial.upper()?, PROBE_SD * PROBE_SD))),
+                Trial::Measured { ln_value, sd } => Some((*at, Datum::Value(compressed(ln_value, top), sd * sd))),
+                _ => Some((*at, Datum::Below(trial.upper()?, PROBE_SD * PROBE_SD))),
             })
             .collect();
         let predicted: Vec<_> = candidates.iter().filter_map(|candidate| candidate.predicted).collect();
@@ -75,7 +75,7 @@ impl View {
         });
         let constant_slopes: Vec<Vec<f64>> = constant_slopes.collect();
         let level = mean(&mut observed.iter().filter_map(|(at, observed)| match observed {
-            Observed::Value(value, _) => Some(value - EXPECTED_FACTOR.0 * expected[*at]),
+            Datum::Value(value, _) => Some(value - EXPECTED_FACTOR.0 * expected[*at]),
             _ => None,
         }));
         let signal = mean(&mut predicted.iter().map(|of| of.sd)).map_or(SIGNAL, |sd| (MISSED * sd).max(LEAST_SIGNAL));
@@ -123,7 +123,7 @@ impl View {
             data.observed.extend(
                 under_way
                     .iter()
-                    .map(|at| (*at, Observed::Value(now[*at].mean, PROBE_SD * PROBE_SD))),
+                    .map(|at| (*at, Datum::Value(now[*at].mean, PROBE_SD * PROBE_SD))),
             );
             match surface.with(&data) {
                 Some(surface) => of.iter().map(|at| surface.belief(&data, *at)).collect(),

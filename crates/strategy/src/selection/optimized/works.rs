@@ -1,7 +1,7 @@
 //! The probability that a candidate works: that it fits into memory, does not fail, and meets the targets.
 
 use super::shape::Shape;
-use super::sites::Observed;
+use super::sites::Datum;
 use super::space::{Candidate, Space, Trial};
 use super::surface::{Data, of_shape};
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -36,16 +36,16 @@ pub(super) fn works<'a>(
 ) -> Vec<Works> {
     let fits = trials.clone().filter_map(|(at, trial)| match trial {
         Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Undecided { .. } | Trial::Unmet => {
-            Some((at, Observed::Below(0.0, CLEAR)))
+            Some((at, Datum::Below(0.0, CLEAR)))
         }
-        Trial::DidNotFit => Some((at, Observed::Above(0.0, CLEAR))),
+        Trial::DidNotFit => Some((at, Datum::Above(0.0, CLEAR))),
         Trial::Failed => None,
     });
     let tried = trials.clone();
     let meets = trials.filter_map(|(at, trial)| match trial {
-        Trial::Measured { .. } | Trial::Beaten { .. } => Some((at, Observed::Below(0.0, CLEAR))),
-        Trial::Unmet => Some((at, Observed::Above(0.0, CLEAR))),
-        Trial::Failed => Some((at, Observed::Above(0.0, VAGUE))),
+        Trial::Measured { .. } | Trial::Beaten { .. } => Some((at, Datum::Below(0.0, CLEAR))),
+        Trial::Unmet => Some((at, Datum::Above(0.0, CLEAR))),
+        Trial::Failed => Some((at, Datum::Above(0.0, VAGUE))),
         Trial::Undecided { .. } | Trial::DidNotFit => None,
     });
     let fits = below(space, needs(candidates), fits.collect());
@@ -73,11 +73,11 @@ fn needs(candidates: &[Candidate]) -> Vec<f64> {
 }
 
 /// Returns the probability of each candidate that its need lies below the limit.
-fn below(space: &Space, needs: Vec<f64>, observed: Vec<(usize, Observed)>) -> Vec<f64> {
+fn below(space: &Space, needs: Vec<f64>, observed: Vec<(usize, Datum)>) -> Vec<f64> {
     let normal = Normal::standard();
     let is_one_sided = observed
         .iter()
-        .all(|(_, observed)| matches!(observed, Observed::Below(..)));
+        .all(|(_, observed)| matches!(observed, Datum::Below(..)));
     let is_predicted = needs.windows(2).any(|pair| pair[0] != pair[1]);
     if is_one_sided && !is_predicted {
         return vec![1.0; needs.len()];

@@ -21,8 +21,8 @@ impl Settings {
         }
     }
 
-    fn start(self) -> Paired {
-        Paired::new(self.family, self.max_starts, self.placement)
+    fn start(self) -> PairedComparison {
+        PairedComparison::new(self.family, self.max_starts, self.placement)
     }
 }
 
@@ -34,7 +34,7 @@ fn member() -> Member {
     }
 }
 
-fn asked(paired: &Paired, pending: &[Slot]) -> Slot {
+fn asked(paired: &PairedComparison, pending: &[Slot]) -> Slot {
     match paired.ask(pending) {
         Err(Some(slot)) => slot,
         other => panic!("{other:?}"),

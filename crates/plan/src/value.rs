@@ -58,7 +58,7 @@ pub fn read_text(value: &Value) -> Cow<'_, Value> {
             Err(_) => text.parse().ok().and_then(Number::from_f64).map(Value::Number),
         },
     };
-    let is_written_so = |read: &Value| read.to_string() == *text;
+    let is_written_so = |read: &Value| show(read) == *text;
     read.filter(is_written_so).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 

@@ -42,10 +42,10 @@ pub fn in_words(state: &State) -> Vec<String> {
         };
         let knee = knee_of(&marks(&levels)).map_or_else(
             || "no knee".to_owned(),
-            |place| format!("knee{}: {}", at(&levels[place]), show(&levels[place])),
+            |place| format!("knee{}: {} (mean E2EL)", at(&levels[place]), show(&levels[place])),
         );
         Some(format!(
-            "{}: {knee}; saturated{}: {} (mean E2EL); one request at a time: {}",
+            "{}: {knee}; saturated{}: {}; one request at a time: {}",
             search_name(record, state),
             at(saturated),
             show(saturated),

@@ -532,7 +532,7 @@ fn a_goodput_that_no_run_reports_is_told_before_anything_starts() {
     let refused = check(&bounded);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(
-        said(&refused).contains("no run will report `request_goodput`"),
+        said(&refused).contains("not every run will report `request_goodput`"),
         "{}",
         said(&refused)
     );

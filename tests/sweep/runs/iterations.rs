@@ -430,7 +430,7 @@ fn a_plan_sweeps_shapes() {
     let script = harness.run(&["plan", "plan.toml", "--format", "sh"]);
     let script = said(&script);
     assert!(
-        script.contains("vsweep bench iterations --base-url") && script.contains("--batch-size 4"),
+        script.contains("bench iterations --base-url") && script.contains("--batch-size 4"),
         "{script}"
     );
 

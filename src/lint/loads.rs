@@ -9,6 +9,7 @@ use crate::plan::{
 };
 use crate::search::{Quantity, Vary};
 use crate::stats::split_class;
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 const GOODPUT: &str = "request_goodput";
@@ -156,6 +157,15 @@ fn check_timeout(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
 
 /// Reports figures that a target or an assertion bounds, or by which servers or runs are judged, and that a load does not ask for.
 fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+    let offline = plan.bench.runner.offline();
+    // Many figures may be judged, and a plan may have many loads.
+    let known: LazyCell<Vec<_>, _> = LazyCell::new(|| {
+        let read = |load: Params| {
+            let settings = NativeSettings::read(&load).ok().filter(|_| offline.is_none());
+            (load, settings)
+        };
+        loads(matrix).map(read).collect()
+    });
     let mut require = |key: &str, place: Span, judged_by: JudgedBy<'_>| {
         let is_about = |load: &Params| match judged_by {
             JudgedBy::Assertion(conditions) => {
@@ -166,12 +176,11 @@ fn check_judged_figures(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             }
             JudgedBy::Target | JudgedBy::Plan => true,
         };
-        let remedy = loads(matrix)
-            .filter(is_about)
-            .find_map(|load| match plan.bench.runner.offline() {
-                Some(offline) => bench::why_no_figure(offline, key, &load),
-                None => how_to_ask(key, &load, judged_by),
-            });
+        let mut about = known.iter().filter(|(load, _)| is_about(load));
+        let remedy = about.find_map(|(load, settings)| match offline {
+            Some(offline) => bench::why_no_figure(offline, key, load),
+            None => how_to_ask(key, load, settings.as_ref(), judged_by),
+        });
         if let Some(remedy) = remedy {
             found.object(place, format!("not every run will report `{key}`"), remedy);
         }
@@ -209,7 +218,7 @@ enum JudgedBy<'a> {
 }
 
 /// Returns a remedy for a figure that the load does not report.
-fn how_to_ask(key: &str, load: &Params, judged_by: JudgedBy<'_>) -> Option<String> {
+fn how_to_ask(key: &str, load: &Params, settings: Option<&NativeSettings>, judged_by: JudgedBy<'_>) -> Option<String> {
     if key == GOODPUT {
         let is_asked = spelling::find(load, "goodput").is_some();
         let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
@@ -217,7 +226,7 @@ fn how_to_ask(key: &str, load: &Params, judged_by: JudgedBy<'_>) -> Option<Strin
     }
     let (statistic, rest) = key.split_once('_')?;
     let latency = rest.strip_suffix("_ms")?;
-    let settings = NativeSettings::read(load).ok()?;
+    let settings = settings?;
     let percentile = statistic.strip_prefix('p').and_then(|text| text.parse::<f64>().ok());
     if percentile.is_some() && matches!(judged_by, JudgedBy::Target) {
         return None;

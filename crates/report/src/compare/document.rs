@@ -13,6 +13,7 @@ use crate::texts::words::axis_title;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use serde_json::{Map, json};
+use std::cmp::Reverse;
 use std::path::Path;
 use vsweep_answer::{Requirement, Verdict};
 use vsweep_base::units::show_many;
@@ -100,12 +101,7 @@ fn parts(comparison: &Comparison) -> Value {
         ]
     };
     // A point without a valid run breaks every limit, or leaves it undecided.
-    let of_lone = |(settings, requirement): (&String, Requirement)| {
-        let side = if requirement == Requirement::Broken {
-            "new"
-        } else {
-            "base"
-        };
+    let of_lone = |(settings, side, requirement): (&String, &str, Requirement)| {
         let why = format!("no valid run in {side}");
         let row = [
             "(all)".to_owned(),
@@ -116,22 +112,16 @@ fn parts(comparison: &Comparison) -> Value {
         ];
         (requirement, row)
     };
-    let limits = comparison
-        .limits
-        .iter()
-        .map(|judged| (judged.requirement, of_limit(judged)));
-    let limits = comparison.lone().map(of_lone).chain(limits).collect_vec();
-    let is_met = |judged: &&LimitVerdict| judged.requirement == Requirement::Met;
-    let unmet = limits
-        .iter()
-        .filter(|(requirement, _)| *requirement != Requirement::Met);
-    let unmet = unmet.sorted_by(|one, other| other.0.cmp(&one.0));
-    let met = comparison.limits.iter().filter(is_met).count();
+    let judged = comparison.limits.iter();
+    let judged = judged.map(|judged| (judged.requirement, of_limit(judged)));
+    let limits = comparison.lone().map(of_lone).chain(judged).collect_vec();
+    let (met, mut unmet): (Vec<_>, Vec<_>) = limits.iter().partition(|(verdict, _)| *verdict == Requirement::Met);
+    unmet.sort_by_key(|(verdict, _)| Reverse(*verdict));
     let weighed = changes::by_weight(comparison);
     let has_changed = |(_, figure): &&(&str, &Figure)| figure.verdict != Verdict::Same;
     let changed = weighed.iter().filter(has_changed);
     let more = |count: usize| count.saturating_sub(MOST_ROWS);
-    let unsaid = more(changed.clone().count()) + more(unmet.clone().count());
+    let unsaid = more(changed.clone().count()) + more(unmet.len());
     let changed = changed.take(MOST_ROWS).map(|(settings, figure)| {
         let cells = cells(figure);
         [(*settings).to_owned()].into_iter().chain(cells).collect_vec()
@@ -195,8 +185,8 @@ fn parts(comparison: &Comparison) -> Value {
         heads => HEADS,
         sentences => changes::sentences(comparison),
         limits => limits.iter().map(|(_, row)| row.clone()).collect_vec(),
-        unmet => unmet.take(MOST_ROWS).map(|(_, row)| row.clone()).collect_vec(),
-        met,
+        unmet => unmet.iter().take(MOST_ROWS).map(|(_, row)| row.clone()).collect_vec(),
+        met => met.len(),
         changed => changed.collect_vec(),
         changed_heads => ["at"].into_iter().chain(HEADS).collect_vec(),
         unsaid,

@@ -29,7 +29,7 @@ fn suite(comparison: &Comparison) -> (usize, Value) {
     let limits = limits.chain(
         comparison
             .lone()
-            .map(|(settings, requirement)| of_lone(settings, requirement)),
+            .map(|(settings, side, requirement)| of_lone(settings, side, requirement)),
     );
     let figures = comparison.points.iter();
     let figures = figures.flat_map(|pair| pair.figures.iter().map(|figure| of_figure(figure, &pair.settings)));
@@ -73,13 +73,13 @@ fn of_limit(judged: &LimitVerdict) -> Value {
 }
 
 /// The case of a point of which only one side has a valid run.
-fn of_lone(settings: &str, requirement: Requirement) -> Value {
-    let is_broken = requirement == Requirement::Broken;
+fn of_lone(settings: &str, side: &str, requirement: Requirement) -> Value {
+    let text = format!("no run in {side} is valid; see the failures in its report");
     context! {
         name => format!("valid run at {settings}"),
         class => "limit",
-        failed => is_broken.then_some("no run in new is valid; see the failures in its report"),
-        skipped => (!is_broken).then_some("undecided: no run in base is valid; see the failures in its report"),
+        failed => (requirement == Requirement::Broken).then(|| text.clone()),
+        skipped => (requirement == Requirement::Undecided).then(|| format!("undecided: {text}")),
     }
 }
 

@@ -308,17 +308,20 @@ impl Comparison {
     /// The result of each limit at each point.
     fn requirements(&self) -> impl Iterator<Item = Requirement> {
         let judged = self.limits.iter().map(|judged| judged.requirement);
-        judged.chain(self.lone().map(|(_, requirement)| requirement))
+        judged.chain(self.lone().map(|(.., requirement)| requirement))
     }
 
-    /// The points of which one side has no valid run: every limit is broken if it is the new side, and undecided if it is the base.
-    fn lone(&self) -> impl Iterator<Item = (&String, Requirement)> {
-        let new = self.failed_new.iter().map(|settings| (settings, Requirement::Broken));
-        let base = self
-            .failed_base
-            .iter()
-            .map(|settings| (settings, Requirement::Undecided));
-        new.chain(base).filter(|_| self.is_limited)
+    /// The points of which one side has no valid run, with the name of that side: every limit is broken if it is the new side, and undecided
+    /// if it is the base.
+    fn lone(&self) -> impl Iterator<Item = (&String, &'static str, Requirement)> {
+        let sides = [
+            (&self.failed_new, "new", Requirement::Broken),
+            (&self.failed_base, "base", Requirement::Undecided),
+        ];
+        let points = sides
+            .into_iter()
+            .flat_map(|(failed, side, requirement)| failed.iter().map(move |settings| (settings, side, requirement)));
+        points.filter(|_| self.is_limited)
     }
 
     /// A sentence about noise between starts that was assumed, because too few starts repeat a config on a side.

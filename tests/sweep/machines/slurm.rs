@@ -144,11 +144,11 @@ impl Cluster {
         self.tasks(out).values().filter(|(other, _)| other == state).count()
     }
 
-    /// Waits until no task is pending or running any more.
+    /// Waits until every task has ended. Slurm has many names for the states before that, among them `SIGNALING` for a moment.
     fn wait_until_over(&self, out: &str) {
-        let live = ["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED"];
+        let over = ["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"];
         let deadline = Instant::now() + PATIENCE;
-        while self.tasks(out).values().any(|(state, _)| live.contains(&&**state)) {
+        while self.tasks(out).values().any(|(state, _)| !over.contains(&&**state)) {
             self.check_gpus();
             assert!(
                 Instant::now() < deadline,

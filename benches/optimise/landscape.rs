@@ -117,6 +117,7 @@ impl Landscape {
             }),
             slopes: self.slopes.get(at).cloned().unwrap_or_default(),
             memory: self.memory.as_ref().map(|memory| memory[at]),
+            most: None,
             start_s: costs.cold_s,
             warm: graphs
                 .iter()

@@ -187,6 +187,7 @@ fn time() -> bool {
         predicted: None,
         slopes: (0..9).map(|constant| 0.01 * ((at + constant) % 7) as f64).collect(),
         memory: None,
+        most: None,
         start_s: 150.0,
         warm: None,
         measure_s: 360.0,

@@ -4,6 +4,7 @@
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use vsweep_answer::replicas_on;
 use vsweep_base::ids::ServerId;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::{Optimize, Parallel, Plan, equality_key, number};
@@ -125,6 +126,7 @@ pub fn optimization(
             predicted: predicted.and_then(|own| own.value),
             slopes: predicted.map_or_else(Vec::new, |own| own.slopes.clone()),
             memory: predicted.filter(|own| !own.fits).map(|_| TOO_MUCH),
+            most: most(plan, objective.as_ref(), searches.len(), gpus_of(server)),
             start_s: predicted.map_or(USUAL_START_S, |own| own.start_s),
             warm: predicted.and_then(|own| own.warm.as_ref()).and_then(warm),
             measure_s: predicted.map_or(runs * USUAL_RUN_S, |own| own.measure_s),
@@ -195,6 +197,20 @@ pub fn needs_predictions(plan: &Plan, matrix: &Matrix, recorded: Option<&Optimiz
         known.is_some_and(|known| known.points == own.points && known.searches == own.searches)
     };
     asked.objective != recorded.objective || !asked.contestants.iter().all(is_known)
+}
+
+/// Returns the logarithm of the highest load of a server's replicas that the plan allows. With several workloads a value is a share of the
+/// best, which has no such limit. If the GPUs of a server are not known, neither are its replicas.
+fn most(plan: &Plan, objective: Option<&Objective>, searches: usize, gpus: u32) -> Option<f64> {
+    let (Some(sla), Some(Objective::Load(_)), 1) = (&plan.sla, objective, searches) else {
+        return None;
+    };
+    let replicas = match plan.report.gpus {
+        None => 1,
+        Some(_) if gpus == 0 => return None,
+        all => replicas_on(all, gpus).max(1),
+    };
+    Some((sla.vary.floor(sla.upper) * f64::from(replicas)).ln())
 }
 
 fn objective(plan: &Plan, optimize: &Optimize) -> Option<Objective> {

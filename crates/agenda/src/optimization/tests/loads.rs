@@ -74,6 +74,27 @@ fn a_server_whose_search_is_undecided_may_still_be_the_best() {
 }
 
 #[test]
+fn nothing_is_started_against_a_server_at_the_highest_load_allowed() {
+    let limited = PLAN.replace("[[sla.target]]", "max = 64\n[[sla.target]]");
+    let at_the_highest = |text: &str| {
+        let mut played = Played::of(text);
+        let start = played.wanted(1, &[]).remove(0);
+        played.begin(&start);
+        played.launch(&start, Vec::new());
+        answer_search(&mut played, &start, Found::Beyond(64.0), f64::INFINITY);
+        played
+    };
+    let played = at_the_highest(&limited);
+    assert_eq!(played.wanted(4, &[]), []);
+    assert_eq!(played.ended(), Some(EndReason::Certain));
+    // A server with fewer GPUs may hold as much.
+    let tp = limited.replace("max_num_seqs = [4, 8, 16]", "tensor_parallel_size = [1, 2]");
+    let tp = tp.replace("vllm serve m", "vllm serve m --tensor-parallel-size 2");
+    let played = at_the_highest(&tp);
+    assert_eq!(played.wanted(4, &[]).len(), 1);
+}
+
+#[test]
 fn a_server_that_is_beaten_without_a_launch_takes_no_start() {
     let mut played = Played::of(&PLAN.replace("[optimize]\n", "[optimize]\nstarts = 2\n"));
     for number in 0..3 {

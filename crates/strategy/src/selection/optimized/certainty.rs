@@ -3,11 +3,14 @@
 
 use super::space::{Budget, Incumbent, Outlook, Trial};
 use super::state::Optimized;
+use super::view::View;
 
 /// Minimum number of starts before anything is certain, because the sizes of effects are hardly known until then.
 const FEWEST_STARTS: usize = 16;
 /// Number of rivals in a cheaper check of the probability of the best candidate.
 const FIRST_LOOK: usize = 16;
+/// Error by rounding of a logarithm.
+const ROUNDING: f64 = 1e-9;
 
 impl Optimized {
     /// Sets the best of the measured candidates, as judged by a better informed model; `None`, or a winner that was not measured, removes
@@ -19,8 +22,7 @@ impl Optimized {
     /// Returns the probability that the best known candidate lies within the margin of the best of all.
     pub fn chance_of_best(&self) -> f64 {
         let among_measured = self.judged.map_or(1.0, |judged| judged.probability);
-        self.best()
-            .map_or(0.0, |best| among_measured * self.chance(best, usize::MAX))
+        self.best().map_or(0.0, |best| among_measured * self.confirmed(best))
     }
 
     pub(super) fn outlook(&self) -> Outlook {
@@ -31,19 +33,24 @@ impl Optimized {
                 false => Outlook::Spent,
             };
         }
-        let has_enough_starts = self.trials.len() >= FEWEST_STARTS.min(self.candidates.len() * 2 / 3);
+        let fewest = FEWEST_STARTS.min(self.candidates.len() * 2 / 3);
+        let has_enough_starts = self.is_unbeatable() || self.trials.len() >= fewest;
         let Some(best) = self.best().filter(|_| has_enough_starts) else {
             return Outlook::Open;
         };
         let certainty = self.rules.certainty;
         let Some(judged) = self.judged else {
             let is_certain = |rivals| self.chance(best, rivals) >= certainty;
-            return match is_certain(FIRST_LOOK) && is_certain(usize::MAX) {
+            return match is_certain(FIRST_LOOK) && is_certain(usize::MAX) && self.confirmed(best) >= certainty {
                 true => Outlook::Certain,
                 false => Outlook::Open,
             };
         };
-        let unbeaten = self.chance(best, usize::MAX);
+        let first = self.chance(best, usize::MAX);
+        let unbeaten = match first < certainty {
+            true => first,
+            false => first.min(self.confirmed(best)),
+        };
         let is_certain = |unbeaten: f64| judged.probability * unbeaten >= certainty;
         if unbeaten < certainty {
             Outlook::Open
@@ -56,12 +63,46 @@ impl Optimized {
         }
     }
 
-    /// Returns the probability that a candidate lies within the margin of the best of at most `rivals` rivals. If the measured candidates
-    /// were judged by another model, only those that it does not know are rivals.
+    /// Returns the probability that a candidate lies within the margin of the best of at most `rivals` rivals.
     fn chance(&self, best: usize, rivals: usize) -> f64 {
+        self.chance_in(self.view(), best, rivals)
+    }
+
+    /// Returns the same for all rivals, by shapes that had no part in the choice of the moment.
+    fn confirmed(&self, best: usize) -> f64 {
+        self.chance_in(self.second(), best, usize::MAX)
+    }
+
+    /// If the measured candidates were judged by another model, only those that it does not know are rivals.
+    fn chance_in(&self, view: &View, best: usize, rivals: usize) -> f64 {
         let is_undecided = |at: usize| self.trials_of(at).any(|trial| matches!(trial, Trial::Undecided { .. }));
         let is_rival = |at: usize| self.judged.is_none() || (self.measured_mean(at).is_none() && !is_undecided(at));
-        self.draws(best, rivals).chance(best, self.rules.margin, &is_rival)
+        self.draws(view, best, rivals)
+            .chance(best, self.rules.margin, &is_rival)
+    }
+
+    /// Returns the largest value that the plan allows a candidate, if its starts reached it.
+    pub(super) fn reached(&self, candidate: usize) -> Option<f64> {
+        let most = self.candidates[candidate].most?;
+        self.measured_mean(candidate)
+            .filter(|mean| *mean >= most - ROUNDING)
+            .map(|_| most)
+    }
+
+    /// Returns true if no candidate that was not measured can be better than the best by more than the margin, whatever it would show, or
+    /// hold as much on fewer GPUs.
+    pub(super) fn is_unbeatable(&self) -> bool {
+        let best = self.best().and_then(|best| Some((best, self.reached(best)?)));
+        let Some((best, value)) = best else { return false };
+        let can_win = |at: usize| {
+            let Some(most) = self.candidates[at].most else {
+                return true;
+            };
+            let is_smaller = self.candidates[at].gpus < self.candidates[best].gpus;
+            most > value + self.rules.margin || (is_smaller && most >= value - self.rules.margin)
+        };
+        let mut others = (0..self.candidates.len()).filter(|at| *at != best && self.measured_mean(*at).is_none());
+        !others.any(|at| self.may_start(at) && can_win(at))
     }
 }
 

@@ -23,13 +23,15 @@ pub(super) struct Draws {
 
 impl Draws {
     /// Draws the values of `winner` and of at most `most` candidates with the largest expected improvement over it. A candidate that
-    /// `is_known` works in every draw. `bound` returns a candidate's upper bound, if it has one.
+    /// `is_known` works in every draw. `bound` returns a candidate's upper bound, if it has one, and `limit` the value that it is known to
+    /// have, and the largest that the plan allows it.
     pub(super) fn of(
         view: &View,
         space: &Space,
         winner: usize,
         is_known: impl Fn(usize) -> bool,
         bound: impl Fn(usize) -> Option<f64>,
+        limit: impl Fn(usize) -> (Option<f64>, Option<f64>),
         most: usize,
     ) -> Draws {
         let candidates = rivals(view, winner, &is_known, most.min(MOST));
@@ -50,7 +52,9 @@ impl Draws {
                         let works = view.works[*at];
                         let works = is_known(*at) || random.uniform() < works.fits * works.meets;
                         let ceiling = bound(*at).map_or(f64::INFINITY, |bound| bound + BOUND_SD * random.normal());
-                        works.then_some((mean + error).min(ceiling))
+                        let (reached, most) = limit(*at);
+                        let value = (mean + error).min(ceiling).min(most.unwrap_or(f64::INFINITY));
+                        works.then_some(reached.unwrap_or(value))
                     });
                 values.push(draw.collect());
             }
@@ -120,13 +124,16 @@ pub(super) fn improvement(mean: f64, sd: f64, best: f64) -> f64 {
 }
 
 /// Returns the expected gain in the value of the best candidate from a start of a candidate with this belief. `best_other` is the value of
-/// the best other candidate. Without the start, a candidate that is not yet known cannot be chosen, so its whole improvement is a gain.
-pub(super) fn gain(belief: Belief, noise: f64, best_other: f64, is_known: bool) -> f64 {
+/// the best other candidate, and `most` the largest value that the plan allows. Without the start, a candidate that is not yet known cannot
+/// be chosen, so its whole improvement is a gain.
+pub(super) fn gain(belief: Belief, noise: f64, best_other: f64, is_known: bool, most: Option<f64>) -> f64 {
     let sd = belief.variance / (belief.variance + noise).sqrt();
     let without_start = if is_known {
         (belief.mean - best_other).max(0.0)
     } else {
         0.0
     };
-    (improvement(belief.mean, sd, best_other) - without_start).max(0.0)
+    // What lies above the largest value is no gain: E[(min(x, most) - other)+] = E[(x - other)+] - E[(x - most)+].
+    let above = most.map_or(0.0, |most| improvement(belief.mean, sd, most.max(best_other)));
+    (improvement(belief.mean, sd, best_other) - above - without_start).max(0.0)
 }

@@ -35,6 +35,9 @@ pub struct Candidate {
     pub slopes: Vec<f64>,
     /// Share of the GPU's memory that it is predicted to need; above 1 it does not fit if the prediction holds.
     pub memory: Option<f64>,
+    /// Logarithm of the largest value that a measurement can find, because the plan allows no more; `None` without such a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<f64>,
     /// Predicted seconds until the server is ready, if nothing is compiled yet.
     pub start_s: f64,
     /// Its start once its graphs are compiled.

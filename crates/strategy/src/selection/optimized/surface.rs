@@ -25,7 +25,10 @@ pub(super) struct Data<'a> {
 }
 
 /// Maximum number of shapes that are drawn from the posterior.
-const SHAPES: usize = 8;
+pub(super) const SHAPES: usize = 8;
+/// Maximum number of observations from which the sizes of effects are estimated: the first ones, which are spread, and the last. Values
+/// are estimated from all.
+pub(super) const FITTED: usize = 96;
 /// Number of sweeps over all sizes in the search for the likeliest shape.
 const CLIMB_SWEEPS: usize = 3;
 /// Number of sweeps over all sizes before the first draw.
@@ -68,18 +71,24 @@ pub(super) struct Belief {
     pub variance: f64,
 }
 
-/// Draws surfaces of likely shapes, at most `most`.
-pub(super) fn fit(data: &Data<'_>, most: usize) -> Vec<Surface> {
+/// Draws `count` surfaces of likely shapes, with the random numbers of a stream.
+pub(super) fn fit(data: &Data<'_>, count: usize, stream: &str) -> Vec<Surface> {
     let seen = SeenLevels::of(data);
     let free = Shape::free(data.space);
-    let (shape, sites) = climbed(data, &seen, &free);
-    let mut random = Random::of(data.observed.len() as u64, &["shapes"]);
-    let mut now = (data.ln_posterior(&seen, &shape, &sites), shape);
+    let few = data.fewer();
+    let few_seen = SeenLevels::of(&few);
+    let (shape, few_sites) = climbed(&few, &few_seen, &free);
+    let sites = match few.observed.len() == data.observed.len() {
+        true => few_sites.clone(),
+        false => data.sites(&seen, &shape),
+    };
+    let mut random = Random::of(data.observed.len() as u64, &[stream]);
+    let mut now = (few.ln_posterior(&few_seen, &shape, &few_sites), shape);
     let mut found = Vec::new();
-    for sweep in 1..=WARM_UP + most.min(SHAPES) * SWEEPS_PER_DRAW {
+    for sweep in 1..=WARM_UP + count * SWEEPS_PER_DRAW {
         for at in &free {
             let moved = now.1.moved(*at, WALK_STEP * random.normal());
-            let ln_posterior = data.ln_posterior(&seen, &moved, &sites);
+            let ln_posterior = few.ln_posterior(&few_seen, &moved, &few_sites);
             if random.uniform().ln() < ln_posterior - now.0 {
                 now = (ln_posterior, moved);
             }
@@ -118,7 +127,21 @@ fn climbed(data: &Data<'_>, seen: &SeenLevels, free: &[usize]) -> (Shape, Vec<Si
     (shape, found)
 }
 
-impl Data<'_> {
+impl<'a> Data<'a> {
+    /// Returns the data with at most [`FITTED`] observations.
+    fn fewer(&self) -> Data<'a> {
+        let all = &self.observed;
+        let half = FITTED / 2;
+        let observed = match all.len() > FITTED {
+            true => [&all[..half], &all[all.len() - half..]].concat(),
+            false => all.clone(),
+        };
+        Data {
+            observed,
+            ..self.clone()
+        }
+    }
+
     /// Returns the prior mean of a candidate's value.
     fn mean(&self, at: usize) -> f64 {
         self.level + self.expected_factor.0 * self.expected[at]

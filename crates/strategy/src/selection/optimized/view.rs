@@ -2,7 +2,7 @@
 
 use super::sites::Datum;
 use super::space::{Candidate, Space, Trial};
-use super::surface::{Belief, Data, Surface, fit};
+use super::surface::{Belief, Data, FITTED, SHAPES, Surface, fit};
 use super::works::{Works, works};
 
 /// Standard deviation of effects of settings if nothing predicts them, as a logarithm.
@@ -21,6 +21,8 @@ const CLEARLY_WORSE: f64 = 1.0;
 const PROBE_SD: f64 = 0.01;
 /// Maximum number of multiplications for a fit and all beliefs. Fewer shapes are drawn if they would take more.
 const MOST_WORK: f64 = 4e8;
+/// Number of surfaces of a second opinion, as a multiple of those of the first.
+const AGAIN: usize = 3;
 
 /// The beliefs after some trials.
 #[derive(Debug, Clone)]
@@ -91,17 +93,29 @@ impl View {
             works: works(space, candidates, trials.iter().map(|(at, trial)| (*at, trial))),
         };
         let seen = view.observed.len() as f64;
-        let work = seen.powi(2) / 2.0 * (candidates.len() as f64) + 40.0 * seen.powi(3);
+        let fitted = seen.min(FITTED as f64);
+        let work = seen.powi(2) / 2.0 * (candidates.len() as f64) + 40.0 * fitted.powi(3) + seen.powi(3);
         let most = (MOST_WORK / work.max(1.0)).clamp(2.0, 64.0) as usize;
-        let data = view.data(space);
-        let surfaces = fit(&data, most);
+        view.draw(space, most.min(SHAPES), "shapes");
+        view
+    }
+
+    /// Returns the view with surfaces that are drawn anew, and more of them.
+    pub(super) fn again(&self, space: &Space) -> View {
+        let mut view = self.clone();
+        view.draw(space, AGAIN * self.surfaces.len(), "again");
+        view
+    }
+
+    fn draw(&mut self, space: &Space, count: usize, stream: &str) {
+        let data = self.data(space);
+        let surfaces = fit(&data, count, stream);
         let beliefs = surfaces.iter().map(|surface| {
-            let all = (0..candidates.len()).map(|at| surface.belief(&data, at));
+            let all = (0..self.works.len()).map(|at| surface.belief(&data, at));
             all.collect()
         });
-        view.beliefs = beliefs.collect();
-        view.surfaces = surfaces;
-        view
+        self.beliefs = beliefs.collect();
+        self.surfaces = surfaces;
     }
 
     pub(super) fn data<'a>(&'a self, space: &'a Space) -> Data<'a> {

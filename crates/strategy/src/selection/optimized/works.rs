@@ -48,8 +48,8 @@ pub(super) fn works<'a>(
         Trial::Failed => Some((at, Datum::Above(0.0, VAGUE))),
         Trial::Undecided { .. } | Trial::DidNotFit => None,
     });
-    let fits = below(space, needs(candidates), fits.collect());
-    let meets = below(space, vec![PRIOR_NEED; candidates.len()], meets.collect());
+    let fits = below(space, needs(candidates), distinct(fits));
+    let meets = below(space, vec![PRIOR_NEED; candidates.len()], distinct(meets));
     let pairs = fits.into_iter().zip(meets);
     let mut works: Vec<Works> = pairs.map(|(fits, meets)| Works { fits, meets }).collect();
     // Candidates whose starts gave no value are not tried again, so they cannot be the best.
@@ -61,6 +61,17 @@ pub(super) fn works<'a>(
         }
     }
     works
+}
+
+/// Keeps the first of equal observations of a candidate: another start of it says nothing new.
+fn distinct(observed: impl Iterator<Item = (usize, Datum)>) -> Vec<(usize, Datum)> {
+    let mut kept: Vec<(usize, Datum)> = Vec::new();
+    for own in observed {
+        if !kept.contains(&own) {
+            kept.push(own);
+        }
+    }
+    kept
 }
 
 /// Returns the predicted need of memory of each candidate, relative to the limit and in standard deviations.

@@ -182,7 +182,7 @@ pub struct Search {
     /// The metrics that the target bounds.
     #[serde(default)]
     pub bounded: Vec<String>,
-    /// The load that the search reports for one server; `None` if it ended undecided.
+    /// The load that the search reports for one server, over all its starts; `None` if it ended undecided.
     pub load: Option<f64>,
     /// The highest load that the search may try; no draw exceeds it. `None` without such a bound.
     pub ceiling: Option<f64>,
@@ -205,6 +205,9 @@ pub struct StartLimit {
     pub start: String,
     /// The node.
     pub node: String,
+    /// The load that the search on it reports.
+    #[serde(default)]
+    pub load: Option<f64>,
     /// Quantiles of the search's posterior, ascending. The i-th of n has the probability (i + 1/2) / n.
     pub quantiles: Vec<f64>,
 }

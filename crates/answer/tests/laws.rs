@@ -321,6 +321,7 @@ fn searched(loads: &[f64]) -> Experiment {
             start: name.to_owned(),
             node: "a".to_owned(),
             quantiles: (0..20).map(|part| load * (1.0 + 0.003 * f64::from(part))).collect(),
+            ..StartLimit::default()
         };
         Search {
             config: format!("c{at}"),

@@ -9,7 +9,8 @@ use super::rows::read_runs;
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use vsweep_base::files;
 use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
@@ -105,10 +106,18 @@ impl History {
     }
 }
 
-/// The experiments in a folder that were measured on this host, the ones changed last first.
+/// The experiments in a folder that were measured on this host, the ones changed last first. Of an experiment and its copies, which share
+/// journals, only the first counts: a copy repeats nothing.
 pub(super) fn experiments(folder: &Path, host: &str) -> impl Iterator<Item = Directory> {
     let all = Directory::all_in(folder).into_iter();
+    let mut seen: HashSet<OsString> = HashSet::new();
     all.filter(move |directory| host_of(directory.root()).as_deref() == Some(host))
+        .filter(move |directory| {
+            let journals = directory.journals().unwrap_or_default();
+            let names = journals.iter().filter_map(|journal| journal.file_name());
+            // All names are noted, so `any` must not end early.
+            names.filter(|name| !seen.insert((*name).to_owned())).count() == 0
+        })
 }
 
 /// The machine that an experiment was measured on, as its manifest says.

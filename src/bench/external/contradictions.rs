@@ -78,8 +78,15 @@ pub fn load_contradiction(result: &Params, asked: LoadSpec<'_>) -> Option<Doubt>
     Some(Doubt::new(Code::OtherLoad, found))
 }
 
-/// Like `in_itself`, for a record of vLLM's sweep. Only the figures are checked, not the parameters that follow them.
+/// Like `in_itself`, for a record of vLLM's sweep. Only the figures are checked, not the parameters that follow them. The order of the
+/// keys tells them apart, so a record whose keys were sorted contradicts itself.
 pub fn in_figures(record: &Params) -> Option<String> {
+    let mut behind = record.keys().skip_while(|name| *name != "run_number");
+    if let Some(name) = behind.find(|name| is_figure(name)) {
+        return Some(format!(
+            "has {name} after run_number, so something put its keys in another order; give the file as the sweep wrote it"
+        ));
+    }
     let measured = record.iter().take_while(|(name, _)| *name != "run_number");
     let measured = measured.map(|(name, value)| (name.clone(), value.clone()));
     in_itself(&measured.collect())
@@ -267,6 +274,19 @@ mod tests {
         let mut result = sound();
         result.insert(name.to_owned(), value);
         result
+    }
+
+    #[test]
+    fn a_record_with_sorted_keys_is_no_record() {
+        let mut record = sound();
+        record.insert("run_number".to_owned(), json!(0));
+        record.insert("max_num_seqs".to_owned(), json!(64));
+        assert_eq!(in_figures(&record), None);
+        record.insert("total_output_tokens".to_owned(), json!(3200));
+        assert_eq!(in_figures(&record), None, "a value that is overwritten keeps its place");
+        record.sort_keys();
+        let found = in_figures(&record).expect("sorted");
+        assert!(found.starts_with("has total_input_tokens after run_number"), "{found}");
     }
 
     #[test]

@@ -28,22 +28,19 @@ pub fn judge(seed: u64) -> Trial {
         for start in 0..starts {
             let width = width * (0.5 * random.normal()).exp();
             let centre = limit.ln() + start_noise * random.normal() / slope + width * random.normal();
+            let quantile =
+                |place| (centre + width * normal_quantile((f64::from(place) + 0.5) / f64::from(QUANTILES))).exp();
+            let quantiles: Vec<f64> = (0..QUANTILES).map(quantile).collect();
             found.push(StartLimit {
                 start: start.to_string(),
                 node: "n".to_owned(),
-                quantiles: (0..QUANTILES)
-                    .map(|place| {
-                        (centre + width * normal_quantile((f64::from(place) + 0.5) / f64::from(QUANTILES))).exp()
-                    })
-                    .collect(),
+                // A search reports a load that is hardly ever above the limit.
+                load: Some(quantiles[0].floor().max(1.0)),
+                quantiles,
             });
         }
-        // A search reports a load that is hardly ever above the limit. Of several starts, the highest load counts that is not above their
-        // mean.
-        let loads: Vec<f64> = found
-            .iter()
-            .map(|located| located.quantiles[0].floor().max(1.0))
-            .collect();
+        // Of several starts, the highest load counts that is not above their mean.
+        let loads: Vec<f64> = found.iter().filter_map(|located| located.load).collect();
         let mean = loads.iter().sum::<f64>() / loads.len() as f64;
         let load = loads.iter().copied().filter(|load| *load <= mean).fold(1.0, f64::max);
         Search {

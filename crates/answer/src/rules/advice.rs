@@ -39,7 +39,7 @@ pub fn advice(known: &ExperimentFit<'_>, answered: &QuestionAnswer, entrants: &E
     if placed.len() < 2 || placed.iter().any(|placed| placed.at_ceiling) {
         return None;
     }
-    let noise = |placed: &&EntrantFacts| noise_of_a_start(known, &answered.goal, placed);
+    let noise = |placed: &&EntrantFacts| noise_of_a_start(known, answered, placed);
     let noises: Vec<f64> = placed.iter().map(noise).collect();
     let mut best: Option<(u32, f64)> = None;
     for starts in STARTS {
@@ -78,12 +78,23 @@ fn seconds_of_a_start(experiment: &Experiment, placed: &EntrantFacts) -> Option<
     }
 }
 
-/// Returns the standard deviation of one further start of an entrant, relative to its figure.
-fn noise_of_a_start(known: &ExperimentFit<'_>, goal: &Goal, placed: &EntrantFacts) -> f64 {
-    /// Typical noise of a start, for searches and unknown figures.
+/// Returns the standard deviation of one further start of an entrant, relative to its figure. A further search locates the limit as well
+/// as those so far did.
+fn noise_of_a_start(known: &ExperimentFit<'_>, answered: &QuestionAnswer, placed: &EntrantFacts) -> f64 {
+    /// Typical noise of a start, for unknown figures; a search is not more exact.
     const TYPICAL: f64 = 0.02;
-    let Goal::Metric { name, .. } = goal else {
-        return TYPICAL;
+    let name = match &answered.goal {
+        Goal::Metric { name, .. } => name,
+        Goal::Load { target, .. } => {
+            let experiment = known.experiment;
+            let config = &experiment.configs[placed.config].id;
+            let mut searches = experiment.searches.iter();
+            let own = searches
+                .find(|own| own.config == *config && own.target == *target && own.workload == answered.workload);
+            let starts = own.map_or(1, |own| own.starts.len().max(1));
+            let logs: Vec<f64> = placed.value_draws.iter().map(|load| load.ln()).collect();
+            return (moments(&logs).1 * (starts as f64).sqrt()).max(TYPICAL);
+        }
     };
     let (Some(figures), Some(point)) = (known.figures(name), placed.point) else {
         return TYPICAL;

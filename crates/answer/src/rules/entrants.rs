@@ -2,7 +2,7 @@
 
 use super::super::asked::Question;
 use super::super::document::Estimate;
-use super::super::experiment::{Config, Experiment, replicas_on};
+use super::super::experiment::{Config, Experiment, Point, replicas_on};
 use super::super::known::{ExperimentFit, draws_of};
 use super::contest::Contender;
 use super::meeting::{TargetsMet, meets_plainly, points_of};
@@ -49,6 +49,12 @@ const ONE_DRAW_IN: usize = 200;
 /// Returns the number of servers of a config that fit on the user's GPUs.
 pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
     replicas_on(experiment.gpus, config.gpus)
+}
+
+/// Returns true if the config of a point fits on the user's GPUs.
+pub fn fits(known: &ExperimentFit<'_>, point: &Point) -> bool {
+    let config = known.experiment.configs.iter().find(|config| config.id == point.config);
+    config.is_some_and(|config| replicas(known.experiment, config) > 0)
 }
 
 /// Returns the entrants of a question about a metric of points.

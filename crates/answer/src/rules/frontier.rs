@@ -4,6 +4,7 @@
 use super::super::asked::FrontierQuestion;
 use super::super::document::{Estimate, Frontier, FrontierPoint};
 use super::super::known::{ExperimentFit, Figures, draws_of, rounded};
+use super::entrants::fits;
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;
 
@@ -14,7 +15,8 @@ const ONE_DRAW_IN: usize = 4;
 /// Returns the frontier that a question asks for; `None` unless both metrics were measured.
 pub fn frontier(known: &ExperimentFit<'_>, question: &FrontierQuestion) -> Option<Frontier> {
     let (x, y) = (known.figures(&question.x)?, known.figures(&question.y)?);
-    let all = points_of(known, &question.workload, None).map(|(at, _)| at);
+    let all = points_of(known, &question.workload, None).filter(|(_, point)| fits(known, point));
+    let all = all.map(|(at, _)| at);
     let asked = all.filter(|at| meets_plainly(known, *at, &question.targets));
     let placed = asked.filter_map(|at| Some((at, x.estimates[at]?, y.estimates[at]?)));
     let placed: Vec<(usize, Estimate, Estimate)> = placed.collect();

@@ -6,7 +6,7 @@ use super::super::known::{ExperimentFit, estimate_by, rounded};
 use super::alone::{alone, warning};
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
-use super::entrants::{EntrantFacts, Entrants, of_points};
+use super::entrants::{EntrantFacts, Entrants, fits, of_points};
 use super::meeting::{TargetsMet, distance, points_of};
 use super::searches::of_searches;
 use super::warnings::warnings;
@@ -177,12 +177,8 @@ fn nearest(known: &ExperimentFit<'_>, question: &Question, met: &TargetsMet) -> 
         return None;
     };
     let figures = known.figures(name)?;
-    let fits = |config: &str| {
-        let config = known.experiment.configs.iter().find(|other| other.id == config);
-        config.is_some_and(|config| super::entrants::replicas(known.experiment, config) > 0)
-    };
     let all = points_of(known, &question.workload, question.load.as_deref());
-    let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(&point.config));
+    let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(known, point));
     let far = measured.map(|(at, point)| (distance(known, at, &question.targets), at, point));
     let (_, at, point) = far.reduce(|one, other| if other.0 < one.0 { other } else { one })?;
     let meets = met.all(at);

@@ -75,7 +75,7 @@ pub fn of_searches(known: &ExperimentFit<'_>, question: &Question, target: &str,
         };
         entrants.placed.push(EntrantFacts {
             contender: Contender {
-                plain: search.load.map(|_| value.value),
+                plain: ranked_load(search).map(|load| load * times),
                 located: Some(located),
                 draws: for_replicas(shrunk),
                 changes: own.changes,
@@ -93,6 +93,21 @@ pub fn of_searches(known: &ExperimentFit<'_>, question: &Question, target: &str,
         });
     }
     entrants
+}
+
+/// Returns the load by which a search competes: the geometric mean over its starts. The load that it reports is the lower one of two, so
+/// a server with two starts would lose to an equal one with a single start.
+fn ranked_load(search: &Search) -> Option<f64> {
+    let load = search.load?;
+    let logs: Vec<f64> = search
+        .starts
+        .iter()
+        .filter_map(|start| Some(start.load?.ln()))
+        .collect();
+    match logs.is_empty() {
+        true => Some(load),
+        false => Some((logs.iter().sum::<f64>() / logs.len() as f64).exp()),
+    }
 }
 
 /// Returns for each search the highest load that any competitor's replicas may reach, divided by the highest load that its own replicas may
@@ -115,9 +130,11 @@ fn limits(search: &Search, headroom: f64, (start_noises, steepest): (&[f64], f64
         let limits = search.starts.iter().map(|located| {
             let limit = quantile(&located.quantiles, random.uniform());
             let moved = limit.ln() + scatter(*noise, slope(search), steepest) * random.normal();
-            match headroom > 1.0 && is_at_ceiling(search, limit) {
-                true => limit.ln() + random.uniform() * headroom.ln(),
-                false => moved,
+            match (is_at_ceiling(search, limit), headroom > 1.0) {
+                (true, true) => limit.ln() + random.uniform() * headroom.ln(),
+                // The limit lies somewhere beyond the highest load allowed: up to one e-fold, as in the prior of the search.
+                (true, false) => moved + random.uniform(),
+                (false, _) => moved,
             }
         });
         limits.sum::<f64>() / search.starts.len() as f64

@@ -27,6 +27,7 @@ fn searched(loads: &[(&str, f64, usize, f64)]) -> Experiment {
                 start: "0".to_owned(),
                 node: "a".to_owned(),
                 quantiles: (0..20).map(|at| load * (1.0 + 0.002 * f64::from(at))).collect(),
+                ..StartLimit::default()
             }],
             ..Search::default()
         });
@@ -138,6 +139,7 @@ fn starts_that_differ_widely_are_believed() {
             start: number.to_string(),
             node: "a".to_owned(),
             quantiles: (0..20).map(|at| load * (0.99 + 0.001 * f64::from(at))).collect(),
+            ..StartLimit::default()
         };
         search.starts = loads.into_iter().enumerate().map(start).collect();
     }
@@ -158,6 +160,24 @@ fn starts_that_differ_widely_are_believed() {
     let flat = answered.entrants.iter().find(|own| own.config == "flat");
     let flat = flat.expect("it competes").value;
     assert!(flat.high / flat.value < 1.3, "{flat:?}");
+}
+
+/// It reports the lower of its two loads, which says nothing against it.
+#[test]
+fn a_second_start_takes_no_advantage() {
+    let mut own = searched(&[("twice", 21.0, 0, 100.0), ("once", 22.0, 0, 100.0)]);
+    let start = |load: f64| StartLimit {
+        start: load.to_string(),
+        node: "a".to_owned(),
+        load: Some(load),
+        quantiles: (0..20).map(|at| load * (1.0 + 0.002 * f64::from(at))).collect(),
+    };
+    own.searches[0].starts = vec![start(21.0), start(26.0)];
+    own.searches[1].starts = vec![start(22.0)];
+    own.margin = 0.01;
+    let answered = answer(own).questions.remove(0);
+    let won = answered.winner.expect("a winner");
+    assert_eq!((&*won.config, won.value.value), ("twice", 21.0));
 }
 
 #[test]

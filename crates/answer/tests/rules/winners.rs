@@ -269,6 +269,11 @@ fn a_frontier_has_no_winner_and_each_point_a_chance() {
         points[0].probability < points[1].probability && points[1].probability > 0.99,
         "{points:?}"
     );
+    // A server that does not fit on the user's GPUs is not on it.
+    (own.gpus, own.configs[0].gpus) = (Some(2), 4);
+    let found = answer(own);
+    let points = &found.frontiers[0].points;
+    assert!(points.iter().all(|point| point.config == "b"), "{points:?}");
 }
 
 #[test]

@@ -49,6 +49,9 @@ fn points_by(
         machine.map_or_else(String::new, |machine| machine.node)
     };
     let seconds = seconds_on_a_start(evidence);
+    // A run whose file was lost did not fail.
+    let lost = evidence.runs.iter().filter(|run| run.is_lost());
+    let lost = lost.counts_by(|run| run.point.to_string());
     let mut found = Vec::new();
     for workload in workloads {
         let name = evidence.names.workload(workload);
@@ -62,7 +65,7 @@ fn points_by(
                 load: evidence.names.load(point.row),
                 runs: runs(evidence.points.runs, rows, metrics, &node),
                 seconds: seconds.get(&*point.id).copied().unwrap_or(0.0),
-                failed: point.failed as u32,
+                failed: point.failed.saturating_sub(lost.get(&*point.id).copied().unwrap_or(0)) as u32,
                 doubts: doubts(point, metrics),
             });
         }

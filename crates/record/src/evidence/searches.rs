@@ -91,6 +91,7 @@ fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Opti
     Some(StartLimit {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
+        load: answer.found.value(),
         quantiles,
     })
 }

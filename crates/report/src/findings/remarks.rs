@@ -5,7 +5,7 @@ use itertools::Itertools;
 use vsweep_answer::Remark;
 use vsweep_base::units::{show_count, show_many};
 use vsweep_plan::ReportOptions;
-use vsweep_record::journal::{Launch, MOST_LISTED, State};
+use vsweep_record::journal::{ALONE_SLOT, Launch, MOST_LISTED, State};
 use vsweep_record::table::Points;
 
 /// The subject of remarks about points whose runs disagree.
@@ -81,8 +81,9 @@ const HIDDEN: &str = "max_num_seqs";
 /// Remark if no fresh starts confirm the best points, because each start of the plan chooses its own loads.
 fn unconfirmed(state: &State) -> Option<String> {
     let planned = state.planning_session()?;
-    let is_unconfirmed = planned.searches > 0 && planned.starts > 1;
-    is_unconfirmed.then(|| {
+    let is_fresh = |slot: u32| slot >= planned.starts && slot != ALONE_SLOT;
+    let is_confirmed = state.searches().any(|search| is_fresh(search.started.slot));
+    (planned.searches > 0 && planned.starts > 1 && !is_confirmed).then(|| {
         "the best points were not measured again: each start chose its own loads, so no fresh starts confirm which of them is best".into()
     })
 }

@@ -1,20 +1,23 @@
-//! Combines the searches on several starts of one server. Each start has its own search, and the interval is computed over starts, as for
-//! any figure.
+//! Combines the searches on several starts of one server. Each start has its own search, and the interval reaches over those of all starts.
 
 use super::Vary;
 use super::target::{Answer, Found};
-use crate::stats::{ALPHA, Interval, RunPrior, Start, estimate};
 
 /// Combines the answers of several starts for one target, in their order; `None` if there are none. The combined load is one that was
-/// measured: of the loads found on the starts, the highest that does not exceed their geometric mean. If a start has no load, the combined
-/// answer has none. Skipped starts do not count, because a skip shows only that another server holds at least as much.
+/// measured: of the loads found on the starts, the highest that does not exceed their geometric mean. If no load meets the
+/// target on a start, the combined answer has none. Skipped and undecided starts do not count beside others, because they show nothing
+/// against a load.
 pub fn over_starts(vary: Vary, answers: &[&Answer]) -> Option<Answer> {
     let (first, others) = answers.split_first()?;
     if others.is_empty() {
         return Some((*first).clone());
     }
-    let searched = answers.iter().copied().filter(|answer| answer.found != Found::Skipped);
-    let mut searched: Vec<&Answer> = searched.collect();
+    let is_skipped = |answer: &&Answer| answer.found == Found::Skipped;
+    let is_decided = |answer: &&Answer| !is_skipped(answer) && answer.found != Found::Undecided;
+    let mut searched: Vec<&Answer> = answers.iter().copied().filter(is_decided).collect();
+    if searched.is_empty() {
+        searched = answers.iter().copied().filter(|answer| !is_skipped(answer)).collect();
+    }
     if searched.is_empty() {
         searched = answers.to_vec();
     }
@@ -48,23 +51,12 @@ pub fn over_starts(vary: Vary, answers: &[&Answer]) -> Option<Answer> {
         .iter()
         .filter_map(|answer| Some((answer.found.value()?, *answer)))
         .collect();
-    let starts: Vec<Start> = held.iter().filter_map(|(load, _)| Start::of(&[*load])).collect();
-    let found = estimate(&starts, RunPrior::TYPICAL)?;
-    let interval = found
-        .interval(ALPHA)
-        .map_or((found.log, found.log), |Interval { low, high }| (low, high));
-    let mean = |end: fn(&Answer) -> f64| {
-        let logs = searched.iter().map(|answer| end(answer).ln()).sum::<f64>();
-        (logs / searched.len() as f64).exp()
-    };
-    let below = held.iter().filter(|(load, _)| *load <= found.log.exp() * (1.0 + 1e-9));
+    let mean = (held.iter().map(|(load, _)| load.ln()).sum::<f64>() / held.len() as f64).exp();
+    let below = held.iter().filter(|(load, _)| *load <= mean * (1.0 + 1e-9));
     let (load, chosen) = *below.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or(&held[0]);
     let are_all_beyond = searched.iter().all(|answer| matches!(answer.found, Found::Beyond(_)));
-    // A load that went through its logarithm is still the same load.
-    let exact = |end: f64| if (end / load - 1.0).abs() < 1e-9 { load } else { end };
-    let low = exact(interval.0.exp().min(mean(|answer| answer.low)).min(load));
-    // If the upper end of one start is infinite, that of the combined answer is too.
-    let high = exact(interval.1.exp().max(mean(|answer| answer.high)).max(load));
+    let low = searched.iter().map(|answer| answer.low).fold(load, f64::min);
+    let high = searched.iter().map(|answer| answer.high).fold(load, f64::max);
     Some(Answer {
         target: first.target.clone(),
         found: if are_all_beyond {
@@ -107,16 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn starts_give_the_interval_and_a_load_that_was_measured() {
+    fn the_interval_reaches_over_all_starts_and_the_load_was_measured() {
         let loads = [40.0, 44.0, 41.0];
         let answers = loads.map(|load| answer(Found::Met(load), load, load + 1.0));
         let found = over_starts(Vary::MaxConcurrency, &answers.each_ref()).expect("three answers");
         assert_eq!((found.found, found.probes), (Found::Met(41.0), 21));
-        // Student's t over three logarithms, with 4.302653 standard errors: 36.82 to 47.08.
-        assert!(
-            (found.low - 36.82).abs() < 0.05 && (found.high - 47.08).abs() < 0.05,
-            "{found:?}"
-        );
+        assert_eq!((found.low, found.high), (40.0, 45.0));
         assert_eq!(found.notes, ["by start: 40, 44, 41"]);
         assert_eq!(
             over_starts(Vary::MaxConcurrency, &[&answers[0]]),
@@ -140,6 +128,18 @@ mod tests {
         let found = over_starts(Vary::MaxConcurrency, &answers.each_ref()).expect("two answers");
         assert_eq!(found.found, Found::None);
         assert_eq!(found.notes, ["by start: 40, none"]);
+    }
+
+    #[test]
+    fn an_undecided_start_takes_nothing_from_the_others() {
+        let undecided = answer(Found::Undecided, 10.0, 90.0);
+        let met = answer(Found::Met(40.0), 40.0, 41.0);
+        let found = over_starts(Vary::MaxConcurrency, &[&met, &undecided]).expect("two answers");
+        assert_eq!((found.found, found.high), (Found::Met(40.0), 41.0));
+        assert_eq!(found.notes, ["by start: 40, undecided"]);
+        let skipped = answer(Found::Skipped, 30.0, f64::INFINITY);
+        let found = over_starts(Vary::MaxConcurrency, &[&skipped, &undecided]).expect("two answers");
+        assert_eq!(found.found, Found::Undecided);
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl View<'_> {
             disturbed: disturbed.clone().count(),
             disturbances: disturbed.flat_map(|probe| probe.disturbances.clone()).collect(),
             notes: notes.into_iter().flatten().collect(),
-            posterior: self.posterior(),
+            posterior: self.posterior(found),
         }
     }
 
@@ -111,10 +111,11 @@ impl View<'_> {
         (low, high.max(low))
     }
 
-    /// Returns the distribution of the limit; `None` before anything was measured.
-    fn posterior(&self) -> Option<LimitPosterior> {
+    /// Returns the distribution of the limit; `None` before anything was measured. Where no run decides anything, it is the prior: the
+    /// server may hold any load.
+    fn posterior(&self, found: Found) -> Option<LimitPosterior> {
         let Settings { lower, upper, .. } = self.search.settings;
-        (!self.levels.is_empty()).then(|| LimitPosterior::of(self.boundary, lower, upper))
+        (found == Found::Undecided || !self.levels.is_empty()).then(|| LimitPosterior::of(self.boundary, lower, upper))
     }
 
     /// Returns a load as text: `max_concurrency = 8`.

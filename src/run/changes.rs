@@ -1,8 +1,8 @@
 //! The effect of an edited plan on earlier measurements: points that stay, points that are new and why, and points that leave the tables.
 
 use crate::ids::{PointId, SearchId, ServerId};
-use crate::journal::{RecordedPlan, State};
-use crate::matrix::{Matrix, ServerConfig};
+use crate::journal::{LoadName, LoadNames, RecordedPlan, State};
+use crate::matrix::{LoadFinder, Matrix, ServerConfig};
 use crate::plan::{Plan, Secrets};
 use crate::threads;
 use crate::units::{show_count, show_many};
@@ -20,6 +20,8 @@ const MOST_NAMED: usize = 5;
 pub struct Changes {
     /// The plan as it is to be recorded.
     pub plan: RecordedPlan,
+    /// New names of recorded loads.
+    pub renamed: LoadNames,
     /// Number of points of the plan with a record.
     kept: usize,
     /// True if recorded points are no longer in the plan.
@@ -35,16 +37,28 @@ impl Changes {
         // the same.
         let recorded: BTreeSet<&PointId> = state.recorded_points();
         let servers: Vec<ServerConfig> = matrix.servers().collect();
-        let searches: BTreeSet<SearchId> = servers.iter().flat_map(|server| matrix.search_ids_of(server)).collect();
+        let sought = servers.iter().flat_map(|server| matrix.searches_of(server).map(named));
+        let explored = servers
+            .iter()
+            .flat_map(|server| matrix.explorations_of(server).map(named));
+        let finders: BTreeMap<SearchId, (ServerId, LoadName)> = sought.chain(explored).collect();
+        let searches: BTreeSet<SearchId> = finders.keys().cloned().collect();
+        let mut renamed = state.renamed_searches(&finders);
         let mut present: BTreeSet<PointId> = BTreeSet::new();
-        let (mut new, mut points) = (Vec::new(), Vec::new());
+        let (mut new, mut points, mut names) = (Vec::new(), Vec::new(), None);
         let part_size = matrix.loads().div_ceil(PARTS * threads::cores()).max(1);
         let parts = (0..matrix.loads()).step_by(part_size);
         let parts: Vec<_> = parts.map(|from| from..matrix.loads().min(from + part_size)).collect();
         let ids = |part: &Range<usize>| matrix.point_ids(&servers, part.clone()).collect::<Vec<_>>();
         for (server, load, id) in threads::map(threads::cores(), &parts, ids).into_iter().flatten() {
             match recorded.contains(&id) || state.is_unlisted(&id) {
-                true => drop(present.insert(id.clone())),
+                true => {
+                    let names = names.get_or_insert_with(|| loads_of(matrix));
+                    if !state.is_named(&id, &names[load]) {
+                        renamed.points.insert(id.clone(), names[load].clone());
+                    }
+                    present.insert(id.clone());
+                }
                 false => new.push((server, load)),
             }
             points.push(id);
@@ -54,6 +68,7 @@ impl Changes {
         let is_edited = last.is_some_and(|session| session.plan.sha256 != recorded_plan.sha256);
         let mut changes = Changes {
             plan: recorded_plan,
+            renamed,
             kept: 0,
             has_dropped: false,
             notes: Vec::new(),
@@ -131,6 +146,41 @@ impl Changes {
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
+}
+
+/// Returns a note about searches of recorded loads that have no record as the plan defines them now; `None` if there are none.
+fn searches_anew(state: &State, finders: &BTreeMap<SearchId, (ServerId, LoadName)>) -> Option<String> {
+    let recorded: BTreeSet<(&ServerId, &str)> = state
+        .searches()
+        .map(|record| (&record.started.server, &*record.started.name))
+        .collect();
+    let is_anew = |(id, (server, load)): &(&SearchId, &(ServerId, LoadName))| {
+        state.latest_search(id).is_none() && recorded.contains(&(server, &load.name))
+    };
+    let count = finders.iter().filter(is_anew).count() as u64;
+    let begin = if count == 1 { "begins" } else { "begin" };
+    (count > 0).then(|| format!("{} {begin} anew: their settings changed", show_many(count, "search")))
+}
+
+/// Returns the names of all loads.
+fn loads_of(matrix: &Matrix) -> Vec<LoadName> {
+    let named = |load| LoadName {
+        name: matrix.name_of_load(load),
+        combo: matrix.combo_of_load(load),
+    };
+    (0..matrix.loads()).map(named).collect()
+}
+
+/// Returns the server of a search or an exploration, and the name of its load.
+fn named<S>(finder: LoadFinder<S>) -> (SearchId, (ServerId, LoadName)) {
+    let LoadFinder {
+        id,
+        server,
+        name,
+        combo,
+        ..
+    } = finder;
+    (id, (server, LoadName { name, combo }))
 }
 
 /// Returns the reason why a server is new: its differences from the server of the same name that was started last.

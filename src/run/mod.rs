@@ -25,7 +25,9 @@ use crate::answer::MetricNoise;
 use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{Entry, Event, FIRST_SLOT, GroupBegun, Machine, Recorder, SessionStarted, Shard, State};
+use crate::journal::{
+    Entry, Event, FIRST_SLOT, GroupBegun, LoadNames, Machine, Recorder, SessionStarted, Shard, State,
+};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
 use crate::selection::packed::Need;
@@ -233,6 +235,9 @@ impl Sweep<'_> {
     async fn begin(&self, changes: Changes, machine: Option<Machine>, writer: &SessionWriter<'_>) -> Result<()> {
         let mut started = writer.look(|state| self.session_started(changes, machine, state));
         started.joined = self.share.is_some();
+        if started.joined {
+            started.renamed = LoadNames::default();
+        }
         started.noise = self.noise.to_vec();
         let is_planning = !started.joined;
         writer.record(Event::SessionStarted(Box::new(started))).await?;
@@ -267,6 +272,7 @@ impl Sweep<'_> {
         SessionStarted {
             machine: machine.map(Box::new),
             plan: state.refer(changes.plan),
+            renamed: changes.renamed,
             servers: counts.servers,
             points: counts.points,
             starts: plan.starts,

@@ -12,7 +12,7 @@ use std::path::Path;
 use vsweep::cause::{Cause, Outcome};
 use vsweep::ids::{PointId, ServerId};
 use vsweep::journal::{
-    ALONE_SLOT, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, ReadPositions,
+    ALONE_SLOT, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, LoadNames, Nonce, Rank, ReadPositions,
     RecordedPlan, RunFiles, RunFinished, RunStarted, ServerDescription, ServerExited, ServerReady, SessionStarted,
     StoredFile, Sum,
 };
@@ -103,6 +103,7 @@ impl Experiment {
         let count = points.len() as u64;
         journal.push(Event::SessionStarted(Box::new(SessionStarted {
             optimize: None,
+            renamed: LoadNames::default(),
             host: String::new(),
             boot: String::new(),
             pid: 1,

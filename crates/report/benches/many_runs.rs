@@ -12,9 +12,9 @@ use vsweep_base::ids::{PointId, ServerId};
 use vsweep_base::validity::Validity;
 use vsweep_plan::{Params, ReportOptions};
 use vsweep_record::journal::{
-    self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, ReadPositions,
-    RecordedPlan, Recorder, RunFiles, RunFinished, RunStarted, ServerDescription, ServerReady, SessionStarted, Shard,
-    StoredFile, Sum,
+    self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, LoadNames, Nonce, Rank,
+    ReadPositions, RecordedPlan, Recorder, RunFiles, RunFinished, RunStarted, ServerDescription, ServerReady,
+    SessionStarted, Shard, StoredFile, Sum,
 };
 use vsweep_report::output::verify::verify;
 use vsweep_report::texts::status::Status;
@@ -123,6 +123,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
     });
     push(Event::SessionStarted(Box::new(SessionStarted {
         optimize: None,
+        renamed: LoadNames::default(),
         host: "h".into(),
         boot: "b".into(),
         pid: 1,

@@ -268,3 +268,39 @@ fn a_server_has_the_name_that_the_last_plan_gives_it() {
         "nothing is measured again"
     );
 }
+
+#[test]
+fn a_load_has_the_name_that_the_last_plan_gives_it() {
+    let harness = Harness::new();
+    let (servers, _) = PLAN.split_once("[bench.params]").expect("its load");
+    for (names, runs) in [(["chat", "docs"], 1), (["docs", "chat"], 2)] {
+        let combos = names.iter().zip([8, 16]);
+        let combos =
+            combos.map(|(name, len)| format!("[[bench.combos]]\nname = \"{name}\"\nrandom_output_len = {len}\n"));
+        let load = format!(
+            "[bench.params]\nrandom_input_len = 32\nnum_prompts = 32\nmax_concurrency = 2\n{}",
+            combos.collect::<String>()
+        );
+        let servers = servers
+            .replace("[4, 16]", "4")
+            .replace("runs = 3", &format!("runs = {runs}"));
+        harness.write("plan.toml", &(servers + &load));
+        let output = harness.run(&["run", "plan.toml", "-o", "out", "-q"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let directory = harness.folder.path().join("out");
+        let rows = rows(&directory.join("summary.csv"));
+        let name =
+            |row: &std::collections::BTreeMap<String, String>| (row["random_output_len"].clone(), row["combo"].clone());
+        let found: std::collections::BTreeSet<_> = rows.iter().map(name).collect();
+        let expected = ["8", "16"].into_iter().zip(names);
+        assert_eq!(
+            found,
+            expected.map(|(len, name)| (len.to_owned(), name.to_owned())).collect()
+        );
+    }
+    assert_eq!(
+        finished(&harness.folder.path().join("out")),
+        4,
+        "nothing is measured again"
+    );
+}

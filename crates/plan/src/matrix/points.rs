@@ -28,6 +28,11 @@ impl Matrix {
         self.sides.bench.len()
     }
 
+    /// Returns the name of the combination of the load at an index, if the plan names one.
+    pub fn combo_of_load(&self, bench: usize) -> Option<String> {
+        self.sides.bench.combo_name(bench)
+    }
+
     /// Returns the ids of the points of one server from a place on, each with its place, without making the points. Returns none if the
     /// server is not of this matrix.
     pub fn point_ids_from(&self, server: &ServerConfig, place: usize) -> impl Iterator<Item = (usize, PointId)> {

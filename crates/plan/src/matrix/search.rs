@@ -28,6 +28,8 @@ pub struct LoadFinder<S> {
     pub server: ServerId,
     /// Short text for people: the bench parameters that vary; `default` if none does.
     pub name: String,
+    /// Name of the load's combination, if the plan names one.
+    pub combo: Option<String>,
     /// Every bench parameter with its value, without the varied parameter and the parameters derived from it.
     pub params: Params,
     /// Settings of the search or exploration.
@@ -229,6 +231,7 @@ impl Matrix {
             id: SearchId(short_digest(&canonical_json(&content)).into()),
             server: server.id.clone(),
             name: self.name(&self.sides.bench, index),
+            combo: self.sides.bench.combo_name(index),
             params,
             settings,
             raised_from: None,

@@ -99,6 +99,32 @@ impl ServerDescription {
     }
 }
 
+/// Names that a plan gives to loads which were recorded under other names.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadNames {
+    /// By point.
+    pub points: BTreeMap<PointId, LoadName>,
+    /// Names of searches and explorations.
+    pub searches: BTreeMap<SearchId, String>,
+}
+
+impl LoadNames {
+    /// Returns true if it names nothing.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty() && self.searches.is_empty()
+    }
+}
+
+/// Name of a load, as `run_started` has it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadName {
+    /// Short text for people.
+    pub name: String,
+    /// Name of its combination, if the plan names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub combo: Option<String>,
+}
+
 /// A comparison of server configs: two configs in pairs of starts, or an ordered axis that is bisected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonDesign {

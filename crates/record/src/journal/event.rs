@@ -1,6 +1,6 @@
 //! The events: one durable fact per line. The names and fields here are a file format: see `docs/formats.md`.
 
-use super::declared::{ComparisonDesign, Optimization, RecordedPlan, ServerDescription};
+use super::declared::{ComparisonDesign, LoadNames, Optimization, RecordedPlan, ServerDescription};
 use super::figures::Figures;
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
@@ -129,6 +129,9 @@ pub struct SessionStarted {
     /// The optimisation that the plan asks for. It decides on its starts itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimize: Option<Box<Optimization>>,
+    /// New names of recorded loads.
+    #[serde(default, skip_serializing_if = "LoadNames::is_empty")]
+    pub renamed: LoadNames,
     /// The noise that other experiments measured on this machine before this one began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<MetricNoise>,
@@ -317,8 +320,7 @@ pub struct RunFinished {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<RunEvidence>,
     /// Activity on the machine during the run, if servers run at the same time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "beside")]
+    #[serde(default, rename = "beside", skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Box<NeighbourShares>>,
 }
 

@@ -24,8 +24,8 @@ mod recorder;
 mod state;
 
 pub use declared::{
-    AskedMetric, ComparisonDesign, Contestant, Entrant, Objective, Optimization, PlanContent, ProposedStart,
-    RecordedPlan, ServerDescription,
+    AskedMetric, ComparisonDesign, Contestant, Entrant, LoadName, LoadNames, Objective, Optimization, PlanContent,
+    ProposedStart, RecordedPlan, ServerDescription,
 };
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{

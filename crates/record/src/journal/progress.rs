@@ -331,7 +331,7 @@ impl MeasuredOn {
 mod tests {
     use super::*;
     use crate::journal::Figures;
-    use crate::journal::declared::{PlanContent, RecordedPlan};
+    use crate::journal::declared::{LoadNames, PlanContent, RecordedPlan};
     use crate::journal::event::{
         Event, ReadPositions, RunEvidence, RunFinished, RunStarted, ServerExited, SessionStarted,
     };
@@ -519,6 +519,7 @@ mod tests {
     /// A session on a node of this number.
     fn session(node: u64) -> Event {
         Event::SessionStarted(Box::new(SessionStarted {
+            renamed: LoadNames::default(),
             optimize: None,
             host: String::new(),
             boot: String::new(),

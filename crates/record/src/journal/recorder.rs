@@ -317,8 +317,7 @@ fn complete_state(follower: Follower) -> Result<State> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::declared::RecordedPlan;
-    use super::super::declared::ServerDescription;
+    use super::super::declared::{LoadNames, RecordedPlan, ServerDescription};
     use super::super::event::{GroupBegun, RunStarted, SessionStarted};
     use super::super::state::{DuplicateReason, FIRST_SLOT};
     use super::*;
@@ -335,6 +334,7 @@ mod tests {
     /// A session with a plan of this name. `joined`: it continued the plan that it found.
     fn session(name: &str, joined: bool) -> Event {
         Event::SessionStarted(Box::new(SessionStarted {
+            renamed: LoadNames::default(),
             optimize: None,
             host: "h".into(),
             boot: "b".into(),

@@ -10,6 +10,7 @@ mod attached;
 mod chains;
 mod counts;
 mod mend;
+mod names;
 mod nodes;
 mod records;
 mod resume;
@@ -61,6 +62,7 @@ pub struct State {
     retirements: Vec<Retirement>,
     /// The starts that an optimisation asked for, in their order.
     proposals: Vec<ProposedStart>,
+    names: names::Names,
     /// Doubts about launches because of their answers to the fixed questions.
     answers_doubted: BTreeMap<Launch, Doubt>,
     are_answers_judged: bool,

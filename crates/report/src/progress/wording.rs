@@ -282,8 +282,8 @@ mod tests {
     use vsweep_base::ids::PointId;
     use vsweep_plan::Params;
     use vsweep_record::journal::{
-        FIRST_SLOT, GroupBegun, ReadPositions, RecordedPlan, RunFinished, RunStarted, ServerDescription, ServerReady,
-        Untried,
+        FIRST_SLOT, GroupBegun, LoadNames, ReadPositions, RecordedPlan, RunFinished, RunStarted, ServerDescription,
+        ServerReady, Untried,
     };
 
     #[test]
@@ -305,6 +305,7 @@ mod tests {
         let plan = RecordedPlan::new("p", String::new(), &[], &[]);
         say(Event::SessionStarted(Box::new(SessionStarted {
             optimize: None,
+            renamed: LoadNames::default(),
             host: "h".into(),
             boot: String::new(),
             pid: 1,

@@ -51,7 +51,8 @@ impl State {
                     self.are_answers_judged = false;
                 }
             }
-            Event::SearchStarted(started) => {
+            Event::SearchStarted(mut started) => {
+                self.names.apply_to_search(&mut started);
                 let facts = self.search_lines(&started.search, started.slot);
                 facts.roots.push((rank, *started));
             }
@@ -132,6 +133,7 @@ impl State {
 
     fn begin_session(&mut self, rank: Rank, at: String, mut started: SessionStarted) {
         self.note_seen(rank, std::mem::take(&mut started.seen));
+        self.rename(rank, std::mem::take(&mut started.renamed));
         let session = Session {
             started_at: at,
             ended: self
@@ -238,6 +240,7 @@ impl State {
 
     fn add(&mut self, mut run: RunRecord) -> usize {
         let at = self.attempts.len();
+        self.names.apply_to_run(&mut run);
         let of_point = self.by_point.get(&run.point).and_then(|attempts| attempts.first());
         if let Some(like) = of_point.copied().or(at.checked_sub(1)) {
             run.share(&self.attempts[like]);

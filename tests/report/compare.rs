@@ -163,6 +163,33 @@ fn starts_decide_and_everything_else_is_told() {
 }
 
 #[test]
+fn settings_that_differ_within_a_pair_are_told() {
+    let folder = TempDir::new().expect("a folder");
+    let side = |name: &str, lengths: [u32; 2]| {
+        let load = |(input, output)| json!({"random_input_len": input, "random_output_len": output});
+        let experiment = Experiment {
+            loads: [64, 256].into_iter().zip(lengths).map(load).collect(),
+            ..Experiment::default()
+        };
+        Side::read(&experiment.write(&folder.path().join(name))).expect("an experiment")
+    };
+    let base = side("base", [8, 64]);
+    let changes = |new: &Side| {
+        let found = Comparison::of(&base, new, &question(&[])).expect("common points");
+        let changes = found.changes.into_iter();
+        changes
+            .map(|change| (change.name, change.base, change.new))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(changes(&side("alike", [8, 64])), []);
+    let name = "bench.random_output_len at 64 in and 1 more point".to_owned();
+    assert_eq!(
+        changes(&side("swapped", [64, 8])),
+        [(name, "8".to_owned(), "64".to_owned())]
+    );
+}
+
+#[test]
 fn points_that_rest_on_runs_in_doubt_are_told() {
     let folder = TempDir::new().expect("a folder");
     let side = |name: &str, doubts| {

@@ -1,9 +1,11 @@
 //! Pairs the points of the two sides that agree in every setting that either side varies.
 
+use super::Change;
 use crate::findings::variation::{bare_name, settings, varying};
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use vsweep_base::units::show_many;
 use vsweep_record::table::{Column, ECHOED, Point, Points, Section};
 
 /// Points of both sides that belong together, and the rest.
@@ -104,6 +106,39 @@ pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn
         };
         columns.iter().map(value).collect()
     }
+}
+
+/// The settings that differ within pairs and are not among `known`, each with its values in the first such pair.
+pub fn changed_within(
+    (base, new): (&Points<'_>, &Points<'_>),
+    pairs: &[PointPair<'_>],
+    known: &[Change],
+) -> Vec<Change> {
+    let columns = [base, new].into_iter().flat_map(|side| side.runs.columns());
+    let params = columns.filter(|column| column.section.is_parameter()).map(full_name);
+    let names: BTreeSet<String> = params
+        .filter(|name| known.iter().all(|change| change.name != *name))
+        .collect();
+    let (of_base, of_new) = (values_of(base, &names), values_of(new, &names));
+    let values: Vec<_> = pairs
+        .iter()
+        .map(|pair| (pair, of_base(pair.base), of_new(pair.new)))
+        .collect();
+    let change = |(at, name): (usize, String)| {
+        let mut differing = values.iter().filter(|(_, base, new)| base[at] != new[at]);
+        let (pair, base, new) = differing.next()?;
+        let name = match differing.count() {
+            0 => format!("{name} at {}", pair.settings),
+            more => format!(
+                "{name} at {} and {}",
+                pair.settings,
+                show_many(more as u64, "more point")
+            ),
+        };
+        let (base, new) = (base[at].clone(), new[at].clone());
+        Some(Change { name, base, new })
+    };
+    names.clone().into_iter().enumerate().filter_map(change).collect()
 }
 
 /// The settings of a table: parameters, and metrics in which a result repeats a parameter.

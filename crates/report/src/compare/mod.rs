@@ -243,12 +243,14 @@ impl Comparison {
                     p_value: judged.p_value,
                 })
             });
+        let mut changes = side::between(base, new, &keys);
+        changes.extend(matching::changed_within((&sides.0, &sides.1), &pairs, &changes));
         let found = Comparison {
             base: base.name.clone(),
             new: new.name.clone(),
             margin_percent: question.margins.percent_of(""),
             own_margins: question.margins.own.clone(),
-            changes: side::between(base, new, &keys),
+            changes,
             nodes: doubts::of_nodes(base, new, &pairs),
             doubts: doubts::of_simulation(base, new)
                 .into_iter()

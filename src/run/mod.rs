@@ -176,6 +176,8 @@ impl Sweep<'_> {
         }
         let machine = facts::machine().await;
         self.begin(changes, Some(machine), writer).await?;
+        // The starts of an optimisation are known once it is recorded.
+        let has_work = has_work && (!outdated.is_empty() || writer.look(|state| self.schedule().has_work(state)));
         for (server, reason) in outdated {
             writer.record(Event::ResultsRetired { server, reason }).await?;
         }

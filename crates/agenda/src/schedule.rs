@@ -4,6 +4,7 @@
 //! points instead of favouring some.
 
 use super::finals::{Finals, alone, finalists, is_packed};
+use super::optimization::needs_predictions;
 use std::sync::Arc;
 use vsweep_plan::Plan;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
@@ -146,8 +147,7 @@ impl<'a> Schedule<'a> {
     /// All expected starts in order, including finished ones; used for forecasts. Once a comparison or an optimisation has ended, only the
     /// starts after the planned ones are left.
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        // Before an optimisation begins, it wants no starts because nothing is predicted yet, not because it has ended.
-        let has_begun = self.plan.optimize.is_none() || state.optimization().is_some();
+        let has_begun = !self.is_to_begin(state);
         let has_ended = self.chooses_starts() && has_begun && self.wanted_starts(state, &[]).is_empty();
         let starts = (!has_ended).then(|| self.starts());
         starts.into_iter().flatten().chain(self.finals(state))
@@ -167,10 +167,15 @@ impl<'a> Schedule<'a> {
         self.plan.repeat_first && !start.is_alone()
     }
 
-    /// Returns true if any work is left.
+    /// Returns true if the plan asks for an optimisation that is not recorded. Which starts it wants is not known before it is.
+    fn is_to_begin(self, state: &State) -> bool {
+        needs_predictions(self.plan, self.matrix, state.optimization())
+    }
+
+    /// Returns true if any work is left, or if an optimisation is to begin that may have some.
     pub fn has_work(self, state: &State) -> bool {
         let is_left = |start: Start| self.has_group(&start, state);
-        if self.chooses_starts() {
+        if self.chooses_starts() && !self.is_to_begin(state) {
             return !self.wanted_starts(state, &[]).is_empty() || self.finals(state).any(is_left);
         }
         self.starts().any(is_left) || self.finals(state).any(is_left)

@@ -101,6 +101,21 @@ fn an_edited_plan_measures_no_more_than_its_own_starts() {
 }
 
 #[test]
+fn a_plan_that_was_extended_after_its_end_may_have_work_before_it_begins() {
+    let mut played = Played::new("starts = 2");
+    played.follow(surface);
+    assert!(!played.has_work());
+    let text = format!("{PLAN}[optimize]\nstarts = 4\n").replace("512]", "512, 1024]");
+    let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
+    assert!(schedule.has_work(&played.state));
+    assert!(schedule.foreseen(&played.state).next().is_some());
+    let begun = Played::planned(&text, played.state.clone());
+    assert!(begun.has_work());
+}
+
+#[test]
 fn an_edited_plan_is_predicted_anew() {
     let read = |text: &str| {
         let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");

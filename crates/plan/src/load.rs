@@ -394,6 +394,26 @@ mod tests {
         );
     }
 
+    /// Problems of a text in a world without files, by their messages.
+    fn problems_of(text: &str) -> String {
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty());
+        plan.expect_err("it has problems").to_string()
+    }
+
+    #[test]
+    fn a_load_that_is_written_as_a_text_is_the_same() {
+        let of = |more: &str| {
+            let text = format!("version = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\n{more}\n");
+            let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+            let matrix = crate::matrix::Matrix::expand(&plan).map_err(|problems| problems.to_string())?;
+            Ok::<_, String>(matrix.points().map(|point| (point.id, point.name)).collect::<Vec<_>>())
+        };
+        let twice = of("num_prompts = [100, \"100\"]").expect_err("one load twice");
+        assert!(twice.contains("is the same load twice"), "{twice}");
+        let [whole, float] = ["8", "8.0"].map(|load| of(&format!("num_prompts = 9\nmax_concurrency = {load}")));
+        assert_eq!(whole, float);
+    }
+
     #[test]
     fn an_override_without_effect_is_refused() {
         for (setting, why) in [

@@ -5,6 +5,7 @@ use super::search::NUM_PROMPTS;
 use super::space::{MOST_PAIRS, Sides, Space, zip_group};
 use super::starved::place;
 use super::{FilterKind, Matrix};
+use crate::value::read_text;
 use crate::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -100,7 +101,8 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut 
     }
 }
 
-/// Returns the first two positions along a dimension that have the same identity or equal values (`1` and `1.0`).
+/// Returns the first two positions along a dimension that have the same identity or equal values (`1` and `1.0`, for a load
+/// also `"1"`).
 fn equal_positions(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)> {
     let space = matrix.sides.of(side);
     if side == Side::Bench && are_distinct_numbers(matrix, dimension) {
@@ -110,7 +112,13 @@ fn equal_positions(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usi
     (0..space.lengths[dimension]).find_map(|position| {
         let index = space.index_at(dimension, position);
         let identity = side_identity(matrix, side, index);
-        let values = equality_key(&Value::Object(space.params(index)));
+        let mut params = space.params(index);
+        if side == Side::Bench {
+            params
+                .values_mut()
+                .for_each(|value| *value = read_text(value).into_owned());
+        }
+        let values = equality_key(&Value::Object(params));
         let earlier = seen.insert(identity, position);
         earlier.or(seen.insert(values, position)).map(|first| (first, position))
     })

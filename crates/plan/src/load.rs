@@ -133,7 +133,7 @@ fn read(
         root,
     });
     let mut found = reader.found;
-    param_conflicts::check(&plan, &mut found);
+    param_conflicts::check(&plan, reader.names.may_lack_some, &mut found);
     Ok(Draft { plan, found })
 }
 
@@ -398,6 +398,21 @@ mod tests {
     fn problems_of(text: &str) -> String {
         let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty());
         plan.expect_err("it has problems").to_string()
+    }
+
+    #[test]
+    fn problems_that_may_follow_from_a_missing_file_are_not_told() {
+        let rest = "[bench.params]\nnum_prompts = { per = \"max_concurrency\" }\n";
+        let names = "[[assert]]\nwhere = { random_input_len = 64 }\np99_ttft_ms = \"<=9\"\n[exec]\nparallel = 2\nexclusive = { tensor_parallel_size = 4 }\n";
+        let without_base =
+            format!("version = 1\nextends = \"bse.toml\"\n[serve]\nready_timeout = \"1m\"\n{rest}{names}");
+        let without_loads =
+            format!("version = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench]\nparams_file = \"p.json\"\n{rest}");
+        for (text, file) in [(without_base, "bse.toml"), (without_loads, "p.json")] {
+            let problems = problems_of(&text);
+            assert_eq!(problems.matches("error: ").count(), 1, "{problems}");
+            assert!(problems.contains(file), "{problems}");
+        }
     }
 
     #[test]

@@ -12,11 +12,13 @@ use vsweep_strategy::search::Vary;
 const VARIED: [Vary; 2] = [Vary::MaxConcurrency, Vary::RequestRate];
 
 /// Reports every conflict. Settings that could not be read were reported earlier, and are skipped.
-pub(crate) fn check(plan: &Plan, found: &mut Diagnostics) {
+pub(crate) fn check(plan: &Plan, may_lack_some: bool, found: &mut Diagnostics) {
     for side in [Side::Serve, Side::Bench] {
         for (name, axis) in plan.params(side) {
             match axis {
                 Axis::Fixed(_) => {}
+                // The parameter that it follows may be in a file that could not be read.
+                Axis::Derived(_) if may_lack_some => {}
                 Axis::Values(_) => check_against_combos(plan, side, name, found),
                 Axis::Derived(derived) => {
                     if let Err(problem) = check_derived(plan, side, name, derived) {

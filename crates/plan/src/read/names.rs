@@ -106,6 +106,9 @@ impl Reader<'_> {
             if self.names.lack(text) {
                 return self.unknown(text, span);
             }
+            if self.names.may_lack_some && !self.names.params.iter().any(|param| param.is_meant_by(text)) {
+                return None;
+            }
             let message = format!("`{text}` does not say which side it is on");
             let remedy = match self.names.only(text) {
                 Some(only) => format!("write `{}.{text}`", only.side.table()),

@@ -135,7 +135,7 @@ impl Serve {
         let command = node.entry("command");
         let url = node.entry("url");
         let is_named = command.is_some() || url.is_some() || all_combos_have_command(node);
-        if !is_named {
+        if !is_named && !reader.names.may_lack_some {
             let remedy = "add command = \"vllm serve MODEL\", or url = \"http://...\" of a running server";
             reader.found.add(Problem {
                 explained_at: ["command", "url"].iter().flat_map(|key| node.misspelt(key)).collect(),

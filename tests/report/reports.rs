@@ -698,6 +698,31 @@ fn a_file_in_another_form_does_not_verify() {
 }
 
 #[test]
+fn files_of_an_earlier_record_are_named_once_and_not_checked_during_a_sweep() {
+    let (_folder, directory) = write(&small());
+    let options = ReportOptions::default();
+    report(&directory, &options);
+    let page = text(&directory.report_markdown());
+    let (rest, last) = page.rsplit_once("<!-- made of the record ").expect("its last line");
+    let earlier = format!("{rest}<!-- made of the record x{}", &last[1..]);
+    fs::write(directory.report_markdown(), earlier.replacen("Report", "Rapport", 1)).expect("written");
+    let table = text(&directory.summary_csv());
+    fs::write(directory.summary_csv(), table.replace('1', "7")).expect("written");
+    let verified = || verify(&directory, |_| options.clone()).expect("a sound journal").1;
+    let differences = verified().differences;
+    assert_eq!(
+        differences,
+        ["summary.csv", "report.md"].map(|name| format!("{name}: was made before the last runs"))
+    );
+    let _lock = Lock::take(&directory, Shard::WHOLE).expect("free");
+    let verified = verified();
+    assert_eq!(
+        (verified.running, verified.differences.len()),
+        (Some(std::process::id()), 0)
+    );
+}
+
+#[test]
 fn the_terminal_gets_the_answer() {
     let (_folder, directory) = write(&Experiment {
         servers: times(&[json!({})], "tensor_parallel_size", &[json!(1), json!(2), json!(4)]),

@@ -35,6 +35,12 @@ pub fn run(args: Args) -> Result<Exit> {
         show_many(verified.files.len() as u64, "file")
     );
     match found {
+        0 if let Some(pid) = verified.running => {
+            output::say(format_args!(
+                "the record is sound; a sweep is running (pid {pid}), and its tables and report can be checked once it has ended"
+            ));
+            Ok(Exit::Done)
+        }
         0 => {
             output::say(format_args!("every number agrees: {compared}"));
             Ok(Exit::Done)

@@ -8,6 +8,8 @@ use vsweep_base::ids::short_digest;
 use vsweep_base::units::show_many;
 use vsweep_record::journal::{Directory, State};
 
+const BEGIN: &str = "<!-- made of the record";
+
 /// The last line of `report.md`; a comment, which Markdown does not show.
 pub(crate) fn line(directory: &Directory, state: &State, configs: usize) -> String {
     let charts = show_many(count(directory, &directory.charts(), "png") as u64, "chart");
@@ -21,7 +23,7 @@ fn begin(directory: &Directory, state: &State) -> String {
     // Another plan may count although no run was added.
     let plan = state.plan_that_counts().map_or("", |(_, sha256, _)| sha256);
     let texts = [state.basis(), plan.to_owned(), manifest];
-    format!("<!-- made of the record {},", short_digest(&texts.join("\0")))
+    format!("{BEGIN} {},", short_digest(&texts.join("\0")))
 }
 
 /// Returns true if the last report was made from this state. Its tables and charts may be missing.
@@ -29,6 +31,13 @@ pub(crate) fn is_of_last_report(directory: &Directory, state: &State) -> bool {
     let report = read_text(&directory.report_markdown(), MOST_RESULT).unwrap_or_default();
     let last = report.lines().next_back().unwrap_or_default();
     last.starts_with(&begin(directory, state))
+}
+
+/// Returns true if the last report was made from another state, or if there is none.
+pub(crate) fn is_of_earlier_record(directory: &Directory, state: &State) -> bool {
+    let report = read_text(&directory.report_markdown(), MOST_RESULT).unwrap_or_default();
+    let last = report.lines().next_back().unwrap_or(BEGIN);
+    last.starts_with(BEGIN) && !last.starts_with(&begin(directory, state))
 }
 
 /// Returns true if the tables of runs and of points, the answer, the reports, the charts and the files of `best/` exist and were made from

@@ -1,6 +1,7 @@
 //! Checks the tables and pages of an experiment against its journals and run files: makes each anew in memory, and names every figure that
 //! differs. Pictures are not checked.
 
+use super::basis::is_of_earlier_record;
 use super::files::written;
 use super::pages::Pages;
 use super::write::{Content, make_tables};
@@ -17,7 +18,7 @@ use vsweep_base::error::Result;
 use vsweep_base::files::{MOST_RESULT, MOST_TEXT, REFUSED, open, read, read_text};
 use vsweep_base::threads;
 use vsweep_plan::{Format, ReportOptions};
-use vsweep_record::journal::{Directory, Manifest, State};
+use vsweep_record::journal::{Directory, Manifest, State, holders};
 use vsweep_record::table::Points;
 
 /// Most differences of one file that are named.
@@ -33,6 +34,10 @@ const OTHER_FORM: &str = "has the recomputed figures in another form (quotes, li
 /// Result of the check.
 #[derive(Debug, Default)]
 pub struct Verification {
+    /// Process that works on the directory now. Its tables and pages follow later, so they were not compared.
+    pub running: Option<u32>,
+    /// True if the report was made before the last runs, so that figures differ for that reason.
+    is_outdated: bool,
     /// Names of the text files that were compared, without the copy of the plan.
     pub files: Vec<String>,
     /// Number of runs in them.
@@ -62,6 +67,12 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     };
     verified.lost = changed_plan(directory, state).into_iter().collect();
     verified.lost.extend(lost_manifest(directory, state));
+    verified.running = holders(directory).ok().and_then(|pids| pids.first().copied());
+    if verified.running.is_some() {
+        return verified;
+    }
+    let is_sound = state.damage.is_empty() && state.lost() == 0 && verified.lost.is_empty();
+    verified.is_outdated = is_sound && is_of_earlier_record(directory, state);
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
     // The folder may have been renamed since the page was made, so the name on the page is used.
     let page = read_text(&directory.report_html(), MOST_RESULT).ok();
@@ -70,13 +81,20 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
     }
     let root = directory.root();
     let compare_tables = || {
-        let mut tables = Verification::default();
+        let mut tables = Verification {
+            is_outdated: verified.is_outdated,
+            ..Verification::default()
+        };
         for (path, content) in make_tables(directory, state, runs, &points, &inputs.goals, &inputs.answers.document) {
             tables.compare(root, &path, content.as_ref(), csv_differences);
         }
         let parquet = Content::Parquet(&runs.table);
         let is_changed = open(&directory.summary_parquet()).is_ok_and(|stored| !has_content(&stored, &parquet));
-        let changed = is_changed.then(|| "summary.parquet: is not what would be made of the runs".to_owned());
+        let how = match tables.is_outdated {
+            true => "was made before the last runs",
+            false => "is not what would be made of the runs",
+        };
+        let changed = is_changed.then(|| format!("summary.parquet: {how}"));
         tables.differences.extend(changed);
         tables
     };
@@ -150,6 +168,7 @@ impl Verification {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
         let found = match (open(path), made) {
             (Ok(stored), Some(made)) if has_content(&stored, made) => Vec::new(),
+            (Ok(_), _) if self.is_outdated => vec!["was made before the last runs".to_owned()],
             (Ok(_), Some(made)) => {
                 let made = to_text(made);
                 match read(path, 2 * made.len() as u64 + LONGER) {

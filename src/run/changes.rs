@@ -107,6 +107,7 @@ impl Changes {
             show_count(count),
             listed(&named.collect::<Vec<_>>(), count)
         ));
+        changes.notes.extend(searches_anew(state, &finders));
         if !dropped.is_empty() {
             let count = dropped.len() as u64;
             let named = dropped.into_iter().take(MOST_NAMED).filter_map(|id| {
@@ -238,6 +239,47 @@ fn listed(names: &[String], count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::{Event, SearchStarted, SessionStarted};
+    use crate::plan::{Format, World, parse};
+    use crate::search::Seed;
+    use std::path::Path;
+
+    #[test]
+    fn searches_that_begin_anew_are_counted() {
+        let read = |max: u32| {
+            let text = format!(
+                "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[sla]\nvary = \"max_concurrency\"\nmax = {max}\n\
+                 [[sla.target]]\nname = \"fast\"\np99_ttft_ms = \"<=200\"\n[bench.params]\nrandom_input_len = [8, 16]\n"
+            );
+            let plan = parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
+            let matrix = Matrix::expand(&plan).expect("it expands");
+            (plan, matrix)
+        };
+        let (plan, matrix) = read(64);
+        let mut state = State::default();
+        let session = SessionStarted {
+            plan: Changes::between(&state, &matrix, &plan).plan,
+            ..SessionStarted::default()
+        };
+        state.apply_hypothetical(Event::SessionStarted(Box::new(session)));
+        let servers = matrix.servers();
+        for search in servers.flat_map(|server| matrix.searches_of(&server).collect::<Vec<_>>()) {
+            state.apply_hypothetical(Event::SearchStarted(Box::new(SearchStarted {
+                search: search.id,
+                server: search.server,
+                slot: 0,
+                name: search.name,
+                params: search.params,
+                vary: search.settings.vary,
+                targets: search.settings.targets,
+                seed: Seed::neighbour(8.0),
+                rivals: Vec::new(),
+            })));
+        }
+        let (plan, matrix) = read(32);
+        let notes = Changes::between(&state, &matrix, &plan).notes().join("\n");
+        assert!(notes.contains("2 searches begin anew"), "{notes}");
+    }
 
     #[test]
     fn a_changed_value_is_told_with_its_flag() {

@@ -204,6 +204,8 @@ fn the_best_of_many_is_found_with_half_of_the_starts_across_kills() {
     assert_eq!(measured, distinct(&starts));
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+    let dry = harness.run(&["run", "plan.toml", "-o", "out", "--dry-run"]);
+    assert!(said(&dry).contains("nothing left to do"), "{}", said(&dry));
     assert!(harness.run(&["verify", "out"]).status.success());
     assert_sweep_agreed(&harness, "out");
 }

@@ -38,7 +38,9 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         show_many(state.measured().count() as u64, "run")
     );
     let group_count = groups().count() as u64;
-    if sweep.plan.optimize.is_some() {
+    if sweep.plan.optimize.is_some() && !schedule.has_work(state) {
+        writeln!(out, "nothing left to do; {recorded}")?;
+    } else if sweep.plan.optimize.is_some() {
         let all = show_many(sweep.wanted.counts().servers, "server");
         writeln!(out, "the next of {all}; their results decide which follow; {recorded}")?;
     } else {

@@ -6,7 +6,8 @@
 use super::{OUTPUT_JSON, SlowChecks, launched, loads, place_of_param};
 use crate::matrix::Matrix;
 use crate::plan::{
-    Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, is_of_server, spelling, suggest,
+    BenchRunner, Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, is_of_server,
+    spelling, suggest,
 };
 use crate::server::address::placed;
 use crate::server::installed::InstalledFlags;
@@ -171,7 +172,13 @@ fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Probl
         true => hint,
         false => general_remedy,
     };
-    let place = place_of(plan, flag, Origin::key_span).unwrap_or_else(|| plan.origin.value_span(&["serve", "command"]));
+    let place = place_of(plan, flag, Origin::key_span);
+    let is_of_load = crate::bench::unknown(&BenchRunner::Native, flag.trim_start_matches('-')).is_none();
+    let remedy = match is_of_load && place.is_some() && own.is_empty() {
+        true => "it is a parameter of the load: move it to [bench.params]".to_owned(),
+        false => remedy,
+    };
+    let place = place.unwrap_or_else(|| plan.origin.value_span(&["serve", "command"]));
     Problem::new(place, format!("{program} has no flag `{flag}`"), remedy)
 }
 
@@ -190,6 +197,12 @@ fn problem(plan: &Plan, objection: &Objection) -> Problem {
             "remove it, or put it behind its flag",
         ),
     }
+}
+
+/// Returns true if vLLM's server has a flag for a parameter of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    let flag = format!("--{}", spelling::flag(name));
+    release_flags().any(|known| known == flag)
 }
 
 /// Returns the position at which the plan sets the parameter of a flag, if it does.

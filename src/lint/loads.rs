@@ -1,6 +1,6 @@
 //! Checks a plan's loads by the rules of the program that measures them.
 
-use super::{OUTPUT_JSON, judging_figures, launched, loads, place_of_param};
+use super::{OUTPUT_JSON, flags, judging_figures, launched, loads, place_of_param};
 use crate::bench::{self, native::settings::NativeSettings};
 use crate::matrix::{Matrix, argv};
 use crate::plan::{
@@ -282,5 +282,12 @@ fn words(sentence: &str) -> impl Iterator<Item = &str> {
 /// Returns a problem made from a sentence that ends in the remedy, after the last `; `.
 pub(super) fn problem(span: Span, sentence: &str) -> Problem {
     let (message, remedy) = sentence.rsplit_once("; ").unwrap_or((sentence, ""));
+    let unknown = message
+        .split_once("has no parameter \"")
+        .map(|(_, name)| name.trim_end_matches('"'));
+    let remedy = match unknown.is_some_and(flags::is_known) {
+        true => "it is a flag of the server: move it to [serve.params]",
+        false => remedy,
+    };
     Problem::new(span, message, remedy)
 }

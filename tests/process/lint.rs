@@ -102,6 +102,17 @@ fn wrong_flags_are_told_all_at_once_at_their_places() {
 }
 
 #[test]
+fn a_parameter_on_the_wrong_side_is_to_be_moved() {
+    let plan = "[serve]\ncommand = \"vllm serve org/tiny\"\nparams = { max_concurrency = 4 }\n[bench.params]\n\
+                num_prompts = 9\nmax_num_seqs = 8\n";
+    let check = vsweep(&["check"], plan);
+    for table in ["[bench.params]", "[serve.params]"] {
+        let remedy = format!("move it to {table}");
+        assert!(said(&check).contains(&remedy), "{remedy}: {}", said(&check));
+    }
+}
+
+#[test]
 fn the_simulator_is_known_to_refuse_what_it_has_not() {
     let wrong = "[serve]\ncommand = \"vsweep sim serve demo-8b\"\nparams = { tensor_paralel_size = 2 }\n";
     for command in ["check", "run"] {

@@ -347,7 +347,10 @@ fn exit_codes_and_wrong_inputs() {
     let (folder, ..) = sides();
     write_tree(&folder.path().join("other"), "fa2", &[(5, &STEADY)]);
     fs::create_dir(folder.path().join("empty")).expect("a folder");
-    let cases: [(&[&str], i32, &str); 13] = [
+    fs::create_dir(folder.path().join("results")).expect("a folder");
+    Experiment::default().write(&folder.path().join("results/k"));
+    let cases: [(&[&str], i32, &str); 14] = [
+        (&["results"], 2, "give one that is below it, such as results/k"),
         (&["new"], 0, "noise between starts is assumed"),
         (
             &["new", "--fail-on", "p99_ttft_ms:+2%"],

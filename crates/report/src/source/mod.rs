@@ -39,12 +39,19 @@ pub fn read_any(root: &Path, contradiction: Contradiction<'_>) -> Result<Runs> {
         runs.state = Some(state);
         return Ok(runs);
     }
-    let (mut files, mut damaged) = (Vec::new(), Vec::new());
-    find_summaries(root, &mut files, &mut damaged)?;
+    let (mut files, mut damaged, mut experiments) = (Vec::new(), Vec::new(), Vec::new());
+    find_summaries(root, &mut files, &mut damaged, &mut experiments)?;
     let mut runs = read_tree(root, &files, contradiction);
     runs.damaged.splice(..0, damaged);
     if runs.table.rows() > 0 {
         return Ok(runs);
+    }
+    if let Some(experiment) = experiments.first() {
+        return Err(Error::Usage(format!(
+            "{} is not an experiment of vsweep; give one that is below it, such as {}",
+            root.display(),
+            experiment.display()
+        )));
     }
     let why = match runs.damaged.first() {
         Some(problem) => problem.clone(),
@@ -107,15 +114,22 @@ const FIGURES: [&str; 4] = [
 ];
 
 /// Finds every `summary.json` below a folder, in the order of their paths; links are not followed. `refused` gets a sentence for each that
-/// is not a regular file.
-fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>, refused: &mut Vec<String>) -> Result<()> {
+/// is not a regular file. `experiments` gets the directories of vsweep, which are not searched.
+fn find_summaries(
+    folder: &Path,
+    found: &mut Vec<PathBuf>,
+    refused: &mut Vec<String>,
+    experiments: &mut Vec<PathBuf>,
+) -> Result<()> {
     let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let mut entries = entries.map_err(Error::io("read", folder))?;
     entries.order_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let kind = entry.file_type().map_err(Error::io("read", entry.path()))?;
-        if kind.is_dir() {
-            find_summaries(&entry.path(), found, refused)?;
+        if kind.is_dir() && Directory::at(entry.path()).is_experiment() {
+            experiments.push(entry.path());
+        } else if kind.is_dir() {
+            find_summaries(&entry.path(), found, refused, experiments)?;
         } else if entry.file_name() == "summary.json" {
             match kind.is_file() {
                 true => found.push(entry.path()),

@@ -122,6 +122,11 @@ impl Cause {
 }
 
 fn name_log(advice: &str, log: Option<&str>) -> String {
+    // A server behind a URL has no log here.
+    let advice = match advice.split_once("; with serve.url, ") {
+        Some((launched, attached)) => log.map_or(attached, |_| launched),
+        None => advice,
+    };
     match log {
         Some(log) => advice.replace(LOG, &format!("{LOG} ({log})")),
         None => advice.to_owned(),
@@ -312,5 +317,8 @@ mod tests {
             let (plain, with) = (cause.advice(), cause.advice_with(Some("FILE")));
             assert_eq!(plain.contains(" log"), with.contains("FILE"), "{plain}");
         }
+        let [attached, launched] = [None, Some("FILE")].map(|log| Cause::ReadyTimeout.advice_with(log));
+        assert_eq!(attached, "start that server or correct the URL");
+        assert!(launched.ends_with("it was still loading"), "{launched}");
     }
 }

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 /// or not; `vsweep run DIR/plan.toml -o DIR` measures what is missing.
 ///
 /// `vsweep import RESULT -o DIR` writes a result of guidellm, aiperf or `vllm bench serve` in vLLM's words; `vsweep plot` and
-/// `pareto` read DIR.
+/// `plot pareto` read DIR.
 ///
 /// `vsweep import serving-tests.json -o DIR` makes a plan of each test of a suite of vLLM's performance CI (serving, latency, throughput).
 #[derive(Debug, clap::Args)]
@@ -145,13 +145,20 @@ fn without_command(tree: Option<&Path>) -> String {
         return "give the command line after --, such as: vsweep import -- vllm bench sweep serve ...".into();
     };
     let is_there = tree.exists();
+    let is_experiment = Directory::at(tree).is_experiment();
     let tree = tree.display();
     if !is_there {
         return format!("there is no {tree}; name a tree, a suite or a result file that is there");
     }
+    if is_experiment {
+        return format!(
+            "{tree} is an experiment of vsweep, with nothing to import; `vsweep report`, `plot`, `plot pareto` and `compare` read it as \
+             it is"
+        );
+    }
     format!(
         "a tree does not say which commands it was made with; add them: vsweep import {tree} -o DIR -- vllm bench sweep serve ... \
-         (`vsweep plot`, `pareto` and `compare` read {tree} as it is)"
+         (`vsweep plot`, `plot pareto` and `compare` read {tree} as it is)"
     )
 }
 

@@ -416,6 +416,15 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_refused_gets_a_remedy_that_works() {
+        let of = |more: &str| problems_of(&format!("version = 1\n[serve]\ncommand = \"vllm serve m\"\n{more}"));
+        let margin = of("[report]\nmargin = 5\n");
+        assert!(margin.contains("write \"5 %\""), "{margin}");
+        let times = of("[bench]\ncommand = \"b\"\n[bench.result]\np99_ttft_ms = { at = \"/a\", times = 0 }\n");
+        assert!(times.contains("`times` must be a positive number"), "{times}");
+    }
+
+    #[test]
     fn a_load_that_is_written_as_a_text_is_the_same() {
         let of = |more: &str| {
             let text = format!("version = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\n{more}\n");

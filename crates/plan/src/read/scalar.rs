@@ -274,7 +274,9 @@ impl Reader<'_> {
         percent.filter(|percent| range.contains(percent)).or_else(|| {
             let (least, most) = (range.start(), range.end());
             let message = format!("`{what}` must be a percentage from {least} to {most}");
-            self.refuse(node.span, message, "write \"3 %\"")
+            // A small number may be a share instead.
+            let meant = node.number().filter(|number| *number >= 1.0 && range.contains(number));
+            self.refuse(node.span, message, format!("write \"{} %\"", meant.unwrap_or(3.0)))
         })
     }
 }

@@ -63,8 +63,18 @@ table! {
         /// A JSON pointer such as `/ttft/mean_s`.
         pub at: String = key().required("this figure has no place", "add at = \"/ttft/mean\""),
         /// Factor by which the figure is multiplied, e.g. 1000 for seconds.
-        pub times: f64 = by::<f64, _>(|reader, node, what| reader.ratio(node, what, f64::MIN_POSITIVE..=f64::MAX)).or(1.0),
+        pub times: f64 = by::<f64, _>(factor).or(1.0),
     }
+}
+
+fn factor(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
+    let positive = node
+        .number()
+        .filter(|times| (f64::MIN_POSITIVE..=f64::MAX).contains(times));
+    positive.or_else(|| {
+        let message = format!("`{what}` must be a positive number");
+        reader.refuse(node.span, message, "write a number such as 1000")
+    })
 }
 
 any_of! {

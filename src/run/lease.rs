@@ -88,6 +88,8 @@ pub struct Leases {
     host: String,
     /// Last content of each lease of another worker, and the time at which this content was first read.
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
+    /// A note about the last lease that was found unreadable, until it is taken.
+    pub(super) unreadable: RefCell<Option<String>>,
     taken: RefCell<BTreeMap<String, OwnLease>>,
 }
 
@@ -98,6 +100,7 @@ impl Leases {
             directory: directory.clone(),
             host,
             seen: RefCell::default(),
+            unreadable: RefCell::default(),
             taken: RefCell::default(),
         }
     }
@@ -131,9 +134,16 @@ impl Leases {
 
     /// Returns true if another worker's lease has ended or expired.
     fn is_free(&self, path: &Path) -> bool {
-        let Ok(content) = files::read(path, files::MOST_FACTS) else {
-            return false;
-        };
+        let read = files::read(path, files::MOST_FACTS);
+        if let Some(error) = read.as_ref().err().filter(|_| !self.seen.borrow().contains_key(path)) {
+            self.unreadable.replace(Some(format!(
+                "cannot read the lease {}: {error}; its work is taken over after {} s, so end a worker that still renews it",
+                path.display(),
+                EXPIRY.as_secs()
+            )));
+        }
+        // A lease that cannot be read expires like one that stands still.
+        let content = read.unwrap_or_default();
         let lease: Option<LeaseContent> = serde_json::from_slice(&content).ok();
         if lease.is_some_and(|lease| lease.is_over || is_process_dead(&lease.owner)) {
             return true;

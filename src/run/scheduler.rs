@@ -103,6 +103,9 @@ impl<'a> Scheduler<'a> {
                     true => share.leases.take(&group_name(self.sweep.plan, &start))?,
                     false => None,
                 };
+                if let Some(note) = share.leases.unreadable.take() {
+                    writer.notify(Update::Note(&note))?;
+                }
                 if lease.is_some() {
                     // The lease is kept, because no other worker may take it between two of these starts, perhaps on another node.
                     self.chosen.replace(lease.clone().filter(|_| is_chosen));

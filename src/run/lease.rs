@@ -32,6 +32,8 @@ use tokio::sync::watch;
 pub const BEAT: Duration = Duration::from_secs(5);
 /// Time after which a lease expires if its reader saw no change: six renewals, because a shared disk may be slow.
 const EXPIRY: Duration = Duration::from_secs(30);
+/// Greatest number of a lease. No group changes hands so often, so files with a greater one are no leases.
+const MOST_NUMBER: u64 = 1 << 32;
 
 /// Content of a lease file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,7 +223,8 @@ fn last_number(folder: &Path) -> Result<u64> {
     let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
     let numbers = entries
         .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number <= MOST_NUMBER);
     Ok(numbers.max().unwrap_or(0))
 }
 
@@ -385,6 +388,38 @@ mod tests {
             0,
             "an empty content says nothing"
         );
+    }
+
+    #[test]
+    fn a_lease_that_cannot_be_read_is_named_once_and_expires() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("leases/a/1");
+        fs::create_dir_all(folder.path().join("leases/a")).expect("created");
+        std::os::unix::fs::symlink("/dev/zero", &path).expect("linked");
+        let leases = leases(folder.path());
+        assert!(leases.take("a").expect("readable").is_none());
+        let note = leases.unreadable.take().expect("a note");
+        assert!(note.contains("leases/a/1: it is a link"), "{note}");
+        assert!(leases.take("a").expect("readable").is_none() && leases.unreadable.take().is_none());
+        let mut seen = leases.seen.borrow_mut();
+        let (_, since) = seen.get_mut(&path).expect("seen");
+        *since = since.checked_sub(EXPIRY).expect("the machine is up for long");
+        drop(seen);
+        assert!(leases.take("a").expect("readable").is_some());
+    }
+
+    #[test]
+    fn a_number_that_no_lease_reaches_is_no_lease() {
+        let folder = tempfile::tempdir().expect("a folder");
+        strange(folder.path(), 1);
+        for number in [u64::MAX, u64::MAX - 1] {
+            fs::copy(
+                folder.path().join("leases/a/1"),
+                folder.path().join(format!("leases/a/{number}")),
+            )
+            .expect("copied");
+        }
+        assert_eq!(last_number(&folder.path().join("leases/a")).expect("readable"), 1);
     }
 
     #[test]

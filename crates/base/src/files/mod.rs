@@ -26,8 +26,17 @@ pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -
 }
 
 /// Like [`write_atomic_with`], for a path that a user names. A symbolic link is kept and its target is replaced; a device or a pipe is
-/// written directly.
+/// written directly. A link that another user could have planted is refused.
 pub fn write_named(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
+    if let Some(foreign) = foreign_part(path).filter(|foreign| foreign.is_planted && path.is_symlink()) {
+        let owner = format!(
+            "{} belongs to another user (uid {})",
+            foreign.path.display(),
+            foreign.uid
+        );
+        let why = format!("it is a link, and {owner}; remove it, or name its target");
+        return Err(Error::io("write", path)(io::Error::new(REFUSED, why)));
+    }
     match &replaceable(path) {
         Some(path) => replace(path, write),
         None => write_to(path, write).map_err(Error::io("write", path)),
@@ -481,7 +490,17 @@ mod owner_tests {
         std::os::unix::fs::symlink("/usr", &link).expect("linked");
         assert_eq!(at(&link), None);
         std::os::unix::fs::lchown(&link, Some(4321), None).expect("root may");
-        assert_eq!(at(&link), Some((link, 4321, true)));
+        assert_eq!(at(&link), Some((link.clone(), 4321, true)));
+        let write = |path: &Path| write_named(path, |file| file.write_all(b"new"));
+        let target = folder.path().join("target");
+        fs::write(&target, "old").expect("written");
+        fs::remove_file(&link).expect("removed");
+        std::os::unix::fs::symlink(&target, &link).expect("linked");
+        std::os::unix::fs::lchown(&link, Some(4321), None).expect("root may");
+        let error = write(&link).expect_err("planted").to_string();
+        assert!(error.ends_with("; remove it, or name its target"), "{error}");
+        assert_eq!(fs::read(&target).expect("readable"), b"old");
+        write(&target).expect("our own");
     }
 }
 

@@ -1,6 +1,6 @@
 //! `vsweep export`: writes an experiment in the format of other tools.
 
-use crate::cli::experiment::print_damage;
+use crate::cli::experiment::{Owner, print_damage};
 use crate::cli::output::{must_be_new, say};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
@@ -23,12 +23,15 @@ pub struct Args {
     /// The folder to write, which must not be there yet; DIR/vllm, if not given
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(&args.directory)?;
     let to = args.output.unwrap_or_else(|| directory.root().join("vllm"));
     must_be_new(&to)?;
+    args.owner.check(&to)?;
     let state = journal::load(&directory, Check::Hashes)?;
     if state.runs().next().is_none() {
         return Err(Error::Usage(format!(

@@ -54,6 +54,9 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    args.output
+        .as_deref()
+        .map_or(Ok(()), |output| args.owner.check(output))?;
     if args.command.is_empty() {
         let tree = args.tree.as_deref();
         let Some(file) = tree.and_then(results::file) else {
@@ -76,7 +79,6 @@ pub fn run(args: Args) -> Result<Exit> {
         (Some(tree), Some(output)) => {
             let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
             sweep.experiment_name = sweep.experiment_name.or(name);
-            args.owner.check(output)?;
             import_tree(tree, &convert(&sweep)?, output)
         }
     }

@@ -1,12 +1,12 @@
 //! Common parts of `plot` and `pareto`: the names in their arguments, the runs of several directories, and the writing of their pictures.
 
 use crate::answer::Answer;
-use crate::cli::experiment::{named_or_newest, options, print_damage};
+use crate::cli::experiment::{Owner, named_or_newest, options, print_damage};
 use crate::cli::flags::number;
 use crate::cli::output::say;
 use crate::cli::results;
 use crate::error::{Error, Exit, Result};
-use crate::files::{create_folder, write_atomic};
+use crate::files::{create_folder_in, write_atomic};
 use crate::journal::Directory;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
@@ -27,6 +27,8 @@ pub struct Directories {
     /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given
     #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
     price_per_gpu_hour: Option<f64>,
+    #[command(flatten)]
+    owner: Owner,
 }
 
 impl Directories {
@@ -126,6 +128,43 @@ impl Directories {
     pub fn folder(&self) -> PathBuf {
         self.only().unwrap_or(Path::new(".")).to_path_buf()
     }
+
+    /// Draws each chart, writes it into the folder, and prints its path. A dry run only prints the paths. Charts of the same name get numbers.
+    pub fn deliver<'a>(
+        &self,
+        folder: &Path,
+        charts: impl Iterator<Item = (&'a str, &'a Chart)>,
+        (size, form): (&Size, Form),
+        dry_run: bool,
+    ) -> Result<()> {
+        if !dry_run {
+            self.owner.check(folder)?;
+        }
+        let mut uses: HashMap<&str, usize> = HashMap::new();
+        for (group, chart) in charts {
+            let used = uses.entry(&chart.name).or_default();
+            *used += 1;
+            let extension = form.extension();
+            let path = folder.join(match *used {
+                1 => format!("{}.{extension}", chart.name),
+                number => format!("{}-{number}.{extension}", chart.name),
+            });
+            if !dry_run {
+                let image = render_at(chart, size, form)
+                    .map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
+                create_folder_in(&self.folder(), folder)?;
+                write_atomic(&path, &image)?;
+            }
+            let done = if dry_run { "would write" } else { "wrote" };
+            let separator = if group.is_empty() { "" } else { "; " };
+            say(format_args!(
+                "{done} {} ({}{separator}{group})",
+                path.display(),
+                content(chart)
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// The runs of the directories.
@@ -164,39 +203,6 @@ pub fn price(text: &str) -> Result<f64, String> {
 
 fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// Draws each chart, writes it into the folder, and prints its path. A dry run only prints the paths. Charts of the same name get numbers.
-pub fn deliver<'a>(
-    folder: &Path,
-    charts: impl Iterator<Item = (&'a str, &'a Chart)>,
-    (size, form): (&Size, Form),
-    dry_run: bool,
-) -> Result<()> {
-    let mut uses: HashMap<&str, usize> = HashMap::new();
-    for (group, chart) in charts {
-        let used = uses.entry(&chart.name).or_default();
-        *used += 1;
-        let extension = form.extension();
-        let path = folder.join(match *used {
-            1 => format!("{}.{extension}", chart.name),
-            number => format!("{}-{number}.{extension}", chart.name),
-        });
-        if !dry_run {
-            let image = render_at(chart, size, form)
-                .map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
-            create_folder(folder)?;
-            write_atomic(&path, &image)?;
-        }
-        let done = if dry_run { "would write" } else { "wrote" };
-        let separator = if group.is_empty() { "" } else { "; " };
-        say(format_args!(
-            "{done} {} ({}{separator}{group})",
-            path.display(),
-            content(chart)
-        ));
-    }
-    Ok(())
 }
 
 /// Describes the contents of a chart: `2 rows x 1 column, 8 points`.

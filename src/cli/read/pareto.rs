@@ -1,6 +1,6 @@
 //! `vsweep plot pareto`: shows the trade-off between two metrics, with the points that no other point beats in both.
 
-use super::charts::{self, Directories, list};
+use super::charts::{Directories, list};
 use crate::cli::output::{self, finish, print_json};
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
@@ -126,7 +126,7 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
         (format!("{} on the frontier", tradeoff.frontier.len()), chart)
     };
     let pictures: Vec<(String, Chart)> = tradeoffs.iter().map(picture).collect();
-    charts::deliver(
+    args.directories.deliver(
         &args
             .directories
             .folder()

@@ -1,6 +1,6 @@
 //! `vsweep plot`: draws line charts of any figure against any setting or figure, from results of vsweep or vLLM.
 
-use super::charts::{self, Directories, list};
+use super::charts::{Directories, list};
 use super::pareto;
 use crate::cli::flags::{number, one_of};
 use crate::cli::output::print_note;
@@ -151,7 +151,8 @@ pub fn run(mut args: Args) -> Result<Exit> {
         density: f64::from(args.fig_dpi) / UNITS_PER_INCH,
     };
     let pictures = figures.iter().map(|figure| (figure.group.as_str(), &figure.chart));
-    charts::deliver(&folder, pictures, (&size, args.format), args.dry_run)?;
+    args.directories
+        .deliver(&folder, pictures, (&size, args.format), args.dry_run)?;
     Ok(experiments.damage)
 }
 

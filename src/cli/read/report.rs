@@ -54,8 +54,9 @@ pub fn run(args: Args) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let load = || journal::load(&directory, Check::Hashes);
-    if args.output.is_none() {
-        args.owner.check(directory.root())?;
+    let written = args.output.as_deref().unwrap_or(directory.root());
+    if written != Path::new("-") {
+        args.owner.check(written)?;
     }
     if let Some(wanted) = &args.timeline {
         let state = load()?;

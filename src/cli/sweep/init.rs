@@ -1,5 +1,6 @@
 //! `vsweep init`: writes a commented plan to start from. This file chooses the plan that suits a goal; `plan` defines the format of plans.
 
+use crate::cli::experiment::Owner;
 use crate::cli::machine;
 use crate::cli::output;
 use crate::error::{Error, Exit, Result};
@@ -33,6 +34,8 @@ pub struct Args {
     /// File to write, which must not exist; default: standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -77,6 +80,7 @@ pub fn run(args: Args) -> Result<Exit> {
         None => output::finish(stdout().write_all(plan.as_bytes())),
         Some(path) => {
             output::must_be_new(path)?;
+            args.owner.check(path)?;
             let file = File::create_new(path).and_then(|mut file| file.write_all(plan.as_bytes()));
             file.map(|()| Exit::Done).map_err(Error::io("write", path))
         }

@@ -178,6 +178,26 @@ fn a_pipe_as_the_result_of_a_benchmark_is_a_failed_run() {
     assert_eq!(journal_files(&harness.folder.path().join("out")).len(), 1);
 }
 
+#[test]
+fn no_picture_is_drawn_through_a_link() {
+    let harness = Harness::new();
+    measured(&harness);
+    let at = |name: &str| harness.folder.path().join(name);
+    fs::create_dir(at("precious")).expect("ours");
+    let _ = fs::remove_dir_all(at("out/charts"));
+    for (name, args) in [("charts", &["plot", "out"][..]), ("pareto", &["plot", "pareto", "out"])] {
+        symlink(at("precious"), at("out").join(name)).expect("linked");
+        let refused = harness.run(args);
+        assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+        assert!(
+            said(&refused).contains(&format!("{name}: it is a link")),
+            "{}",
+            said(&refused)
+        );
+    }
+    assert_eq!(fs::read_dir(at("precious")).expect("there").count(), 0);
+}
+
 /// Only root can give a directory to another user.
 #[test]
 fn a_directory_of_another_user_is_used_only_where_nobody_could_have_planted_it() {
@@ -196,6 +216,21 @@ fn a_directory_of_another_user_is_used_only_where_nobody_could_have_planted_it()
             "{}",
             said(&refused)
         );
+    }
+    fs::create_dir(at("foreign")).expect("ours");
+    chown(at("foreign"), Some(4321), None).expect("root may");
+    harness.write("suite.json", r#"[{"completed": 1}]"#);
+    for args in [
+        &["plot", "out"][..],
+        &["plot", "pareto", "out"],
+        &["export", "out", "--format", "vllm", "-o", "foreign/tree"],
+        &["report", "out", "-o", "foreign/page.html"],
+        &["import", "suite.json", "-o", "foreign/suite"],
+        &["init", "--goal", "demo", "-o", "foreign/plan.toml"],
+    ] {
+        let refused = harness.run(args);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {}", said(&refused));
+        assert!(said(&refused).contains("--other-owner"), "{args:?}: {}", said(&refused));
     }
     let allowed = harness.run(&["report", "out", "--other-owner"]);
     assert!(allowed.status.success(), "{}", said(&allowed));

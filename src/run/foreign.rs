@@ -40,11 +40,18 @@ impl Foreign {
             Some(error) => Err(error.as_str().unwrap_or("it says no reason").to_owned()),
             None => match in_figures(&content) {
                 Some(contradiction) => return Err(contradiction),
+                None if !has_figure(&content) => return Err("holds no figure".to_owned()),
                 None => Ok(content),
             },
         };
         Ok(Foreign { run, result })
     }
+}
+
+/// Returns true if a record has a number before its run's number, which the parameters follow.
+fn has_figure(record: &Params) -> bool {
+    let mut measured = record.iter().take_while(|(name, _)| *name != "run_number");
+    measured.any(|(_, value)| value.is_number())
 }
 
 /// Records these runs, by point in the order of the plan, as one session. Returns the names of figures that are lost, because the sweep

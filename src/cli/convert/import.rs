@@ -276,8 +276,13 @@ fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
             Some(number) => (&mut failures, Some(number)),
             None => (&mut results, number),
         };
-        if let Some(number) = number.and_then(|number| number.parse::<u32>().ok()) {
-            found.insert(number, name);
+        match number.map(str::parse::<u32>) {
+            Some(Ok(number)) => drop(found.insert(number, name)),
+            Some(Err(error)) => problems.push(format!(
+                "{}: its number cannot be read ({error}); it is left out",
+                folder.join(&name).display()
+            )),
+            None => {}
         }
     }
     // The result of a later try replaces the failure, which vLLM leaves next to it.

@@ -71,13 +71,25 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     let folder = root.join("tree/SERVE--large-BENCH--max_concurrency=1");
     fs::copy(folder.join("run=0.json"), folder.join("run=7.json")).expect("copied");
     std::os::unix::fs::symlink(folder.join("run=0.json"), folder.join("run=8.json")).expect("a link");
+    fs::copy(folder.join("run=0.json"), folder.join("run=99999999999.json")).expect("copied");
+    let nothing: BTreeMap<String, Value> = serde_json::from_slice(&fs::read(folder.join("run=0.json")).expect("read"))
+        .map(|record: BTreeMap<String, Value>| record.into_keys().map(|name| (name, Value::Null)).collect())
+        .expect("an object");
+    let nothing = serde_json::to_string(&nothing).expect("plain");
+    fs::write(folder.join("run=9.json"), nothing).expect("written");
     let more = run(&[&["import", "tree", "-o", "more", "--"], &words[..]].concat());
+    for problem in [
+        "run=9.json holds no figure; it is left to be measured",
+        "run=99999999999.json: its number cannot be read",
+    ] {
+        assert!(more.contains(problem), "{more}");
+    }
     assert!(more.contains("wrote more: 9 runs; the plan asks for 8 runs"), "{more}");
     assert!(
         more.contains("run=8.json is a link or another special file; put the file itself there"),
         "{more}"
     );
-    for extra in ["run=7.json", "run=8.json"] {
+    for extra in ["run=7.json", "run=8.json", "run=9.json", "run=99999999999.json"] {
         fs::remove_file(folder.join(extra)).expect("there");
     }
 

@@ -96,7 +96,7 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     }
     sleep(phases.profile).await;
     if settings.has(Fault::OomAtProfile) {
-        let why = out_of_memory(weights, settings.cost.gpu.memory);
+        let why = out_of_memory("the weights need", weights, settings.cost.gpu.memory);
         return Err(failed(format!("torch.OutOfMemoryError: {why}")));
     }
     let tokens = blocks * settings.limits.block_size;

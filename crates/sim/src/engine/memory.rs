@@ -22,36 +22,43 @@ pub fn kv_blocks(cost: &CostModel, limits: &Limits) -> Result<usize, Misfit> {
     let weights = cost.weights_per_gpu();
     let total = cost.gpu.memory;
     if weights + FIXED > total {
-        return Err(Misfit::OutOfMemory(out_of_memory(weights, total)));
+        return Err(Misfit::OutOfMemory(out_of_memory("the weights need", weights, total)));
     }
     // The largest activations of a layer (residual, attention input, gate and up projection) in 16 bits, and the logits in 32 bits, twice.
     let width = (4 * cost.model.hidden) as f64 + 7.0 * cost.model.hidden as f64 / cost.tensor_parallel as f64;
-    let logits = 2.0 * 4.0 * (limits.max_num_seqs * cost.model.vocabulary) as f64;
+    let logits = 2.0 * 4.0 * limits.max_num_seqs as f64 * cost.model.vocabulary as f64;
     let activations = 2.0 * width * limits.max_num_batched_tokens as f64 + logits;
     let kv = (total * limits.gpu_memory_utilization - weights - activations - FIXED) * cost.constants.kv_blocks;
 
     let per_token = cost.kv_bytes_per_gpu() / stages;
     let per_block = per_token * limits.block_size as f64;
     let (blocks, available) = match limits.num_gpu_blocks_override {
-        Some(blocks) => (blocks, blocks as f64 * per_block),
+        Some(blocks) => {
+            let needed = blocks as f64 * per_block;
+            if needed > total {
+                return Err(Misfit::OutOfMemory(out_of_memory("the KV cache needs", needed, total)));
+            }
+            (blocks, needed)
+        }
         None => ((kv / per_block).max(0.0) as usize, kv),
     };
-    check_kv_cache(available, per_token, blocks * limits.block_size, limits.max_model_len)?;
+    let tokens = blocks.saturating_mul(limits.block_size);
+    check_kv_cache(available, per_token, tokens, limits.max_model_len)?;
     Ok(blocks)
 }
 
-/// torch's message if `weights` bytes and the rest do not fit into `total` bytes.
-pub fn out_of_memory(weights: f64, total: f64) -> String {
+/// torch's message if the `needed` bytes of something and the rest do not fit into `total` bytes.
+pub fn out_of_memory(what_needs: &str, needed: f64, total: f64) -> String {
     let free = 98.94 / 1024.0;
     let allocated = total / GIB - free - 0.6;
     format!(
         "CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of {:.2} GiB of which 98.94 MiB is \
          free. Including non-PyTorch memory, this process has {:.2} GiB memory in use. Of the allocated memory {:.2} GiB \
-         is allocated by PyTorch, and 21.31 MiB is reserved by PyTorch but unallocated. (the weights need {:.2} GiB)",
+         is allocated by PyTorch, and 21.31 MiB is reserved by PyTorch but unallocated. ({what_needs} {:.2} GiB)",
         total / GIB,
         total / GIB - free,
         allocated,
-        weights / GIB,
+        needed / GIB,
     )
 }
 
@@ -122,6 +129,23 @@ mod tests {
         ));
         assert!(matches!(kv_blocks(&cost("70b", 2), &LIMITS), Err(Misfit::KvCache(_))));
         assert!(kv_blocks(&cost("70b", 4), &LIMITS).is_ok());
+    }
+
+    #[test]
+    fn numbers_beyond_any_memory_do_not_fit() {
+        let seqs = Limits {
+            max_num_seqs: i64::MAX as usize,
+            ..LIMITS
+        };
+        assert!(matches!(kv_blocks(&cost("8b", 1), &seqs), Err(Misfit::KvCache(_))));
+        let blocks = Limits {
+            num_gpu_blocks_override: Some(1 << 62),
+            ..LIMITS
+        };
+        assert!(matches!(
+            kv_blocks(&cost("8b", 1), &blocks),
+            Err(Misfit::OutOfMemory(_))
+        ));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::bench::exact_prompts::request;
 use crate::bench::judge::commonest_error;
 use crate::bench::native::generator_failed;
 use crate::bench::side::counters::ServerCounters;
-use crate::bench::side::endpoint::{Endpoint, ServerLimits};
+use crate::bench::side::endpoint::{Endpoint, SHORT, ServerLimits};
 use crate::cause::Failure;
 use crate::load::{Generator, Load, LoadOutcome, Request, Stop};
 use crate::metrics::seconds;
@@ -196,7 +196,7 @@ fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
 /// Sum of the counters of all servers; `None` if one of them does not answer or does not count its steps.
 fn counts(endpoints: &[Endpoint]) -> Option<ServerCounters> {
     let each = endpoints.iter().map(|endpoint| {
-        let counters = endpoint.counters().ok()?;
+        let counters = endpoint.counters(SHORT).ok()?;
         counters.steps().map(|_| counters)
     });
     each.reduce(|all, counters| Some(all?.plus(&counters?))).flatten()

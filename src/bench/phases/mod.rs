@@ -11,7 +11,7 @@ use crate::bench::exact_prompts::{self, ExactParams, Prompts, ServingPhase, plai
 use crate::bench::judge::commonest_error;
 use crate::bench::native::generator_failed;
 use crate::bench::params::{ParamGroup, ServerParams, Table};
-use crate::bench::side::endpoint::{Endpoint, ServerLimits};
+use crate::bench::side::endpoint::{Endpoint, SHORT, ServerLimits};
 use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, Measurement, broken, valid};
 use crate::cause::Failure;
@@ -112,7 +112,7 @@ impl PhaseRun {
         let load = self.load(shape, &limits).map_err(broken)?;
         let slots = self.settings.window.max_concurrency;
         self.endpoint.connect(&mut self.generator, slots)?;
-        let before = self.endpoint.counters();
+        let before = self.endpoint.counters(SHORT);
         let (counters, mut window) = (&self.job.counters, LoadWindow::of(&self.settings));
         let outcome = self.generator.drive_watched(&load, &mut |progress| {
             if let LoadProgress::Ended(sample, _) = &progress {
@@ -124,7 +124,7 @@ impl PhaseRun {
         // The difference includes the warm-up.
         let grown = before
             .ok()
-            .zip(self.endpoint.counters().ok())
+            .zip(self.endpoint.counters(SHORT).ok())
             .map(|(before, after)| after.since(&before));
         if window.is_hopeless() {
             let detail = "the run ended after many failed requests";

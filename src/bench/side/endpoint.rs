@@ -235,9 +235,9 @@ impl Endpoint {
         let _ = self.post("/reset_prefix_cache", SHORT);
     }
 
-    /// Current counters of the server.
-    pub fn counters(&self) -> Result<ServerCounters, NoAnswer> {
-        Ok(ServerCounters::read(&self.get("/metrics", SHORT)?))
+    /// Current counters of the server, if it answers within this time.
+    pub fn counters(&self, limit: Duration) -> Result<ServerCounters, NoAnswer> {
+        Ok(ServerCounters::read(&self.get("/metrics", limit)?))
     }
 }
 

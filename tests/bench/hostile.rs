@@ -79,7 +79,7 @@ async fn what_never_ends_is_cut_at_a_length() {
     let event = Answer::Forever(begun, vec![b'z'; 4 << 20]);
     assert_eq!(
         error_of(event, "silence_timeout").await,
-        "an event is longer than 64 MiB"
+        "an event is longer than 16 MiB"
     );
 }
 
@@ -211,6 +211,25 @@ async fn a_wrong_address_is_named() {
         server.url
     );
     assert!(said.contains(&wanted), "{said}");
+}
+
+#[tokio::test]
+async fn counters_that_are_never_answered_leave_time_for_the_load() {
+    let server = Server::start(|seen| match seen.head.split(' ').nth(1) {
+        Some("/metrics") => Answer::ThenSilence(vec![]),
+        _ => completion(2, 5),
+    })
+    .await;
+    let job = Job {
+        timeout: Duration::from_secs(8),
+        ..scripted::job(&server.url, json!({"num_prompts": 3, "random_input_len": 5}))
+    };
+    let result = measure(&job).await.expect("measured").result;
+    let warnings = result.values["warnings"].to_string();
+    assert!(
+        warnings.contains("/metrics") && warnings.contains("left out"),
+        "{warnings}"
+    );
 }
 
 #[tokio::test]

@@ -7,8 +7,11 @@
 use memchr::memchr2;
 use vsweep_metrics::Nanos;
 
-/// The longest line or event that is accepted, in bytes.
-pub const LONGEST_EVENT: usize = 64 << 20;
+/// The longest line or event that is accepted, in bytes. Every connection may hold one, so the limit bounds the memory of a run. The longest
+/// events of servers repeat a prompt of a million tokens.
+pub const LONGEST_EVENT: usize = 16 << 20;
+/// Memory that a parser keeps for the next stream, in bytes.
+const KEPT: usize = 64 << 10;
 
 /// A stream of events being read.
 #[derive(Debug, Default)]
@@ -33,10 +36,12 @@ pub struct Parser {
 pub struct TooLong;
 
 impl Parser {
-    /// Prepares the parser for another stream. Its memory is kept.
+    /// Prepares the parser for another stream. Its memory is kept, unless the last stream had unusually long events.
     pub fn reset(&mut self) {
-        self.line.clear();
-        self.data.clear();
+        for buffer in [&mut self.line, &mut self.data] {
+            buffer.clear();
+            buffer.shrink_to(KEPT);
+        }
         (self.has_data, self.after_cr, self.past_start) = (false, false, false);
     }
 
@@ -173,6 +178,16 @@ mod tests {
         assert_eq!(data(&[b"\xef\xbb\xbfdata: a\n\n"]), ["a"]);
         assert_eq!(data(&[b"data\n\ndatax: y\n\n"]), [""]);
         assert_eq!(data(&[b"data: [DONE]"]), ["[DONE]"]);
+    }
+
+    #[test]
+    fn the_memory_of_an_endless_event_is_limited_and_given_back() {
+        let mut parser = Parser::default();
+        let piece = vec![b'a'; 1 << 20];
+        let fed = (0..).position(|_| parser.feed(&piece, 0, &mut |_, _| {}).is_err());
+        assert_eq!(fed, Some(LONGEST_EVENT >> 20));
+        parser.reset();
+        assert!(parser.line.capacity() + parser.data.capacity() <= 2 * KEPT);
     }
 
     #[test]

@@ -695,6 +695,16 @@ fn a_file_in_another_form_does_not_verify() {
     let (path, table) = (directory.summary_csv(), text(&directory.summary_csv()));
     fs::write(&path, table.replace('\n', "\r\n")).expect("written");
     assert!(differences()[0].contains("in another form"), "{:?}", differences());
+    fs::write(&path, table).expect("written");
+    for name in ["summary.csv", "summary.parquet", "answer.json"] {
+        let path = directory.root().join(name);
+        fs::rename(&path, path.with_extension("kept")).expect("there");
+        std::os::unix::fs::symlink(path.with_extension("kept"), &path).expect("linked");
+        let found = differences();
+        let wanted = format!("{name}: cannot be read: it is a link");
+        assert!(found.len() == 1 && found[0].starts_with(&wanted), "{found:?}");
+        fs::rename(path.with_extension("kept"), &path).expect("ours");
+    }
 }
 
 #[test]

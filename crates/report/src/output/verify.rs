@@ -12,7 +12,7 @@ use itertools::{EitherOrBoth, Itertools};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use vsweep_base::error::Result;
 use vsweep_base::files::{MOST_RESULT, MOST_TEXT, REFUSED, open, read, read_text};
@@ -89,12 +89,15 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
             tables.compare(root, &path, content.as_ref(), csv_differences);
         }
         let parquet = Content::Parquet(&runs.table);
-        let is_changed = open(&directory.summary_parquet()).is_ok_and(|stored| !has_content(&stored, &parquet));
-        let how = match tables.is_outdated {
-            true => "was made before the last runs",
-            false => "is not what would be made of the runs",
+        let changed = match open(&directory.summary_parquet()) {
+            Ok(stored) if has_content(&stored, &parquet) => None,
+            Ok(_) if tables.is_outdated => Some("was made before the last runs".to_owned()),
+            Ok(_) => Some("is not what would be made of the runs".to_owned()),
+            // The file is optional.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => Some(unread(&error)),
         };
-        let changed = is_changed.then(|| format!("summary.parquet: {how}"));
+        let changed = changed.map(|changed| format!("summary.parquet: {changed}"));
         tables.differences.extend(changed);
         tables
     };
@@ -156,6 +159,14 @@ fn lost_manifest(directory: &Directory, state: &State) -> Option<String> {
     })
 }
 
+/// Describes a file that cannot be opened or read.
+fn unread(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "is missing".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    }
+}
+
 impl Verification {
     /// Compares a file with its recomputed content `made`; `None` if the file must not exist.
     fn compare(
@@ -179,11 +190,11 @@ impl Verification {
                     Err(error) if error.kind() == REFUSED => {
                         vec!["is more than twice as long as recomputed".to_owned()]
                     }
-                    Err(_) => vec!["is missing".to_owned()],
+                    Err(error) => vec![unread(&error)],
                 }
             }
             (Ok(_), None) => vec!["nothing of it is recorded".to_owned()],
-            (Err(_), Some(_)) => vec!["is missing".to_owned()],
+            (Err(error), Some(_)) => vec![unread(&error)],
             (Err(_), None) => return,
         };
         let more = found.len().saturating_sub(MOST_NAMED);

@@ -5,6 +5,7 @@ use crate::plan::{Params, number_or_text, spelling};
 use crate::validity::{Code, Doubt};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::slice;
 
 /// Counts and rates that are numbers of at least 0 in every result.
 const NUMBERS: [&str; 9] = [
@@ -46,6 +47,7 @@ pub fn in_itself(result: &Params) -> Option<String> {
         .or_else(|| wrong_rate(result))
         .or_else(|| too_long(result))
         .or_else(|| ttft_above_latency(result))
+        .or_else(|| other_median(result))
         .or_else(|| impossible_concurrency(result))
         .or_else(|| more_ended_than_sent(result, number(result, "num_prompts")?))
 }
@@ -53,9 +55,14 @@ pub fn in_itself(result: &Params) -> Option<String> {
 /// Returns a doubt if the result is of another load than the one that was asked for.
 pub fn load_contradiction(result: &Params, asked: LoadSpec<'_>) -> Option<Doubt> {
     let param = |name: &str| spelling::find(asked.params, name);
-    let load = ["max_concurrency", "request_rate", "num_prompts"].into_iter();
+    let load = ["max_concurrency", "request_rate", "num_prompts", "burstiness"].into_iter();
     let differs = |name: &str| {
-        let (is, should) = (text_of(result.get(name)?)?, text_of(param(name)?)?);
+        let should = text_of(param(name)?)?;
+        let is = match result.get(name)? {
+            // vLLM's client writes null for no limit.
+            Value::Null if name == "max_concurrency" && should.parse::<f64>().is_ok() => "inf".to_owned(),
+            value => text_of(value)?,
+        };
         let is_every_row = name == "num_prompts" && should == "0";
         (!is_every_row && !are_equal(&is, &should))
             .then(|| format!("it says {name} = {is}, and {should} was asked for"))
@@ -182,6 +189,33 @@ fn ttft_above_latency(result: &Params) -> Option<String> {
         let (first, whole) = (number(result, &name("ttft"))?, number(result, &name("e2el"))?);
         let is_wrong = whole > 0.0 && first > TOLERANCE * whole;
         is_wrong.then(|| format!("has {} = {first} above {} = {whole}", name("ttft"), name("e2el")))
+    })
+}
+
+/// Looks for latencies of single requests whose median is not the stated one. Lists that also have failed requests are not checked.
+fn other_median(result: &Params) -> Option<String> {
+    let completed = number(result, "completed").filter(|_| !result.contains_key("client"))?;
+    ["ttft", "itl"].into_iter().find_map(|latency| {
+        let list = format!("{latency}s");
+        let of_requests = result
+            .get(&list)?
+            .as_array()
+            .filter(|list| list.len() as f64 == completed)?;
+        let all = of_requests.iter().flat_map(|of_request| match of_request {
+            Value::Array(several) => several.as_slice(),
+            one => slice::from_ref(one),
+        });
+        let mut all_ms: Vec<f64> = all
+            .map(|seconds| Some(seconds.as_f64()? * 1000.0))
+            .collect::<Option<_>>()?;
+        all_ms.sort_by(f64::total_cmp);
+        let middle = |at: usize| all_ms.get(at).copied();
+        let is = middle(all_ms.len() / 2)?.midpoint(middle((all_ms.len() - 1) / 2)?);
+        let name = format!("median_{latency}_ms");
+        let stated = number(result, &name)?;
+        // Figures may be rounded.
+        let is_wrong = is > TOLERANCE * stated + 1.0 || stated > TOLERANCE * is + 1.0;
+        is_wrong.then(|| format!("has {name} = {stated}, and the median of {list} is {is:.3} ms"))
     })
 }
 
@@ -411,8 +445,32 @@ mod tests {
     }
 
     #[test]
+    fn latencies_of_requests_have_the_stated_median() {
+        let lists = |ttfts: [f64; 3], itls: Value| {
+            let mut result = sound();
+            let few = json!({"completed": 3, "duration": 0.15, "ttfts": ttfts, "itls": itls, "median_itl_ms": 10.0});
+            result.extend(few.as_object().cloned().expect("an object"));
+            in_itself(
+                &result
+                    .into_iter()
+                    .filter(|(name, _)| !name.contains("output"))
+                    .collect(),
+            )
+        };
+        let itls = json!([[0.01, 0.02], [0.01], []]);
+        assert_eq!(lists([0.007, 0.008, 9.0], itls.clone()), None);
+        let said = lists([9.0, 9.0, 0.008], itls).unwrap_or_default();
+        assert_eq!(said, "has median_ttft_ms = 8, and the median of ttfts is 9000.000 ms");
+        let said = lists([0.008; 3], json!([[1e308], [1e308], []])).unwrap_or_default();
+        assert!(
+            said.starts_with("has median_itl_ms = 10, and the median of itls is"),
+            "{said}"
+        );
+    }
+
+    #[test]
     fn a_result_of_another_load_is_no_measurement_of_its_point() {
-        let params = json!({"max_concurrency": 2, "request_rate": "inf", "num_prompts": 400});
+        let params = json!({"max_concurrency": 2, "request_rate": "inf", "num_prompts": 400, "burstiness": 1.0});
         let params = params.as_object().cloned().expect("an object");
         let models = ["org/tiny", "tiny"];
         let asked = LoadSpec {
@@ -425,6 +483,12 @@ mod tests {
                 json!(64),
                 "it says max_concurrency = 64, and 2 was asked for",
             ),
+            (
+                "max_concurrency",
+                Value::Null,
+                "it says max_concurrency = inf, and 2 was asked for",
+            ),
+            ("burstiness", json!(7), "it says burstiness = 7, and 1.0 was asked for"),
             (
                 "request_rate",
                 json!(3),
@@ -449,10 +513,8 @@ mod tests {
             let doubt = load_contradiction(&with(name, value), asked).expect(name);
             assert_eq!((doubt.code, doubt.detail.as_str()), (Code::OtherLoad, said));
         }
-        assert_eq!(
-            load_contradiction(&with("max_concurrency", Value::Null), asked),
-            None,
-            "it does not say"
-        );
+        let mut silent = sound();
+        silent.remove("max_concurrency");
+        assert_eq!(load_contradiction(&silent, asked), None, "it does not say");
     }
 }

@@ -223,9 +223,10 @@ impl Flags {
         self.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
 
-    /// Returns the number of a flag, or `default` if it is not given.
+    /// Returns the number of a flag, or `default` if it is not given. A number that is not finite is NaN.
     pub fn float(&self, name: &str, default: f64) -> f64 {
-        self.get(name).and_then(Value::as_f64).unwrap_or(default)
+        self.get(name)
+            .map_or(default, |value| value.as_f64().unwrap_or(f64::NAN))
     }
 
     /// Returns the model, named as the first word or by `--model`.

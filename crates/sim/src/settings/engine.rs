@@ -147,3 +147,17 @@ pub(super) fn speculation(flags: &Flags, model: &Model) -> Result<Option<Specula
         falling: own::within(flags, "sim_acceptance_falling", 0.0, 100.0)?,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_memory_that_is_not_finite_is_refused() {
+        for share in ["nan", "inf", "-inf"] {
+            let flags = Flags::parse(&[format!("--gpu-memory-utilization={share}")]).expect("argparse takes it");
+            let gpu = Gpu::named("h100").expect("listed");
+            assert!(limits(&flags, &gpu, &Model::named("8b")).is_err(), "{share}");
+        }
+    }
+}

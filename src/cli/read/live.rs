@@ -219,8 +219,12 @@ fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
         _ => asked,
     };
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let is_own = is_address || name.eq_ignore_ascii_case("localhost") || short(name) == short(machine);
+    // A name with another domain may be another machine.
+    let short = machine.split('.').next().unwrap_or_default();
+    let is_name = ["localhost", machine, short]
+        .iter()
+        .any(|own| name.eq_ignore_ascii_case(own));
+    let is_own = is_address || is_name;
     let own = format!("http://{asked}");
     !is_own || head(header::ORIGIN).is_some_and(|origin| origin != own)
 }
@@ -367,7 +371,13 @@ mod tests {
             assert!(!is_refused(host, Some(&format!("http://{host}"))), "{host}");
             assert!(is_refused(host, Some("http://evil.example")), "{host}");
         }
-        for host in ["evil.example", "evil.example:80", "localhost.evil.example", ""] {
+        for host in [
+            "evil.example",
+            "evil.example:80",
+            "localhost.evil.example",
+            "node7.evil.example",
+            "",
+        ] {
             assert!(is_refused(host, Some(&format!("http://{host}"))), "{host}");
         }
         assert!(is_foreign(&HeaderMap::new(), "node7"));

@@ -7,7 +7,7 @@ use crate::standing::Standing;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use vsweep::cause::Outcome;
+use vsweep::cause::{Cause, Outcome};
 use vsweep::journal::{self, Check, Directory, SearchEnd, SearchRecord, State};
 use vsweep::matrix::Matrix;
 use vsweep::metrics::Histogram;
@@ -419,6 +419,29 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_keeps_its_figures() {
     // The server stays up between probes, because the plan does not say `reset = "restart"`.
     let starts: Vec<usize> = state.servers.values().map(|server| server.launches.len()).collect();
     assert_eq!(starts, [1]);
+    harness.wait_until_alone();
+}
+
+/// A search ends such a probe itself, because requests that never end are late.
+#[test]
+fn a_probe_that_is_cut_on_a_hung_server_has_failed() {
+    let harness = Harness::new();
+    let faults = r#"sim_fault = ["crash-after:24", "crash-after:60", "crash-after:150"]"#;
+    let alive = "[[sla.target]]\nname = \"alive\"\nfailed = \"<=0\"\n";
+    let text = PLAN
+        .replace(faults, "sim_fault = \"hang-after:6\"")
+        .replace("reset = \"restart\"", "reset = \"restart\"\nhang_timeout = \"3s\"")
+        .replace("max = 64", "max = 4")
+        .replace(alive, "")
+        .replace("p99_ttft_ms = \"<=0.000001\"", "p99_e2el_ms = \"<=1000\"");
+    let plan = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    let state = state(&harness.folder.path().join("out"));
+    let failed: Vec<_> = state.runs().filter(|run| run.outcome != Outcome::Ok).collect();
+    assert!(!failed.is_empty(), "{}", said(&output));
+    for run in failed {
+        assert_eq!((run.outcome, run.cause), (Outcome::Failed, Some(Cause::Hung)), "{run:?}");
+    }
     harness.wait_until_alone();
 }
 

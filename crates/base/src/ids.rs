@@ -7,8 +7,8 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// Reads a value from a string without copying the string, because a record has several such strings in each of its lines.
 pub fn read_text<'de, D: Deserializer<'de>, T>(
@@ -149,6 +149,19 @@ impl Hash256 {
         Hash256(Sha256::digest(bytes).into())
     }
 
+    /// Returns the hash of all that can be read.
+    pub fn of_all(mut from: impl io::Read) -> io::Result<Hash256> {
+        let (mut hasher, mut piece) = (Sha256::new(), vec![0; 1 << 16]);
+        loop {
+            match from.read(&mut piece) {
+                Ok(0) => return Ok(Hash256(hasher.finalize().into())),
+                Ok(length) => hasher.update(&piece[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     fn read(text: &str) -> Option<Hash256> {
         let digit = |digit: u8| char::from(digit).to_digit(16);
         let (pairs, _) = text.as_bytes().as_chunks::<2>();
@@ -213,6 +226,7 @@ mod tests {
     #[test]
     fn digest_is_sha256() {
         let hash = Hash256::of(b"abc");
+        assert_eq!(Hash256::of_all(&b"abc"[..]).expect("readable"), hash);
         assert_eq!(Hash256::read(&sha256_hex(b"abc")), Some(hash));
         for text in ["", "ba78", &"g".repeat(64), &"0".repeat(66)] {
             assert_eq!(Hash256::read(text), None, "{text}");

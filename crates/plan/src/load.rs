@@ -7,9 +7,10 @@ use super::{
     Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Side, Sources, Span, Target,
     World, checks::param_conflicts, matrix::Matrix, syntax::text, syntax::toml_text,
 };
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vsweep_base::files::{MOST_TEXT, REFUSED, read_named_text, read_standard_input};
 
 /// A plan as far as it could be read, with its problems. Later checks add problems, so that the user sees all of them at once. A setting
 /// that could not be read is left out, or has its default.
@@ -51,12 +52,16 @@ const STANDARD_INPUT: &str = "-";
 pub fn draft(path: &Path, overrides: &[String], budget: Option<&str>) -> Result<Draft, Problems> {
     let is_piped = path.as_os_str() == STANDARD_INPUT;
     let (path, text) = match is_piped {
-        true => (Path::new("stdin"), io::read_to_string(io::stdin())),
-        false => (path, std::fs::read_to_string(path)),
+        true => (Path::new("stdin"), read_standard_input()),
+        false => (path, read_named_text(path)),
     };
     let text = text.map_err(|error| {
         let (why, remedy) = match error.kind() {
-            ErrorKind::InvalidData => ("it is not UTF-8 text".to_owned(), "save it as UTF-8"),
+            ErrorKind::InvalidData => (error.to_string(), "save it as UTF-8"),
+            REFUSED => (
+                format!("it is longer than {MOST_TEXT} bytes"),
+                "give the path of a plan, a file",
+            ),
             ErrorKind::PermissionDenied => (error.to_string(), "give this user the right to read it"),
             ErrorKind::IsADirectory => (error.to_string(), "give the path of a plan, a file"),
             _ => (error.to_string(), "correct the path"),

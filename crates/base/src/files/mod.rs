@@ -3,9 +3,10 @@
 
 use crate::error::{Error, Result};
 use crate::ids::digest_start;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -320,7 +321,43 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a text of at most `most` bytes.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(read(path, most)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
+    to_text(read(path, most)?)
+}
+
+fn to_text(content: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(content).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
+/// Opens a file that a user names, which may be a link or a device. A pipe is only waited for if it has a writer.
+fn open_named(path: &Path) -> io::Result<File> {
+    let careful = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(careful.bits()).open(path)?;
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+    Ok(file)
+}
+
+/// Reads a text from standard input, of at most [`MOST_TEXT`] bytes.
+pub fn read_standard_input() -> io::Result<String> {
+    let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    to_text(read_all(&file, MOST_TEXT)?)
+}
+
+/// Reads a text that a user names, of at most [`MOST_TEXT`] bytes. It may come from a link or a pipe.
+pub fn read_named_text(path: &Path) -> io::Result<String> {
+    to_text(read_all(&open_named(path)?, MOST_TEXT)?)
+}
+
+/// Opens a regular file that a user names, or to which a link leads. Nothing else has an end that can be relied on.
+pub fn open_named_file(path: &Path) -> io::Result<File> {
+    let file = open_named(path)?;
+    must_be_plain(file.metadata()?.file_type()).and(Ok(file))
+}
+
+/// Reads a regular file that a user names, of any size.
+pub fn read_named_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open_named_file(path)?.read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Reads the rest of an open file, at most `most` bytes.
@@ -542,6 +579,31 @@ mod plain_tests {
             ErrorKind::IsADirectory
         );
         assert_eq!(read(&at("none"), 9).expect_err("nothing").kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_a_user_names_may_be_a_pipe_and_has_an_end() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "text").expect("written");
+        symlink("file", at("link")).expect("linked");
+        assert_eq!(read_named_text(&at("link")).expect("a file"), "text");
+        open_named_file(&at("link")).expect("a file");
+        let error = read_named_text(Path::new("/dev/zero")).expect_err("endless");
+        assert_eq!(error.kind(), REFUSED, "{error}");
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("made");
+        assert_eq!(read_named_text(&at("pipe")).expect("no writer"), "");
+        for special in [at("pipe"), "/dev/zero".into()] {
+            assert_eq!(open_named_file(&special).expect_err("special").kind(), REFUSED);
+        }
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        let writing = std::thread::spawn(move || {
+            std::thread::yield_now();
+            writer.write_all(b"late")
+        });
+        assert_eq!(read_named_text(Path::new(&path)).expect("a pipe"), "late");
+        writing.join().expect("no panic").expect("written");
     }
 
     #[test]

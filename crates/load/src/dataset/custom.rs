@@ -8,7 +8,8 @@ use crate::params::{FromParam, Param, ParamReader, Takes, param};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use vsweep_base::files::read_named_file;
 
 pub(super) const TEXT: Kind = Kind::of::<Custom>("custom", "texts of your own");
 pub(super) const IMAGE: Kind = Kind::of::<CustomImage>("custom_image", "texts of your own with pictures");
@@ -266,7 +267,7 @@ fn data_url(address: &str) -> Result<String, String> {
 }
 
 fn read(path: &str) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}; correct the path"))
+    read_named_file(Path::new(path)).map_err(|error| format!("cannot read {path}: {error}; correct the path"))
 }
 
 /// The format of a picture, recognised by its first bytes.

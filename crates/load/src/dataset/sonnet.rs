@@ -2,8 +2,9 @@
 
 use super::kind::{PATH, share};
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits};
-use std::fs;
+use std::io;
 use std::path::PathBuf;
+use vsweep_base::files::open_named_file;
 use vsweep_metrics::rng::PythonRandom;
 
 const INSTRUCTION: &str = "Pick as many lines as you can from these poem lines:\n";
@@ -39,7 +40,8 @@ impl Dataset for Sonnet {
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary, template) = (draw.sampling, draw.vocabulary, draw.template);
         let file = self.path.display();
-        let text = fs::read_to_string(&self.path)
+        let text = open_named_file(&self.path)
+            .and_then(io::read_to_string)
             .map_err(|error| format!("cannot read the poem {file}: {error}; check dataset_path"))?;
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         if lines.is_empty() {

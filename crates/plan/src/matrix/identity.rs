@@ -6,7 +6,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use vsweep_base::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
+use std::path::Path;
+use vsweep_base::files::open_named_file;
+use vsweep_base::ids::{Hash256, PointId, ServerId, canonical_json, short_digest};
 
 /// Id of a server. An attached server is identified by its URL and its parameters.
 pub(super) fn server_id(
@@ -52,7 +54,10 @@ impl SharedLoad {
         let of_classes = of_classes.flat_map(paths_of_classes);
         let paths = of_params.flat_map(|(_, axis)| axis.values()).filter_map(Value::as_str);
         let paths: BTreeSet<&str> = paths.chain(of_combos).chain(of_classes).collect();
-        let digest = |path: &str| Some((path.to_owned(), sha256_hex(&std::fs::read(path).ok()?)));
+        let digest = |path: &str| {
+            let file = open_named_file(Path::new(path)).ok()?;
+            Some((path.to_owned(), Hash256::of_all(file).ok()?.to_string()))
+        };
         let is_command = matches!(bench.runner, BenchRunner::Command(_));
         SharedLoad {
             between: between(plan),

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use vsweep_base::files::read_named_text;
 
 /// The two languages of plan files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl World<'static> {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         World {
             vars: std::env::vars_os().filter_map(text).collect(),
-            read: &|path| std::fs::read_to_string(path),
+            read: &read_named_text,
         }
     }
 

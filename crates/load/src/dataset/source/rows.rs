@@ -4,9 +4,9 @@
 use memchr::memchr_iter;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Map, Value};
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use vsweep_base::files::read_named_file;
 
 /// Extensions of the files that [`read`] accepts.
 pub(in crate::dataset) const ENDINGS: [&str; 7] = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet", "pq"];
@@ -25,8 +25,8 @@ type NumberedRows = Vec<(usize, Map<String, Value>)>;
 /// Reads the rows of a file. A file without rows is an error.
 pub(in crate::dataset) fn read(file: &Path) -> Result<Vec<DataRow>, String> {
     let name = file.display();
-    let bytes =
-        fs::read(file).map_err(|error| format!("cannot read the dataset {name}: {error}; check dataset_path"))?;
+    let bytes = read_named_file(file)
+        .map_err(|error| format!("cannot read the dataset {name}: {error}; check dataset_path"))?;
     let ending = file.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     parse(file, &ending, bytes)
 }

@@ -18,7 +18,7 @@ const FOREMOST: [&str; 6] = [
 ];
 
 /// The parameters with more than one value among the points, foremost first. Of several that change together, one to one, only the first is
-/// kept. Those that only size a run, such as `num_prompts`, count if nothing else varies. For a single point, its load and its lengths.
+/// kept, and all settings of the server that follow no load and no combination. Those that only size a run, such as `num_prompts`, count if nothing else varies. For a single point, its load and its lengths.
 pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     if let [point] = &points.points[..] {
         let columns = points.runs.columns().iter();
@@ -45,12 +45,20 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     let mut kept: Vec<&Column> = Vec::new();
     for column in params {
         let is_sizing = SIZING.contains(&bare_name(column).as_str());
-        let follows = kept.iter().any(|earlier| points.is_one_to_one(earlier, column));
+        // With few measured servers, settings that the plan varies apart look as if they changed together.
+        let are_of_server = |earlier: &Column| [earlier, column].iter().all(|one| is_free_setting(one));
+        let mut earlier = kept.iter();
+        let follows = earlier.any(|earlier| !are_of_server(earlier) && points.is_one_to_one(earlier, column));
         if !follows && (kept.is_empty() || !is_sizing) {
             kept.push(column);
         }
     }
     without_implied(points, kept)
+}
+
+/// Returns true for a setting of the server, other than the name of a combination.
+fn is_free_setting(column: &Column) -> bool {
+    column.section == Section::Serve && !column.is_combo()
 }
 
 /// Leaves out parameters that the name of a combination implies, except the load. Keeps all if no parameter for an x axis would remain.

@@ -120,28 +120,39 @@ impl<'e> Figures<'e> {
     /// Returns the first `kept` draws of the points of a workload, shrunk by [`Figures::shrink`].
     pub fn shrunk(&self, workload: &str, kept: usize) -> Draws {
         let mut drawn = self.drawn(&self.points_of(workload), kept);
-        self.shrink(workload, &mut drawn);
+        self.shrink(workload, &mut drawn, |_| 1.0);
         drawn
     }
 
     /// Shrinks the draws of a workload's points towards the means of the other configs at the same load, and converts them to the metric's
-    /// unit. Only probabilities use the result.
-    pub fn shrink(&self, workload: &str, drawn: &mut Draws) {
+    /// unit. Only probabilities use the result. `times` is the factor of a point's replicas. Positive figures are multiplied first, so that
+    /// servers of different sizes are as near to each other as on the user's GPUs.
+    pub fn shrink(&self, workload: &str, drawn: &mut Draws, times: impl Fn(usize) -> f64) {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for at in self.points_of(workload).into_iter().filter(|at| !drawn[*at].is_empty()) {
             groups.entry(&self.experiment.points[at].load).or_default().push(at);
         }
         let observations = &self.posterior.observations;
         for members in groups.into_values() {
-            let moments: Vec<(f64, f64)> = members.iter().filter_map(|at| self.moments[*at]).collect();
-            let mut shrunk: Vec<Vec<f64>> = members.iter().map(|at| drawn[*at].to_vec()).collect();
+            let factors = |at: usize| match self.metric.scale {
+                Scale::Log => (times(at).ln(), 1.0),
+                Scale::Linear | Scale::Count | Scale::Share => (0.0, times(at)),
+            };
+            let moments = members.iter().filter_map(|at| {
+                let (mean, deviation) = self.moments[*at]?;
+                Some((mean + factors(*at).0, deviation))
+            });
+            let moments: Vec<(f64, f64)> = moments.collect();
+            let moved = |at: &usize| drawn[*at].iter().map(|draw| draw + factors(*at).0).collect();
+            let mut shrunk: Vec<Vec<f64>> = members.iter().map(moved).collect();
             // Seeded by a point's id, because callers may name workloads and loads differently.
             let first = &self.experiment.points[members[0]].id;
             let mut random = Random::of(self.experiment.seed, &["shrink", &observations.metric, first]);
             shrink(&moments, &mut shrunk, observations.size(), &mut random);
             for (at, shrunk) in members.into_iter().zip(shrunk) {
                 let values = drawn[at].iter_mut().zip(shrunk);
-                values.for_each(|(value, draw)| *value = self.metric.scale.value(draw));
+                let factor = factors(at).1;
+                values.for_each(|(value, draw)| *value = factor * self.metric.scale.value(draw));
             }
         }
     }

@@ -66,8 +66,10 @@ pub fn of_points(
     adds_up: bool,
 ) -> Entrants {
     let mut entrants = Entrants::default();
-    // The points of each config that is placed, and the factor of its replicas.
-    let mut competing: Vec<(Vec<usize>, f64)> = Vec::new();
+    // The points of each config that is placed.
+    let mut competing: Vec<Vec<usize>> = Vec::new();
+    // The factor of the replicas of each point.
+    let mut factors = vec![1.0; known.experiment.points.len()];
     let Some(figures) = known.figures(metric) else {
         return entrants;
     };
@@ -90,6 +92,7 @@ pub fn of_points(
             continue;
         }
         let times = if adds_up { f64::from(replicas) } else { 1.0 };
+        points.iter().for_each(|at| factors[*at] = times);
         let value = |at: usize| figures.estimates[at].map_or(better.worst(), |estimate| estimate.value);
         let met_draws: Vec<usize> = points.iter().map(|at| met.count(*at)).collect();
         let meeting: Vec<usize> = points
@@ -144,16 +147,15 @@ pub fn of_points(
                 .map(|draw| draw * times)
                 .collect(),
         });
-        competing.push((points, times));
+        competing.push(points);
     }
-    figures.shrink(&question.workload, &mut drawn);
-    for (placed, (points, times)) in entrants.placed.iter_mut().zip(competing) {
+    figures.shrink(&question.workload, &mut drawn, |at| factors[at]);
+    for (placed, points) in entrants.placed.iter_mut().zip(competing) {
         let mut draws = vec![f64::NAN; count];
         for at in points {
-            let values = drawn[at].iter().map(|draw| draw * times);
-            for ((best, value), _) in draws
+            for ((best, &value), _) in draws
                 .iter_mut()
-                .zip(values)
+                .zip(&drawn[at])
                 .zip(met.all(at))
                 .filter(|(_, meets)| *meets)
             {

@@ -341,3 +341,23 @@ fn a_doubt_about_the_winning_figure_is_a_warning() {
     };
     assert!(warnings.contains(&doubtful), "{warnings:?}");
 }
+
+#[test]
+fn the_size_of_a_server_does_not_change_its_certainty() {
+    let sure = |gpus: u32| {
+        let mut own = asking(&[]);
+        own.gpus = Some(2);
+        let times = f64::from(gpus);
+        for (id, value) in [("a", 100.0), ("b", 100.4), ("c", 101.8), ("d", 99.1)] {
+            server(&mut own, id, 1, "8", &[(value, 50.0)]);
+        }
+        for (id, value) in [("e", 101.5), ("f", 99.7), ("g", 99.2)] {
+            server(&mut own, id, 1, "8", &[(value * times, 50.0)]);
+        }
+        own.configs[4..].iter_mut().for_each(|config| config.gpus = gpus);
+        let found = answer(own);
+        assert_eq!(winner(&found), "c");
+        found.questions[0].winner.as_ref().expect("a winner").probability
+    };
+    assert!((sure(1) - sure(2)).abs() < 0.02, "{} {}", sure(1), sure(2));
+}

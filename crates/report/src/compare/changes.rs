@@ -1,5 +1,6 @@
 //! The changes of a comparison in words and as a picture: where each metric became better or worse, and by how much.
 
+use super::words::by_chance;
 use super::{Comparison, Figure};
 use crate::chart::Chart;
 use crate::charts::bars::{Bar, panel};
@@ -69,18 +70,50 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     sentences
 }
 
+/// One sentence about all decided figures, if they point one way: `new is better: output throughput +9.6 to +11.9 % at 11 of 11 points;
+/// nothing worse`. It names the metric that is decided at the most points, and of several the first.
+pub(super) fn lead(comparison: &Comparison) -> Option<String> {
+    let (verdict, word, other) = match [Verdict::Improved, Verdict::Regressed].map(|of| comparison.count(of) > 0) {
+        [true, false] => (Verdict::Improved, "better", "worse"),
+        [false, true] => (Verdict::Regressed, "worse", "better"),
+        _ => return None,
+    };
+    let has_failed = !comparison.failed_base.is_empty() || !comparison.failed_new.is_empty();
+    if has_failed || comparison.loses_requests || by_chance(comparison).is_some() {
+        return None;
+    }
+    let decided = by_metric(comparison).into_iter().rev().map(|(metric, all)| {
+        let decided = all.iter().filter(|(_, figure)| figure.verdict == verdict);
+        (metric, decided.map(|(_, figure)| figure.ratio).collect_vec(), all.len())
+    });
+    let (metric, ratios, all) = decided.max_by_key(|(_, ratios, _)| ratios.len())?;
+    let all = show_many(all as u64, "point");
+    Some(format!(
+        "{} is {word}: {} {} at {} of {all}; nothing {other}",
+        comparison.new,
+        name(metric),
+        range(&ratios)?,
+        ratios.len()
+    ))
+}
+
+/// The smallest and the largest of some changes, or the only one.
+fn range(ratios: &[f64]) -> Option<String> {
+    let (least, most) = ratios.iter().copied().minmax().into_option()?;
+    Some(match change(least) == change(most) {
+        true => change(least),
+        false => changes((least, most)),
+    })
+}
+
 /// Describes a metric's points with this verdict, and the range of their changes; `None` if there are none.
 fn part(all: &[FigureAt<'_>], verdict: Verdict, word: &str) -> Option<String> {
     let found = all.iter().filter(|(_, figure)| figure.verdict == verdict).collect_vec();
-    let (least, most) = found.iter().map(|(_, figure)| figure.ratio).minmax().into_option()?;
+    let by = range(&found.iter().map(|(_, figure)| figure.ratio).collect_vec())?;
     let place = match found.as_slice() {
         _ if found.len() == all.len() && all.len() > 1 => "at every point".to_owned(),
         [(settings, _)] => format!("at {settings}"),
         _ => format!("at {} of {} points", found.len(), all.len()),
-    };
-    let by = match change(least) == change(most) {
-        true => change(least),
-        false => changes((least, most)),
     };
     let measured = if verdict == Verdict::Undecided { "measured " } else { "" };
     Some(format!("{word} {place} ({measured}{by})"))

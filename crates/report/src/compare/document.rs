@@ -179,6 +179,7 @@ fn parts(comparison: &Comparison) -> Value {
     context! {
         base => comparison.base.clone(),
         new => comparison.new.clone(),
+        lead => changes::lead(comparison),
         tally => tally(comparison),
         notes => comparison.notes(),
         starts => starts.iter().exactly_one().ok().copied(),

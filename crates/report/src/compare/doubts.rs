@@ -102,11 +102,9 @@ pub fn of_lost_requests(pairs: &[PointPair<'_>], sides: &(Points<'_>, Points<'_>
     })
 }
 
-/// Describes runs that shared the machine with servers of other sessions, on each side that has such runs.
-pub fn of_neighbours(sides: &(Points<'_>, Points<'_>)) -> impl Iterator<Item = String> {
-    let sides = [("base", &sides.0), ("new", &sides.1)];
-    let found = sides.map(|(name, points)| nodes::shared(points).map(|shared| format!("{name}: {shared}")));
-    found.into_iter().flatten()
+/// Describes runs that shared the machine with servers of other sessions; `None` if neither side has any.
+pub fn of_neighbours(sides: &(Points<'_>, Points<'_>)) -> Option<String> {
+    nodes::shared([(" of base", &sides.0), (" of new", &sides.1)])
 }
 
 /// Most nodes, differences or points that a sentence names.

@@ -87,6 +87,9 @@ pub struct Comparison {
     /// True if the question has limits.
     #[serde(skip)]
     pub is_limited: bool,
+    /// True if the new side loses requests at a point, so that its figures are of the rest alone.
+    #[serde(skip)]
+    pub loses_requests: bool,
     /// Result of each limit at each point that both sides measured.
     pub limits: Vec<LimitVerdict>,
     /// The noise of each metric, of the base and of the new side.
@@ -265,6 +268,7 @@ impl Comparison {
             failed_base,
             failed_new,
             is_limited: !question.limits.is_empty(),
+            loses_requests: pairs.iter().any(|pair| doubts::loses_requests(pair, &sides)),
             limits: limits.collect(),
             noise: (compared.base_noise, compared.new_noise),
         };

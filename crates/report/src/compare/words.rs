@@ -67,7 +67,7 @@ const BY_CHANCE: f64 = 0.05;
 
 /// Returns `about 4 of 77 equal figures differ by chance`, if at most twice as many comparisons differ as expected, and none by more than the
 /// largest of so many equal ones would.
-fn by_chance(comparison: &Comparison) -> Option<String> {
+pub(super) fn by_chance(comparison: &Comparison) -> Option<String> {
     let all = comparison.figures().count();
     if all < MANY {
         return None;
@@ -129,6 +129,7 @@ pub fn tally(comparison: &Comparison) -> String {
 mod tests {
     use super::*;
     use crate::compare::Pair;
+    use crate::compare::changes::lead;
     use std::collections::BTreeMap;
 
     /// A comparison of 24 figures of which two regressed, with this ratio and interval.
@@ -167,9 +168,23 @@ mod tests {
             failed_base: Vec::new(),
             failed_new: Vec::new(),
             is_limited: false,
+            loses_requests: false,
             limits: Vec::new(),
             noise: (Vec::new(), Vec::new()),
         }
+    }
+
+    #[test]
+    fn figures_that_point_one_way_are_said_first() {
+        let mut comparison = two_regressed(0.59, (0.51, 0.68));
+        assert_eq!(
+            lead(&comparison).as_deref(),
+            Some("new is worse: metric_0 -41.0 % at 1 of 1 point; nothing better")
+        );
+        comparison.points[0].figures[5].verdict = Verdict::Improved;
+        assert_eq!(lead(&comparison), None, "they point both ways");
+        let by_chance = two_regressed(0.95, (0.92, 0.99));
+        assert_eq!(lead(&by_chance), None);
     }
 
     #[test]

@@ -52,17 +52,18 @@ pub fn remarks(state: &State) -> Vec<String> {
     unlike.chain(several).collect()
 }
 
-/// Reports runs that shared the machine with servers of other sessions, if there are any.
-pub fn shared(points: &Points<'_>) -> Option<String> {
-    let others = points.runs.column("other_servers_beside")?.cells.iter();
-    let affected = others
-        .filter_map(|cell| cell.number())
-        .filter(|count| *count > 0.0)
-        .count();
-    let runs = show_many(affected as u64, "run");
-    (affected > 0).then(|| {
-        format!("{runs} shared the machine with servers of other vsweep sessions; they may be slower than alone")
-    })
+/// Describes runs that shared the machine with servers of other sessions; `None` if there are none. The name of each side follows its number
+/// of runs.
+pub fn shared<'s, 'p: 's>(sides: impl IntoIterator<Item = (&'s str, &'s Points<'p>)>) -> Option<String> {
+    let affected = sides.into_iter().filter_map(|(side, points)| {
+        let others = points.runs.column("other_servers_beside")?.cells.iter();
+        let counts = others.filter_map(|cell| cell.number()).filter(|count| *count > 0.0);
+        let affected = counts.count() as u64;
+        (affected > 0).then(|| show_many(affected, "run") + side)
+    });
+    let runs = affected.collect_vec().join(" and ");
+    let note = "shared the machine with servers of other vsweep sessions; they may be slower than alone";
+    (!runs.is_empty()).then(|| format!("{runs} {note}"))
 }
 
 /// For each distinct difference between nodes, the first pair that has it, and the difference in words.

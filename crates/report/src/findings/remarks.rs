@@ -29,7 +29,7 @@ pub fn remarks(state: &State, points: &Points<'_>, options: &ReportOptions) -> V
                 .into_iter()
                 .collect(),
         ),
-        ("Side by side", nodes::shared(points).into_iter().collect()),
+        ("Side by side", nodes::shared([("", points)]).into_iter().collect()),
     ];
     let remarks = |(about, texts): (&'static str, Vec<String>)| {
         texts.into_iter().map(move |text| Remark {

@@ -178,7 +178,7 @@ fn a_disturbed_run_fails_no_load_and_is_repeated() {
         );
         let disturbed = probes.iter().filter(|probe| probe.is_disturbed()).count();
         assert_eq!((answer.disturbed, answer.probes), (disturbed, probes.len()));
-        let words = format!("{disturbed} of {} probes disturbed (generator_stalled)", probes.len());
+        let words = format!("{disturbed} of {} runs disturbed (generator stalled)", probes.len());
         assert_eq!(answer.disturbance(), Some(words));
         let repeats = probes.windows(2).filter(|pair| pair[0].is_disturbed());
         assert!(repeats.clone().count() > 0, "{answer:?}");
@@ -210,7 +210,7 @@ fn a_machine_that_is_always_disturbed_decides_nothing() {
     assert_eq!((answer.found, probes.len()), (Found::Undecided, settings().max_probes));
     assert_eq!(
         answer.disturbance().expect("all of them"),
-        "16 of 16 probes disturbed (generator_stalled)"
+        "16 of 16 runs disturbed (generator stalled)"
     );
     assert!(
         answer.notes[0].contains("missed the target while something disturbed them"),

@@ -248,12 +248,7 @@ pub fn to_text(state: &State, answer: Option<&Document>, room: usize) -> String 
                 binding if has_binding && !binding.is_empty() => format!(" ({binding})"),
                 _ => String::new(),
             };
-            let notes = if row.notes.is_empty() {
-                String::new()
-            } else {
-                format!(" - {}", row.notes)
-            };
-            let settings = format!("{}: {}{binding}{notes}", row.target, row.settings);
+            let settings = format!("{}: {}{binding}", row.target, row.settings);
             [&row.value, &row.interval, &row.answer, &row.probes, &settings]
                 .map(String::clone)
                 .to_vec()
@@ -276,6 +271,11 @@ pub fn to_text(state: &State, answer: Option<&Document>, room: usize) -> String 
     let mut text = format!("\nhighest {vary} that meets each target\n{table}");
     if all.iter().any(|row| row.is_recommended) {
         text += "> recommended\n";
+    }
+    let noted = all.iter().filter(|row| !row.notes.is_empty());
+    let noted = noted.map(|row| ((&row.settings, &row.notes), &*row.target));
+    for ((settings, notes), targets) in noted.into_grouping_map().collect::<Vec<&str>>().into_iter().sorted() {
+        text += &format!("{}: {settings}: {notes}\n", targets.join(", "));
     }
     if all.iter().any(|row| row.interval != "-") {
         text += &format!("{}\n", explain_interval());

@@ -67,11 +67,11 @@ impl Answer {
         }
     }
 
-    /// Returns the disturbances in words: `3 of 12 probes disturbed (generator_stalled)`; `None` if there are none.
+    /// Returns the disturbances in words: `3 of 12 runs disturbed (generator stalled)`; `None` if there are none.
     pub fn disturbance(&self) -> Option<String> {
-        let codes: Vec<&str> = self.disturbances.iter().map(String::as_str).collect();
+        let codes: Vec<String> = self.disturbances.iter().map(|code| code.replace('_', " ")).collect();
         let Answer { disturbed, probes, .. } = self;
-        (*disturbed > 0).then(|| format!("{disturbed} of {probes} probes disturbed ({})", codes.join(", ")))
+        (*disturbed > 0).then(|| format!("{disturbed} of {probes} runs disturbed ({})", codes.join(", ")))
     }
 }
 

@@ -21,7 +21,8 @@ use vsweep_strategy::search::{Answer, Found, Probe, RISK_ABOVE, RISK_BELOW, Vary
 /// Meaning of the interval of an answer.
 pub fn explain_interval() -> String {
     format!(
-        "limits of the measured starts: {} % risk that one is lower than shown, {} % that it is higher",
+        "limits of the measured starts: {} % risk that one is lower than shown, {} % that it is higher; of the \
+         recommended one: 95 % interval with what a restart changes",
         show_number(RISK_BELOW * 100.0),
         show_number(RISK_ABOVE * 100.0)
     )
@@ -85,11 +86,15 @@ pub(crate) fn value_in_words(result: &SearchResult<'_>) -> Option<String> {
 /// target. The tolerance is that of a logarithm.
 pub(crate) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
     let answer = result.answer()?;
+    Some(rounded((answer.low, answer.high), result))
+}
+
+fn rounded((low, high): (f64, f64), result: &SearchResult<'_>) -> (f64, f64) {
     let whole = |end: f64| (end * (1.0 + 1e-9)).floor();
-    Some(match result.record().started.vary {
-        Vary::MaxConcurrency => (whole(answer.low), whole(answer.high)),
-        Vary::RequestRate => (answer.low, answer.high),
-    })
+    match result.record().started.vary {
+        Vary::MaxConcurrency => (whole(low), whole(high)),
+        Vary::RequestRate => (low, high),
+    }
 }
 
 fn interval_in_words((low, high): (f64, f64)) -> String {
@@ -174,14 +179,21 @@ pub struct ShownAnswer {
 
 /// Every answer in words, by target, the recommended server first and then the highest load.
 pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
-    let is_recommended = |result: &SearchResult<'_>| {
+    let winner = |result: &SearchResult<'_>| {
         let winner = answer.and_then(|answer| asked(answer, result)?.winner.as_ref());
-        winner.is_some_and(|winner| *winner.config == *result.record().started.server.0)
+        winner.filter(|winner| *winner.config == *result.record().started.server.0)
+    };
+    let is_recommended = |result: &SearchResult<'_>| winner(result).is_some();
+    // The recommendation's own interval, of one server; its limit is unknown beyond the highest load allowed.
+    let recommended = |result: &SearchResult<'_>| {
+        let winner = winner(result).filter(|winner| !winner.at_ceiling)?;
+        let ends = [winner.value.low, winner.value.high].map(|end| end / f64::from(winner.replicas.max(1)));
+        Some(rounded(ends.into(), result))
     };
     let dash = || "-".to_owned();
     let show = |result: &SearchResult<'_>| {
         let answer = result.answer();
-        let interval = interval(result).map(interval_in_words);
+        let interval = recommended(result).or_else(|| interval(result)).map(interval_in_words);
         ShownAnswer {
             target: result.target.name.clone(),
             is_recommended: is_recommended(result),

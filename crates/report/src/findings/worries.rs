@@ -12,12 +12,6 @@ use vsweep_answer::Answer;
 pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g Group>) -> Value {
     let brief = answer.map(brief).unwrap_or_default();
     let unit = brief.unit.map(|unit| lower_first(unit.trim_end_matches('.')));
-    let warnings = brief
-        .warnings
-        .into_iter()
-        .map(|warning| lower_first(warning.trim_start_matches("Warning: ").trim_end_matches('.')));
-    let warnings = warnings.collect_vec();
-    let warned = (!warnings.is_empty()).then(|| format!("recommended server: {}", warnings.join(", ")));
     let (failed, doubted): (Vec<&Group>, Vec<&Group>) = reasons.into_iter().partition(|group| group.validity.is_none());
     let remarks = answer.into_iter().flat_map(|answer| &answer.remarks);
     let remarks = remarks.chunk_by(|remark| remark.about.as_str());
@@ -33,9 +27,11 @@ pub fn parts<'g>(answer: Option<&Answer>, reasons: impl IntoIterator<Item = &'g 
         })
     });
     let doubts = doubted.into_iter().map(describe_doubted).chain(remarks).collect_vec();
+    // Failed runs are listed by their reasons.
+    let losers = answer.filter(|_| failed.is_empty()).and_then(losers);
     context! {
-        warned => warned,
-        doubts => unit.into_iter().chain(answer.and_then(losers)).chain(doubts).collect_vec(),
+        warned => brief.warned,
+        doubts => unit.into_iter().chain(losers).chain(doubts).collect_vec(),
         // There is room for the advice of a single reason only.
         advice => match failed.as_slice() {
             [only] => Some(first_clause(&only.advice)),

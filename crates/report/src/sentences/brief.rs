@@ -69,8 +69,9 @@ pub struct Brief {
     pub why: Vec<String>,
     /// The other questions about a single workload that other servers win.
     pub other: Option<String>,
-    /// Warnings about the recommended servers.
-    pub warnings: Vec<String>,
+    /// Warnings about the recommended servers: `recommended server: 2 of 3 runs were disturbed`; of several recommendations, with the target
+    /// or the workload of each.
+    pub warned: Option<String>,
     /// The load and the settings of a single recommendation that are the largest tested.
     pub largest: Option<String>,
     /// A remark on figures of servers of different sizes.
@@ -165,7 +166,7 @@ pub fn brief(answer: &Answer) -> Brief {
         sure,
         why,
         other: (!other.is_empty()).then_some(other),
-        warnings: about_servers(&leading),
+        warned: warned(&leading),
         largest,
         unit: unit(answer),
     }
@@ -209,10 +210,30 @@ fn reason(answer: &Answer, answered: &QuestionAnswer, pick: &Pick, is_single: bo
     };
     Some(match is_single {
         true => format!("{label}: {text}"),
-        // A workload has the name that the user chose.
-        false if answered.is_load() => format!("{label}: {}: {text}", lower_first(&pick.title)),
-        false => format!("{label}: {}: {text}", pick.title),
+        false => format!("{label}: {}: {text}", short_title(answered)),
     })
+}
+
+/// The target, or the workload by the name that the user chose: `target chat`, `512 in, 16 out`.
+fn short_title(answered: &QuestionAnswer) -> String {
+    match answered.is_load() {
+        true => lower_first(&answered.title()),
+        false => answered.workload.clone(),
+    }
+}
+
+fn warned(leading: &[&QuestionAnswer]) -> Option<String> {
+    let warned = leading.iter().map(|answered| (answered, about_servers(&[answered])));
+    let warned = warned.filter(|(_, warnings)| !warnings.is_empty()).map(|(answered, warnings)| {
+        let short = |warning: &String| lower_first(warning.trim_start_matches("Warning: ").trim_end_matches('.'));
+        let title = match leading.len() {
+            1 => "recommended server".to_owned(),
+            _ => short_title(answered),
+        };
+        format!("{title}: {}", warnings.iter().map(short).join(", "))
+    });
+    let warned = warned.collect_vec().join("; ");
+    (!warned.is_empty()).then_some(warned)
 }
 
 /// The distance to the next server: `1.2 times the next server, TP 2`; `None` if no other server is known to be worse. If the winner was
@@ -449,6 +470,21 @@ mod tests {
         assert!(lines[1].starts_with("target Gpu: "), "{lines:?}");
         let sentence = sentence(&answer, &answer.questions[0]);
         assert_eq!(sentence.lead, "Target Chat-RAG,");
+    }
+
+    #[test]
+    fn a_doubt_says_which_recommendation_it_is_about() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        answer.questions.truncate(1);
+        answer.questions[0].warnings = vec![Warning::Disturbed { disturbed: 2, of: 3 }];
+        let warned = brief(&answer).warned;
+        assert_eq!(warned.as_deref(), Some("recommended server: 2 of 3 runs were disturbed"));
+        let mut other = answer.questions[0].clone();
+        (other.workload, answer.questions[0].workload) = ("code".to_owned(), "GPU chat".to_owned());
+        other.warnings.clear();
+        answer.questions.push(other);
+        let warned = brief(&answer).warned;
+        assert_eq!(warned.as_deref(), Some("GPU chat: 2 of 3 runs were disturbed"));
     }
 
     #[test]

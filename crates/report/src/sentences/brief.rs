@@ -531,6 +531,13 @@ mod tests {
         effects[1].metric = "p99_e2el_ms".to_owned();
         let why = brief(&answer).why;
         assert_eq!(why[0], "Why: chat: seqs 8 instead of 64: output throughput +30 %");
+        answer.questions[0].effects[0].verdict = Verdict::Undecided;
+        let why = brief(&answer).why;
+        assert_eq!(
+            why[0],
+            "Why: chat: no setting is known to change output throughput; but seqs 8 instead of 64: p99 E2EL +30 %"
+        );
+        answer.questions[0].effects[0].verdict = Verdict::Improved;
         answer.questions[0].effects[1].verdict = Verdict::Regressed;
         let why = brief(&answer).why;
         assert!(

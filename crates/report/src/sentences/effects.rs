@@ -68,6 +68,9 @@ pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> 
             .collect_vec()
     });
     let (known, others): (Vec<_>, Vec<_>) = choices.partition(|own| own.iter().any(|effect| is_known(effect)));
+    let first = &answered.effects.first()?.metric;
+    let of_first = |own: &Vec<&Effect>| own.iter().any(|effect| effect.metric == *first && is_known(effect));
+    let has_none = !known.is_empty() && !known.iter().any(of_first);
     let size = |own: &Vec<&Effect>| -own[0].ratio.value.ln().abs();
     let known = known
         .into_iter()
@@ -101,6 +104,10 @@ pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> 
     let same = settings_of.filter_map(|setting| alike(answered, setting)).join(", ");
     let same = (!same.is_empty()).then(|| format!("no difference: {same}"));
     let text = changes.chain(same).take(settings).join("; ");
+    let text = match has_none {
+        true => format!("no setting is known to change {}; but {text}", name(first)),
+        false => text,
+    };
     (!text.is_empty()).then_some(text)
 }
 

@@ -89,17 +89,36 @@ pub struct Best {
     pub sure: String,
 }
 
-/// The best server, if one question leads and has several entrants.
+/// The best server for the first leading question that has several entrants, without the interval of its figure.
 pub fn best(answer: &Answer) -> Option<Best> {
     let leading = answer.leading();
-    let answered = leading.iter().exactly_one().ok()?;
-    let winner = answered.winner.as_ref().filter(|_| answered.entrants.len() > 1)?;
-    let text = recommendation(answer, answered, true, None);
+    let of_several = |answered: &&QuestionAnswer| {
+        let winner = answered.winner.as_ref().filter(|_| answered.entrants.len() > 1)?;
+        Some((*answered, winner))
+    };
+    let (answered, winner) = leading.iter().find_map(of_several)?;
+    let (title, more) = match leading.len() {
+        1 => (String::new(), String::new()),
+        all => (short_title(answered) + ": ", format!(" (and {} more)", all - 1)),
+    };
+    let text = format!(
+        "{title}{}: {}{}{more}",
+        server(answer, winner),
+        one_of_several(answer, answered, &pointwise(winner), true),
+        doubt(answered)
+    );
     Some(Best {
         config: winner.config.clone(),
         text,
         sure: format!("{} sure{}", percent(winner.probability), so_far(answer)),
     })
+}
+
+/// A winner whose interval is its value alone.
+fn pointwise(winner: &Winner) -> Winner {
+    let mut winner = winner.clone();
+    (winner.value.low, winner.value.high) = (winner.value.value, winner.value.value);
+    winner
 }
 
 /// The recommendations, in the order of the leading questions.
@@ -470,6 +489,21 @@ mod tests {
         assert!(lines[1].starts_with("target Gpu: "), "{lines:?}");
         let sentence = sentence(&answer, &answer.questions[0]);
         assert_eq!(sentence.lead, "Target Chat-RAG,");
+    }
+
+    #[test]
+    fn the_best_so_far_is_named_for_the_first_of_several_questions() {
+        let mut answer = answer(&[(64, 1500.0, 120.0)], (8, 64), 0);
+        answer.questions.truncate(1);
+        let first = &mut answer.questions[0];
+        first.workload = "chat".to_owned();
+        first.entrants = entrants(first, &["c"]);
+        let mut other = first.clone();
+        other.workload = "code".to_owned();
+        answer.questions.push(other);
+        let text = best(&answer).expect("a best server").text;
+        assert!(text.starts_with("chat: ") && text.ends_with(" (and 1 more)"), "{text}");
+        assert!(!text.contains(" to "), "it has no interval: {text}");
     }
 
     #[test]

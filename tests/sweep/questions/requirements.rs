@@ -47,7 +47,7 @@ fn assertions_of_points_decide_the_exit_code() {
         asserted("[[assert]]\nname = \"quick\"\np99_ttft_ms = \"<=0.001\"\nwhere = { max_concurrency = 2 }\n");
     assert_eq!(unmet, [Some(4); 3], "{said}");
     assert!(
-        said.contains("requirement not met: quick (max_num_seqs=4: not p99_ttft_ms<=0.001"),
+        said.contains("requirement not met: quick (seqs 4: not p99_ttft_ms<=0.001: "),
         "{said}"
     );
 

@@ -6,6 +6,7 @@ use super::variation::name_workload;
 use crate::ordered::Ordered;
 use crate::output::sla;
 use crate::texts::status::unfinished;
+use crate::texts::words::{server_name, short_label, show_number};
 use itertools::Itertools;
 use std::fmt;
 use vsweep_answer::{Answer, Goal, QuestionAnswer};
@@ -104,7 +105,8 @@ fn of_target(
         let (first, others): (Vec<_>, Vec<_>) = servers.iter().partition(is_recommended);
         let said = first.into_iter().chain(others).map(|sought| {
             let (verdict, why) = found(sought);
-            (verdict, format!("{}: {why}", sla::config_name(sought)))
+            let server = server_name(&sought.record().started.server, state);
+            (verdict, format!("{server}: {why}"))
         });
         let load = load.map_or(String::new(), |load| format!(", {load}"));
         conclude(required, load, said.collect(), state)
@@ -152,8 +154,7 @@ fn of_points(
         let is_recommended = |(server, _): &(&ServerId, _)| leading.is_some_and(|answered| is_winner(answered, server));
         let (first, others): (Vec<_>, Vec<_>) = by_server(&workload, &said, &runs, points).partition(is_recommended);
         let of_servers = first.into_iter().chain(others).map(|(server, (verdict, why))| {
-            let name = state.servers.get(server).map_or(&*server.0, |known| &known.name);
-            (*verdict, format!("{name}: {why}"))
+            (*verdict, format!("{}: {why}", server_name(server, state)))
         });
         let named = match workload.is_only() {
             true => String::new(),
@@ -203,9 +204,10 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
     }
     let of_criterion = |criterion: &Criterion| {
         let figure = points.spread(point, &criterion.figure()).map(|spread| spread.value);
+        let shown = figure.map(show_number).unwrap_or_default();
         match figure.map(|figure| criterion.operator.holds(figure, criterion.limit)) {
-            Some(true) => (Requirement::Met, criterion.to_string()),
-            Some(false) => (Requirement::Broken, format!("not {criterion}")),
+            Some(true) => (Requirement::Met, format!("{criterion}: {shown}")),
+            Some(false) => (Requirement::Broken, format!("not {criterion}: {shown}")),
             None if point.used.is_empty() => (Requirement::Undecided, "no valid run".to_owned()),
             None if matches!(criterion.quantity, Quantity::Attainment(_)) => (
                 Requirement::Undecided,
@@ -218,7 +220,11 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
     let (verdict, why) = said
         .max_by_key(|(verdict, _)| *verdict)
         .unwrap_or((Requirement::Undecided, "nothing is bounded".to_owned()));
-    Some((verdict, format!("{why} at {}", run.name)))
+    let at = match run.name.as_str() {
+        "default" => String::new(),
+        load => format!(" at {}", short_label(load)),
+    };
+    Some((verdict, why + &at))
 }
 
 /// Combines the verdicts of all servers. Until the sweep is finished, the requirement is undecided, unless it covers every server and one of

@@ -153,9 +153,10 @@ fn of_points(
         let leading = answer.leading().into_iter().find(|answered| answered.workload == name);
         let is_recommended = |(server, _): &(&ServerId, _)| leading.is_some_and(|answered| is_winner(answered, server));
         let (first, others): (Vec<_>, Vec<_>) = by_server(&workload, &said, &runs, points).partition(is_recommended);
-        let of_servers = first.into_iter().chain(others).map(|(server, (verdict, why))| {
-            (*verdict, format!("{}: {why}", server_name(server, state)))
-        });
+        let of_servers = first
+            .into_iter()
+            .chain(others)
+            .map(|(server, (verdict, why))| (*verdict, format!("{}: {why}", server_name(server, state))));
         let named = match workload.is_only() {
             true => String::new(),
             false => format!(", {name}"),
@@ -220,11 +221,17 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
     let (verdict, why) = said
         .max_by_key(|(verdict, _)| *verdict)
         .unwrap_or((Requirement::Undecided, "nothing is bounded".to_owned()));
-    let at = match run.name.as_str() {
+    let codes = point.codes.iter().filter(|_| verdict == Requirement::Met);
+    let codes = codes.map(|code| code.in_words()).join(", ");
+    let doubt = match codes.is_empty() {
+        true => String::new(),
+        false => format!(" (in doubt: {codes})"),
+    };
+    let at = match &*run.name {
         "default" => String::new(),
         load => format!(" at {}", short_label(load)),
     };
-    Some((verdict, why + &at))
+    Some((verdict, why + &at + &doubt))
 }
 
 /// Combines the verdicts of all servers. Until the sweep is finished, the requirement is undecided, unless it covers every server and one of

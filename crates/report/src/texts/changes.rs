@@ -12,9 +12,9 @@ pub fn changes((low, high): (f64, f64)) -> String {
     both((low, high), high > TWICE)
 }
 
-/// A change and its interval, in one form: `-5.1 %` and `-6.3 to -3.9 %`, `x 1.7` and `x 0.9 to 3.5`. A multiple of about 1 is in percent.
+/// A change and its interval, in one form: `-5.1 %` and `-6.3 to -3.9 %`, `x 2.7` and `x 0.9 to 3.5`. The ratio decides the form of both.
 pub fn change_and_interval(ratio: f64, interval: (f64, f64)) -> (String, String) {
-    let is_multiple = ratio.max(interval.1) > TWICE;
+    let is_multiple = ratio > TWICE;
     (one(ratio, is_multiple), both(interval, is_multiple))
 }
 
@@ -39,9 +39,9 @@ pub fn change_within(ratio: f64, interval: Option<(f64, f64)>) -> String {
 const TWICE: f64 = 2.0;
 
 fn one(ratio: f64, is_multiple: bool) -> String {
-    match show_number(ratio) {
-        multiple if is_multiple && multiple != "1" => format!("x {multiple}"),
-        _ => format!("{} %", percent(ratio)),
+    match is_multiple {
+        true => format!("x {}", show_number(ratio)),
+        false => format!("{} %", percent(ratio)),
     }
 }
 
@@ -68,8 +68,8 @@ mod tests {
         assert_eq!(change(3.5), "x 3.5");
         assert_eq!(changes((0.972, 1.01)), "-2.8 to +1.0 %");
         assert_eq!(changes((0.9, 3.5)), "x 0.9 to 3.5");
-        assert_eq!(change_within(1.729, Some((1.44, 2.09))), "x 1.73 (x 1.44 to 2.09)");
-        assert_eq!(change_within(1.004, Some((0.3, 3.4))), "+0.4 % (x 0.3 to 3.4)");
+        assert_eq!(change_within(1.729, Some((1.44, 2.09))), "+72.9 % (+44.0 to +109.0 %)");
+        assert_eq!(change_within(1.004, Some((0.3, 3.4))), "+0.4 % (-70.0 to +240.0 %)");
         assert_eq!(brief_change(1.004, (0.3, 3.4)), "+0 %");
         assert_eq!(change_within(0.949, Some((0.937, 0.961))), "-5.1 % (-6.3 to -3.9 %)");
     }

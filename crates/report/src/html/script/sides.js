@@ -60,8 +60,8 @@ function compareSides(a, b) {
 function ratioText(one, other) {
   if (!(one.min > 0) || !(other.min > 0)) return "–";
   const ratios = [other.median / one.median, other.min / one.max, other.max / one.min];
-  const isMultiple = ratios[0] >= 2 || ratios[0] <= 0.5;
-  const show = (ratio) => (isMultiple ? `x ${showNumber(ratio)}` : `${ratio < 1 ? "−" : "+"}${showNumber(Math.abs(ratio - 1) * 100)} %`);
+  const isMultiple = ratios[0] > 2;
+  const show = (ratio) => (isMultiple ? `x ${showNumber(ratio)}` : `${ratio < 1 ? "-" : "+"}${showNumber(Math.abs(ratio - 1) * 100)} %`);
   const [ratio, min, max] = ratios.map(show);
   return one.isEstimate && other.isEstimate ? `${ratio} (${min} to ${max})` : ratio;
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
-use vsweep_answer::PointEstimates;
+use vsweep_answer::{Goal, PointEstimates};
 use vsweep_base::cause::Cause;
 use vsweep_base::ids::ServerId;
 use vsweep_base::shell::{shell_command, shell_line};
@@ -171,10 +171,19 @@ fn place_of(metric: &str) -> usize {
 fn estimates(inputs: &Inputs<'_>) -> Value {
     let document = &inputs.answers.document;
     let of_point: HashMap<&str, &PointEstimates> = document.estimates.iter().map(|own| (&*own.point, own)).collect();
+    // The page multiplies figures that add up by the replicas, and shows the product as sentences do.
+    let adds_up = |metric: &str| {
+        let mut questions = document.questions.iter();
+        questions.any(|own| matches!(&own.goal, Goal::Metric { name, adds_up: true } if name == metric))
+    };
     let column = |number: usize| -> Value {
+        let digits = match adds_up(&document.noise[number].metric) {
+            true => |figure: f64| format!("{figure:.8e}").parse().unwrap_or(figure),
+            false => round,
+        };
         let estimate = |point: &Point| {
             let estimate = of_point.get(&*point.id)?.figures[number]?;
-            Some([estimate.value, estimate.low, estimate.high].map(round))
+            Some([estimate.value, estimate.low, estimate.high].map(digits))
         };
         inputs
             .points

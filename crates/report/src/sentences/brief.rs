@@ -62,7 +62,7 @@ pub struct Brief {
     /// The number of further recommendations.
     pub more: usize,
     /// The recommendation for all workloads together, unless each workload has the same one.
-    pub together: Option<Sentence>,
+    pub together: Option<String>,
     /// Certainty of a single recommendation.
     pub sure: Option<String>,
     /// The reasons for one or two recommendations, a line each that begins with a label; empty for more recommendations.
@@ -206,11 +206,13 @@ fn others_together(answer: &Answer, leading: &[&QuestionAnswer]) -> Vec<String> 
     others.map(text).collect()
 }
 
-fn joint(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<Sentence> {
-    let config = answer.together.first()?.config.as_ref()?;
+fn joint(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<String> {
+    let together = answer.together.first()?;
+    let config = together.config.as_ref()?;
     let is_own = |answered: &&QuestionAnswer| answered.winner.as_ref().is_some_and(|winner| winner.config == *config);
-    let text = together(answer).into_iter().next();
-    text.filter(|_| !leading.iter().all(is_own))
+    let least = together.shares.iter().map(|share| share.share).reduce(f64::min)?;
+    let (name, least, sure) = (answer.name_of(config), percent(least), percent(together.probability));
+    (!leading.iter().all(is_own)).then(|| format!("{name}: {least} or more of the best for each, {sure} sure"))
 }
 
 /// The reason for a recommendation, else how far ahead it is: `Why: TP 1 instead of 2: …`, `Lead: 1.18 times the next server`. If there

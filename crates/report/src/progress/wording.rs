@@ -176,7 +176,7 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
     format!("{name}: searching {vary} for {}{from}", names.join(", "))
 }
 
-/// The loads between which a search looks for the limit of a target: `chat between 41 and 48`.
+/// The highest load that met the target of a search, and the lowest that failed it: `chat passed at 41, failed at 48`.
 pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
     let record = state.latest_search(search)?;
     let slot = record.started.slot;
@@ -191,13 +191,12 @@ pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
             None => {}
         }
     }
-    Some(match (met.is_finite(), missed.is_finite()) {
-        (true, true) if met < missed => format!("{asked} between {} and {}", show_number(met), show_number(missed)),
-        (true, true) => format!("{asked} near {}", show_number(met.midpoint(missed))),
-        (true, false) => format!("{asked} above {}", show_number(met)),
-        (false, true) => format!("{asked} below {}", show_number(missed)),
-        (false, false) => return None,
-    })
+    let seen = [("passed", met), ("failed", missed)].into_iter();
+    let seen = seen.filter(|(_, load)| load.is_finite());
+    let seen = seen
+        .map(|(word, load)| format!("{word} at {}", show_number(load)))
+        .join(", ");
+    (!seen.is_empty()).then(|| format!("{asked} {seen}"))
 }
 
 /// Name of a run: `TP 2, concurrency 8 #1`.

@@ -29,7 +29,7 @@ fn each_workload_has_the_limit_that_its_own_server_reaches() {
         ..Experiment::default()
     });
     let page = fs::read_to_string(directory.report_html()).expect("readable");
-    let limits = ["Arithmetic binds", "Memory bandwidth binds"];
+    let limits = ["Compute is the limit", "Memory bandwidth is the limit"];
     let shown: Vec<[bool; 2]> = picks(&page)
         .iter()
         .map(|pick| limits.map(|limit| pick.contains(limit)))
@@ -45,6 +45,21 @@ fn each_workload_has_the_limit_that_its_own_server_reaches() {
         let line = markdown.lines().find(|line| line.contains(limit)).expect("a line");
         assert!(!line.starts_with(limit) && line.contains(" out: "), "{line}");
     }
+}
+
+#[test]
+fn settings_that_differ_together_at_few_servers_are_all_named() {
+    let (_folder, directory) = write(&Experiment {
+        servers: vec![
+            json!({"tensor_parallel_size": 1, "max_num_seqs": 128}),
+            json!({"tensor_parallel_size": 2, "max_num_seqs": 64}),
+        ],
+        loads: times(&[json!({})], "max_concurrency", &[json!(8), json!(16)]),
+        ..Experiment::default()
+    });
+    let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
+    let names = ["TP 1, seqs 128", "TP 2, seqs 64"];
+    assert!(names.iter().any(|name| markdown.contains(name)), "{markdown}");
 }
 
 #[test]

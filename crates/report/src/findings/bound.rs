@@ -2,6 +2,7 @@
 //! recorded limit.
 
 use crate::sentences::{parts::percent, picks};
+use crate::texts::words::lower_first;
 use itertools::Itertools;
 use vsweep_answer::{Answer, Winner};
 use vsweep_plan::ServeCommand;
@@ -35,11 +36,16 @@ fn sentence(winner: &Winner, largest: Option<&str>, state: &State, points: &Poin
     })
 }
 
-/// The first and the last clause of a sentence: the limit, and what to try next.
+/// The first and the last clause of a sentence, after a label: the limit, and what to try next.
 pub fn briefly(sentence: &str) -> String {
     let parts = sentence.split("; ").collect_vec();
     let mut shown = parts.iter().take(1).chain(parts.iter().skip(1).last());
-    shown.join("; ")
+    let shown = shown.join("; ");
+    // `KV` keeps its capitals.
+    match shown.chars().nth(1) {
+        Some(second) if second.is_lowercase() => lower_first(&shown),
+        _ => shown,
+    }
 }
 
 /// The limit that the runs of a point record most often.
@@ -68,43 +74,42 @@ struct ServerFacts<'a> {
 
 fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64>) -> Option<String> {
     let share = |name: &str| figure(name).map(percent);
-    // Advice against a limit is given only if it binds. Otherwise more load may help.
-    let verb_and_advice = |name: &str, reached: f64, advice: String| {
+    let unreached = || {
+        let (compute, bandwidth) = (share("mfu")?, share("mbu")?);
+        Some(format!(
+            "No limit reached: {compute} of compute and {bandwidth} of memory bandwidth used"
+        ))
+    };
+    // Advice against a limit is given only if it is near. Otherwise more load may help.
+    let unless_far = |name: &str, reached: f64, near: String| {
         Some(match figure(name)? >= NEAR * reached {
-            true => ("binds", format!("; {advice}")),
+            true => near,
             false => {
-                let more = known
-                    .largest
-                    .map(|largest| format!("; try more than {largest}, the largest tested"));
-                ("comes nearest to its limit", more.unwrap_or_default())
+                let more = known.largest.map(|largest| format!("; try more than {largest}"));
+                format!("{}{}", unreached()?, more.unwrap_or_default())
             }
         })
     };
-    let weights = (!known.is_quantised).then_some("8-bit weights (quantization)");
+    let weights = (!known.is_quantised).then_some("8-bit weights");
     let cache = (!known.has_fp8_cache).then_some("an fp8 KV cache (kv_cache_dtype)");
     Some(match limit {
         "memory_bandwidth" => {
             let ways = [weights, cache, Some("more requests at once")];
-            let advice = format!(
-                "to read less for each token, try {}",
+            let near = format!(
+                "Memory bandwidth is the limit: {} of its peak is used, and kernels rarely exceed 80 %; to read less for each token, try {}",
+                share("mbu")?,
                 ways.into_iter().flatten().join(", ")
             );
-            let (verb, advice) = verb_and_advice("mbu", REACHED_BANDWIDTH, advice)?;
-            format!(
-                "Memory bandwidth {verb}: {} of its peak (real kernels reach about 80 %); {} of the arithmetic is used{advice}",
-                share("mbu")?,
-                share("mfu")?
-            )
+            unless_far("mbu", REACHED_BANDWIDTH, near)?
         }
         "arithmetic" => {
-            let weights = weights.map_or(String::new(), |weights| format!("{weights} or "));
-            let advice = format!("more requests will hardly help, but {weights}more GPUs may");
-            let (verb, advice) = verb_and_advice("mfu", REACHED_ARITHMETIC, advice)?;
-            format!(
-                "Arithmetic {verb}: {} of its peak (real kernels reach 50 to 60 %); {} of the memory bandwidth is used{advice}",
+            let ways = [weights, Some("more GPUs")];
+            let near = format!(
+                "Compute is the limit: {} of its peak is used, and kernels rarely exceed 60 %; more requests will hardly help: try {}",
                 share("mfu")?,
-                share("mbu")?
-            )
+                ways.into_iter().flatten().join(" or ")
+            );
+            unless_far("mfu", REACHED_ARITHMETIC, near)?
         }
         "host" => format!(
             "The host binds: its work takes about {} of the time, while {} of the memory bandwidth is used; CUDA graphs (no enforce_eager) or \
@@ -121,11 +126,7 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
             "max_num_seqs binds: requests wait while most KV blocks are free (use peaks at {}); try more",
             share("kv_cache_usage_max")?
         ),
-        "load" => format!(
-            "No limit of the hardware binds: {} of the memory bandwidth and {} of the arithmetic are used; the server can take more load",
-            share("mbu")?,
-            share("mfu")?
-        ),
+        "load" => unreached()? + "; the server can take more load",
         _ => return None,
     })
 }
@@ -140,21 +141,16 @@ mod tests {
         let said = |limit| say(limit, &ServerFacts::default(), shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
-            "Memory bandwidth binds: 69 % of its peak (real kernels reach about 80 %); 12 % of the arithmetic is used; to read less for \
-             each token, try 8-bit weights (quantization), an fp8 KV cache (kv_cache_dtype), more requests at once"
+            "Memory bandwidth is the limit: 69 % of its peak is used, and kernels rarely exceed 80 %; to read less for each token, try \
+             8-bit weights, an fp8 KV cache (kv_cache_dtype), more requests at once"
         );
         assert_eq!(
             said("kv_blocks"),
             "KV blocks bind: requests wait while 69 % of them are in use, so more max_num_seqs cannot help; an fp8 KV cache \
              (kv_cache_dtype) holds about twice the tokens"
         );
-        let far = "Arithmetic comes nearest to its limit: 12 % of its peak (real kernels reach 50 to 60 %); 69 % of the memory \
-                   bandwidth is used";
-        assert_eq!(
-            said("arithmetic"),
-            far,
-            "more requests may help as long as it does not bind"
-        );
+        let far = "No limit reached: 12 % of compute and 69 % of memory bandwidth used";
+        assert_eq!(said("arithmetic"), far, "more requests may help as long as it is far");
         let largest = Some("concurrency 32");
         let rising = ServerFacts {
             largest,
@@ -162,8 +158,15 @@ mod tests {
         };
         assert_eq!(
             say("arithmetic", &rising, shares).expect("a sentence"),
-            format!("{far}; try more than concurrency 32, the largest tested")
+            format!("{far}; try more than concurrency 32")
         );
+        let near = say("arithmetic", &ServerFacts::default(), |_| Some(0.52)).expect("a sentence");
+        assert_eq!(
+            briefly(&near),
+            "compute is the limit: 52 % of its peak is used, and kernels rarely exceed 60 %; more requests will hardly help: try 8-bit \
+             weights or more GPUs"
+        );
+        assert!(briefly(&said("kv_blocks")).starts_with("KV blocks"));
         for limit in ["arithmetic", "host", "max_num_seqs", "load"] {
             assert!(said(limit).contains('%'), "{limit}");
         }

@@ -68,6 +68,8 @@ pub struct Point {
 pub struct Counts {
     /// Number of servers that keep at least one point.
     pub servers: u64,
+    /// True if one of them has the default settings and is none of the axes.
+    pub has_defaults: bool,
     /// Minimum number of starts of all servers together.
     pub starts: u64,
     /// Number of points; 0 if a search or an exploration finds the loads.
@@ -190,6 +192,7 @@ impl Matrix {
         let of_plan = self.filters.iter().filter(|filter| filter.kind != FilterKind::Only);
         Counts {
             servers,
+            has_defaults: self.kept_servers().any(|index| self.sides.serve.is_defaults(index)),
             starts: servers * u64::from(self.starts),
             points,
             searches,

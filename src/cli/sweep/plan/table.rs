@@ -188,7 +188,12 @@ pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
         show_many(counts.starts, "server start"),
         show_many(counts.pairs, "pair"),
     );
-    writeln!(out, "{starts}, {}; {pairs} of server and load", describe_work(counts))?;
+    let defaults = match counts.has_defaults {
+        true => " (one of them with the default settings)",
+        false => "",
+    };
+    let work = describe_work(counts);
+    writeln!(out, "{starts}{defaults}, {work}; {pairs} of server and load")?;
     for removed in &counts.removed {
         writeln!(out, "  {} removed by {}", show_count(removed.pairs), removed.text)?;
     }

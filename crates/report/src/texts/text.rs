@@ -146,6 +146,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         lines => lines.map(|(row, line)| (mark_of(row), line)).collect_vec(),
         legend,
         has_front => !answer.frontier.is_empty(),
+        has_others => listed.iter().any(|at| !is_recommended(at) && !answer.frontier.contains(at)),
         has_times => has_times,
         is_rough => aligned.contains('~'),
         more => chosen.len().saturating_sub(MOST_ROWS),

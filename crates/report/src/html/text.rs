@@ -38,6 +38,7 @@ pub fn render(template: &str, parts: Value) -> String {
     let mut page = environment(escape);
     page.add_filter("capitalised", capitalise);
     page.add_filter("with_code", with_code);
+    page.add_filter("with_flags", with_flags);
     page.add_global("style", safe(STYLE));
     share(&mut page, "base", include_str!("base.html.jinja"));
     share(&mut page, "parts", include_str!("parts.html.jinja"));
@@ -59,6 +60,21 @@ fn with_code(text: &str) -> Value {
         0 => with_terms(part),
         _ => format!("<code>{part}</code>"),
     });
+    safe(parts.collect::<String>())
+}
+
+/// Keeps each flag of a command line on one line.
+fn with_flags(text: &str) -> Value {
+    let escaped = escape(text);
+    let parts = escaped
+        .split_inclusive(char::is_whitespace)
+        .map(|part| match part.trim_end() {
+            flag if flag.starts_with("--") => {
+                let blank = &part[flag.len()..];
+                format!(r#"<span class="flag">{flag}</span>{blank}"#)
+            }
+            _ => part.to_owned(),
+        });
     safe(parts.collect::<String>())
 }
 
@@ -108,6 +124,15 @@ mod tests {
             parts,
         );
         assert_eq!(filled, "<{{b}}&lt;\\u{1b}|<b>||&amp;2>");
+    }
+
+    #[test]
+    fn a_flag_stays_on_one_line() {
+        let flags = with_flags("vllm serve a&b --max-num-seqs 8\n--eager").to_string();
+        assert_eq!(
+            flags,
+            "vllm serve a&amp;b <span class=\"flag\">--max-num-seqs</span> 8\n<span class=\"flag\">--eager</span>"
+        );
     }
 
     proptest! {

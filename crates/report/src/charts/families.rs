@@ -80,6 +80,11 @@ fn draw(
         };
         // Of the servers that share a colour, only the best one and those with a point on the frontier are drawn in it.
         match shown.iter().position(|known| *known == colour) {
+            Some(_) if on_front(family) && shown.len() < MOST_CURVES => {
+                let (style, curve) = (Style::Curve(shown.len()), marks(family, Some(load)));
+                series.push(Series::new(settings(&named, row), style, curve));
+                shown.push(colour);
+            }
             Some(place) if on_front(family) => {
                 let name = format!("{colour}, other settings");
                 series.push(Series::new(name, Style::Curve(place), marks(family, Some(load))));

@@ -12,12 +12,12 @@ const HEIGHT: f64 = 34.0;
 /// Thickness of the edge of a hollow bar.
 const EDGE: f64 = 3.0;
 
-/// Draws a bar from zero to its end, with its interval.
+/// Draws a bar from zero to its end, with its interval. The figure is right of all upright `limits` that it would hide.
 pub fn draw(
     canvas: &mut Canvas,
-    [zero, end]: [Position; 2],
-    interval: Option<[Position; 2]>,
+    ([zero, end], interval): ([Position; 2], Option<[Position; 2]>),
     label: &str,
+    limits: &[f64],
     number: usize,
 ) {
     let half = HEIGHT / 2.0;
@@ -32,8 +32,14 @@ pub fn draw(
         canvas.interval(ends, 7.0, 3.0, INK);
         right = right.max(ends[1].0);
     }
+    let width = 18.0 + text_width(label, LABEL);
+    for limit in limits {
+        if (right..right + width).contains(limit) {
+            right = *limit;
+        }
+    }
     // The figure is on the right, because the names of the bars are on the left.
-    let ground = (right + 18.0 + text_width(label, LABEL), end.1 + half);
+    let ground = (right + width, end.1 + half);
     canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE);
     canvas.text((right + 10.0, end.1), label, LABEL, Align::Left);
 }

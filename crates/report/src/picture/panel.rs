@@ -118,11 +118,7 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
     };
     let gaps = panel.series.iter().filter(is_barred).count().saturating_sub(1);
     let mut barred = 0;
-    // Upright limits would strike out the figures next to bars.
-    let is_below = |number: &usize| is_bars && panel.series[*number].style == Style::Limit;
-    let (below, above): (Vec<usize>, Vec<usize>) = (0..panel.series.len()).partition(is_below);
-    for number in below.into_iter().chain(above) {
-        let series = &panel.series[number];
+    for (number, series) in panel.series.iter().enumerate() {
         let mut shift = 0.0;
         if is_barred(&series) && gaps > 0 {
             shift = BAR_SHIFT * (2.0 * f64::from(barred) / gaps as f64 - 1.0);
@@ -182,11 +178,15 @@ fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick], title: &str) 
 fn draw_series(canvas: &mut Canvas, frame: &Frame, (all, number): (&[Series], usize), bar_shift: f64) {
     let series = &all[number];
     if let Style::Bar(number) = series.style {
+        let limits = all.iter().filter(|other| other.style == Style::Limit);
+        let limits = limits
+            .filter_map(|limit| Some(frame.places(limit.points.get(..1)?)[0].0))
+            .collect_vec();
         for mark in &series.points {
             let place = |x: f64| frame.place(x, mark.y);
             let interval = mark.bar.map(|(low, high)| [place(low), place(high)]);
             let ends = [place(0.0), place(mark.x)];
-            bars::draw(canvas, ends, interval, &mark.label.join(" "), number);
+            bars::draw(canvas, (ends, interval), &mark.label.join(" "), &limits, number);
         }
         return;
     }

@@ -208,10 +208,12 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
 fn a_frontier_is_a_picture_json_and_csv() {
     let (_folder, root) = vllm_tree();
     let said = succeed(&["plot pareto"], &root);
+    let (drawn, table) = said.split_once('\n').expect("two parts");
     assert_eq!(
-        said,
-        "wrote DIR/pareto/PARETO.png (1 row x 1 column, 4 points; 2 on the frontier)\n"
+        drawn,
+        "wrote DIR/pareto/PARETO.png (1 row x 1 column, 4 points; 2 on the frontier)"
     );
+    assert!(table.contains("settings") && table.lines().count() == 3, "{table}");
     assert_eq!(size(&root.join("pareto/PARETO.png")).0, 1600);
     let json: Value = serde_json::from_str(&succeed(&["plot pareto", "--format", "json"], &root)).expect("JSON");
     assert_eq!(json["x"], json!({"metric": "tokens_per_user", "better": "higher"}));

@@ -944,7 +944,7 @@ fn a_met_requirement_names_the_recommended_server() {
     let written = report(&directory, &asserted("chat", 1e6));
     assert_eq!(written.requirements.len(), 1);
     let why = &written.requirements[0].why;
-    assert!(why.starts_with("seed=0, tensor_parallel_size=2: "), "{why}");
+    assert!(why.starts_with("seed 0, TP 2: "), "{why}");
 }
 
 #[test]

@@ -1,14 +1,18 @@
 //! `vsweep plot pareto`: shows the trade-off between two metrics, with the points that no other point beats in both.
 
 use super::charts::{Directories, list};
-use crate::cli::output::{self, finish, print_json};
+use crate::cli::output::{self, finish, is_quiet, print_json, say};
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
 use crate::report::charts::grid::file_name;
 use crate::report::charts::{ChartContext, pareto};
+use crate::report::findings::variation::{settings, varying};
 use crate::report::picture::{Form, Size};
-use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
+use crate::report::texts::align::align;
+use crate::report::texts::words::{axis_title, show_number};
+use crate::table::{Measure, PlacedPoint, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
+use itertools::Itertools;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -134,7 +138,33 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
         pictures.iter().map(|(group, chart)| (group.as_str(), chart)),
         (&Size::default(), form),
         args.dry_run,
-    )
+    )?;
+    if !args.dry_run && !is_quiet() {
+        tradeoffs
+            .iter()
+            .for_each(|tradeoff| say(frontier_table(points, tradeoff).trim_end()));
+    }
+    Ok(())
+}
+
+/// The points on a frontier as text, in descending order of the figure along the y axis.
+fn frontier_table(points: &Points<'_>, tradeoff: &Tradeoff<'_>) -> String {
+    let varied = varying(points);
+    let row = |placed: &PlacedPoint<'_>| {
+        let figures = [placed.y.value, placed.x.value].map(show_number);
+        figures
+            .into_iter()
+            .chain([settings(&varied, placed.point.row)])
+            .collect()
+    };
+    let placed = tradeoff.frontier.iter().map(|at| &tradeoff.placed[*at]);
+    let placed = placed.sorted_by(|a, b| b.y.value.total_cmp(&a.y.value));
+    let heads = [
+        axis_title(&tradeoff.y.metric),
+        axis_title(&tradeoff.x.metric),
+        "settings".to_owned(),
+    ];
+    align(&[heads.to_vec()].into_iter().chain(placed.map(row)).collect_vec())
 }
 
 fn to_json(points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], (x, y): (&Measure, &Measure)) -> Value {

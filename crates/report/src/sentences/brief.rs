@@ -3,8 +3,8 @@
 use super::effects::briefly;
 use super::sure::{at_top, certainty, confirmed, near, so_far};
 use super::{
-    Sentence, capital, cost, difference, figure, is_only, next, none, parts, percent, preferred, sentence, server,
-    together, unit, untried, warnings,
+    capital, cost, difference, figure, is_only, next, none, parts, percent, preferred, sentence, server, unit, untried,
+    warnings,
 };
 use crate::texts::words::{lower_first, say};
 use itertools::Itertools;
@@ -92,11 +92,8 @@ pub struct Best {
 /// The best server for the first leading question that has several entrants, without the interval of its figure.
 pub fn best(answer: &Answer) -> Option<Best> {
     let leading = answer.leading();
-    let of_several = |answered: &&QuestionAnswer| {
-        let winner = answered.winner.as_ref().filter(|_| answered.entrants.len() > 1)?;
-        Some((*answered, winner))
-    };
-    let (answered, winner) = leading.iter().find_map(of_several)?;
+    let mut of_several = leading.iter().filter(|answered| answered.entrants.len() > 1);
+    let (answered, winner) = of_several.find_map(|answered| Some((answered, answered.winner.as_ref()?)))?;
     let (title, more) = match leading.len() {
         1 => (String::new(), String::new()),
         all => (short_title(answered) + ": ", format!(" (and {} more)", all - 1)),
@@ -245,14 +242,16 @@ fn short_title(answered: &QuestionAnswer) -> String {
 
 fn warned(leading: &[&QuestionAnswer]) -> Option<String> {
     let warned = leading.iter().map(|answered| (answered, about_servers(&[answered])));
-    let warned = warned.filter(|(_, warnings)| !warnings.is_empty()).map(|(answered, warnings)| {
-        let short = |warning: &String| lower_first(warning.trim_start_matches("Warning: ").trim_end_matches('.'));
-        let title = match leading.len() {
-            1 => "recommended server".to_owned(),
-            _ => short_title(answered),
-        };
-        format!("{title}: {}", warnings.iter().map(short).join(", "))
-    });
+    let warned = warned
+        .filter(|(_, warnings)| !warnings.is_empty())
+        .map(|(answered, warnings)| {
+            let short = |warning: &String| lower_first(warning.trim_start_matches("Warning: ").trim_end_matches('.'));
+            let title = match leading.len() {
+                1 => "recommended server".to_owned(),
+                _ => short_title(answered),
+            };
+            format!("{title}: {}", warnings.iter().map(short).join(", "))
+        });
     let warned = warned.collect_vec().join("; ");
     (!warned.is_empty()).then_some(warned)
 }
@@ -514,7 +513,10 @@ mod tests {
         answer.questions.truncate(1);
         answer.questions[0].warnings = vec![Warning::Disturbed { disturbed: 2, of: 3 }];
         let warned = brief(&answer).warned;
-        assert_eq!(warned.as_deref(), Some("recommended server: 2 of 3 runs were disturbed"));
+        assert_eq!(
+            warned.as_deref(),
+            Some("recommended server: 2 of 3 runs were disturbed")
+        );
         let mut other = answer.questions[0].clone();
         (other.workload, answer.questions[0].workload) = ("code".to_owned(), "GPU chat".to_owned());
         other.warnings.clear();

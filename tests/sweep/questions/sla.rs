@@ -440,7 +440,11 @@ fn a_probe_that_is_cut_on_a_hung_server_has_failed() {
     let failed: Vec<_> = state.runs().filter(|run| run.outcome != Outcome::Ok).collect();
     assert!(!failed.is_empty(), "{}", said(&output));
     for run in failed {
-        assert_eq!((run.outcome, run.cause), (Outcome::Failed, Some(Cause::Hung)), "{run:?}");
+        assert_eq!(
+            (run.outcome, run.cause),
+            (Outcome::Failed, Some(Cause::Hung)),
+            "{run:?}"
+        );
     }
     harness.wait_until_alone();
 }

@@ -105,7 +105,7 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
         "arithmetic" => {
             let ways = [weights, Some("more GPUs")];
             let near = format!(
-                "Compute is the limit: {} of its peak is used, and kernels rarely exceed 60 %; more requests will hardly help: try {}",
+                "Compute binds: {} of its peak is used, and kernels rarely exceed 60 %; more requests will hardly help: try {}",
                 share("mfu")?,
                 ways.into_iter().flatten().join(" or ")
             );
@@ -163,7 +163,7 @@ mod tests {
         let near = say("arithmetic", &ServerFacts::default(), |_| Some(0.52)).expect("a sentence");
         assert_eq!(
             briefly(&near),
-            "compute is the limit: 52 % of its peak is used, and kernels rarely exceed 60 %; more requests will hardly help: try 8-bit \
+            "compute binds: 52 % of its peak is used, and kernels rarely exceed 60 %; more requests will hardly help: try 8-bit \
              weights or more GPUs"
         );
         assert!(briefly(&said("kv_blocks")).starts_with("KV blocks"));

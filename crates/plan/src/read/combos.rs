@@ -1,6 +1,6 @@
 //! Combinations of parameters: those that a plan lists, and those of a file in the form of `vllm bench sweep`.
 
-use super::params::{is_whole_value, whole_count};
+use super::params::is_whole_value;
 use super::{FromNode, Reader, Table, table};
 use crate::commands::{COMMAND, ENV};
 use crate::syntax::json_text;
@@ -69,7 +69,7 @@ impl Reader<'_> {
                     continue;
                 }
                 _ if is_whole_value(value) => self.whole_value(value)?,
-                _ => whole_count(key, self.value(value)),
+                _ => self.value(value),
             };
             combo.params.insert(key.clone(), value);
         }
@@ -147,7 +147,7 @@ fn record(mut name: Option<String>, node: &Node, found: &mut Diagnostics) -> Opt
         let value = value.to_json(&mut |text, _| text.to_string());
         match key == NAME {
             true => name = Some(show(&value)),
-            false => drop(params.insert(key.clone(), whole_count(key, value))),
+            false => drop(params.insert(key.clone(), value)),
         }
     }
     Some((node.span, Combo { name, params }))

@@ -122,7 +122,7 @@ impl Reader<'_> {
                     self.refuse(node.span, message, remedy)
                 }
             }
-            _ => Some(Axis::Fixed(whole_count(&entry.key, self.value(node)))),
+            _ => Some(Axis::Fixed(self.value(node))),
         }
     }
 
@@ -137,7 +137,7 @@ impl Reader<'_> {
                 let message = format!("a value of the axis `{name}` is {}", item.kind_name());
                 self.refuse(item.span, message, "write { value = ... } to pass it as one value")
             }
-            _ => Some(whole_count(name, self.value(item))),
+            _ => Some(self.value(item)),
         };
         // Each item is read, so that all problems are reported.
         let values: Vec<Option<Value>> = items.iter().map(value).collect();
@@ -204,15 +204,6 @@ impl Derived {
     }
 }
 
-/// Returns the value of a parameter, with a count such as `8.0` as the integer that it is.
-pub(super) fn whole_count(name: &str, value: Value) -> Value {
-    let whole = |count: f64| count.fract() == 0.0 && count.abs() < 9.0e15;
-    match value.as_f64() {
-        Some(count) if value.is_f64() && is_count(name) && whole(count) => Value::from(count as i64),
-        _ => value,
-    }
-}
-
 /// Returns true if a parameter counts something, so that fractions make no sense.
 fn is_count(name: &str) -> bool {
     let name = spelling::canonical(name);
@@ -242,14 +233,6 @@ mod tests {
         assert_eq!(of(json!("inf")), Some(json!(1000)));
         assert_eq!(of(json!(6.45)), Some(json!(65)));
         assert_eq!(of(json!("many")), None);
-    }
-
-    #[test]
-    fn a_count_is_an_integer_however_it_is_written() {
-        assert_eq!(whole_count("max_concurrency", json!(8.0)), json!(8));
-        assert_eq!(whole_count("random-input-len", json!(64.0)), json!(64));
-        assert_eq!(whole_count("num_prompts", json!(8.5)), json!(8.5));
-        assert_eq!(whole_count("request_rate", json!(8.0)), json!(8.0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! installed vLLM lacks is a warning. Without an installation, unknown flags are warnings, because another release may have them. A value
 //! of a wrong type is always an error, and so is everything that a launched simulator would refuse.
 
-use super::{OUTPUT_JSON, SlowChecks, launched, loads, place_of_param};
+use super::{OUTPUT_JSON, SlowChecks, launched, loads, place_of_param, release_flags};
 use crate::matrix::Matrix;
 use crate::plan::{
     BenchRunner, Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, is_of_server,
@@ -118,11 +118,6 @@ fn check_given(plan: &Plan, given: &Arguments, installed: Option<&InstalledFlags
     }
 }
 
-/// Returns the flags of the known release: those of the simulator without the ones that vLLM lacks.
-fn release_flags<'a>() -> impl Iterator<Item = &'a str> {
-    names().into_iter().filter(|name| !name.starts_with("--sim-"))
-}
-
 /// Returns true if an installation has exactly the flags of the known release, and so takes the same values.
 fn is_release(installed: &InstalledFlags) -> bool {
     let known: BTreeSet<&str> = release_flags().collect();
@@ -197,12 +192,6 @@ fn problem(plan: &Plan, objection: &Objection) -> Problem {
             "remove it, or put it behind its flag",
         ),
     }
-}
-
-/// Returns true if vLLM's server has a flag for a parameter of this name.
-pub(super) fn is_known(name: &str) -> bool {
-    let flag = format!("--{}", spelling::flag(name));
-    release_flags().any(|known| known == flag)
 }
 
 /// Returns the position at which the plan sets the parameter of a flag, if it does.

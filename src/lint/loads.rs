@@ -1,6 +1,6 @@
 //! Checks a plan's loads by the rules of the program that measures them.
 
-use super::{OUTPUT_JSON, flags, judging_figures, launched, loads, place_of_param};
+use super::{OUTPUT_JSON, is_server_flag, judging_figures, launched, loads, place_of_param};
 use crate::bench::{self, native::settings::NativeSettings};
 use crate::matrix::{Matrix, argv};
 use crate::plan::{
@@ -285,7 +285,7 @@ pub(super) fn problem(span: Span, sentence: &str) -> Problem {
     let unknown = message
         .split_once("has no parameter \"")
         .map(|(_, name)| name.trim_end_matches('"'));
-    let remedy = match unknown.is_some_and(flags::is_known) {
+    let remedy = match unknown.is_some_and(is_server_flag) {
         true => "it is a flag of the server: move it to [serve.params]",
         false => remedy,
     };

@@ -132,3 +132,16 @@ fn judging_figures(plan: &Plan) -> Vec<(&str, Vec<String>)> {
     all.extend(objective.map(|name| (name.as_str(), at(&["optimize", "objective"]))));
     all
 }
+
+/// Returns the flags of the known release: those of the simulator without the ones that vLLM lacks.
+fn release_flags<'a>() -> impl Iterator<Item = &'a str> {
+    crate::sim::flags::names()
+        .into_iter()
+        .filter(|name| !name.starts_with("--sim-"))
+}
+
+/// Returns true if vLLM's server has a flag for a parameter of this name.
+fn is_server_flag(name: &str) -> bool {
+    let flag = format!("--{}", crate::plan::spelling::flag(name));
+    release_flags().any(|known| known == flag)
+}

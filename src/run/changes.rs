@@ -140,7 +140,7 @@ impl Changes {
 
     /// Returns true if the change must be recorded.
     pub fn is_any(&self) -> bool {
-        !self.notes.is_empty()
+        !self.notes.is_empty() || !self.renamed.is_empty()
     }
 
     /// Returns notes for the user; empty if nothing changed.

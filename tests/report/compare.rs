@@ -585,6 +585,7 @@ fn noisy_experiments(folder: &Path, host: &str, slowness: &[f64], noise: f64) {
             loads: vec![json!({"max_concurrency": 8}), json!({"max_concurrency": 64})],
             slowness: *slowness,
             noise,
+            journal: at as u64 + 1,
             ..Experiment::default()
         };
         experiment.write(&root);

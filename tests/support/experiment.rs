@@ -37,6 +37,8 @@ pub struct Experiment {
     pub fails: fn(usize, usize) -> Option<Cause>,
     /// Decides which measured runs are in doubt, by server and load.
     pub doubts: fn(usize, usize) -> Option<Code>,
+    /// Name of the journal.
+    pub journal: u64,
     /// True if the servers are simulated.
     pub simulated: bool,
     /// Factor by which everything is slower than usual.
@@ -66,6 +68,7 @@ impl Default for Experiment {
             requests: 16,
             fails: |_, _| None,
             doubts: |_, _| None,
+            journal: 0x1234_5678_9abc_def0,
             simulated: false,
             slowness: 1.0,
             noise: 0.06,
@@ -96,7 +99,7 @@ impl Experiment {
     pub fn write(&self, root: &Path) -> Directory {
         let directory = Directory::at(root);
         directory.create().expect("created");
-        let mut journal = Journal::begin(&directory, "1-of-1");
+        let mut journal = Journal::begin(&directory, "1-of-1", self.journal);
         let (servers, loads) = (self.servers.len(), self.loads.len());
         let points = (0..servers).flat_map(|i| (0..loads).map(move |j| point(i, j)));
         let points: Vec<PointId> = points.collect();
@@ -302,8 +305,8 @@ struct Journal {
 }
 
 impl Journal {
-    fn begin(directory: &Directory, shard: &str) -> Journal {
-        let nonce = Nonce::from(0x1234_5678_9abc_def0);
+    fn begin(directory: &Directory, shard: &str, nonce: u64) -> Journal {
+        let nonce = Nonce::from(nonce);
         let path = directory.journal_folder().join(format!("{nonce}.jsonl"));
         let mut journal = Journal {
             file: fs::File::create(path).expect("created"),

@@ -439,8 +439,6 @@ mod tests {
         };
         let twice = of("num_prompts = [100, \"100\"]").expect_err("one load twice");
         assert!(twice.contains("is the same load twice"), "{twice}");
-        let [whole, float] = ["8", "8.0"].map(|load| of(&format!("num_prompts = 9\nmax_concurrency = {load}")));
-        assert_eq!(whole, float);
     }
 
     #[test]

@@ -216,7 +216,7 @@ fn a_machine_that_is_always_disturbed_decides_nothing() {
         answer.notes[0].contains("missed the target while something disturbed them"),
         "{answer:?}"
     );
-    assert_eq!(answer.posterior, None);
+    assert!(answer.posterior.is_some_and(|prior| prior.quantiles.len() > 1));
 }
 
 #[test]

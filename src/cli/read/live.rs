@@ -203,7 +203,10 @@ const HEADERS: [(HeaderName, &str); 6] = [
 async fn keep_private(request: Request, next: Next) -> Response {
     let answer = match request.headers().get_all(header::HOST).iter().nth(1) {
         Some(_) => StatusCode::BAD_REQUEST.into_response(),
-        None if is_foreign(request.headers(), &host()) => StatusCode::FORBIDDEN.into_response(),
+        None if is_foreign(request.headers(), &host()) => {
+            let remedy = "another name or page asks for it: open it by this machine's short name or its address\n";
+            (StatusCode::FORBIDDEN, remedy).into_response()
+        }
         None => next.run(request).await,
     };
     (HEADERS, answer).into_response()

@@ -47,6 +47,9 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         found => {
             let remedy = match verified.differences.is_empty() {
+                _ if verified.running.is_some() => {
+                    "restore what is lost; tables and report can be checked once the sweep has ended".to_owned()
+                }
                 true if state.damage.is_empty() => "tables and report are sound; restore what is lost".to_owned(),
                 true if !verified.lost.is_empty() => {
                     "restore what is lost; the tables and the report say what is left of the runs".to_owned()

@@ -29,7 +29,7 @@ fn each_workload_has_the_limit_that_its_own_server_reaches() {
         ..Experiment::default()
     });
     let page = fs::read_to_string(directory.report_html()).expect("readable");
-    let limits = ["Compute binds", "Memory bandwidth is the limit"];
+    let limits = ["Compute binds", "Memory bandwidth binds"];
     let shown: Vec<[bool; 2]> = picks(&page)
         .iter()
         .map(|pick| limits.map(|limit| pick.contains(limit)))

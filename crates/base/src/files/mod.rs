@@ -350,7 +350,11 @@ pub fn read_named_text(path: &Path) -> io::Result<String> {
 /// Opens a regular file that a user names, or to which a link leads. Nothing else has an end that can be relied on.
 pub fn open_named_file(path: &Path) -> io::Result<File> {
     let file = open_named(path)?;
-    must_be_plain(file.metadata()?.file_type()).and(Ok(file))
+    match file.metadata()?.file_type() {
+        kind if kind.is_file() => Ok(file),
+        kind if kind.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        _ => Err(refused("it is not a regular file".to_owned())),
+    }
 }
 
 /// Reads a regular file that a user names, of any size.

@@ -41,7 +41,13 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         run.search.as_ref() == Some(&started.search)
             && run.probe().is_some_and(|probe| Some(probe.question.value) == load)
     });
+    // Beside a start with a load, an undecided one says nothing.
+    let counts = |record: &&&SearchRecord| {
+        let found = record.answer(&own.target.name).map(|answer| answer.found);
+        load.is_none() || found.is_some_and(|found| found.value().is_some())
+    };
     let starts = own.starts.iter().filter(|record| record.started.slot < evidence.starts);
+    let starts = starts.filter(counts);
     let posteriors = starts
         .clone()
         .filter_map(|record| record.answer(&own.target.name)?.posterior.as_ref());

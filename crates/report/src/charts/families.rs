@@ -72,15 +72,21 @@ fn draw(
         .collect_vec();
     let on_front = |family: &[&PlacedPoint<'_>]| family.iter().any(|placed| front.contains(&placed.point.row));
     let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
-    for family in &families {
+    let colour_of = |family: &&Vec<&PlacedPoint<'_>>| {
         let row = family[0].point.row;
-        let colour = match each_has_colour {
+        Some(match each_has_colour {
             true => settings(&server_columns, row),
             false => short_setting(&leading?.name, &leading?.cells.at(row)),
-        };
-        // Of the servers that share a colour, only the best one and those with a point on the frontier are drawn in it.
+        })
+    };
+    let colours: Vec<String> = families.iter().filter_map(|family| colour_of(&family)).collect();
+    for (family, colour) in families.iter().zip(&colours) {
+        let row = family[0].point.row;
+        let colour = colour.clone();
+        let left = colours.iter().unique().filter(|own| !shown.contains(*own)).count();
+        // Of the servers that share a colour, the best one has it. Those on the frontier get colours of their own while there are any.
         match shown.iter().position(|known| *known == colour) {
-            Some(_) if on_front(family) && shown.len() < MOST_CURVES => {
+            Some(_) if on_front(family) && shown.len() + left < MOST_CURVES => {
                 let (style, curve) = (Style::Curve(shown.len()), marks(family, Some(load)));
                 series.push(Series::new(settings(&named, row), style, curve));
                 shown.push(colour);

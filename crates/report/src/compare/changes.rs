@@ -8,7 +8,7 @@ use crate::ordered::Ordered;
 use crate::sentences::parts::{name, title};
 use crate::texts::changes::{change, changes};
 use itertools::Itertools;
-use vsweep_answer::Verdict;
+use vsweep_answer::{Requirement, Verdict};
 use vsweep_base::units::show_many;
 
 /// Most points that a sentence names.
@@ -79,7 +79,8 @@ pub(super) fn lead(comparison: &Comparison) -> Option<String> {
         _ => return None,
     };
     let has_failed = !comparison.failed_base.is_empty() || !comparison.failed_new.is_empty();
-    if has_failed || comparison.loses_requests || by_chance(comparison).is_some() {
+    let breaks_limit = comparison.requirements().any(|found| found != Requirement::Met);
+    if has_failed || comparison.loses_requests || breaks_limit || by_chance(comparison).is_some() {
         return None;
     }
     let decided = by_metric(comparison).into_iter().rev().map(|(metric, all)| {
@@ -88,8 +89,12 @@ pub(super) fn lead(comparison: &Comparison) -> Option<String> {
     });
     let (metric, ratios, all) = decided.max_by_key(|(_, ratios, _)| ratios.len())?;
     let all = show_many(all as u64, "point");
+    let nothing = match comparison.count(Verdict::Undecided) {
+        0 => "nothing",
+        _ => "nothing known to be",
+    };
     Some(format!(
-        "{} is {word}: {} {} at {} of {all}; nothing {other}",
+        "{} is {word}: {} {} at {} of {all}; {nothing} {other}",
         comparison.new,
         name(metric),
         range(&ratios)?,

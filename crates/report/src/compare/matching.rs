@@ -1,11 +1,9 @@
 //! Pairs the points of the two sides that agree in every setting that either side varies.
 
-use super::Change;
 use crate::findings::variation::{bare_name, settings, varying};
 use crate::ordered::Ordered;
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use vsweep_base::units::show_many;
 use vsweep_record::table::{Column, ECHOED, Point, Points, Section};
 
 /// Points of both sides that belong together, and the rest.
@@ -33,7 +31,7 @@ pub struct PointPair<'p> {
 pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatches<'p> {
     // `varying` looks at every run, so it is called once for each side.
     let (in_base, in_new) = (varying(base), varying(new));
-    let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(full_name).collect();
+    let keys = keys((base, &in_base), (new, &in_new));
     let mut new_by_key = by_key(new, &keys);
     let (failed_in_base, failed_in_new) = (failed(base, &keys), failed(new, &keys));
     let (mut pairs, mut only_base, mut failed_new) = (Vec::new(), Vec::new(), Vec::new());
@@ -72,6 +70,23 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> PointMatch
     }
 }
 
+/// The names of the settings that either side varies. Of those that change together, one to one, on both sides, the first is enough.
+fn keys(base: (&Points<'_>, &[&Column]), new: (&Points<'_>, &[&Column])) -> BTreeSet<String> {
+    let follow = |(points, varied): (&Points<'_>, &[&Column]), names: [&String; 2]| {
+        let [one, other] = names.map(|name| varied.iter().find(|column| full_name(column) == *name));
+        one.zip(other)
+            .is_some_and(|(one, other)| points.is_one_to_one(one, other))
+    };
+    let mut kept: Vec<String> = Vec::new();
+    for name in base.1.iter().chain(new.1).map(|column| full_name(column)) {
+        let follows = |earlier: &String| follow(base, [earlier, &name]) && follow(new, [earlier, &name]);
+        if !kept.iter().any(follows) {
+            kept.push(name);
+        }
+    }
+    kept.into_iter().collect()
+}
+
 /// The points without a valid run, by their values of the keys.
 fn failed(points: &Points<'_>, keys: &BTreeSet<String>) -> HashSet<Vec<String>> {
     let values = values_of(points, keys);
@@ -106,39 +121,6 @@ pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn
         };
         columns.iter().map(value).collect()
     }
-}
-
-/// The settings that differ within pairs and are not among `known`, each with its values in the first such pair.
-pub fn changed_within(
-    (base, new): (&Points<'_>, &Points<'_>),
-    pairs: &[PointPair<'_>],
-    known: &[Change],
-) -> Vec<Change> {
-    let columns = [base, new].into_iter().flat_map(|side| side.runs.columns());
-    let params = columns.filter(|column| column.section.is_parameter()).map(full_name);
-    let names: BTreeSet<String> = params
-        .filter(|name| known.iter().all(|change| change.name != *name))
-        .collect();
-    let (of_base, of_new) = (values_of(base, &names), values_of(new, &names));
-    let values: Vec<_> = pairs
-        .iter()
-        .map(|pair| (pair, of_base(pair.base), of_new(pair.new)))
-        .collect();
-    let change = |(at, name): (usize, String)| {
-        let mut differing = values.iter().filter(|(_, base, new)| base[at] != new[at]);
-        let (pair, base, new) = differing.next()?;
-        let name = match differing.count() {
-            0 => format!("{name} at {}", pair.settings),
-            more => format!(
-                "{name} at {} and {}",
-                pair.settings,
-                show_many(more as u64, "more point")
-            ),
-        };
-        let (base, new) = (base[at].clone(), new[at].clone());
-        Some(Change { name, base, new })
-    };
-    names.clone().into_iter().enumerate().filter_map(change).collect()
 }
 
 /// The settings of a table: parameters, and metrics in which a result repeats a parameter.

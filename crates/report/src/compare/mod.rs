@@ -246,8 +246,7 @@ impl Comparison {
                     p_value: judged.p_value,
                 })
             });
-        let mut changes = side::between(base, new, &keys);
-        changes.extend(matching::changed_within((&sides.0, &sides.1), &pairs, &changes));
+        let changes = side::between((base, new), (&sides.0, &sides.1), &pairs, &keys);
         let found = Comparison {
             base: base.name.clone(),
             new: new.name.clone(),

@@ -2,7 +2,7 @@
 //! sides other than their figures: the machine, versions, environments, commands and settings.
 
 use super::super::environment::facts;
-use super::matching::constants;
+use super::matching::{PointPair, constants, full_name, values_of};
 use crate::ordered::Ordered;
 use crate::rows::{Runs, load};
 use itertools::Itertools;
@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vsweep_answer::MetricNoise;
 use vsweep_base::error::Result;
 use vsweep_base::files::{MOST_FACTS, read};
+use vsweep_base::units::show_many;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::{ReportOptions, spelling};
 use vsweep_record::journal::{Directory, Machine, ServerRecord, State};
@@ -201,7 +202,12 @@ pub struct Change {
 const SAME_CLOCK: f64 = 0.01;
 
 /// Returns all differences except the settings by which points were matched.
-pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> {
+pub fn between(
+    (base, new): (&Side, &Side),
+    points: (&Points<'_>, &Points<'_>),
+    pairs: &[PointPair<'_>],
+    keys: &BTreeSet<String>,
+) -> Vec<Change> {
     let settings = |side: &Side| {
         let mut settings = constants(&Points::of(&side.table), keys);
         for (name, values) in side.servers.iter().filter(|(name, _)| !keys.contains(*name)) {
@@ -212,7 +218,38 @@ pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> 
     let mut changes = differing(&base.facts, &new.facts);
     changes.retain(|change| !is_same_clock(change));
     changes.extend(differing(&settings(base), &settings(new)));
+    let within = changed_within(points, pairs, &changes);
+    changes.extend(within);
     changes
+}
+
+/// The settings that differ within pairs and are not among `known`, each with its values in the first such pair.
+fn changed_within((base, new): (&Points<'_>, &Points<'_>), pairs: &[PointPair<'_>], known: &[Change]) -> Vec<Change> {
+    let columns = [base, new].into_iter().flat_map(|side| side.runs.columns());
+    let params = columns.filter(|column| column.section.is_parameter()).map(full_name);
+    let names: BTreeSet<String> = params
+        .filter(|name| known.iter().all(|change| change.name != *name))
+        .collect();
+    let (of_base, of_new) = (values_of(base, &names), values_of(new, &names));
+    let values: Vec<_> = pairs
+        .iter()
+        .map(|pair| (pair, of_base(pair.base), of_new(pair.new)))
+        .collect();
+    let change = |(at, name): (usize, String)| {
+        let mut differing = values.iter().filter(|(_, base, new)| base[at] != new[at]);
+        let (pair, base, new) = differing.next()?;
+        let name = match differing.count() {
+            0 => format!("{name} at {}", pair.settings),
+            more => format!(
+                "{name} at {} and {}",
+                pair.settings,
+                show_many(more as u64, "more point")
+            ),
+        };
+        let (base, new) = (base[at].clone(), new[at].clone());
+        Some(Change { name, base, new })
+    };
+    names.clone().into_iter().enumerate().filter_map(change).collect()
 }
 
 /// Differences between two servers of one experiment, including their versions.

@@ -26,8 +26,8 @@ pub fn limits(inputs: &Inputs<'_>) -> Option<Value> {
     Some(context! {
         vary,
         coarse => rows.iter().any(|row| row.is_coarse).then_some(sla::COARSE),
+        interval => sla::explain_interval(&rows),
         rows => Serde(rows),
-        interval => sla::explain_interval(),
     })
 }
 

@@ -96,7 +96,7 @@ fn say(limit: &str, known: &ServerFacts<'_>, figure: impl Fn(&str) -> Option<f64
         "memory_bandwidth" => {
             let ways = [weights, cache, Some("more requests at once")];
             let near = format!(
-                "Memory bandwidth is the limit: {} of its peak is used, and kernels rarely exceed 80 %; to read less for each token, try {}",
+                "Memory bandwidth binds: {} of its peak is used, and kernels rarely exceed 80 %; to read less for each token, try {}",
                 share("mbu")?,
                 ways.into_iter().flatten().join(", ")
             );
@@ -141,7 +141,7 @@ mod tests {
         let said = |limit| say(limit, &ServerFacts::default(), shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
-            "Memory bandwidth is the limit: 69 % of its peak is used, and kernels rarely exceed 80 %; to read less for each token, try \
+            "Memory bandwidth binds: 69 % of its peak is used, and kernels rarely exceed 80 %; to read less for each token, try \
              8-bit weights, an fp8 KV cache (kv_cache_dtype), more requests at once"
         );
         assert_eq!(

@@ -1,6 +1,7 @@
 //! The figures of a page as compact JSON, by column. Repeated values are stored once and referred to by index, and figures have about five
 //! digits (see `round`). `script/data.js` reads it.
 
+use super::numbers::{encode_cell, round};
 use super::text::embed_json;
 use crate::findings::variation::swept;
 use crate::inputs::Inputs;
@@ -23,7 +24,7 @@ use vsweep_plan::Params;
 use vsweep_record::evidence::FRONTIER;
 use vsweep_record::journal::RunRecord;
 use vsweep_record::table::MetricSet;
-use vsweep_record::table::{Cell, Column, Point, Section};
+use vsweep_record::table::{Column, Point, Section};
 
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the least important figures are left out.
 const MOST_BYTES: usize = 2_450_000;
@@ -381,36 +382,12 @@ fn encode_column(column: &Column) -> Value {
     encoded
 }
 
-/// A cell as JSON; an infinite number as the text `inf`.
-fn encode_cell(cell: &Cell) -> Value {
-    match cell {
-        Cell::Float(number) if number.is_finite() => round(*number).into(),
-        other => other.to_json(),
-    }
-}
-
-/// Rounds to five significant digits, but to whole numbers from 100,000 to a million and to multiples of 10,000 from a billion on, as
-/// sentences show them. `summary.csv` has all digits. A number whose last digit would be a 5 keeps ten digits, so that the page, which
-/// rounds further, never shows another number than the sentences.
-fn round(number: f64) -> f64 {
-    if (1e5..1e6).contains(&number.abs()) {
-        return number.round();
-    }
-    if (1e9..1e15).contains(&number.abs()) {
-        return (number / 1e4).round() * 1e4;
-    }
-    let text = format!("{number:.4e}");
-    let mantissa = text.split('e').next().unwrap_or_default();
-    let is_half = mantissa.trim_end_matches('0').ends_with('5');
-    let text = if is_half { format!("{number:.9e}") } else { text };
-    text.parse().unwrap_or(number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::texts::words::show_number;
     use proptest::prelude::*;
+    use vsweep_record::table::Cell;
 
     proptest! {
         #[test]

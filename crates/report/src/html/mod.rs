@@ -4,6 +4,7 @@
 //! page's own script draws charts, the run table and the timeline from the figures in `data`. Equal experiments give equal bytes.
 
 mod data;
+mod numbers;
 mod pictures;
 pub(super) mod text;
 

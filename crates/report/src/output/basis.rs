@@ -33,10 +33,10 @@ pub(crate) fn is_of_last_report(directory: &Directory, state: &State) -> bool {
     last.starts_with(&begin(directory, state))
 }
 
-/// Returns true if the last report was made from another state, or if there is none.
+/// Returns true if the last report was made from another state.
 pub(crate) fn is_of_earlier_record(directory: &Directory, state: &State) -> bool {
     let report = read_text(&directory.report_markdown(), MOST_RESULT).unwrap_or_default();
-    let last = report.lines().next_back().unwrap_or(BEGIN);
+    let last = report.lines().next_back().unwrap_or_default();
     last.starts_with(BEGIN) && !last.starts_with(&begin(directory, state))
 }
 

@@ -18,11 +18,14 @@ use vsweep_record::journal::{SearchRecord, SearchStarted, ServerRecord, State};
 use vsweep_record::table::{SearchResult, search_results};
 use vsweep_strategy::search::{Answer, Found, Probe, RISK_ABOVE, RISK_BELOW, Vary, Verdict};
 
-/// Meaning of the interval of an answer.
-pub fn explain_interval() -> String {
+/// Meaning of the intervals of some answers.
+pub fn explain_interval(rows: &[ShownAnswer]) -> String {
+    let own = match rows.iter().any(|row| row.has_own_interval) {
+        true => "; of the recommended one: 95 % interval with what a restart changes",
+        false => "",
+    };
     format!(
-        "limits of the measured starts: {} % risk that one is lower than shown, {} % that it is higher; of the \
-         recommended one: 95 % interval with what a restart changes",
+        "limits of the measured starts: {} % risk that one is lower than shown, {} % that it is higher{own}",
         show_number(RISK_BELOW * 100.0),
         show_number(RISK_ABOVE * 100.0)
     )
@@ -165,6 +168,8 @@ pub struct ShownAnswer {
     pub value: String,
     /// Interval of the limit, or a dash.
     pub interval: String,
+    /// True if the interval is that of the answer, and not that of the search.
+    pub has_own_interval: bool,
     /// The answer in words.
     pub answer: String,
     /// True if the answer is less precise than requested.
@@ -193,10 +198,13 @@ pub fn shown(state: &State, answer: Option<&Document>) -> Vec<ShownAnswer> {
     let dash = || "-".to_owned();
     let show = |result: &SearchResult<'_>| {
         let answer = result.answer();
-        let interval = recommended(result).or_else(|| interval(result)).map(interval_in_words);
+        let own = recommended(result);
+        let has_own_interval = own.is_some();
+        let interval = own.or_else(|| interval(result)).map(interval_in_words);
         ShownAnswer {
             target: result.target.name.clone(),
             is_recommended: is_recommended(result),
+            has_own_interval,
             settings: name_on_any_start(&result.record().started, state),
             value: value_in_words(result).unwrap_or_else(dash),
             interval: interval.unwrap_or_else(dash),
@@ -290,7 +298,7 @@ pub fn to_text(state: &State, answer: Option<&Document>, room: usize) -> String 
         text += &format!("{}: {settings}: {notes}\n", targets.join(", "));
     }
     if all.iter().any(|row| row.interval != "-") {
-        text += &format!("{}\n", explain_interval());
+        text += &format!("{}\n", explain_interval(&all));
     }
     if all.iter().any(|row| row.is_coarse) {
         text += &format!("{COARSE}\n");

@@ -3,13 +3,13 @@
 use super::effects::briefly;
 use super::sure::{at_top, certainty, confirmed, near, so_far};
 use super::{
-    capital, cost, difference, figure, is_only, next, none, parts, percent, preferred, sentence, server, unit, untried,
-    warnings,
+    COUNTS_AS_BEST, capital, cost, difference, figure, is_only, next, none, parts, percent, preferred, sentence,
+    server, unit, untried, warnings,
 };
-use crate::texts::words::{lower_first, say};
+use crate::texts::words::{lower_first, say, show_ratio};
 use itertools::Itertools;
 use serde::Serialize;
-use vsweep_answer::{Answer, Goal, QuestionAnswer, SURE, Warning, Winner};
+use vsweep_answer::{Answer, Better, Goal, QuestionAnswer, SURE, Warning, Winner};
 
 /// Most recommendations that have a line each.
 const MOST: usize = 4;
@@ -76,46 +76,6 @@ pub struct Brief {
     pub largest: Option<String>,
     /// A remark on figures of servers of different sizes.
     pub unit: Option<&'static str>,
-}
-
-/// The best server of a sweep in progress.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Best {
-    /// The id of its config.
-    pub config: String,
-    /// The recommendation.
-    pub text: String,
-    /// Its certainty: `71 % sure`.
-    pub sure: String,
-}
-
-/// The best server for the first leading question that has several entrants, without the interval of its figure.
-pub fn best(answer: &Answer) -> Option<Best> {
-    let leading = answer.leading();
-    let mut of_several = leading.iter().filter(|answered| answered.entrants.len() > 1);
-    let (answered, winner) = of_several.find_map(|answered| Some((answered, answered.winner.as_ref()?)))?;
-    let (title, more) = match leading.len() {
-        1 => (String::new(), String::new()),
-        all => (short_title(answered) + ": ", format!(" (and {} more)", all - 1)),
-    };
-    let text = format!(
-        "{title}{}: {}{}{more}",
-        server(answer, winner),
-        one_of_several(answer, answered, &pointwise(winner), true),
-        doubt(answered)
-    );
-    Some(Best {
-        config: winner.config.clone(),
-        text,
-        sure: format!("{} sure{}", percent(winner.probability), so_far(answer)),
-    })
-}
-
-/// A winner whose interval is its value alone.
-fn pointwise(winner: &Winner) -> Winner {
-    let mut winner = winner.clone();
-    (winner.value.low, winner.value.high) = (winner.value.value, winner.value.value);
-    winner
 }
 
 /// The recommendations, in the order of the leading questions.
@@ -208,8 +168,17 @@ fn joint(answer: &Answer, leading: &[&QuestionAnswer]) -> Option<String> {
     let config = together.config.as_ref()?;
     let is_own = |answered: &&QuestionAnswer| answered.winner.as_ref().is_some_and(|winner| winner.config == *config);
     let least = together.shares.iter().map(|share| share.share).reduce(f64::min)?;
-    let (name, least, sure) = (answer.name_of(config), percent(least), percent(together.probability));
-    (!leading.iter().all(is_own)).then(|| format!("{name}: {least} or more of the best for each, {sure} sure"))
+    let asked = answer.questions.iter().find(|own| own.question == together.question);
+    let part = match asked.map(|own| own.better) {
+        _ if least > COUNTS_AS_BEST => "the best".to_owned(),
+        Some(Better::Lower) => format!("at most {} the best", show_ratio(1.0 / least)),
+        _ if least > 0.99 => format!("{} of the best", percent(least)),
+        _ => format!("at least {} of the best", percent(least)),
+    };
+    let (name, sure) = (answer.name_of(config), percent(together.probability));
+    let within = parts::margin(answer.margin);
+    let text = format!("{name}: {part} for each workload, {sure} sure within {within} of the best");
+    (!leading.iter().all(is_own)).then_some(text)
 }
 
 /// The reason for a recommendation, else how far ahead it is: `Why: TP 1 instead of 2: …`, `Lead: 1.18 times the next server`. If there
@@ -233,7 +202,7 @@ fn reason(answer: &Answer, answered: &QuestionAnswer, pick: &Pick, is_single: bo
 }
 
 /// The target, or the workload by the name that the user chose: `target chat`, `512 in, 16 out`.
-fn short_title(answered: &QuestionAnswer) -> String {
+pub(super) fn short_title(answered: &QuestionAnswer) -> String {
     match answered.is_load() {
         true => lower_first(&answered.title()),
         false => answered.workload.clone(),
@@ -348,7 +317,7 @@ fn unsure(answered: &QuestionAnswer, winner: &Winner) -> String {
 }
 
 /// The mark of a question whose winner has warnings.
-fn doubt(answered: &QuestionAnswer) -> &'static str {
+pub(super) fn doubt(answered: &QuestionAnswer) -> &'static str {
     match about_servers(&[answered]).is_empty() {
         true => "",
         false => " (in doubt)",
@@ -363,7 +332,7 @@ fn result(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, has_gpus:
 }
 
 /// The figure without an interval, followed by its load, the GPUs and the cost, each as short as possible.
-fn one_of_several(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, has_gpus: bool) -> String {
+pub(super) fn one_of_several(answer: &Answer, answered: &QuestionAnswer, winner: &Winner, has_gpus: bool) -> String {
     let reached = match &answered.goal {
         Goal::Metric { name, .. } => say(name, &parts::estimate(&winner.value).0) + &parts::at_load_of(winner),
         Goal::Load { .. } => figure(answered, winner),
@@ -502,7 +471,7 @@ mod tests {
         let mut other = first.clone();
         other.workload = "code".to_owned();
         answer.questions.push(other);
-        let text = best(&answer).expect("a best server").text;
+        let text = crate::sentences::best(&answer).expect("a best server").text;
         assert!(text.starts_with("chat: ") && text.ends_with(" (and 1 more)"), "{text}");
         assert!(!text.contains(" to "), "it has no interval: {text}");
     }

@@ -55,10 +55,10 @@ pub fn findings(answered: &QuestionAnswer) -> Vec<Finding> {
 const MOST: usize = 3;
 
 /// The largest effect of each setting in one line, in descending order of the change of the first metric: `TP 2 instead of 1: output
-/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, all but the first
-/// two parts are left out, and of each setting all metrics but the first one and those that became worse.
+/// throughput +71 %, p99 E2EL -40 %; no difference: seqs`. With `only_first`, only the first part is kept, and of
+/// it the first metric and those that became worse.
 pub fn briefly(answer: &Answer, answered: &QuestionAnswer, only_first: bool) -> Option<String> {
-    let settings = if only_first { 2 } else { MOST + 1 };
+    let settings = if only_first { 1 } else { MOST + 1 };
     let choices = answered.effects.iter().map(choice).unique();
     let choices = choices.map(|of| {
         answered

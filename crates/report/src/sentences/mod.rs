@@ -1,6 +1,7 @@
 //! The answer in sentences, made of the document alone: what to run for each question, how much better that is than the next server and
 //! the default settings, how sure it is, and what to know before deploying it.
 
+mod best;
 mod brief;
 mod effects;
 mod none;
@@ -10,7 +11,8 @@ mod sure;
 mod untried;
 mod warnings;
 
-pub use brief::{Best, Pick, best, brief, picks};
+pub use best::{Best, best};
+pub use brief::{Pick, brief, picks};
 pub use effects::{choice, findings};
 pub use optimization::optimization;
 pub use warnings::losers;

@@ -188,9 +188,10 @@ pub fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
         show_many(counts.starts, "server start"),
         show_many(counts.pairs, "pair"),
     );
-    let defaults = match counts.has_defaults {
-        true => " (one of them with the default settings)",
-        false => "",
+    let defaults = match (counts.has_defaults, counts.starts > counts.servers) {
+        (false, _) => "",
+        (true, false) => " (one of them with the default settings)",
+        (true, true) => " (one server has the default settings)",
     };
     let work = describe_work(counts);
     writeln!(out, "{starts}{defaults}, {work}; {pairs} of server and load")?;

@@ -17,6 +17,7 @@ impl Optimized {
     /// the judgement. Candidates that were not measured are still estimated here.
     pub fn judge(&mut self, judged: Option<Incumbent>) {
         self.judged = judged.filter(|judged| self.measured_mean(judged.winner).is_some());
+        self.unbeatable = Default::default();
     }
 
     /// Returns the probability that the best known candidate lies within the margin of the best of all.
@@ -92,6 +93,10 @@ impl Optimized {
     /// Returns true if no candidate that was not measured can be better than the best by more than the margin, whatever it would show, or
     /// hold as much on fewer GPUs.
     pub(super) fn is_unbeatable(&self) -> bool {
+        *self.unbeatable.get_or_init(|| self.finds_no_challenger())
+    }
+
+    fn finds_no_challenger(&self) -> bool {
         let best = self.best().and_then(|best| Some((best, self.reached(best)?)));
         let Some((best, value)) = best else { return false };
         let can_win = |at: usize| {

@@ -9,7 +9,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 /// Number of draws over all surfaces together.
 const DRAWS: usize = 640;
 /// Standard deviation of an upper bound that a beaten start showed, as a logarithm.
-pub(super) const BOUND_SD: f64 = 0.02;
+const BOUND_SD: f64 = 0.02;
 /// Maximum number of candidates that are drawn jointly. Others are so much worse that they hardly ever win.
 const MOST: usize = 200;
 
@@ -133,7 +133,16 @@ pub(super) fn gain(belief: Belief, noise: f64, best_other: f64, is_known: bool, 
     } else {
         0.0
     };
-    // What lies above the largest value is no gain: E[(min(x, most) - other)+] = E[(x - other)+] - E[(x - most)+].
+    // The part above the largest value adds nothing: E[(min(x, most) - other)+] = E[(x - other)+] - E[(x - most)+].
     let above = most.map_or(0.0, |most| improvement(belief.mean, sd, most.max(best_other)));
     (improvement(belief.mean, sd, best_other) - above - without_start).max(0.0)
+}
+
+/// Limits the belief about a candidate to an upper bound. The surface represents the bound only as a normal observation, whose tail reaches
+/// beyond it.
+pub(super) fn bounded(belief: Belief, bound: Option<f64>) -> Belief {
+    bound.map_or(belief, |bound| Belief {
+        mean: belief.mean.min(bound),
+        variance: belief.variance.min(BOUND_SD * BOUND_SD),
+    })
 }

@@ -1,12 +1,11 @@
 //! The state of an optimisation, a fold over the results of starts, and the choice of the next starts.
 
-use super::chance::{BOUND_SD, Draws, gain};
+use super::chance::{Draws, bounded, gain};
 use super::space::{
     Axis, Candidate, CompiledGraphs, EndReason, Estimate, Exclusion, Incumbent, Outlook, Proposal, Reason, Rules,
     Space, Trial,
 };
 use super::spread;
-use super::surface::Belief;
 use super::view::View;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -47,6 +46,8 @@ pub struct Optimized {
     pub(super) judged: Option<Incumbent>,
     view: OnceLock<View>,
     second: OnceLock<View>,
+    /// See [`Optimized::is_unbeatable`].
+    pub(super) unbeatable: OnceLock<bool>,
 }
 
 impl Optimized {
@@ -63,6 +64,7 @@ impl Optimized {
             judged: None,
             view: OnceLock::new(),
             second: OnceLock::new(),
+            unbeatable: OnceLock::new(),
         }
     }
 
@@ -71,7 +73,7 @@ impl Optimized {
         self.compiled.note(&self.candidates[candidate], &trial);
         self.trials.push((candidate, trial));
         self.seconds.push(seconds);
-        (self.view, self.second) = (OnceLock::new(), OnceLock::new());
+        (self.view, self.second, self.unbeatable) = Default::default();
     }
 
     /// Adds the result of a start that takes nothing from the budget, such as one that was given up without a launch, because another server
@@ -394,13 +396,4 @@ impl Optimized {
         let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
         (count > 0.0).then(|| sum / count)
     }
-}
-
-/// Limits the belief about a candidate to an upper bound. The surface represents the bound only as a normal observation, whose tail reaches
-/// beyond it.
-fn bounded(belief: Belief, bound: Option<f64>) -> Belief {
-    bound.map_or(belief, |bound| Belief {
-        mean: belief.mean.min(bound),
-        variance: belief.variance.min(BOUND_SD * BOUND_SD),
-    })
 }

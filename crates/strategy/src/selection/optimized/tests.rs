@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod limits;
+
 /// Value of a config of the grid of 4 x 4 x 2, which has one peak.
 fn value(levels: [usize; 3]) -> f64 {
     let [a, b, c] = levels.map(|level| level as f64);
@@ -103,30 +105,6 @@ fn the_best_is_found_and_only_finalists_are_started_again() {
             .any(|at| optimized.estimate(*at).excluded == Some(Exclusion::CannotWin))
     );
     assert!(optimized.expected_gain(3600.0) < 0.01);
-}
-
-/// The plan allows no value above 0, and the defaults reach it.
-#[test]
-fn at_the_largest_value_allowed_no_other_is_started_but_a_smaller_one() {
-    let limited = |gpus: u32| {
-        let mut all = candidates(false);
-        all.iter_mut().for_each(|own| own.most = Some(0.0));
-        all[31].gpus = gpus;
-        let mut limited = Optimized::new(&axes(), all, rules(None));
-        limited.add(
-            10,
-            Trial::Measured {
-                ln_value: 0.0,
-                sd: 0.005,
-            },
-            160.0,
-        );
-        limited
-    };
-    assert_eq!(limited(2).ask(1, &[]), Err(EndReason::Certain));
-    assert_eq!(limited(2).chance_of_best(), 1.0);
-    assert_eq!(limited(2).estimate(31).excluded, Some(Exclusion::CannotWin));
-    assert!(limited(1).ask(1, &[]).is_ok(), "it may do with fewer GPUs");
 }
 
 #[test]

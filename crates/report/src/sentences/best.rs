@@ -1,0 +1,47 @@
+//! The best server of a sweep in progress, in a few words for a line that is drawn again and again.
+
+use super::brief::{doubt, one_of_several, short_title};
+use super::parts::percent;
+use super::server;
+use super::sure::so_far;
+use vsweep_answer::{Answer, Winner};
+
+/// The best server of a sweep in progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Best {
+    /// The id of its config.
+    pub config: String,
+    /// The recommendation.
+    pub text: String,
+    /// Its certainty: `71 % sure`.
+    pub sure: String,
+}
+
+/// The best server for the first leading question that has several entrants, without the interval of its figure.
+pub fn best(answer: &Answer) -> Option<Best> {
+    let leading = answer.leading();
+    let mut of_several = leading.iter().filter(|answered| answered.entrants.len() > 1);
+    let (answered, winner) = of_several.find_map(|answered| Some((answered, answered.winner.as_ref()?)))?;
+    let (title, more) = match leading.len() {
+        1 => (String::new(), String::new()),
+        all => (short_title(answered) + ": ", format!(" (and {} more)", all - 1)),
+    };
+    let text = format!(
+        "{title}{}: {}{}{more}",
+        server(answer, winner),
+        one_of_several(answer, answered, &pointwise(winner), true),
+        doubt(answered)
+    );
+    Some(Best {
+        config: winner.config.clone(),
+        text,
+        sure: format!("{} sure{}", percent(winner.probability), so_far(answer)),
+    })
+}
+
+/// A winner whose interval is its value alone.
+fn pointwise(winner: &Winner) -> Winner {
+    let mut winner = winner.clone();
+    (winner.value.low, winner.value.high) = (winner.value.value, winner.value.value);
+    winner
+}

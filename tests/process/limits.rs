@@ -93,6 +93,8 @@ fn a_table_that_is_far_too_long_is_not_read() {
     let folder = TempDir::new().expect("a folder");
     let copied = Command::new("cp").args(["-r", RECORD]).arg(folder.path()).status();
     assert!(copied.expect("cp").success());
+    // The files of an earlier version are not of this record.
+    vsweep(folder.path(), &["report", "h100"]);
     let table = File::options().append(true).open(folder.path().join("h100/starts.csv"));
     table.and_then(|table| table.set_len(1 << 40)).expect("a sparse file");
     let verified = vsweep(folder.path(), &["verify", "h100"]);

@@ -722,7 +722,7 @@ fn files_of_an_earlier_record_are_named_once_and_not_checked_during_a_sweep() {
     let differences = verified().differences;
     assert_eq!(
         differences,
-        ["summary.csv", "report.md"].map(|name| format!("{name}: was made before the last runs"))
+        ["summary.csv", "report.md"].map(|name| format!("{name}: was not made from this record"))
     );
     let _lock = Lock::take(&directory, Shard::WHOLE).expect("free");
     let verified = verified();

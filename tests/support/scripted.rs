@@ -124,6 +124,9 @@ async fn serve(
         };
         if seen.head.starts_with("GET /metrics") {
             let text = metrics.lock().expect("no panic").pop_front();
+            if text.as_deref() == Some("never answered") {
+                std::future::pending::<()>().await;
+            }
             let (status, text) = text.map_or(("404 Not Found", String::new()), |text| ("200 OK", text));
             let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}", text.len());
             stream.write_all(answer.as_bytes()).await?;

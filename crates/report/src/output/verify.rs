@@ -36,7 +36,7 @@ const OTHER_FORM: &str = "has the recomputed figures in another form (quotes, li
 pub struct Verification {
     /// Process that works on the directory now. Its tables and pages follow later, so they were not compared.
     pub running: Option<u32>,
-    /// True if the report was made before the last runs, so that figures differ for that reason.
+    /// True if the report was not made from this record, so that figures differ for that reason.
     is_outdated: bool,
     /// Names of the text files that were compared, without the copy of the plan.
     pub files: Vec<String>,
@@ -91,7 +91,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
         let parquet = Content::Parquet(&runs.table);
         let changed = match open(&directory.summary_parquet()) {
             Ok(stored) if has_content(&stored, &parquet) => None,
-            Ok(_) if tables.is_outdated => Some("was made before the last runs".to_owned()),
+            Ok(_) if tables.is_outdated => Some("was not made from this record".to_owned()),
             Ok(_) => Some("is not what would be made of the runs".to_owned()),
             // The file is optional.
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -179,7 +179,7 @@ impl Verification {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
         let found = match (open(path), made) {
             (Ok(stored), Some(made)) if has_content(&stored, made) => Vec::new(),
-            (Ok(_), _) if self.is_outdated => vec!["was made before the last runs".to_owned()],
+            (Ok(_), _) if self.is_outdated => vec!["was not made from this record".to_owned()],
             (Ok(_), Some(made)) => {
                 let made = to_text(made);
                 match read(path, 2 * made.len() as u64 + LONGER) {

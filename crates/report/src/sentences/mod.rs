@@ -8,6 +8,7 @@ mod none;
 mod optimization;
 pub(super) mod parts;
 mod sure;
+mod together;
 mod untried;
 mod warnings;
 

@@ -72,7 +72,7 @@ fn limits_do_not_strike_out_the_figures_of_bars() {
         label: vec!["-12 %".to_owned()],
         ..Mark::at(-12.0, 0.0)
     };
-    let limit = vec![Mark::at(3.0, -0.6), Mark::at(3.0, 0.4)];
+    let limit = vec![Mark::at(0.5, -0.6), Mark::at(0.5, 0.4)];
     let svg = drawn(vec![
         Series::new("Worse", Style::Bar(1), vec![bar]),
         Series::new("Too small to matter", Style::Limit, limit),

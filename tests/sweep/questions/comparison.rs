@@ -64,7 +64,7 @@ fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
     for part in [
         "Changes: new against base",
         "the command line of base",
-        "--sim-speed 20",
+        "--sim-speed</span> 20",
     ] {
         assert!(first_screen.contains(part), "{part}");
     }

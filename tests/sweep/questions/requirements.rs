@@ -65,6 +65,15 @@ fn assertions_of_points_decide_the_exit_code() {
 }
 
 #[test]
+fn a_server_that_is_too_large_for_the_gpus_meets_nothing() {
+    let plan = PLAN.replace("max_num_seqs = [4, 8]", "tensor_parallel_size = 2");
+    let (unmet, said) = codes(&format!("{plan}[report]\ngpus = 1\n[[assert]]\nfailed = \"<=0\"\n"));
+    assert_eq!(unmet, [Some(4); 3], "{said}");
+    let line = "requirement not met: failed<=0 (no measured server fits on the GPUs)";
+    assert!(said.contains(line), "{said}");
+}
+
+#[test]
 fn counts_are_facts_and_the_server_that_keeps_them_is_recommended() {
     let harness = Harness::new();
     let plan = PLAN
@@ -188,7 +197,7 @@ fn a_target_is_an_answer_unless_it_is_required() {
     let (required, said) = target("required = true");
     assert_eq!(required, [Some(4); 3], "{said}");
     assert!(
-        said.contains("requirement not met: target chat (default: at no load)"),
+        said.contains("requirement not met: target chat (the only server: at no load)"),
         "{said}"
     );
 }

@@ -102,19 +102,44 @@ fn of_target(
                 is_about_target(&answered.goal) && answered.workload == workload && is_winner(answered, server)
             })
         };
-        let (first, others): (Vec<_>, Vec<_>) = servers.iter().partition(is_recommended);
+        let fitting = servers
+            .iter()
+            .filter(|sought| fits(answer, &sought.record().started.server));
+        let (first, others): (Vec<_>, Vec<_>) = fitting.partition(is_recommended);
         let said = first.into_iter().chain(others).map(|sought| {
             let (verdict, why) = found(sought);
-            let server = server_name(&sought.record().started.server, state);
+            let server = name_of(&sought.record().started.server, answer, state);
             (verdict, format!("{server}: {why}"))
         });
         let load = load.map_or(String::new(), |load| format!(", {load}"));
-        conclude(required, load, said.collect(), state)
+        conclude(required, load, or_none_fits(said.collect()), state)
     });
     let judged: Vec<RequirementResult> = judged.collect();
     match judged.is_empty() {
         true => vec![conclude(required, String::new(), Vec::new(), state)],
         false => judged,
+    }
+}
+
+/// The name of a server in the answer, else the one with all its settings.
+fn name_of(server: &ServerId, answer: &Answer, state: &State) -> String {
+    match answer.name_of(&server.0) {
+        name if name == &*server.0 => server_name(server, state),
+        name => name.to_owned(),
+    }
+}
+
+/// Returns true if a server fits on the user's GPUs. One that does not meets no requirement, since it is not recommended either.
+fn fits(answer: &Answer, server: &ServerId) -> bool {
+    let mut too_large = answer.questions.iter().flat_map(|answered| &answered.too_large);
+    !too_large.any(|config| **config == *server.0)
+}
+
+/// The verdicts, or that of servers of which none fits.
+fn or_none_fits(said: Vec<Said>) -> Vec<Said> {
+    match said.is_empty() {
+        true => vec![(Requirement::Broken, "no measured server fits on the GPUs".to_owned())],
+        false => said,
     }
 }
 
@@ -152,16 +177,21 @@ fn of_points(
         let name = name_workload(points, &workload);
         let leading = answer.leading().into_iter().find(|answered| answered.workload == name);
         let is_recommended = |(server, _): &(&ServerId, _)| leading.is_some_and(|answered| is_winner(answered, server));
-        let (first, others): (Vec<_>, Vec<_>) = by_server(&workload, &said, &runs, points).partition(is_recommended);
+        let all = by_server(&workload, &said, &runs, points).collect::<Vec<_>>();
+        let has_some = !all.is_empty();
+        let fitting = all.into_iter().filter(|(server, _)| fits(answer, server));
+        let (first, others): (Vec<_>, Vec<_>) = fitting.partition(is_recommended);
         let of_servers = first
             .into_iter()
             .chain(others)
-            .map(|(server, (verdict, why))| (*verdict, format!("{}: {why}", server_name(server, state))));
+            .map(|(server, (verdict, why))| (*verdict, format!("{}: {why}", name_of(server, answer, state))));
         let named = match workload.is_only() {
             true => String::new(),
             false => format!(", {name}"),
         };
-        conclude(required, named, of_servers.collect(), state)
+        let of_servers = of_servers.collect();
+        let of_servers = if has_some { or_none_fits(of_servers) } else { of_servers };
+        conclude(required, named, of_servers, state)
     });
     judged.collect()
 }

@@ -176,14 +176,13 @@ impl Owner {
         let Some(foreign) = foreign_part(root).filter(|_| !self.other_owner) else {
             return Ok(());
         };
-        let (path, uid) = (foreign.path.display(), foreign.uid);
         if foreign.is_planted {
             return Err(Error::Usage(format!(
-                "{path} belongs to another user (uid {uid}), who could change every file that is written there; choose another directory, or \
+                "{foreign}, who could change every file that is written there; choose another directory, or \
                  give --other-owner if you trust that user"
             )));
         }
-        output::inform(format_args!("{path} belongs to another user (uid {uid})"));
+        output::inform(&foreign);
         Ok(())
     }
 }

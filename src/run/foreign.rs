@@ -4,7 +4,9 @@
 use super::live::reduce;
 use super::{Changes, Sweep};
 use crate::agenda::{Task, kept_metrics};
-use crate::bench::{LoadSpec, Measurement, in_figures, judge, load_contradiction, of_engine, params_of, read_result};
+use crate::bench::{
+    LoadSpec, Measurement, in_figures, judge, load_contradiction, measured, of_engine, params_of, read_result,
+};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::files;
@@ -40,18 +42,14 @@ impl Foreign {
             Some(error) => Err(error.as_str().unwrap_or("it says no reason").to_owned()),
             None => match in_figures(&content) {
                 Some(contradiction) => return Err(contradiction),
-                None if !has_figure(&content) => return Err("holds no figure".to_owned()),
+                None if !measured(&content).any(|(_, value)| value.is_number()) => {
+                    return Err("holds no figure".to_owned());
+                }
                 None => Ok(content),
             },
         };
         Ok(Foreign { run, result })
     }
-}
-
-/// Returns true if a record has a number before its run's number, which the parameters follow.
-fn has_figure(record: &Params) -> bool {
-    let mut measured = record.iter().take_while(|(name, _)| *name != "run_number");
-    measured.any(|(_, value)| value.is_number())
 }
 
 /// Records these runs, by point in the order of the plan, as one session. Returns the names of figures that are lost, because the sweep
@@ -127,7 +125,7 @@ fn record(
     let simulated = matches!(&run.result, Ok(result) if result.get("simulated") == Some(&true.into()));
     let mut measured = match run.result {
         Ok(result) => {
-            let figures = figures(result, server, point, lost_names);
+            let figures = figures(&result, server, point, lost_names);
             judge(match (plan.bench.runner.offline(), &point.argv) {
                 (Some(_), Some(argv)) => of_engine(figures, argv),
                 _ => figures,
@@ -184,14 +182,14 @@ fn warms_up(point: &Point) -> bool {
 }
 
 /// Returns the client's measurements: all keys before the number of the run, except those that the sweep overwrote.
-fn figures(result: Params, server: &ServerConfig, point: &Point, lost_names: &mut Vec<String>) -> Params {
+fn figures(result: &Params, server: &ServerConfig, point: &Point, lost_names: &mut Vec<String>) -> Params {
     let set = |name: &str| {
         let is_set = spelling::find(&server.params, name)
             .or(spelling::find(&point.params, name))
             .is_some();
         is_set && !ECHOED.contains(&name)
     };
-    let measured = result.into_iter().take_while(|(name, _)| name != "run_number");
+    let measured = measured(&result).map(|(name, value)| (name.clone(), value.clone()));
     let (lost, kept): (Params, Params) = measured.partition(|(name, _)| set(name));
     lost_names.extend(lost.into_iter().map(|(name, _)| name));
     kept

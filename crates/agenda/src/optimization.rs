@@ -188,10 +188,12 @@ fn timed_as(known: &Candidate, fresh: Candidate) -> Candidate {
 /// Returns true if the optimisation of a plan needs predictions that the recorded one lacks: it has other servers, measures them in another
 /// way, or has another objective.
 pub fn needs_predictions(plan: &Plan, matrix: &Matrix, recorded: Option<&Optimization>) -> bool {
-    let Some(asked) = optimization(plan, matrix, recorded, &Predictions::new(), None) else {
+    let Some(recorded) = recorded else {
+        return plan.optimize.is_some();
+    };
+    let Some(asked) = optimization(plan, matrix, Some(recorded), &Predictions::new(), None) else {
         return false;
     };
-    let Some(recorded) = recorded else { return true };
     let is_known = |own: &Contestant| {
         let known = recorded.position(&own.server).map(|at| &recorded.contestants[at]);
         known.is_some_and(|known| known.points == own.points && known.searches == own.searches)

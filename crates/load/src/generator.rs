@@ -43,8 +43,8 @@ const OPENING_AT_ONCE: usize = 128;
 const SPARE: usize = 16;
 /// Longest time that a connection may be idle and still be used. vLLM closes idle connections after 5 s.
 const TRUSTED_IDLE: Duration = Duration::from_secs(3);
-/// Time between two sweeps over all connections. A stop of the process is seen but for one such time at most, and 50 ms more are a
-/// disturbance.
+/// Time between two sweeps over all connections. The loop may miss as much of a stop of the process, so a longer time would hide stops
+/// that disturb a run.
 const SWEEP: Duration = Duration::from_millis(50);
 /// Time between two looks for a request that is still to be drawn.
 const STARVED: Duration = Duration::from_millis(1);

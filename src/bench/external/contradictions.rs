@@ -94,9 +94,13 @@ pub fn in_figures(record: &Params) -> Option<String> {
             "has {name} after run_number, so something put its keys in another order; give the file as the sweep wrote it"
         ));
     }
-    let measured = record.iter().take_while(|(name, _)| *name != "run_number");
-    let measured = measured.map(|(name, value)| (name.clone(), value.clone()));
+    let measured = measured(record).map(|(name, value)| (name.clone(), value.clone()));
     in_itself(&measured.collect())
+}
+
+/// Returns what a record of vLLM's sweep measured: all before the number of the run, which the parameters follow.
+pub fn measured(record: &Params) -> impl Iterator<Item = (&String, &Value)> {
+    record.iter().take_while(|(name, _)| *name != "run_number")
 }
 
 fn is_figure(name: &str) -> bool {

@@ -1,4 +1,5 @@
-//! Common parts of `plot` and `plot pareto`: the names in their arguments, the runs of several directories, and the writing of their pictures.
+//! Common parts of `plot` and `plot pareto`: the names in their arguments, the runs of several directories, and the writing of their
+//! pictures.
 
 use crate::answer::Answer;
 use crate::cli::experiment::{Owner, named_or_newest, options, print_damage};

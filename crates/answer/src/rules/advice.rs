@@ -13,6 +13,7 @@ use super::super::known::{ExperimentFit, moments, rounded};
 use super::super::model::relative_to_angle;
 use super::contest::{Margin, SURE};
 use super::entrants::{EntrantFacts, Entrants};
+use super::searches::log_moments;
 
 /// Numbers of further starts of each config that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
@@ -92,8 +93,7 @@ fn noise_of_a_start(known: &ExperimentFit<'_>, answered: &QuestionAnswer, placed
             let own = searches
                 .find(|own| own.config == *config && own.target == *target && own.workload == answered.workload);
             let starts = own.map_or(1, |own| own.starts.len().max(1));
-            let logs: Vec<f64> = placed.value_draws.iter().map(|load| load.ln()).collect();
-            return (moments(&logs).1 * (starts as f64).sqrt()).max(TYPICAL);
+            return (log_moments(&placed.value_draws).1 * (starts as f64).sqrt()).max(TYPICAL);
         }
     };
     let (Some(figures), Some(point)) = (known.figures(name), placed.point) else {

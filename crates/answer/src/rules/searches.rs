@@ -99,14 +99,10 @@ pub fn of_searches(known: &ExperimentFit<'_>, question: &Question, target: &str,
 /// a server with two starts would lose to an equal one with a single start.
 fn ranked_load(search: &Search) -> Option<f64> {
     let load = search.load?;
-    let logs: Vec<f64> = search
-        .starts
-        .iter()
-        .filter_map(|start| Some(start.load?.ln()))
-        .collect();
-    match logs.is_empty() {
+    let loads: Vec<f64> = search.starts.iter().filter_map(|start| start.load).collect();
+    match loads.is_empty() {
         true => Some(load),
-        false => Some((logs.iter().sum::<f64>() / logs.len() as f64).exp()),
+        false => Some(log_moments(&loads).0.exp()),
     }
 }
 
@@ -189,7 +185,7 @@ fn quantile(loads: &[f64], probability: f64) -> f64 {
 }
 
 /// Returns mean and standard deviation of the logarithms of loads.
-fn log_moments(loads: &[f64]) -> (f64, f64) {
+pub fn log_moments(loads: &[f64]) -> (f64, f64) {
     moments(&loads.iter().map(|load| load.ln()).collect::<Vec<f64>>())
 }
 

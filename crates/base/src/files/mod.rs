@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::ids::digest_start;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use std::fmt;
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -30,12 +31,7 @@ pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -
 /// written directly. A link that another user could have planted is refused.
 pub fn write_named(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
     if let Some(foreign) = foreign_part(path).filter(|foreign| foreign.is_planted && path.is_symlink()) {
-        let owner = format!(
-            "{} belongs to another user (uid {})",
-            foreign.path.display(),
-            foreign.uid
-        );
-        let why = format!("it is a link, and {owner}; remove it, or name its target");
+        let why = format!("it is a link, and {foreign}; remove it, or name its target");
         return Err(Error::io("write", path)(io::Error::new(REFUSED, why)));
     }
     match &replaceable(path) {
@@ -223,6 +219,12 @@ pub struct ForeignPath {
     pub uid: u32,
     /// True if every user could have created it there.
     pub is_planted: bool,
+}
+
+impl fmt::Display for ForeignPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} belongs to another user (uid {})", self.path.display(), self.uid)
+    }
 }
 
 /// Returns the part of a path that belongs to another user: a folder or link that every user could have created, else the path itself.

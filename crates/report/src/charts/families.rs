@@ -72,33 +72,31 @@ fn draw(
         .collect_vec();
     let on_front = |family: &[&PlacedPoint<'_>]| family.iter().any(|placed| front.contains(&placed.point.row));
     let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
-    let colour_of = |family: &&Vec<&PlacedPoint<'_>>| {
+    let colour_of = |family: &Vec<&PlacedPoint<'_>>| {
         let row = family[0].point.row;
         Some(match each_has_colour {
             true => settings(&server_columns, row),
             false => short_setting(&leading?.name, &leading?.cells.at(row)),
         })
     };
-    let colours: Vec<String> = families.iter().filter_map(|family| colour_of(&family)).collect();
+    let colours = families.iter().map(colour_of).collect::<Option<Vec<String>>>()?;
     for (family, colour) in families.iter().zip(&colours) {
-        let row = family[0].point.row;
-        let colour = colour.clone();
-        let left = colours.iter().unique().filter(|own| !shown.contains(*own)).count();
+        let place = shown.iter().position(|known| *known == colour);
+        let left = || colours.iter().unique().filter(|own| !shown.contains(own)).count();
         // Of the servers that share a colour, the best one has it. Those on the frontier get colours of their own while there are any.
-        match shown.iter().position(|known| *known == colour) {
-            Some(_) if on_front(family) && shown.len() + left < MOST_CURVES => {
+        let has_own = match place {
+            None => shown.len() < MOST_CURVES,
+            Some(_) => on_front(family) && shown.len() + left() < MOST_CURVES,
+        };
+        match place {
+            _ if has_own => {
                 let (style, curve) = (Style::Curve(shown.len()), marks(family, Some(load)));
-                series.push(Series::new(settings(&named, row), style, curve));
+                series.push(Series::new(settings(&named, family[0].point.row), style, curve));
                 shown.push(colour);
             }
             Some(place) if on_front(family) => {
                 let name = format!("{colour}, other settings");
                 series.push(Series::new(name, Style::Curve(place), marks(family, Some(load))));
-            }
-            None if shown.len() < MOST_CURVES => {
-                let (style, curve) = (Style::Curve(shown.len()), marks(family, Some(load)));
-                series.push(Series::new(settings(&named, row), style, curve));
-                shown.push(colour);
             }
             _ => {
                 faint += 1;

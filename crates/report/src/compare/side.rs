@@ -249,7 +249,7 @@ fn changed_within((base, new): (&Points<'_>, &Points<'_>), pairs: &[PointPair<'_
         let (base, new) = (base[at].clone(), new[at].clone());
         Some(Change { name, base, new })
     };
-    names.clone().into_iter().enumerate().filter_map(change).collect()
+    names.into_iter().enumerate().filter_map(change).collect()
 }
 
 /// Differences between two servers of one experiment, including their versions.

@@ -28,16 +28,18 @@ fn begin(directory: &Directory, state: &State) -> String {
 
 /// Returns true if the last report was made from this state. Its tables and charts may be missing.
 pub(crate) fn is_of_last_report(directory: &Directory, state: &State) -> bool {
-    let report = read_text(&directory.report_markdown(), MOST_RESULT).unwrap_or_default();
-    let last = report.lines().next_back().unwrap_or_default();
-    last.starts_with(&begin(directory, state))
+    last_line(directory).starts_with(&begin(directory, state))
 }
 
 /// Returns true if the last report was made from another state.
 pub(crate) fn is_of_earlier_record(directory: &Directory, state: &State) -> bool {
-    let report = read_text(&directory.report_markdown(), MOST_RESULT).unwrap_or_default();
-    let last = report.lines().next_back().unwrap_or_default();
+    let last = last_line(directory);
     last.starts_with(BEGIN) && !last.starts_with(&begin(directory, state))
+}
+
+fn last_line(directory: &Directory) -> String {
+    let report = read_text(&directory.report_markdown(), MOST_RESULT).unwrap_or_default();
+    report.lines().next_back().unwrap_or_default().to_owned()
 }
 
 /// Returns true if the tables of runs and of points, the answer, the reports, the charts and the files of `best/` exist and were made from

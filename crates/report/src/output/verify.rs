@@ -28,6 +28,8 @@ const LONGER: u64 = 1 << 16;
 /// Most characters of a line that are shown.
 const MOST_CHARACTERS: usize = 100;
 
+/// Description of a file that an earlier report or another version left.
+const OUTDATED: &str = "was not made from this record";
 /// Difference of a file whose bytes differ and whose figures do not.
 const OTHER_FORM: &str = "has the recomputed figures in another form (quotes, line ends, order or empty members)";
 
@@ -91,7 +93,7 @@ fn compare_files(directory: &Directory, state: &State, runs: &Runs, options: &Re
         let parquet = Content::Parquet(&runs.table);
         let changed = match open(&directory.summary_parquet()) {
             Ok(stored) if has_content(&stored, &parquet) => None,
-            Ok(_) if tables.is_outdated => Some("was not made from this record".to_owned()),
+            Ok(_) if tables.is_outdated => Some(OUTDATED.to_owned()),
             Ok(_) => Some("is not what would be made of the runs".to_owned()),
             // The file is optional.
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -179,7 +181,7 @@ impl Verification {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
         let found = match (open(path), made) {
             (Ok(stored), Some(made)) if has_content(&stored, made) => Vec::new(),
-            (Ok(_), _) if self.is_outdated => vec!["was not made from this record".to_owned()],
+            (Ok(_), _) if self.is_outdated => vec![OUTDATED.to_owned()],
             (Ok(_), Some(made)) => {
                 let made = to_text(made);
                 match read(path, 2 * made.len() as u64 + LONGER) {

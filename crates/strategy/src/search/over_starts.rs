@@ -12,15 +12,15 @@ pub fn over_starts(vary: Vary, answers: &[&Answer]) -> Option<Answer> {
     if others.is_empty() {
         return Some((*first).clone());
     }
-    let is_skipped = |answer: &&Answer| answer.found == Found::Skipped;
-    let is_decided = |answer: &&Answer| !is_skipped(answer) && answer.found != Found::Undecided;
-    let mut searched: Vec<&Answer> = answers.iter().copied().filter(is_decided).collect();
-    if searched.is_empty() {
-        searched = answers.iter().copied().filter(|answer| !is_skipped(answer)).collect();
-    }
-    if searched.is_empty() {
-        searched = answers.to_vec();
-    }
+    // An undecided start says more than a skipped one, and a decided start more than both.
+    let rank = |answer: &&Answer| match answer.found {
+        Found::Skipped => 0,
+        Found::Undecided => 1,
+        Found::None | Found::Met(_) | Found::Beyond(_) => 2,
+    };
+    let highest = answers.iter().map(rank).max();
+    let ranked = answers.iter().copied().filter(|answer| Some(rank(answer)) == highest);
+    let searched: Vec<&Answer> = ranked.collect();
     let shown = answers.iter().map(|answer| match answer.found {
         Found::Beyond(load) => format!(">= {load}"),
         found => found

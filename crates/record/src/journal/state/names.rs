@@ -41,8 +41,7 @@ impl State {
         }
         for (search, named) in renamed.searches {
             keep_last(&mut self.names.searches, search.clone(), (rank, named));
-            let slots = self.searches.iter_mut().filter(|((of, _), _)| *of == search);
-            for (_, facts) in slots {
+            for (_, facts) in self.searches.range_mut((search.clone(), 0)..=(search, u32::MAX)) {
                 facts.chosen = OnceLock::new();
                 for (_, started) in &mut facts.roots {
                     self.names.apply_to_search(started);
@@ -64,30 +63,31 @@ impl State {
     /// name and combination.
     pub fn renamed_searches(&self, present: &BTreeMap<SearchId, (ServerId, LoadName)>) -> LoadNames {
         let mut renamed = LoadNames::default();
+        let before = |search: &SearchId| Some(self.latest_search(search)?.started.name.as_str());
         for (search, (_, present)) in present {
-            let Some(record) = self.latest_search(search) else {
+            if before(search).is_some_and(|before| before != present.name) {
+                renamed.searches.insert(search.clone(), present.name.clone());
+            }
+        }
+        for run in &self.attempts {
+            let Some((search, (_, present))) = run.search.as_ref().and_then(|search| present.get_key_value(search))
+            else {
                 continue;
             };
-            let before = &record.started.name;
-            for run in self.attempts.iter().filter(|run| run.search.as_ref() == Some(search)) {
-                // The name of a probe ends with the load that was asked for.
-                let load = match before.as_str() {
-                    "default" => Some(&*run.name),
-                    before => run.name.strip_prefix(before).and_then(|rest| rest.strip_prefix(", ")),
-                };
-                let Some(load) = load else { continue };
-                let name = match present.name.as_str() {
-                    "default" => load.to_owned(),
-                    name => format!("{name}, {load}"),
-                };
-                let combo = present.combo.clone();
-                let named = LoadName { name, combo };
-                if !self.is_named(&run.point, &named) {
-                    renamed.points.insert(run.point.clone(), named);
-                }
-            }
-            if *before != present.name {
-                renamed.searches.insert(search.clone(), present.name.clone());
+            // The name of a probe ends with the load that was asked for.
+            let load = match before(search) {
+                Some("default") => Some(&*run.name),
+                before => before.and_then(|before| run.name.strip_prefix(before)?.strip_prefix(", ")),
+            };
+            let Some(load) = load else { continue };
+            let name = match present.name.as_str() {
+                "default" => load.to_owned(),
+                name => format!("{name}, {load}"),
+            };
+            let combo = present.combo.clone();
+            let named = LoadName { name, combo };
+            if !self.is_named(&run.point, &named) {
+                renamed.points.insert(run.point.clone(), named);
             }
         }
         renamed

@@ -38,6 +38,10 @@ impl Draws {
         let mut random = Random::of(view.beliefs.len() as u64, &["draws"]);
         let mut values = Vec::new();
         let data = view.data(space);
+        let facts: Vec<_> = candidates
+            .iter()
+            .map(|at| (view.works[*at], is_known(*at), bound(*at), limit(*at)))
+            .collect();
         for surface in &view.surfaces {
             let Some((means, factor)) = surface.joint(&data, &candidates) else {
                 continue;
@@ -45,17 +49,14 @@ impl Draws {
             for _ in 0..DRAWS / view.surfaces.len().max(1) {
                 let normals: Vec<f64> = candidates.iter().map(|_| random.normal()).collect();
                 let errors = factor.times(&normals);
-                let draw = candidates
-                    .iter()
-                    .zip(means.iter().zip(errors))
-                    .map(|(at, (mean, error))| {
-                        let works = view.works[*at];
-                        let works = is_known(*at) || random.uniform() < works.fits * works.meets;
-                        let ceiling = bound(*at).map_or(f64::INFINITY, |bound| bound + BOUND_SD * random.normal());
-                        let (reached, most) = limit(*at);
+                let draw = facts.iter().zip(means.iter().zip(errors)).map(
+                    |((works, is_known, bound, (reached, most)), (mean, error))| {
+                        let works = *is_known || random.uniform() < works.fits * works.meets;
+                        let ceiling = bound.map_or(f64::INFINITY, |bound| bound + BOUND_SD * random.normal());
                         let value = (mean + error).min(ceiling).min(most.unwrap_or(f64::INFINITY));
                         works.then_some(reached.unwrap_or(value))
-                    });
+                    },
+                );
                 values.push(draw.collect());
             }
         }

@@ -1,18 +1,18 @@
-//! The scales on which noise is added to figures, and the variance of sampling on them.
+//! Converts figures to the scale on which their noise is modelled and back, and computes the variance of sampling on that scale.
 
 use super::super::experiment::Scale;
 use super::super::run_figures::Figure;
 
-/// Run noise that plain estimates assume, as a standard deviation on a logarithmic scale.
+/// Noise between runs that plain estimates assume, as a standard deviation on a logarithmic scale.
 pub const PLAIN_RUN: f64 = 0.01;
-/// Start noise that plain estimates assume, as a standard deviation on a logarithmic scale.
+/// Noise between starts that plain estimates assume, as a standard deviation on a logarithmic scale.
 pub const PLAIN_START: f64 = 0.01;
 /// Additional noise of a disturbed run, as a standard deviation relative to a typical figure.
 const DISTURBED: f64 = 0.1;
 
-/// Smallest size of a typical figure. Neither its square nor the inverse of its square is out of the range of a number.
+/// Smallest size that is assumed for a typical figure, so that neither its square nor the inverse of the square leaves the range of `f64`.
 pub const LEAST_SIZE: f64 = 1e-100;
-/// Limit of the figures and variances that count. Larger ones cannot be measurements, and the squares of some would overflow.
+/// Limit of figures and variances. Larger ones are not used: they cannot be measurements, and the squares of some would overflow.
 const LARGEST: f64 = 1e100;
 
 impl Scale {
@@ -20,8 +20,8 @@ impl Scale {
     /// large for a measurement.
     ///
     /// Shares become angles, `asin(sqrt(share))`. The variance of a beta-binomial share, `p (1 - p) (1 / n + rho)`, becomes
-    /// `(1 / n + rho) / 4`, which is the same for every share. So overdispersion of runs and of starts adds up as other noise does. The
-    /// counts are corrected as by Anscombe (1948).
+    /// `(1 / n + rho) / 4`, which is the same for every share. So the overdispersion of runs and that of starts can be added, as for other
+    /// noise. The counts are corrected as by Anscombe (1948).
     pub fn place(self, figure: Figure) -> Option<f64> {
         let place = match (self, figure) {
             (Scale::Log, Figure::Value { value, .. }) => (value > 0.0).then(|| value.ln()),
@@ -60,8 +60,8 @@ pub fn in_unit(figure: Figure) -> f64 {
     }
 }
 
-/// Returns the variance of a figure on its scale, due to sampling and to a disturbance of its run. `size` is that of a typical figure on a
-/// linear scale or of a count, and 1 on other scales.
+/// Returns the variance of a figure on its scale, due to sampling and to a disturbance of its run. `size` is the size of a typical figure
+/// on the scales `Linear` and `Count`, and 1 on the others.
 pub fn variance_of_sampling(scale: Scale, is_disturbed: bool, figure: Figure, size: f64) -> f64 {
     let sampling = match (scale, figure) {
         (Scale::Log | Scale::Linear | Scale::Count, Figure::Value { error, .. }) => error.powi(2),

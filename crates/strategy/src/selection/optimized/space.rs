@@ -27,10 +27,10 @@ pub struct Candidate {
     pub levels: Vec<Level>,
     /// Number of settings that differ from the server's defaults.
     pub changes: u32,
-    /// The twin's prediction.
+    /// The prediction of the twin, the engine model fitted to measured runs.
     pub predicted: Option<Predicted>,
-    /// Change of the prediction if a constant of the twin is a standard deviation larger, for each constant; empty if not known. With these
-    /// a measured candidate corrects the predictions of all others, as a fit of the constants would.
+    /// Change of the prediction for each constant of the twin, if this constant is a standard deviation larger; empty if unknown. With
+    /// these, a measured candidate corrects the predictions of all others, as a fit of the constants would.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slopes: Vec<f64>,
     /// Share of the GPU's memory that it is predicted to need; above 1 it does not fit if the prediction holds.
@@ -40,14 +40,14 @@ pub struct Candidate {
     pub most: Option<f64>,
     /// Predicted seconds until the server is ready, if nothing is compiled yet.
     pub start_s: f64,
-    /// Its start once its graphs are compiled.
+    /// Its start with graphs that are compiled already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm: Option<WarmStart>,
     /// Predicted seconds of a full measurement of the candidate.
     pub measure_s: f64,
     /// Number of GPUs that it occupies.
     pub gpus: u32,
-    /// Number of starts like its own that the machine runs at the same time; 0 is read as 1.
+    /// Number of starts like its own that the machine can run at the same time; 0 is read as 1.
     #[serde(default)]
     pub at_once: u32,
 }
@@ -175,10 +175,10 @@ pub struct Rules {
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
     /// Time of the machine in seconds. The time of a start is divided by the number of starts like it that the machine can run at the same
-    /// time. In earlier journals each start counts whole.
+    /// time. In earlier journals the time of each start counts in full.
     #[serde(alias = "server_seconds")]
     MachineSeconds(f64),
-    /// In earlier journals only: seconds of starts, each times its GPUs.
+    /// In earlier journals only: the time of each start in seconds, times its GPUs.
     GpuSeconds(f64),
     /// Number of starts, failed ones included.
     Starts(usize),
@@ -274,7 +274,7 @@ pub enum Reason {
     Finalist,
 }
 
-/// The reason for an end.
+/// The reason why an optimisation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
@@ -315,18 +315,18 @@ pub enum Exclusion {
     Unmet,
 }
 
-/// The best of the measured candidates, by a model that uses more than their values.
+/// The best of the measured candidates, as judged by the model of the answer, which knows more than their values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Incumbent {
     /// Its position in the list of candidates.
     pub winner: usize,
     /// The probability that it lies within the margin of the best measured candidate.
     pub probability: f64,
-    /// False if more starts of the measured candidates are not expected to raise the probability by enough.
+    /// False if more starts of the measured candidates are not expected to raise the probability enough.
     pub is_decidable: bool,
 }
 
-/// The starts that may still make it surer which candidate is the best.
+/// The starts that may still raise the certainty about the best candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outlook {
     /// A start of any candidate.

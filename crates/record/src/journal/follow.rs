@@ -1,5 +1,5 @@
-//! All journals of a directory as one state, read once and then followed as they grow. Compares what sessions saw of each other's journals
-//! with the files, so that a journal that was lost or shortened after another session read it is reported.
+//! All journals of a directory as one state, read once and then followed as they grow. Each session records how much of the other journals
+//! it read. A comparison with the files shows journals that were lost or shortened since.
 
 use super::directory::Directory;
 use super::event::{ReadPositions, SeenJournal};
@@ -195,7 +195,7 @@ impl Follower {
         gaps
     }
 
-    /// Returns the read part of each journal, except this process's own.
+    /// Returns how far each journal was read, except this process's own.
     pub(super) fn seen(&self) -> ReadPositions {
         let seen = self.readers.values().map(|reader| {
             let (lines, sum) = (reader.length(), reader.last_sum());

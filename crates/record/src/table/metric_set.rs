@@ -107,17 +107,17 @@ static DECODE_BATCHES: MetricSet = MetricSet {
 };
 
 /// Latencies that are judged for each class of a mixed load.
-const OF_CLASS: [&str; 2] = ["p99_ttft_ms", "p99_tpot_ms"];
+const CLASS_LATENCIES: [&str; 2] = ["p99_ttft_ms", "p99_tpot_ms"];
 
 impl MetricSet {
-    /// Returns the names of a table's columns that have judged figures of classes.
+    /// Returns the names of the columns that hold the judged latencies of single classes.
     pub fn of_classes(table: &Table) -> impl Iterator<Item = &str> {
         let columns = table
             .columns()
             .iter()
             .filter(|column| column.section == Section::Metric);
         let names = columns.map(|column| column.name.as_str());
-        names.filter(|name| matches!(split_class(name), (Some(_), own) if OF_CLASS.contains(&own)))
+        names.filter(|name| matches!(split_class(name), (Some(_), own) if CLASS_LATENCIES.contains(&own)))
     }
 
     /// Returns every metric by which points of any kind are judged.

@@ -22,8 +22,8 @@ pub struct MissingRecord {
 }
 
 impl State {
-    /// Returns the failures of the server in attempts at a run since the run's last result. These attempts are used up, even those of a
-    /// session that was killed.
+    /// Returns a failure for each attempt at a run in which the server died, since the run's last result. Such an attempt is used up, even
+    /// if its session was killed.
     pub fn deaths(&self, point: &PointId, slot: u32, run: u32) -> Vec<Failure> {
         let of_point = self.by_point.get(point).into_iter().flatten();
         let mut tries: Vec<&RunRecord> = of_point
@@ -47,8 +47,8 @@ impl State {
         is_last.then(|| Failure::new(cause, launched.exit.detail.clone()))
     }
 
-    /// Returns the number of latest runs in a row under which the server died, on a planned start of a server config. Only runs since the
-    /// last session that finished or stopped count: a killed or interrupted session passes this number on to the next one.
+    /// Returns how many of the latest runs on a planned start of a server config were lost in a row because the server died. Only runs
+    /// since the last session that finished or stopped count: a killed or interrupted session passes this number on to the next one.
     pub fn lost_in_a_row(&self, server: &ServerId, slot: u32) -> u32 {
         let since = self.sessions.iter().rev().find(|session| {
             let ended = session.ended.as_deref();
@@ -65,9 +65,9 @@ impl State {
         lost.count() as u32
     }
 
-    /// Returns the failure because of which a server config is not started for a slot: its last launch for an earlier slot failed for a
-    /// permanent cause, and no launch of it ever became ready. A launch before the last failure in this slot does not count, because that
-    /// failure is to be retried.
+    /// Returns the failure because of which a server config is not started for a slot. Its last launch for an earlier slot failed for a
+    /// permanent cause, and none of its launches ever became ready. If this slot itself failed after that launch, it is retried, so the
+    /// result is `None`.
     pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
         let record = self.servers.get(server).filter(|record| !record.was_ready())?;
         let last = record.launches.iter().rfind(|launched| launched.slot < slot)?;
@@ -114,7 +114,7 @@ impl State {
         self.sessions.iter().filter_map(names).all_equal()
     }
 
-    /// Returns the number of the latest launches for a slot that failed in a row in one session; 0 if the end of that session is recorded.
+    /// Returns how many of the latest launches for a slot failed in a row, all in one session; 0 if the end of that session is recorded.
     pub fn failed_starts(&self, server: &ServerId, slot: u32) -> u32 {
         let launches = self.launches_of(server);
         let Some(last) = launches.iter().rfind(|launched| launched.slot == slot) else {
@@ -133,7 +133,7 @@ impl State {
         failed.filter(|launched| launched.exit.cause.is_some()).count() as u32
     }
 
-    /// Returns the number of the last line of a journal that retired earlier results on a server.
+    /// Returns the sequence number of the last line of a journal that retires earlier results on a server.
     pub fn retired_by(&self, server: &ServerId, journal: Nonce) -> Option<u64> {
         let own = self
             .retirements
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_by_its_own_ending_and_not_by_that_of_an_earlier_one_of_its_process() {
+    fn a_session_does_not_end_by_an_earlier_end_of_its_process() {
         let mut state = State::default();
         let ended = Event::SessionEnded {
             reason: "finished".into(),

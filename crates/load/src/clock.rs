@@ -1,4 +1,4 @@
-//! The run's clock: monotonic, zero at t0; and the CPU time of the calling thread.
+//! The clock of a load, which is monotonic and zero at t0, and the CPU time of the calling thread.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};

@@ -44,12 +44,14 @@ pub struct Load {
     pub silence_timeout: Duration,
     /// True if generated texts are kept.
     pub keep_texts: bool,
-    /// If set, requests are sent until the watch ends the load. Requests before this index are sent once, the others again and again.
+    /// If set, requests are sent until the `watch` callback ends the load. Requests before this index are sent once, the others again and
+    /// again.
     pub lap_start: Option<usize>,
 }
 
-/// Time limit of sending. Requests that become due later are not sent, except further turns of a conversation that has begun. A request
-/// that is due in time is sent as soon as it has a slot, within the time of grace at the latest.
+/// Time limit of sending. Requests that become due later are not sent, except further turns of a conversation that has begun. In an open
+/// loop, a request that is due in time is sent once it has a slot, even during `grace`. In a closed loop, a request that gets its slot
+/// after `lasts` is not sent.
 #[derive(Debug, Clone, Copy)]
 pub struct SendWindow {
     /// Time from t0 on during which requests are sent.
@@ -96,9 +98,9 @@ pub struct LoadOutcome {
     /// CPU time of the generator's thread during the load.
     pub cpu: Duration,
     /// Longest time in which the loop did not look at the network, because it was busy or was woken late. An arrival that the kernel did
-    /// not stamp is late by at most this time, plus 100 ms if the process was stopped while the loop waited.
+    /// not stamp is late by at most this time, plus 50 ms if the process was stopped while the loop waited.
     pub longest_absence: Nanos,
-    /// Sum of all these times that exceed 10 ms.
+    /// Sum of all such times above 10 ms.
     pub away: Nanos,
     /// Intervals of the times in that sum. If the loop was woken late, the interval begins with the wait.
     pub absences: Vec<Range<Nanos>>,
@@ -146,7 +148,7 @@ pub(super) struct Drive<'a> {
     /// True once no further request or conversation begins.
     is_closed: bool,
     pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
-    /// True if the watch has ended the load.
+    /// True if `watch` has ended the load.
     pub is_cut: bool,
 }
 
@@ -188,7 +190,7 @@ impl<'a> Drive<'a> {
         self.is_cut || is_done
     }
 
-    /// Takes the next requests from the supply. Closes the load once the time limit of sending is over, and no request that was ready by
+    /// Takes the next requests from the supply. Closes the load once the time limit of sending is over and no request that was ready by
     /// then is left.
     pub fn advance(&mut self) {
         self.stock.restock(self.next);
@@ -244,8 +246,8 @@ impl<'a> Drive<'a> {
         !self.is_closed && self.stock.has(self.next) && is_in_time()
     }
 
-    /// Returns the time since which the next request can be sent, if there is a slot. Once every slot has been taken, a request takes the
-    /// slot that became free first.
+    /// Returns the time since which the next request can be sent, if there is a slot. Once every slot has been used, a request takes the
+    /// one that became free first.
     fn ready_to_start(&self) -> Nanos {
         let due = self.load.due_at(self.next);
         match self.load.limit {
@@ -293,7 +295,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Takes the timeline of a request that ended at `at`; requests that end together may come in any order.
+    /// Records a request that ended at `at`. Calls need not be in the order of these times.
     pub fn end(&mut self, index: usize, sample: Sample, at: Nanos) {
         self.in_flight -= 1;
         self.note(index, &sample);
@@ -343,7 +345,8 @@ impl<'a> Drive<'a> {
         false
     }
 
-    /// Fails everything that still waits: turns for their due times, with the rest of their conversations, and due requests for a slot.
+    /// Fails everything that still waits: turns that wait for their due times, with the rest of their conversations, and due requests that
+    /// wait for a slot.
     pub fn fail_waiting(&mut self, error: &str) {
         while let Some((due, index)) = self.later.pop_front() {
             self.in_flight += 1;
@@ -409,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_slot_is_no_lag_of_the_generator() {
+    fn waiting_for_a_slot_is_not_counted_as_lag() {
         assert_eq!(ready_times(vec![0; 4]), [0, 0, 5, 9]);
         assert_eq!(ready_times(vec![0, 1, 2, 30]), [0, 1, 5, 30]);
     }

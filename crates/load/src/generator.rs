@@ -1,6 +1,6 @@
 //! The event loop: opens connections, sends each request when it is due and a slot is free, reads the answers.
 //!
-//! The loop is one thread with one `epoll`, without a runtime. It waits for due times by a timer with the kernel's full resolution. The
+//! The loop is one thread with one `epoll`, without a runtime. It waits for due times with a timer of the kernel's full resolution. The
 //! submodules open connections, end requests, and measure how long the loop did not look at the network.
 
 mod absence;
@@ -33,20 +33,20 @@ const TIMER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
 const SWEEPER: Token = Token(usize::MAX - 2);
 /// Maximum number of requests that are sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
-const SENDS_A_TURN: usize = 16;
+const SENDS_PER_TURN: usize = 16;
 /// Maximum number of reads from one connection before the loop looks at the others, so that a server that never stops sending does not
 /// delay them.
-const READS_A_TURN: usize = 4;
+const READS_PER_TURN: usize = 4;
 /// Maximum number of connections that are being opened at the same time, so that a server's listen queue is not flooded.
 const OPENING_AT_ONCE: usize = 128;
 /// Number of idle connections kept ready if the number of slots is not limited.
 const SPARE: usize = 16;
 /// Longest time that a connection may be idle and still be used. vLLM closes idle connections after 5 s.
 const TRUSTED_IDLE: Duration = Duration::from_secs(3);
-/// Time between two sweeps over all connections. The loop may miss as much of a stop of the process, so a longer time would hide stops
-/// that disturb a run.
+/// Time between two sweeps over all connections. A stop of the process is measured too short by at most this time, which must not exceed
+/// the 50 ms above which a stop can disturb a run.
 const SWEEP: Duration = Duration::from_millis(50);
-/// Time between two looks for a request that is still to be drawn.
+/// Time between checks for a request that is still to be drawn.
 const STARVED: Duration = Duration::from_millis(1);
 
 /// Connections to one server and the loop that drives them.
@@ -227,9 +227,9 @@ impl Generator {
         }
     }
 
-    /// Sends requests that are due, up to [`SENDS_A_TURN`]. Returns true if more are due.
+    /// Sends requests that are due, up to [`SENDS_PER_TURN`]. Returns true if more are due.
     fn dispatch(&mut self, drive: &mut Drive<'_>) -> bool {
-        for _ in 0..SENDS_A_TURN {
+        for _ in 0..SENDS_PER_TURN {
             if !drive.can_send() {
                 break;
             }
@@ -251,7 +251,7 @@ impl Generator {
         drive.can_send()
     }
 
-    /// Opens a connection during a load. If that fails, the request that has waited longest fails. But if this machine has no more
+    /// Opens a connection during a load. If that fails, the request that has waited longest fails. But if this machine cannot open more
     /// connections, the load ends, because the server is not at fault.
     fn open_for(&mut self, drive: &mut Drive<'_>) {
         let Err(error) = self.open() else { return };
@@ -312,7 +312,7 @@ impl Generator {
         {
             return self.lose(place, Some(format!("sending failed: {error}")), drive);
         }
-        for _ in 0..READS_A_TURN {
+        for _ in 0..READS_PER_TURN {
             let Some(connection) = &mut self.connections[place] else {
                 return;
             };

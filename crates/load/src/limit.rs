@@ -5,9 +5,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Number of files that may be open besides connections.
 pub const FILES_BESIDE_CONNECTIONS: u64 = 256;
 
-/// Raises the limit of open files as far as the system allows, so that `count` connections and more can be open: an open loop does not know
-/// how many it needs, and loads that run at the same time share the limit. The error is a sentence with the remedy, if the system does not
-/// allow `count`.
+/// Raises the limit of open files as far as the system allows. More than `count` connections may be needed: an open loop does not know
+/// their number, and loads that run at the same time share the limit. If the system does not allow `count`, the error is a sentence with
+/// the remedy.
 pub fn allow_connections(count: usize) -> Result<(), String> {
     let wanted = count as u64 + FILES_BESIDE_CONNECTIONS;
     let failed = |error| format!("cannot read the limit of open files: {error}");
@@ -32,7 +32,7 @@ mod tests {
     fn the_limit_is_raised_or_the_reason_given() {
         assert_eq!(allow_connections(1), Ok(()));
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("readable");
-        assert_eq!(soft, hard, "how many more there will be is not known");
+        assert_eq!(soft, hard, "more than one may be needed");
         let refused = allow_connections(usize::MAX / 4);
         assert!(hard == u64::MAX || refused.is_err_and(|why| why.contains("open files")));
     }

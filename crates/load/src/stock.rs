@@ -68,7 +68,7 @@ impl<'a> Stock<'a> {
         }
     }
 
-    /// Returns true if the request can be sent.
+    /// Returns true if the request of this index exists and can be sent.
     pub fn has(&self, index: usize) -> bool {
         match self.supply {
             Some(_) => index < self.asked.len(),

@@ -13,7 +13,7 @@ pub(crate) struct Sound {
 }
 
 impl Sound {
-    /// Reads the file that `{"audio_path": …}` names. It must be WAV, whose duration can be read from its header.
+    /// Reads the file that `{"audio_path": …}` names. It must be a WAV file, because the duration is read from its header.
     pub fn read(media: Option<&Value>) -> Result<Sound, String> {
         let path = media.and_then(|media| media["audio_path"].as_str());
         let path = path.ok_or("a request to transcribe has no audio_path; use a dataset of sound files")?;
@@ -24,7 +24,7 @@ impl Sound {
         Ok(Sound { name, bytes, seconds })
     }
 
-    /// Returns the body with this boundary. Booleans and null are written as by Python's `str`.
+    /// Returns the body, whose parts `boundary` separates. Booleans and null are written as by Python's `str`.
     pub fn form(&self, fields: &Map<String, Value>, boundary: &str) -> Vec<u8> {
         let head = |name: &str| format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"");
         let mut body = head("file").into_bytes();

@@ -1,7 +1,7 @@
-//! The datasets of prompts. The file of a dataset declares its parameters, and draws the prompts of `vllm bench serve` for a seed.
+//! The datasets of prompts. The file of a dataset declares its parameters, and draws the same prompts as `vllm bench serve` for a seed.
 //!
-//! Datasets return prompts and lengths as data. They are turned into requests in `api`, and their due times come from `arrival`; only
-//! traces have their own times.
+//! Datasets return prompts and lengths as data. Module `api` turns them into requests, and `arrival` chooses the due times, except for
+//! traces, which have their own.
 
 mod burstgpt;
 mod conversations;

@@ -31,7 +31,7 @@ pub struct Parser {
     past_start: bool,
 }
 
-/// The error that a line or an event is longer than [`LONGEST_EVENT`].
+/// The error for a line or an event that is longer than [`LONGEST_EVENT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 

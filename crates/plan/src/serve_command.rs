@@ -48,7 +48,7 @@ pub struct Flag<'a> {
 
 impl<'a> Flag<'a> {
     fn new(place: usize, word: &'a str, after: &'a [String]) -> Flag<'a> {
-        // The level of an optimization may follow its flag without a blank: `-O3`.
+        // An optimization level may follow its flag without a space: `-O3`.
         let (flag, attached) = match (word.strip_prefix("-O"), word.split_once('=')) {
             (Some(level @ ("0" | "1" | "2" | "3")), None) => (&word[..2], Some(level)),
             (_, Some((flag, value))) => (flag, Some(value)),

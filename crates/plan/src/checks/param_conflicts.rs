@@ -57,7 +57,7 @@ fn varied(plan: &Plan) -> Option<Vary> {
     searched.or(plan.explore.as_ref().map(|explore| explore.vary))
 }
 
-/// Returns true if a search or an exploration varies this parameter, or could once it can be read.
+/// Returns true if a search or an exploration varies this parameter, or may do so but could not be read.
 fn may_vary(plan: &Plan, name: &str) -> bool {
     let is = |vary: Vary| spelling::same(vary.name(), name);
     match varied(plan) {

@@ -7,7 +7,7 @@ use regex::Regex;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// A value and what announces it.
+/// A value that is marked as a secret, with the name that announces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Credential {
     /// The name that announces it, or [`URL_PASSWORD`], [`URL_SIGNATURE`] or [`CURL_PASSWORD`].
@@ -30,7 +30,7 @@ pub(super) const CURL_PASSWORD: &str = "CURL_PASSWORD";
 /// Schemes that precede the secret in a header's value.
 const SCHEMES: [&str; 5] = ["bearer ", "basic ", "token ", "digest ", "apikey "];
 /// Words that are never a secret.
-const NOTHING: [&str; 6] = ["none", "null", "true", "false", "***", ""];
+const NEVER_SECRET: [&str; 6] = ["none", "null", "true", "false", "***", ""];
 /// Characters that end a value without quotes.
 const ENDS: &str = "'\",;&]})<>";
 
@@ -150,7 +150,7 @@ fn length_without_quotes(before_name: &str, value: &str) -> Option<usize> {
     value.char_indices().find(ends).map(|(at, _)| at)
 }
 
-/// Returns the part of a value without quotes that surely belongs to it.
+/// Returns the beginning of a value without quotes, up to the first character that may end it.
 pub(super) fn sure_part(value: &str) -> &str {
     value.split(|c| ENDS.contains(c)).next().unwrap_or(value)
 }
@@ -184,7 +184,7 @@ fn in_urls(text: &str) -> Vec<Credential> {
             Some((_, password)) => given.end() - password.len()..given.end(),
             None => given.range(),
         };
-        (!NOTHING.contains(&&text[value.clone()])).then(|| Credential {
+        (!NEVER_SECRET.contains(&&text[value.clone()])).then(|| Credential {
             name: URL_PASSWORD.to_owned(),
             begin,
             value,
@@ -256,7 +256,7 @@ pub(super) fn curl_users(argv: &[String]) -> impl Iterator<Item = (&str, &str)> 
 
 /// Returns true if a text may be a secret: it is neither a word such as `none`, nor a reference to a variable.
 fn reveals_secret(secret: &str) -> bool {
-    !NOTHING.contains(&secret.to_ascii_lowercase().as_str()) && !is_reference(secret)
+    !NEVER_SECRET.contains(&secret.to_ascii_lowercase().as_str()) && !is_reference(secret)
 }
 
 #[cfg(test)]
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_is_called_hides_no_password_and_no_host() {
+    fn no_user_name_hides_the_password_or_the_host() {
         for user in ["__token__", "token", "api-key", "x-access-token", "bearer", "bob", ""] {
             let text = format!("https://{user}:SEKRIT01@host.example/simple?key=k1&n=2");
             assert_eq!(values(&text), ["SEKRIT01", "k1"], "{text}");

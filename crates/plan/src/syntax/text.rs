@@ -32,8 +32,8 @@ pub fn write(root: &Node, format: Format) -> (String, Format) {
 /// Tables by which results are judged.
 const JUDGING: [&str; 3] = ["sla", "assert", "report"];
 
-/// Returns a plan's text with the values of the variables in the tables by which results are judged. Reports read these tables from the
-/// record, also where the variables have other values or none. References that cannot be expanded stay.
+/// Replaces variables by their values in the tables by which results are judged, and returns the plan's text. Reports read these tables
+/// from the record, often on a machine where the variables have other values or none. References that cannot be expanded stay.
 pub fn with_judging_values(text: String, format: Format, vars: &BTreeMap<String, String>) -> String {
     if !text.contains("${") {
         return text;
@@ -80,9 +80,9 @@ impl Plan {
         self.secrets.redact(&replace_values(&self.text, found))
     }
 
-    /// Finds the values that are secrets, and the texts and keys that contain secrets and are written with escapes, each with the text that
-    /// replaces it. `name` is the innermost key above the value, except the key of `{ value = ... }`, or the key of a table above it that
-    /// announces secrets.
+    /// Finds the places to hide, each with its replacement: values that are secrets, and texts and keys that contain secrets and are
+    /// written with escapes. `name` decides whether a value is a secret. It is the value's key, or that of an enclosing table that
+    /// announces secrets; the key of `{ value = ... }` is skipped.
     fn find_secrets(&self, node: &Node, name: &str, found: &mut Vec<(Span, String)>) {
         let is_secret = match &node.kind {
             Kind::Text(text) => self.secrets.is_secret(name, text) && !is_reference(text),
@@ -109,8 +109,8 @@ impl Plan {
         }
     }
 
-    /// Returns a text without its secrets, if it has some and the plan writes the text with escapes. Secrets of other texts are found in
-    /// the plan's text as they are.
+    /// Returns a text without its secrets, if it has some and the plan writes the text with escapes. Secrets in other texts appear
+    /// unchanged in the plan's text, and are found there.
     fn without_escaped_secrets(&self, text: &str, place: Span) -> Option<(Span, String)> {
         let shown = Some(self.secrets.redact(text)).filter(|shown| shown != text)?;
         let is_plain = self.text[place.start..place.end].contains(text);
